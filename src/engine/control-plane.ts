@@ -1,0 +1,35 @@
+// What a running control plane offers to the API. Everything it does is an event into a machine of states; everything it
+// tells is read from the store.
+
+import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
+import type { SubmitBody } from "../schemas/spec.ts";
+import type { Reads } from "../store/reads.ts";
+
+export interface SubmitOptions {
+  /** Same key, same body: the job that the first call made. Same key, other body: `idempotency_conflict`. */
+  idempotencyKey?: string;
+  /** Directory that stands in for a missing project_dir. */
+  defaultProjectDir: string;
+}
+
+export interface ControlPlane {
+  readonly home: string;
+  readonly installationId: string;
+  readonly startedAt: string;
+  readonly reads: Reads;
+  /** Durable before it resolves. Throws a catalogue error that names the field; then nothing was changed. */
+  submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }>;
+  /** The kill is durable before it resolves; the job then goes through `terminating`. A second kill changes nothing. */
+  kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
+  /** Ids of the jobs that were told to end. */
+  killAll(): Promise<string[]>;
+  reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>;
+  providers(): ProviderInfo[];
+  /** Called with each durable event after its commit, in order of seq, and with hints; returns the way to stop. */
+  subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void;
+  /**
+   * Graceful end: jobs with terminate_on_exit go through `terminating`; resolves when they are terminal or the deadline is
+   * over, with the ids of jobs that still are not.
+   */
+  shutdown(deadlineMs: number): Promise<{ unfinished: string[] }>;
+}

@@ -1,0 +1,273 @@
+// The one catalogue of error codes. A code carries what a program needs (status, exit, retry) and what a person needs
+// (message: what happened and what it means for the machine and the money; hint: what to do). docs/ERRORS.md is generated.
+
+/** `never`: asking again cannot help; `backoff`: the engine tries again; `unknown`: the request may have taken effect. */
+export type Retry = "never" | "backoff" | "unknown";
+
+interface Entry<D> {
+  /** HTTP status of an answer that carries this error. */
+  status: number;
+  /** Exit code of a command that ends with it: 1 failed, 2 usage, 3 not found, 4 credential, 5 unreachable. */
+  exit: 1 | 2 | 3 | 4 | 5;
+  retry: Retry;
+  message: (d: D) => string;
+  hint: string | ((d: D) => string);
+}
+
+const entry = <D = Record<string, never>>(e: Entry<D>): Entry<D> => e;
+
+export const CATALOGUE = {
+  // What the caller sent
+  invalid_request: entry<{ summary: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => d.summary,
+    hint: "Correct the fields named under `errors`. Nothing was started and nothing costs money.",
+  }),
+  invalid_json: entry<{ reason: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `The body is not acceptable JSON: ${d.reason}.`,
+    hint: "Send one JSON object in UTF-8. Nothing was started.",
+  }),
+  body_too_large: entry<{ max: number }>({
+    status: 413, exit: 2, retry: "never",
+    message: (d) => `The body is larger than ${d.max} bytes.`,
+    hint: "Put large data into files of the project directory instead. Nothing was started.",
+  }),
+  unsupported_media_type: entry({
+    status: 415, exit: 2, retry: "never",
+    message: () => "Request bodies must be sent with Content-Type: application/json.",
+    hint: "Set the header `Content-Type: application/json`. Nothing was started.",
+  }),
+  method_not_allowed: entry<{ allow: string }>({
+    status: 405, exit: 2, retry: "never",
+    message: (d) => `This path answers only ${d.allow}.`,
+    hint: "See /v1/openapi.json for every path and method.",
+  }),
+  entrypoint_not_found: entry<{ entrypoint: string; project_dir: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `There is no file ${d.entrypoint} in ${d.project_dir}.`,
+    hint: "Give a path inside project_dir, or `-m package.module`. Nothing was started and nothing costs money.",
+  }),
+  entrypoint_outside_project: entry<{ entrypoint: string; project_dir: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `The entrypoint ${d.entrypoint} lies outside of ${d.project_dir}.`,
+    hint: "Only files inside project_dir reach the machine: move the script there or set project_dir.",
+  }),
+  entrypoint_not_runnable: entry<{ entrypoint: string; why: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `The entrypoint ${d.entrypoint} ${d.why}.`,
+    hint: "Name a .py or .sh file, a file with its execute bit set, or `-m package.module`.",
+  }),
+  project_dir_refused: entry<{ project_dir: string; why: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `project_dir ${d.project_dir} ${d.why}.`,
+    hint: "Point project_dir at the folder that holds just your project. Nothing was sent anywhere.",
+  }),
+  nodes_unsupported: entry<{ provider: string; nodes: number; nodes_max: number }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `${d.provider} runs at most ${d.nodes_max} node per job; ${d.nodes} were asked for.`,
+    hint: "Set nodes to 1, or choose podhost or cloudvm for several nodes.",
+  }),
+  gpus_unsupported: entry<{ provider: string; gpus: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `${d.provider} cannot give ${d.gpus}.`,
+    hint: "See `svc gpus` for what each provider commonly offers; for local use gpus=cpu.",
+  }),
+  idempotency_conflict: entry<{ job_id: string }>({
+    status: 409, exit: 2, retry: "never",
+    message: (d) => `This Idempotency-Key already started job ${d.job_id}, with another body.`,
+    hint: "Use a new key for a new run. No second job was started.",
+  }),
+  feature_unavailable: entry<{ what: string; why: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `${d.what} is not available: ${d.why}.`,
+    hint: "Leave the field out. Nothing was started and nothing costs money.",
+  }),
+
+  // What is not there
+  job_not_found: entry<{ id: string }>({
+    status: 404, exit: 3, retry: "never",
+    message: (d) => `There is no job ${d.id} in this home.`,
+    hint: "`svc jobs --all` lists them; check SVC_HOME if you expected it here.",
+  }),
+  job_ambiguous: entry<{ id: string; matches: string[] }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `${d.id} is the beginning of several jobs: ${d.matches.join(", ")}.`,
+    hint: "Give more letters of the id.",
+  }),
+  file_not_found: entry<{ path: string }>({
+    status: 404, exit: 3, retry: "never",
+    message: (d) => `The job has no file ${d.path}.`,
+    hint: "The list of files is at /jobs/{id}/checkpoints.",
+  }),
+  not_found: entry<{ path: string }>({
+    status: 404, exit: 3, retry: "never",
+    message: (d) => `There is nothing at ${d.path}.`,
+    hint: "See /v1/openapi.json for every path.",
+  }),
+
+  // Who may come in
+  host_refused: entry<{ host: string }>({
+    status: 403, exit: 1, retry: "never",
+    message: (d) => `This server does not answer to the host name ${d.host}.`,
+    hint: "Use the address that `svc serve` printed.",
+  }),
+  origin_refused: entry<{ origin: string }>({
+    status: 403, exit: 1, retry: "never",
+    message: (d) => `Pages of ${d.origin} may not talk to this server.`,
+    hint: "Open the dashboard from the address that `svc serve` printed.",
+  }),
+  unauthorized: entry({
+    status: 401, exit: 4, retry: "never",
+    message: () => "This server wants a token.",
+    hint: "Send `Authorization: Bearer <token>`; `svc serve` says where the token file is.",
+  }),
+  too_many_connections: entry({
+    status: 503, exit: 1, retry: "backoff",
+    message: () => "Too many connections are open.",
+    hint: "Close some dashboard pages and try again. Runs are not affected.",
+  }),
+  range_not_satisfiable: entry<{ size: number }>({
+    status: 416, exit: 2, retry: "never",
+    message: (d) => `The range asked for is outside of the ${d.size} bytes there are.`,
+    hint: "Ask for a range inside the file.",
+  }),
+
+  // The home and its store
+  home_unusable: entry<{ home: string; why: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The home ${d.home} ${d.why}.`,
+    hint: "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
+  }),
+  home_locked: entry<{ home: string; holder: string }>({
+    status: 409, exit: 1, retry: "never",
+    message: (d) => `Another control plane already drives ${d.home}: ${d.holder}.`,
+    hint: "Use that one, or stop it first. Nothing was changed.",
+  }),
+  store_newer: entry<{ file: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `${d.file} was written by a newer version of svc.`,
+    hint: "Upgrade svc, or restore the backup that was made before the upgrade. The file was not touched.",
+  }),
+  store_corrupt: entry<{ file: string; why: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The store ${d.file} cannot be trusted: ${d.why}. It may list machines that still cost money.`,
+    hint: "Nothing was changed. Restore a copy from the folder `backups` beside it, then run `svc reconcile`.",
+  }),
+  store_missing: entry<{ file: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The store ${d.file} is gone, though this home has been used. It may have listed machines that still cost money.`,
+    hint: "Restore a copy from the folder `backups`; or, if you are sure, remove the file `installation.json` to begin anew.",
+  }),
+  disk_full: entry<{ path: string }>({
+    status: 507, exit: 1, retry: "backoff",
+    message: (d) => `The disk that holds ${d.path} is full. What was already accepted is safe; machines are still being terminated.`,
+    hint: "Free some space: the control plane goes on by itself.",
+  }),
+  port_taken: entry<{ host: string; port: number; holder: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `Port ${d.port} on ${d.host} is in use${d.holder}.`,
+    hint: "Stop the other program or choose another port with `svc serve --port`.",
+  }),
+  stale_writer: entry<{ epoch: number }>({
+    status: 409, exit: 1, retry: "never",
+    message: (d) => `A newer control plane (epoch ${d.epoch}) has taken over this home; this one writes nothing any more.`,
+    hint: "End this process. The newer one drives every job.",
+  }),
+  unreachable: entry<{ url: string; why: string }>({
+    status: 503, exit: 5, retry: "backoff",
+    message: (d) => `No control plane answers at ${d.url}: ${d.why}.`,
+    hint: "Start one with `svc serve`.",
+  }),
+  start_failed: entry<{ why: string }>({
+    status: 500, exit: 5, retry: "never",
+    message: (d) => `A control plane could not be started: ${d.why}.`,
+    hint: "Run `svc doctor`, which says what this computer lacks.",
+  }),
+
+  // Steps
+  python_missing: entry<{ tried: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `No Python 3.8 or newer was found (tried ${d.tried}); the run was not started.`,
+    hint: "Install Python 3 or set SVC_PYTHON to its path. Nothing costs money.",
+  }),
+  runner_failed: entry<{ why: string }>({
+    status: 500, exit: 1, retry: "backoff",
+    message: (d) => `The runner that supervises the script could not do its work: ${d.why}.`,
+    hint: "See the step's detail in the timeline; `svc doctor` checks the usual causes.",
+  }),
+  run_lost: entry<{ why: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
+    hint: "Its log and checkpoints up to then are kept. Often the machine rebooted or ran out of memory.",
+  }),
+  script_failed: entry<{ exit_code: number; signal: string | null; node: number }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) =>
+      d.signal ? `The script was ended by ${d.signal} (exit code ${d.exit_code}).` : `The script ended with exit code ${d.exit_code}.`,
+    hint: "`svc logs JOB --tail 50` shows its last words. The machine is released.",
+  }),
+  install_failed: entry<{ exit_code: number; last: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `Installing dependencies ended with exit code ${d.exit_code}: ${d.last}`,
+    hint: "Correct the requirements or set install. The machine is released.",
+  }),
+  step_timed_out: entry<{ step: string; seconds: number }>({
+    status: 500, exit: 1, retry: "backoff",
+    message: (d) => `The step ${d.step} was not done after ${d.seconds} s.`,
+    hint: "The machine is released. Try again, or another provider or region.",
+  }),
+  run_timed_out: entry<{ minutes: number }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The run reached max_runtime_minutes (${d.minutes}) and was ended; checkpoints were collected.`,
+    hint: "Raise max_runtime_minutes, or continue with resume_from.",
+  }),
+  run_idle: entry<{ minutes: number; why: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The run did nothing for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
+    hint: "Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.",
+  }),
+  cancelled_by_user: entry({
+    status: 200, exit: 1, retry: "never",
+    message: () => "The job was killed on request.",
+    hint: "Checkpoints up to then are kept.",
+  }),
+  control_plane_ended: entry({
+    status: 200, exit: 1, retry: "never",
+    message: () => "The control plane ended while the job ran (terminate_on_exit), so its machine was released.",
+    hint: "Run `svc serve` in a terminal that stays open, or set terminate_on_exit to false.",
+  }),
+  provider_error: entry<{ provider: string; why: string }>({
+    status: 502, exit: 1, retry: "backoff",
+    message: (d) => `${d.provider} answered with an error: ${d.why}.`,
+    hint: "The control plane tries again by itself. `svc jobs` says what may still cost money.",
+  }),
+  provider_refused: entry<{ provider: string; why: string }>({
+    status: 502, exit: 1, retry: "never",
+    message: (d) => `${d.provider} refused: ${d.why}.`,
+    hint: "No machine was rented. Change the request or choose another provider.",
+  }),
+  outcome_unknown: entry<{ provider: string; what: string }>({
+    status: 502, exit: 1, retry: "unknown",
+    message: (d) => `The answer of ${d.provider} to "${d.what}" was lost; it may or may not have taken effect and may cost money.`,
+    hint: "The control plane looks it up until it is certain, and terminates what it finds.",
+  }),
+  provider_unavailable: entry<{ provider: string; why: string }>({
+    status: 400, exit: 4, retry: "never",
+    message: (d) => `The provider ${d.provider} cannot be used here: ${d.why}.`,
+    hint: "Use provider=local, or connect the provider first. Nothing costs money.",
+  }),
+  needs_attention: entry<{ why: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The stored state of this job cannot be continued: ${d.why}. It is parked; its machine may still cost money.`,
+    hint: "Upgrade svc, or end it with `svc kill`, which releases its machine.",
+  }),
+  internal_error: entry<{ why: string }>({
+    status: 500, exit: 1, retry: "backoff",
+    message: (d) => `Something went wrong inside the control plane: ${d.why}.`,
+    hint: "Recorded state is safe. Please report it with the log of `svc serve`.",
+  }),
+} as const;
+
+export type ErrorCode = keyof typeof CATALOGUE;
+export type ErrorData<C extends ErrorCode> = Parameters<(typeof CATALOGUE)[C]["message"]>[0];

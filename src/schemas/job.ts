@@ -1,0 +1,224 @@
+// Records that the control plane answers with. Names are the wire's; instants are RFC 3339 UTC.
+
+import { z } from "zod";
+import { ProviderName } from "./spec.ts";
+
+export const ACTIVE_STATES = ["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating"] as const;
+export const OUTCOMES = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const;
+
+export const JobStatus = z.enum([...ACTIVE_STATES, ...OUTCOMES]).meta({ id: "JobStatus" });
+export type JobStatus = z.infer<typeof JobStatus>;
+export const Outcome = z.enum(OUTCOMES);
+export type Outcome = z.infer<typeof Outcome>;
+
+export const STEP_NAMES = ["provision", "await_ssh", "sync", "install", "launch", "stream", "collect", "terminate"] as const;
+export const StepName = z.enum(STEP_NAMES).meta({ id: "StepName" });
+export type StepName = z.infer<typeof StepName>;
+
+export const Instant = z.iso.datetime();
+
+export const JobError = z
+  .object({ code: z.string(), message: z.string(), hint: z.string() })
+  .meta({ id: "JobError", description: "What happened, what it means for the machine and the money, what to do." });
+export type JobError = z.infer<typeof JobError>;
+
+export const MachineState = z.enum(["intended", "unknown", "held", "releasing", "released"]).meta({
+  id: "MachineState",
+  description:
+    "intended: a create call may be under way; unknown: its answer was lost; held: exists and may cost money; releasing: asked to end, not yet proven; released: the provider proved it gone.",
+});
+export type MachineState = z.infer<typeof MachineState>;
+
+export const JobMachine = z
+  .object({
+    id: z.string().nullable(),
+    name: z.string(),
+    node: z.int(),
+    address: z.string().nullable(),
+    state: MachineState,
+    price_per_hour_usd: z.number().nullable(),
+    created_at: Instant,
+    terminated_at: Instant.nullable(),
+  })
+  .meta({ id: "JobMachine" });
+export type JobMachine = z.infer<typeof JobMachine>;
+
+export const JobRecord = z
+  .object({
+    id: z.string(),
+    status: JobStatus,
+    exit_code: z.int().nullable(),
+    cost_usd: z.number(),
+    label: z.string().nullable(),
+    provider: ProviderName,
+    gpus: z.string(),
+    nodes: z.int(),
+    entrypoint: z.string(),
+    args: z.array(z.string()),
+    created_at: Instant,
+    started_at: Instant.nullable(),
+    ended_at: Instant.nullable(),
+    price_per_hour_usd: z.number().nullable(),
+    machines: z.array(JobMachine),
+    error: JobError.nullable(),
+    code_snapshot: z.string().nullable(),
+    spec: z.record(z.string(), z.unknown()),
+    /** Words for a person on what is going on right now, for example "terminating; the machine may still cost money". */
+    note: z.string().nullable(),
+  })
+  .meta({ id: "JobRecord" });
+export type JobRecord = z.infer<typeof JobRecord>;
+
+export const JobsQuery = z.strictObject({
+  status: JobStatus.optional(),
+  provider: ProviderName.optional(),
+  label: z.string().max(200).optional(),
+  limit: z.coerce.number().int().min(1).max(500).default(50),
+  cursor: z.string().max(128).optional(),
+});
+export type JobsQuery = z.infer<typeof JobsQuery>;
+export const JobsPage = z.object({ jobs: z.array(JobRecord), next_cursor: z.string().nullable() }).meta({ id: "JobsPage" });
+export type JobsPage = z.infer<typeof JobsPage>;
+
+export const AttemptStatus = z.enum(["pending", "running", "succeeded", "failed", "retrying", "cancelled"]);
+export const TimelineStep = z
+  .object({
+    step: StepName,
+    node: z.int(),
+    attempt: z.int(),
+    status: AttemptStatus,
+    started_at: Instant.nullable(),
+    ended_at: Instant.nullable(),
+    error: JobError.nullable(),
+    detail: z.record(z.string(), z.unknown()).nullable(),
+    /** When the next attempt is due, while `status` is `retrying`. */
+    next_attempt_at: Instant.nullable(),
+  })
+  .meta({ id: "TimelineStep" });
+export type TimelineStep = z.infer<typeof TimelineStep>;
+export const TimelineTransition = z
+  .object({ seq: z.int(), from: z.string().nullable(), to: z.string(), event: z.string(), at: Instant })
+  .meta({ id: "TimelineTransition" });
+export type TimelineTransition = z.infer<typeof TimelineTransition>;
+export const Timeline = z
+  .object({ steps: z.array(TimelineStep), transitions: z.array(TimelineTransition) })
+  .meta({ id: "Timeline" });
+export type Timeline = z.infer<typeof Timeline>;
+
+/** JSON has no NaN: the three values that are not finite travel as these strings. */
+export const MetricValue = z.union([z.number(), z.enum(["NaN", "Infinity", "-Infinity"])]);
+export const MetricPoint = z.object({ step: z.number(), time: z.number(), value: MetricValue, rank: z.int() }).meta({ id: "MetricPoint" });
+export type MetricPoint = z.infer<typeof MetricPoint>;
+export const Metrics = z.object({ series: z.record(z.string(), z.array(MetricPoint)) }).meta({ id: "Metrics" });
+export type Metrics = z.infer<typeof Metrics>;
+export const MetricsQuery = z.strictObject({
+  name: z.string().max(512).optional(),
+  since_step: z.coerce.number().optional(),
+  max_points: z.coerce.number().int().min(2).max(100_000).optional(),
+});
+export type MetricsQuery = z.infer<typeof MetricsQuery>;
+
+export const CheckpointFile = z.object({ path: z.string(), size: z.int(), modified_at: Instant }).meta({ id: "CheckpointFile" });
+export type CheckpointFile = z.infer<typeof CheckpointFile>;
+export const Checkpoints = z.object({ files: z.array(CheckpointFile) }).meta({ id: "Checkpoints" });
+export type Checkpoints = z.infer<typeof Checkpoints>;
+
+export const CodeFile = z.object({ path: z.string(), size: z.int(), sha256: z.string(), mode: z.enum(["file", "executable"]) });
+export type CodeFile = z.infer<typeof CodeFile>;
+export const CodeSnapshot = z
+  .object({
+    id: z.string(),
+    files: z.array(CodeFile),
+    bytes: z.int(),
+    git: z.object({ commit: z.string(), branch: z.string().nullable(), dirty: z.boolean() }).nullable(),
+    created_at: Instant,
+  })
+  .meta({ id: "CodeSnapshot" });
+export type CodeSnapshot = z.infer<typeof CodeSnapshot>;
+
+export const LedgerMachine = z
+  .object({
+    name: z.string(),
+    id: z.string().nullable(),
+    provider: ProviderName,
+    job_id: z.string().nullable(),
+    node: z.int(),
+    state: MachineState,
+    address: z.string().nullable(),
+    price_per_hour_usd: z.number().nullable(),
+    created_at: Instant,
+    age_seconds: z.number(),
+    note: z.string().nullable(),
+  })
+  .meta({ id: "LedgerMachine" });
+export type LedgerMachine = z.infer<typeof LedgerMachine>;
+export const Machines = z.object({ machines: z.array(LedgerMachine) }).meta({ id: "Machines" });
+
+export const ReconcileReport = z
+  .object({
+    dry_run: z.boolean(),
+    /** Journals folded again and compared with the stored snapshot. */
+    replayed: z.array(z.object({ job_id: z.string(), ok: z.boolean(), first_difference_seq: z.int().nullable() })),
+    resumed: z.array(z.string()),
+    terminated: z.array(z.object({ name: z.string(), id: z.string().nullable(), provider: z.string(), job_id: z.string().nullable() })),
+    failed: z.array(z.object({ name: z.string(), provider: z.string(), error: JobError })),
+    unreachable_providers: z.array(z.string()),
+  })
+  .meta({ id: "ReconcileReport" });
+export type ReconcileReport = z.infer<typeof ReconcileReport>;
+
+export const Gpu = z.object({ model: z.string(), vram_gb: z.int(), providers: z.array(ProviderName) }).meta({ id: "Gpu" });
+export type Gpu = z.infer<typeof Gpu>;
+
+export const ProviderInfo = z
+  .object({
+    name: ProviderName,
+    speaks: z.string(),
+    connected: z.boolean(),
+    source: z.enum(["env", "store", "registry", "none_needed"]).nullable(),
+    missing: z.array(z.string()),
+    capabilities: z.object({
+      owns_machine: z.boolean(),
+      reports_price: z.boolean(),
+      nodes_max: z.int(),
+      self_end: z.boolean(),
+      list_by_tag: z.boolean(),
+    }),
+    stops_by_itself: z.string(),
+  })
+  .meta({ id: "ProviderInfo" });
+export type ProviderInfo = z.infer<typeof ProviderInfo>;
+
+/** One entry of the feed behind `GET /v1/events`. `seq` grows over all jobs and is never reused. */
+export const FeedEvent = z
+  .object({
+    seq: z.int(),
+    job_id: z.string().nullable(),
+    at: Instant,
+    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, notice */
+    type: z.string(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "FeedEvent" });
+export type FeedEvent = z.infer<typeof FeedEvent>;
+
+/** Live hints on the same socket: they carry no `seq`, are not replayed, and only say that there is more to read. */
+export const FeedHint = z.object({ type: z.enum(["log.advanced", "metrics.advanced"]), job_id: z.string(), bytes: z.int().optional() });
+export type FeedHint = z.infer<typeof FeedHint>;
+
+export const Problem = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.string(),
+    hint: z.string(),
+    errors: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
+  })
+  .meta({ id: "Problem", description: "RFC 9457 problem details." });
+export type Problem = z.infer<typeof Problem>;
+
+export const Health = z
+  .object({ status: z.literal("ok"), version: z.string(), pid: z.int(), home: z.string(), started_at: Instant, installation_id: z.string() })
+  .meta({ id: "Health" });

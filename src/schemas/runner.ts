@@ -1,0 +1,72 @@
+// The wire between the control plane and the runner (runner/svc_runner.py), as files in one run directory. The same files
+// serve a local run, read in place, and a rented machine, read over SSH. docs/RUNNER.md tells the whole protocol.
+
+import { z } from "zod";
+
+/** `spec.json`: written by the control plane before `start`; read once. */
+export const RunnerSpec = z.object({
+  job_id: z.string(),
+  node: z.int(),
+  attempt: z.int(),
+  /** Random per launch; every process of the run carries it as SVC_RUN_NONCE, which is how leftovers are found. */
+  nonce: z.string().regex(/^[a-z0-9]{16,64}$/),
+  argv: z.array(z.string()).min(1),
+  cwd: z.string(),
+  /** Added to the runner's own environment; null removes a name. Secrets ride in `env.json`, which the runner unlinks. */
+  env: z.record(z.string(), z.string().nullable()),
+  checkpoint_dir: z.string(),
+  stop_grace_seconds: z.number(),
+  /** Spool bytes that the control plane has not yet acknowledged before the script's writes block. */
+  spool_cap_bytes: z.int(),
+  sample_seconds: z.number(),
+});
+export type RunnerSpec = z.infer<typeof RunnerSpec>;
+
+/** `status.json`: replaced atomically by the runner. */
+export const RunnerStatus = z.object({
+  phase: z.enum(["running", "exited", "failed"]),
+  nonce: z.string(),
+  runner_pid: z.int(),
+  /** Field 22 of /proc/PID/stat (clock ticks since boot), or 0 where it cannot be read: with boot_id it tells a reused pid. */
+  runner_start: z.int(),
+  boot_id: z.string(),
+  pid: z.int().nullable(),
+  started_at_ms: z.int(),
+  ended_at_ms: z.int().nullable(),
+  /** 0–255; 128+N for a signal. Null unless `phase` is `exited`. */
+  exit_code: z.int().nullable(),
+  signal: z.string().nullable(),
+  /** Whether a stop was asked for before the script ended. */
+  stopped: z.boolean(),
+  /** Whether the kernel's out-of-memory killer ended it, as far as can be told. */
+  oom: z.boolean(),
+  /** Bytes of the log at the end: what has to be pulled for the story to be whole. */
+  log_bytes: z.int().nullable(),
+  /** Set when `phase` is `failed`: the script could not be started. */
+  error: z.string().nullable(),
+});
+export type RunnerStatus = z.infer<typeof RunnerStatus>;
+
+/** One line of `samples.jsonl`. Unknown is null, never 0. */
+export const RunnerSample = z.object({
+  at_ms: z.int(),
+  /** CPU seconds used by the run's processes since the last sample, divided by wall seconds: 1 is one core. */
+  cpu_cores: z.number().nullable(),
+  memory_bytes: z.number().nullable(),
+  disk_bytes_per_s: z.number().nullable(),
+  net_bytes_per_s: z.number().nullable(),
+  processes: z.int().nullable(),
+  gpus: z
+    .array(
+      z.object({
+        index: z.int(),
+        util_percent: z.number().nullable(),
+        memory_used_mib: z.number().nullable(),
+        memory_total_mib: z.number().nullable(),
+        power_watts: z.number().nullable(),
+        temperature_c: z.number().nullable(),
+      }),
+    )
+    .nullable(),
+});
+export type RunnerSample = z.infer<typeof RunnerSample>;

@@ -1,0 +1,131 @@
+// The run spec: what a user asks for. One zod schema gives the type, the check at the door, the OpenAPI document, the CLI
+// messages and the dashboard's form; `title`, `description` and `unit` travel with it through `z.toJSONSchema`.
+
+import { z } from "zod";
+
+export const ProviderName = z
+  .enum(["local", "podhost", "market", "cloudvm", "notebook"])
+  .meta({ id: "ProviderName", title: "Provider", description: "Where the machine comes from." });
+export type ProviderName = z.infer<typeof ProviderName>;
+
+// eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+
+/** One line of text without control characters, at most `max` UTF-16 units. */
+export const line = (max: number) =>
+  z
+    .string()
+    .min(1, "must not be empty")
+    .max(max, `must be at most ${max} characters`)
+    .refine((s) => !CONTROL.test(s), "must not hold control characters or line breaks")
+    .refine((s) => s.isWellFormed(), "must be well-formed Unicode");
+
+const minutes = (what: string) =>
+  z
+    .number({ error: "must be a finite number of minutes" })
+    .min(0, "must be 0 or more")
+    .max(5_256_000, "must be at most ten years")
+    .meta({ unit: "minutes", description: what });
+
+const whole = (max: number) =>
+  z
+    .number({ error: "must be a whole number" })
+    .int("must be a whole number")
+    .min(1, "must be at least 1")
+    .max(max, `must be at most ${max}`);
+
+export const GpuRequest = z
+  .string()
+  .regex(
+    /^(cpu|[A-Za-z0-9][A-Za-z0-9 ._/+-]{0,62}(:[1-9][0-9]{0,2})?)$/,
+    "must be `cpu`, `<MODEL>` or `<MODEL>:<COUNT>`, for example A100:4",
+  )
+  .meta({ id: "GpuRequest", title: "GPUs", description: "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine." });
+
+export const PriceCap = z
+  .number({ error: "must be a finite number of dollars per hour" })
+  .positive("must be more than 0")
+  .max(1_000_000, "must be at most 1000000")
+  .meta({
+    id: "PriceCap",
+    title: "Price cap",
+    unit: "usd_per_hour",
+    description: "Refuse machines dearer than this. Not enforced where the provider reports no price.",
+  });
+
+export const EnvName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a valid environment variable name");
+
+/** Values that name a secret instead of holding one. `file://` and `literal://` belong to the owner's registry alone. */
+export const EnvValue = z
+  .string()
+  .max(32_768, "must be at most 32768 characters")
+  .refine((s) => !s.includes("\u0000"), "must not hold a NUL character")
+  .refine((s) => !/^(file|literal):\/\//.test(s), "file:// and literal:// are for the owner's registry only; use env:// or store://");
+
+export const Sink = z.strictObject({
+  kind: z.enum(["objstore_a", "objstore_b"]),
+  url: line(2_048),
+  what: z.array(z.enum(["checkpoints", "logs"])).min(1).max(2),
+  credentials: z.record(line(64), line(2_048)).optional(),
+});
+
+export const RunSpec = z
+  .strictObject({
+    entrypoint: line(1_024).meta({
+      title: "Entrypoint",
+      description: "Script inside project_dir (.py by Python, .sh by sh, else executed), or `-m package.module`.",
+    }),
+    args: z
+      .array(z.string().max(32_768).refine((s) => !s.includes("\u0000"), "must not hold a NUL character"))
+      .max(1_000)
+      .default([])
+      .meta({ title: "Arguments", description: "Passed to the script exactly as given." }),
+    provider: ProviderName.default("local"),
+    gpus: GpuRequest.default("cpu"),
+    min_vram_gb: whole(10_000).optional().meta({ title: "Least VRAM", unit: "gb", description: "Least memory per GPU." }),
+    disk_gb: whole(1_000_000).optional().meta({ title: "Disk", unit: "gb", description: "Scratch disk on the machine." }),
+    region: line(64).optional().meta({ title: "Region", description: "A hint in the provider's own words." }),
+    price_cap: PriceCap.optional(),
+    project_dir: line(4_096)
+      .optional()
+      .meta({ title: "Project directory", description: "Directory sent to the machine. Defaults to the caller's." }),
+    nodes: whole(64).default(1).meta({ title: "Nodes", description: "Separate machines. Above 1 only where the provider can." }),
+    terminate_on_exit: z
+      .boolean()
+      .default(true)
+      .meta({ title: "Terminate on exit", description: "End the machine when the control plane ends gracefully." }),
+    idle_timeout_minutes: minutes("End a run that has done nothing for this long; 0 turns it off. 30 by default, off for local.").optional(),
+    max_runtime_minutes: minutes("Hard limit, counted from launch; 0 means none.").optional(),
+    orphan_grace_minutes: minutes("How long a finished or idle machine waits to be collected before it ends itself.").default(30),
+    env: z.record(EnvName, EnvValue).default({}).meta({
+      title: "Environment",
+      description: "Variables of the run. A value `env://NAME` or `store://path` is looked up and kept secret.",
+    }),
+    install: line(8_192).default("auto").meta({ title: "Install", description: "`auto`, `none`, or a shell command." }),
+    launcher: z.enum(["auto", "single", "torchrun", "ray"]).default("auto").meta({ title: "Launcher" }),
+    image: line(512).optional().meta({ title: "Image", description: "Container image or VM image family." }),
+    data: z.array(line(128)).max(256).default([]).meta({ title: "Data", description: "Names of data manifests to have on the machine." }),
+    resume_from: line(64).optional().meta({ title: "Resume from", description: "A job whose last complete checkpoint starts this run." }),
+    sinks: z.array(Sink).max(16).default([]),
+  })
+  .meta({ id: "RunSpec", title: "Run spec" });
+
+/** The spec after defaults: what a machine of states carries. */
+export type RunSpec = z.infer<typeof RunSpec>;
+/** The spec as a caller may write it. */
+export type RunSpecInput = z.input<typeof RunSpec>;
+
+export const SubmitBody = z
+  .strictObject({
+    label: line(200).nullish().meta({ title: "Label", description: "A name for people." }),
+    spec: RunSpec,
+  })
+  .meta({ id: "SubmitBody" });
+export type SubmitBody = z.infer<typeof SubmitBody>;
+
+/** A parsed `gpus`: count 0 and model null for `cpu`. */
+export function parseGpus(gpus: string): { model: string | null; count: number } {
+  if (gpus === "cpu") return { model: null, count: 0 };
+  const cut = gpus.lastIndexOf(":");
+  return cut < 0 ? { model: gpus, count: 1 } : { model: gpus.slice(0, cut), count: Number(gpus.slice(cut + 1)) };
+}

@@ -1,0 +1,31 @@
+// What can be read of a home, with or without a running control plane. The API, the CLI and the SDKs' records come from here.
+
+import type {
+  CheckpointFile, CodeSnapshot, FeedEvent, JobRecord, JobsPage, JobsQuery, LedgerMachine, Metrics, MetricsQuery, Timeline,
+} from "../schemas/job.ts";
+
+export interface Reads {
+  /** Null when there is no such job. */
+  job(id: string): JobRecord | null;
+  /** A full id from a unique prefix. Throws `job_not_found` or `job_ambiguous`. */
+  resolveJobId(prefix: string): string;
+  jobs(query: JobsQuery): JobsPage;
+  timeline(id: string): Timeline;
+  metrics(id: string, query: MetricsQuery): Metrics;
+  /** Bytes of log stored for the job (redacted, metric records taken out). */
+  logBytes(id: string): number;
+  /** At most `max` bytes of the stored log from `offset`. */
+  readLog(id: string, offset: number, max: number): Buffer;
+  /** The offset at which the last `lines` lines begin. */
+  logTailOffset(id: string, lines: number): number;
+  /** When each part of the log was written: ascending (offset, milliseconds since the epoch), from the entry that covers `from`. */
+  logTimes(id: string, from: number): { offset: number; at_ms: number }[];
+  checkpoints(id: string): CheckpointFile[];
+  /** Path on disk of a recorded checkpoint file, or null when the record does not name it. Never built from the caller's words. */
+  checkpointPath(id: string, path: string): string | null;
+  code(id: string): CodeSnapshot | null;
+  machines(): LedgerMachine[];
+  /** Feed entries with seq > since, oldest first. */
+  eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[];
+  latestSeq(): number;
+}
