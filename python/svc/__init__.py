@@ -1,0 +1,115 @@
+"""svc: rent a GPU machine for a training run, follow it, and always give the machine back.
+
+The package has two halves.
+
+*In a training script*, on whatever machine the run was put (Python 3.8 or newer, nothing but the standard library)::
+
+    import svc
+
+    svc.log({"loss": loss}, step=epoch)
+    with svc.atomic_save("last.json") as path:
+        save_weights(path)
+
+*On your own computer* (Python 3.10 or newer), to start and follow runs::
+
+    import svc
+
+    job = svc.run(task=svc.Task(entrypoint="train.py", args=["--epochs", "5"]), gpus="cpu")
+    for line in svc.stream(job.id):
+        print(line)
+
+``import svc`` opens no connection and starts no process; the second half is loaded when one of its names is first used.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from svc._script import atomic_save, checkpoint, checkpoint_dir, latest_checkpoint, log
+
+# Type checkers take a variable of this name for `typing.TYPE_CHECKING`, whose import would cost milliseconds in every run.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from svc import aio
+    from svc._client import configure, job, jobs, kill, list_gpus, reconcile, run, stream, vram_for, wait
+    from svc._errors import (
+        ConfigError,
+        CredentialError,
+        ExtraMissing,
+        JobNotFound,
+        PriceCapExceeded,
+        ProvisionError,
+        SvcError,
+        UnsupportedError,
+        WaitTimeout,
+    )
+    from svc._gpus import Gpu
+    from svc._records import Job, JobError, LogStream, Machine, ReconcileReport, Task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "CredentialError",
+    "ExtraMissing",
+    "Gpu",
+    "Job",
+    "JobError",
+    "JobNotFound",
+    "LogStream",
+    "Machine",
+    "PriceCapExceeded",
+    "ProvisionError",
+    "ReconcileReport",
+    "SvcError",
+    "Task",
+    "UnsupportedError",
+    "WaitTimeout",
+    "aio",
+    "atomic_save",
+    "checkpoint",
+    "checkpoint_dir",
+    "configure",
+    "job",
+    "jobs",
+    "kill",
+    "latest_checkpoint",
+    "list_gpus",
+    "log",
+    "reconcile",
+    "run",
+    "stream",
+    "vram_for",
+    "wait",
+]
+
+_HOMES = {
+    "svc._client": "configure job jobs kill list_gpus reconcile run stream vram_for wait",
+    "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
+    " UnsupportedError WaitTimeout",
+    "svc._gpus": "Gpu",
+    "svc._records": "Job JobError LogStream Machine ReconcileReport Task",
+}
+_LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
+_LAZY["aio"] = "svc.aio"
+
+
+def __getattr__(name: str) -> object:
+    module_name = _LAZY.get(name)
+    if module_name is None:
+        raise AttributeError("module 'svc' has no attribute {!r}".format(name))
+    if sys.version_info < (3, 10):
+        raise ImportError(
+            "svc.{} needs Python 3.10 or newer (this is {}.{}); svc.log, svc.checkpoint_dir, svc.checkpoint, "
+            "svc.latest_checkpoint and svc.atomic_save work here".format(name, *sys.version_info[:2])
+        )
+    import importlib
+
+    module = importlib.import_module(module_name)
+    value = module if name == "aio" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))
