@@ -11,6 +11,7 @@ S5. What was dropped leaves a gap in ``n`` and one line on stderr.
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from itertools import count
@@ -20,11 +21,9 @@ try:
 except ImportError:  # an interpreter without the C helper
     from json.encoder import py_encode_basestring_ascii as _quote
 
-try:
-    from select import POLLOUT, poll as _new_poll
-except ImportError:  # no poll here: a full pipe may then block longer
-    _new_poll = None
-    POLLOUT = 0
+# Where there is no poll (Windows), a full pipe may block longer than S2 says.
+_new_poll = getattr(select, "poll", None)
+_WRITABLE = getattr(select, "POLLOUT", 0)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class _State:
         self.poller = None
         if _new_poll is not None:
             self.poller = _new_poll()
-            self.poller.register(1, POLLOUT)
+            self.poller.register(1, _WRITABLE)
 
 
 _state = None  # type: Optional[_State]
@@ -268,7 +267,7 @@ def _say(text: str) -> None:
     try:
         if _new_poll is not None:
             poller = _new_poll()
-            poller.register(2, POLLOUT)
+            poller.register(2, _WRITABLE)
             if not poller.poll(_WAIT_MS_MAX):
                 return
         sys.stderr.write(text + "\n")

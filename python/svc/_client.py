@@ -1,0 +1,400 @@
+"""Starting and following runs. Every function blocks; ``svc.aio`` has the same ones for asyncio.
+
+C1. All of it talks to the control plane of this home (``SVC_HOME``), which is started where none runs and then ends with
+    this process, as an interrupted control plane does.
+C2. A call whose answer was lost is made again: submissions carry a key, so that twice never starts two runs.
+C3. ``stream`` counts the bytes it has read and goes on from there after a lost connection: no line lost, none twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+from svc import _http
+from svc._config import Settings, checked
+from svc._control_plane import PLANES
+from svc._errors import ConfigError, SvcError, WaitTimeout
+from svc._gpus import list_gpus, vram_for
+from svc._records import Job, LogStream, ReconcileReport, Task
+
+__all__ = [
+    "configure", "job", "jobs", "kill", "list_gpus", "reconcile", "run", "stream", "vram_for", "wait",
+]  # fmt: skip
+
+ProviderName = Literal["local", "podhost", "market", "cloudvm", "notebook"]
+Launcher = Literal["auto", "single", "torchrun", "ray"]
+
+LOST_SECONDS_MAX = 60.0
+STREAM_IDLE_SECONDS = 60.0
+LINE_BYTES_MAX = 1024 * 1024
+PAGE_MAX = 500
+_POLL_SECONDS = (0.05, 0.5)
+
+_settings = Settings()
+
+
+def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] = ()) -> None:
+    """Set the registry of credentials and the ``cred_id``s in use.
+
+    ``registry={}`` with ``use=[]`` is all that the ``local`` provider needs. Raises ``ConfigError`` naming what has not the
+    right shape, and ``UnsupportedError`` for credentials and integrations that this version cannot use yet.
+    """
+    global _settings
+    _settings = checked(registry or {}, use)
+
+
+def run(
+    task: Task | Mapping[str, Any],
+    *,
+    provider: ProviderName = "local",
+    gpus: str = "cpu",
+    label: str | None = None,
+    min_vram_gb: int | None = None,
+    disk_gb: int | None = None,
+    region: str | None = None,
+    price_cap: float | None = None,
+    project_dir: str | os.PathLike[str] | None = None,
+    nodes: int | None = None,
+    terminate_on_exit: bool | None = None,
+    idle_timeout_minutes: float | None = None,
+    max_runtime_minutes: float | None = None,
+    orphan_grace_minutes: float | None = None,
+    env: Mapping[str, str] | None = None,
+    install: str | None = None,
+    launcher: Launcher | None = None,
+    image: str | None = None,
+    data: Sequence[str] | None = None,
+    resume_from: str | None = None,
+    sinks: Sequence[Mapping[str, Any]] | None = None,
+    idempotency_key: str | None = None,
+    wait: bool = False,
+) -> Job:
+    """Start a training run and return its record at once, or, with ``wait=True``, when it has ended.
+
+    :param task: what to run: ``svc.Task(entrypoint=..., args=[...])`` or a dict with these two.
+    :param provider: where the machine comes from.
+    :param gpus: ``cpu``, ``<MODEL>`` or ``<MODEL>:<COUNT>``, for example ``A100:4``: that many on one machine.
+    :param label: a name for people.
+    :param min_vram_gb: least memory per GPU, in GB.
+    :param disk_gb: scratch disk, in GB.
+    :param region: a hint in the provider's own words.
+    :param price_cap: dollars per hour; nothing dearer is rented.
+    :param project_dir: the directory that is sent to the machine; the current directory by default.
+    :param nodes: separate machines.
+    :param terminate_on_exit: end the machine when the control plane ends; true by default.
+    :param idle_timeout_minutes: end a run that has done nothing for so long; 0 turns it off.
+    :param max_runtime_minutes: hard limit from launch.
+    :param orphan_grace_minutes: after this long without a control plane, a finished or idle machine ends itself.
+    :param env: variables of the run; ``env://NAME`` and ``store://path`` values are looked up and kept secret.
+    :param install: ``auto``, ``none``, or a shell command.
+    :param launcher: how several GPUs are driven.
+    :param image: container image or VM image family.
+    :param data: names of data manifests.
+    :param resume_from: a job whose last complete checkpoint starts this run.
+    :param sinks: where checkpoints and logs go besides.
+    :param idempotency_key: the same key and parameters give the same job, however often it is asked for.
+    :param wait: block until the run has ended and its machine is gone.
+
+    What is None is left to the control plane's default. Raises ``ConfigError``, ``UnsupportedError``, ``CredentialError`` or
+    ``PriceCapExceeded`` before anything is rented. A run that fails raises nothing: see ``status`` and ``error``.
+    """
+    spec: dict[str, Any] = {**_task_fields(task), "provider": provider, "gpus": gpus}
+    optional: dict[str, Any] = {
+        "min_vram_gb": min_vram_gb,
+        "disk_gb": disk_gb,
+        "region": region,
+        "price_cap": price_cap,
+        "nodes": nodes,
+        "terminate_on_exit": terminate_on_exit,
+        "idle_timeout_minutes": idle_timeout_minutes,
+        "max_runtime_minutes": max_runtime_minutes,
+        "orphan_grace_minutes": orphan_grace_minutes,
+        "env": dict(env) if isinstance(env, Mapping) else env,
+        "install": install,
+        "launcher": launcher,
+        "image": image,
+        "data": list(data) if isinstance(data, tuple) else data,
+        "resume_from": resume_from,
+        "sinks": list(sinks) if isinstance(sinks, tuple) else sinks,
+    }
+    spec.update((name, value) for name, value in optional.items() if value is not None)
+    # The server's own directory is not the caller's, so the caller's is always sent.
+    try:
+        spec["project_dir"] = os.path.abspath(os.path.expanduser(os.fsdecode(project_dir or os.getcwd())))
+    except (TypeError, OSError) as error:
+        raise _bad_field("project_dir", f"cannot be used: {error}") from error
+    _check_json(spec)
+    record = _call(
+        "POST", "/jobs", {"label": label, "spec": spec}, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"}
+    )
+    started = Job.from_record(record)
+    return _wait_for(started.id, None) if wait else started
+
+
+def wait(job_id: str, timeout: float | None = None) -> Job:
+    """Block until the job has ended and its machines are proven gone, and return its last record.
+
+    :param timeout: seconds; after that ``WaitTimeout`` (also a ``TimeoutError``) is raised and the job goes on.
+
+    Raises ``JobNotFound``. Ctrl-C ends a control plane that this process started, in order, and says so.
+    """
+    return _wait_for(job_id, timeout)
+
+
+def job(job_id: str) -> Job:
+    """The job as it is now: status, cost, exit code. A unique beginning of the id is enough. Raises ``JobNotFound``."""
+    return Job.from_record(_call("GET", f"/jobs/{_quoted(job_id)}"))
+
+
+def jobs(
+    *, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50
+) -> list[Job]:
+    """Recent jobs, newest first, at most ``limit``; the other arguments narrow the list."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ConfigError("invalid_request", "limit must be a whole number of at least 1.")
+    given = {"status": status, "provider": provider, "label": label}
+    query: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    found: list[Job] = []
+    while len(found) < limit:
+        query["limit"] = min(limit - len(found), PAGE_MAX)
+        page = _call("GET", f"/jobs?{urlencode(query)}")
+        found += [Job.from_record(record) for record in page["jobs"]]
+        if not page.get("next_cursor"):
+            break
+        query["cursor"] = page["next_cursor"]
+    return found
+
+
+def kill(job_id: str) -> Job:
+    """Cancel the job and terminate its machine. Returns once that is decided for good; ``wait`` tells when it is done.
+
+    A second kill, or one of a job that has ended, changes nothing. Raises ``JobNotFound``.
+    """
+    return Job.from_record(_call("POST", f"/jobs/{_quoted(job_id)}/kill", {}))
+
+
+def reconcile(dry_run: bool = False) -> ReconcileReport:
+    """Continue what a crash left and terminate machines of ours that no live job owns; with ``dry_run`` only say so."""
+    return ReconcileReport.from_record(_call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}))
+
+
+def stream(job_id: str) -> LogStream:
+    """The lines of the job's log from its beginning, as they come, without line ends; it ends when the job does.
+
+    Bytes that are not UTF-8 become U+FFFD; a line longer than 1 MiB comes in pieces. A lost connection is taken up again at
+    the byte where it broke. Raises ``JobNotFound`` at once, and ``SvcError`` when no control plane answers for a minute.
+    """
+    _call("GET", f"/jobs/{_quoted(job_id)}")
+    return _Lines(job_id)
+
+
+class _Lines(LogStream):
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+        self._offset = 0
+        self._partial = bytearray()
+        self._ready: deque[str] = deque()
+        self._source: _http.ByteStream | None = None
+        self._lost_at: float | None = None
+        self._closed = False
+        self._ended = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_source", None) is not None:
+            self.close()
+
+    def close(self) -> None:
+        """End the iteration; safe from another thread."""
+        self._closed = True
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+    def __next__(self) -> str:
+        while not self._ready:
+            if self._closed or self._ended:
+                raise StopIteration
+            with _ending_on_interrupt(self._job_id):
+                self._fill()
+        return self._ready.popleft()
+
+    def _fill(self) -> None:
+        """Reads once; at the end of the job hands out what is left."""
+        try:
+            if self._source is None:
+                self._source = self._open(follow=True)
+            chunk = self._source.read()
+        except _http.Unreachable as lost:
+            self._drop_source()
+            if not self._closed:
+                self._wait_for_return(lost)
+            return
+        if chunk:
+            self._take(chunk)
+            return
+        if chunk is None:
+            self._lost_at = None
+            self._drop_source()
+            return
+        # The answer ended. That is the end of the job, or of the control plane that answered.
+        self._drop_source()
+        if self._closed or not job(self._job_id).done:
+            time.sleep(_POLL_SECONDS[0])
+            return
+        self._drain()
+        if self._partial:
+            self._ready.append(_text(self._partial))
+            self._partial = bytearray()
+        self._ended = True
+
+    def _drain(self) -> None:
+        """Whatever was stored between the last read and the end of the job."""
+        rest = self._open(follow=False)
+        try:
+            while chunk := rest.read():
+                self._take(chunk)
+        finally:
+            rest.close()
+
+    def _open(self, follow: bool) -> _http.ByteStream:
+        port = PLANES.port()
+        query = f"offset={self._offset}" + ("&follow=1" if follow else "")
+        try:
+            return _http.ByteStream(port, f"/jobs/{_quoted(self._job_id)}/logs?{query}", STREAM_IDLE_SECONDS)
+        except _http.Unreachable:
+            PLANES.forget(port)
+            raise
+
+    def _take(self, chunk: bytes) -> None:
+        self._lost_at = None
+        self._offset += len(chunk)
+        self._partial += chunk
+        if b"\n" in chunk:
+            *whole, rest = bytes(self._partial).split(b"\n")
+            self._ready.extend(_text(line) for line in whole)
+            self._partial = bytearray(rest)
+        while len(self._partial) > LINE_BYTES_MAX:
+            self._ready.append(_text(self._partial[:LINE_BYTES_MAX]))
+            del self._partial[:LINE_BYTES_MAX]
+
+    def _drop_source(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+    def _wait_for_return(self, lost: SvcError) -> None:
+        now = time.monotonic()
+        self._lost_at = self._lost_at or now
+        if now - self._lost_at > LOST_SECONDS_MAX:
+            raise lost
+        time.sleep(_POLL_SECONDS[0])
+
+
+class _ending_on_interrupt:
+    """Ctrl-C: end, in order, the control plane that this process started, and say what becomes of the run."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or not issubclass(kind, KeyboardInterrupt):
+            return
+        if PLANES.owns_one():
+            PLANES.end()
+        else:
+            print(f"svc: the run goes on; `svc kill {self._job_id}` ends it", file=sys.stderr, flush=True)
+
+
+def _wait_for(job_id: str, timeout: float | None) -> Job:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause, pause_max = _POLL_SECONDS
+    with _ending_on_interrupt(job_id):
+        while True:
+            now = job(job_id)
+            if now.done:
+                return now
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise wait_timeout(now, timeout)
+            time.sleep(pause if left is None else min(pause, left))
+            pause = min(pause * 1.5, pause_max)
+
+
+def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
+    """The error for a job that did not end in time."""
+    return WaitTimeout(
+        "wait_timeout", f"Job {last.id} is still {last.status} after {timeout:g} s.", "It goes on; wait again, or svc.kill it."
+    )
+
+
+def _call(method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Any:
+    """One call, made again (C2) while nobody answers, for at most a minute."""
+    deadline = time.monotonic() + LOST_SECONDS_MAX
+    while True:
+        port = PLANES.port()
+        try:
+            return _http.call(port, method, path, body, headers)
+        except _http.Unreachable:
+            PLANES.forget(port)
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_POLL_SECONDS[0])
+
+
+def _task_fields(task: Task | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(task, Task):
+        return {"entrypoint": task.entrypoint, "args": _list(task.args)}
+    if isinstance(task, Mapping):
+        unknown = sorted(set(map(str, task)) - {"entrypoint", "args"})
+        if unknown:
+            raise _bad_field(f"task.{unknown[0]}", "is not known; a task has entrypoint and args")
+        if "entrypoint" not in task:
+            raise _bad_field("task.entrypoint", "is required")
+        return {"entrypoint": task["entrypoint"], "args": _list(task.get("args", []))}
+    raise _bad_field("task", f"must be a svc.Task or a dict, not {type(task).__name__}")
+
+
+def _list(args: Any) -> Any:
+    return list(args) if isinstance(args, (list, tuple)) else args
+
+
+def _check_json(spec: Mapping[str, Any]) -> None:
+    for name, value in spec.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise _bad_field(name, f"cannot be sent: {error}") from error
+
+
+def _bad_field(field: str, message: str) -> ConfigError:
+    return ConfigError("invalid_request", f"{field} {message}.", "Nothing was started.", [(field, message)])
+
+
+def _quoted(job_id: str) -> str:
+    if not isinstance(job_id, str) or not job_id:
+        raise _bad_field("job_id", "must be the id of a job")
+    return quote(job_id, safe="")
+
+
+def _text(line: bytes | bytearray) -> str:
+    return line.decode("utf-8", "replace").removesuffix("\r")

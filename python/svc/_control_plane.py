@@ -1,0 +1,309 @@
+"""Finding the control plane of this home, or starting one that lives as long as this process.
+
+P1. A control plane is ours when ``control-plane.json`` names it, its process lives, and its health answer bears the same
+    installation id. Anything else on that port is left alone.
+P2. The one we start holds the reading end of a pipe; we hold the other. However this process ends, the pipe closes, and it
+    then ends in order: machines are released.
+P3. It has its own session, so a Ctrl-C in the terminal reaches this process alone, which ends it in order.
+P4. A forked child of this process neither keeps the pipe open nor ends the control plane.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from svc import _http
+from svc._errors import ConfigError, SvcError, make_error
+from svc._records import TERMINAL_STATUSES
+
+START_SECONDS_MAX = 60.0
+WINNER_SECONDS_MAX = 20.0
+END_SECONDS_MAX = 120.0
+HEALTH_SECONDS_MAX = 10.0
+
+
+def home() -> Path:
+    """The home of the control plane: ``SVC_HOME``, or ``~/.svc``."""
+    named = os.environ.get("SVC_HOME")
+    return Path(named).expanduser().absolute() if named else Path.home() / ".svc"
+
+
+class _Owned:
+    """A control plane that this process started."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process = process
+        self.port = port
+        self.log = log
+        self.starter = os.getpid()
+
+
+class ControlPlanes:
+    """Knows one control plane per home. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._ports: dict[Path, int] = {}
+        self._owned: dict[Path, _Owned] = {}
+
+    def port(self) -> int:
+        """The port of this home's control plane, which is started where none runs."""
+        at = home()
+        with self._lock:
+            known = self._ports.get(at)
+            if known is not None:
+                return known
+            found = find(at)
+            if found is None:
+                found = self._start(at)
+            self._ports[at] = found
+            return found
+
+    def forget(self, port: int) -> None:
+        """Nobody answered at ``port``: look again next time."""
+        with self._lock:
+            for at in [at for at, known in self._ports.items() if known == port]:
+                del self._ports[at]
+
+    def owns_one(self) -> bool:
+        """Whether this process started the control plane of the current home and it still runs."""
+        with self._lock:
+            owned = self._owned.get(home())
+            return owned is not None and owned.starter == os.getpid() and owned.process.poll() is None
+
+    def _start(self, at: Path) -> int:
+        old = self._owned.pop(at, None)
+        if old is not None:
+            _close_pipe(old.process)
+        command = [*find_cli(), "serve", "--port", "0", "--until-eof", "--json"]
+        log = _make_log(at)
+        with open(log, "ab") as errors:
+            said_from = errors.tell()
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    cwd=at,
+                    env={**os.environ, "SVC_HOME": str(at)},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise _start_failed(f"{command[0]}: {error.strerror}") from error
+        try:
+            first = _first_line(process, START_SECONDS_MAX)
+        except BaseException:
+            _close_pipe(process)
+            raise
+        said = _as_object(first)
+        port = _http.port_of(said.get("url"))
+        if port is not None:
+            self._owned[at] = _Owned(process, port, log)
+            return port
+        _close_pipe(process)
+        failure = said.get("error") or _error_in(_read_from(log, said_from))
+        return self._instead(at, failure, log)
+
+    def _instead(self, at: Path, failure: Any, log: Path) -> int:
+        """Ours did not come up. When another one was faster, that one serves us as well."""
+        code = failure.get("code") if isinstance(failure, dict) else None
+        if code == "home_locked":
+            deadline = time.monotonic() + WINNER_SECONDS_MAX
+            while time.monotonic() < deadline:
+                found = find(at)
+                if found is not None:
+                    return found
+                time.sleep(0.05)
+        if isinstance(failure, dict) and code:
+            raise make_error(str(code), str(failure.get("message", "")), str(failure.get("hint", "")))
+        raise _start_failed(str(failure) if failure else f"it ended without a word; see {log}")
+
+    def end(self, announce: bool = True) -> None:
+        """Ends, in order, every control plane that this process started, and waits for it (bounded)."""
+        with self._lock:
+            mine = [owned for owned in self._owned.values() if owned.starter == os.getpid()]
+            self._owned.clear()
+            self._ports.clear()
+        for owned in mine:
+            _end(owned, announce)
+
+    def after_fork(self) -> None:
+        """In a forked child: let go of the pipe (P4)."""
+        owned, self._owned = self._owned, {}
+        self._lock = threading.RLock()
+        for entry in owned.values():
+            if entry.process.stdin is not None:
+                try:
+                    os.close(entry.process.stdin.fileno())
+                except (OSError, ValueError):  # closed already
+                    pass
+
+
+PLANES = ControlPlanes()
+atexit.register(PLANES.end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=PLANES.after_fork)
+
+
+def find(at: Path) -> int | None:
+    """The port of the control plane that runs for the home ``at``, or None (P1)."""
+    try:
+        entry = _as_object((at / "control-plane.json").read_bytes())
+    except OSError:
+        return None
+    port, pid, installation = _http.port_of(entry.get("url")), entry.get("pid"), entry.get("installation_id")
+    if port is None or not isinstance(pid, int) or not _alive(pid) or not installation:
+        return None
+    try:
+        health = _http.call(port, "GET", "/v1/health", seconds=HEALTH_SECONDS_MAX)
+    except SvcError:
+        return None
+    return port if isinstance(health, dict) and health.get("installation_id") == installation else None
+
+
+def find_cli() -> list[str]:
+    """The command that starts ``svc``: ``SVC_BIN``, else beside this package, else on the PATH."""
+    named = os.environ.get("SVC_BIN")
+    if named:
+        path = Path(named).expanduser().absolute()
+        if not path.is_file():
+            raise _start_failed(f"SVC_BIN names {path}, which is not a file")
+        return [str(path)]
+    beside = Path(__file__).resolve().parents[2] / "bin" / "svc"
+    if beside.is_file():
+        return [str(beside)]
+    on_path = shutil.which("svc")
+    if on_path:
+        return [os.path.abspath(on_path)]
+    raise _start_failed("the command `svc` was not found beside the package nor on the PATH (SVC_BIN may name it)")
+
+
+def _start_failed(why: str) -> SvcError:
+    return SvcError(
+        "start_failed",
+        f"A control plane could not be started: {why}.",
+        "Run `svc doctor`, which says what this computer lacks.",
+    )
+
+
+def _make_log(at: Path) -> Path:
+    log = at / "control-plane.log"
+    try:
+        at.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600))
+        os.chmod(log, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            "home_unusable",
+            f"The home {at} cannot be used: {error.strerror}.",
+            "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
+        ) from error
+    return log
+
+
+def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
+    """The first line of its output, empty when it ended before. What follows is read and left aside, so it never blocks."""
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as output:
+            lines.put(output.readline())
+            while os.read(output.fileno(), 65_536):
+                pass
+
+    threading.Thread(target=read, name="svc-control-plane-output", daemon=True).start()
+    try:
+        return lines.get(timeout=seconds)
+    except queue.Empty:
+        raise _start_failed(f"it said nothing for {seconds:g} s") from None
+
+
+def _end(owned: _Owned, announce: bool) -> None:
+    process = owned.process
+    if process.poll() is None and announce:
+        count = _live_runs(owned.port)
+        if count:
+            _tell(f"svc: ending the control plane; {count} run(s) are terminated")
+    _close_pipe(process)
+    try:
+        process.wait(END_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        _tell(f"svc: the control plane (process {process.pid}) is still ending by itself; see {owned.log}")
+    except KeyboardInterrupt:
+        _tell(f"svc: not waiting; the control plane (process {process.pid}) goes on ending by itself; see {owned.log}")
+        raise
+
+
+def _live_runs(port: int) -> int:
+    """How many runs end with the control plane; 0 where it does not say."""
+    try:
+        page = _http.call(port, "GET", "/jobs?limit=500", seconds=5.0)
+        return sum(
+            1
+            for job in page["jobs"]
+            if job["status"] not in TERMINAL_STATUSES and job.get("spec", {}).get("terminate_on_exit", True)
+        )
+    except (SvcError, KeyError, TypeError):
+        return 0
+
+
+def _close_pipe(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        try:
+            process.stdin.close()
+        except OSError:  # it ended first
+            pass
+
+
+def _tell(text: str) -> None:
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:  # gone, or another user's
+        return False
+    return True
+
+
+def _as_object(raw: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_from(path: Path, offset: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(1_000_000)
+    except OSError:
+        return b""
+
+
+def _error_in(said: bytes) -> Any:
+    """The error object among the lines, else the last line as text."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    for line in reversed(lines):
+        error = _as_object(line).get("error")
+        if isinstance(error, dict):
+            return error
+    return lines[-1].decode("utf-8", "replace").rstrip(".") if lines else None

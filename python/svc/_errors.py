@@ -1,0 +1,119 @@
+"""The errors a caller may see: one family, each with a code for programs and a hint for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class SvcError(Exception):
+    """What could not be done.
+
+    :ivar code: stable, snake_case; the control plane's own code where it answered.
+    :ivar message: what happened, and what it means for the machine and the money.
+    :ivar hint: what to do.
+    :ivar errors: for a refused request, ``(field, message)`` pairs that name what to correct.
+    """
+
+    code: str
+    message: str
+    hint: str
+    errors: tuple[tuple[str, str], ...]
+
+    def __init__(self, code: str, message: str, hint: str = "", errors: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(code, message, hint, tuple(errors))
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        fields = "; ".join(f"{field}: {text}" for field, text in self.errors)
+        # The control plane's summary may name the fields already.
+        said = self.message if not fields or fields in self.message else f"{self.message} ({fields})"
+        return f"{said} {self.hint}".rstrip() + f" [{self.code}]"
+
+
+class ConfigError(SvcError):
+    """A parameter, the registry or the home is not as it must be. Nothing was started."""
+
+
+class CredentialError(SvcError):
+    """A credential is missing or was refused."""
+
+
+class PriceCapExceeded(SvcError):
+    """Everything on offer costs more than ``price_cap``. Nothing was rented."""
+
+
+class UnsupportedError(SvcError):
+    """The provider, or this version, cannot do what was asked. Nothing was started."""
+
+
+class ProvisionError(SvcError):
+    """The provider failed to give a machine, or its answer was lost."""
+
+
+class JobNotFound(SvcError):
+    """There is no such job in this home."""
+
+
+class ExtraMissing(SvcError):
+    """An optional part is not installed; the hint names the pip extra."""
+
+
+class WaitTimeout(SvcError, TimeoutError):
+    """``wait`` gave up waiting. The job goes on."""
+
+
+_CLASSES: dict[str, type[SvcError]] = {
+    "job_not_found": JobNotFound,
+    "price_cap_exceeded": PriceCapExceeded,
+    "unauthorized": CredentialError,
+    "provider_unavailable": CredentialError,
+    "nodes_unsupported": UnsupportedError,
+    "gpus_unsupported": UnsupportedError,
+    "feature_unavailable": UnsupportedError,
+    "provider_error": ProvisionError,
+    "provider_refused": ProvisionError,
+    "outcome_unknown": ProvisionError,
+    "extra_missing": ExtraMissing,
+    "job_ambiguous": ConfigError,
+    "home_unusable": ConfigError,
+    "idempotency_conflict": ConfigError,
+    "project_dir_refused": ConfigError,
+}
+_BEGINNINGS: dict[str, type[SvcError]] = {
+    "credential_": CredentialError,
+    "entrypoint_": ConfigError,
+    "invalid_": ConfigError,
+    "extra_": ExtraMissing,
+}
+
+
+def error_class(code: str) -> type[SvcError]:
+    """The class for a code; codes of a newer control plane fall back to ``SvcError``."""
+    known = _CLASSES.get(code)
+    if known is not None:
+        return known
+    return next((kind for start, kind in _BEGINNINGS.items() if code.startswith(start)), SvcError)
+
+
+def make_error(code: str, message: str, hint: str = "", errors: Sequence[tuple[str, str]] = ()) -> SvcError:
+    """The error of the right class for ``code``."""
+    return error_class(code)(code, message, hint, errors)
+
+
+def from_problem(status: int, problem: object) -> SvcError:
+    """An error from an ``application/problem+json`` body, or from whatever came in its place."""
+    if not isinstance(problem, Mapping):
+        return SvcError("bad_answer", f"The control plane answered with status {status} and no usable body.", "See its log.")
+    body: Mapping[str, Any] = problem
+    fields = [
+        (str(entry.get("field", "")), str(entry.get("message", "")))
+        for entry in body.get("errors") or []
+        if isinstance(entry, Mapping)
+    ]
+    code = str(body.get("code") or f"http_{status}")
+    message = str(body.get("detail") or body.get("message") or body.get("title") or f"Status {status}.")
+    return make_error(code, message, str(body.get("hint") or ""), fields)

@@ -1,0 +1,135 @@
+"""Calls to the control plane over loopback.
+
+H1. Only 127.0.0.1 is ever dialled, and no proxy variable is read: ``http.client`` knows none.
+H2. A call that may be repeated (every one here is: POST /jobs carries its Idempotency-Key) is repeated by the caller.
+H3. Every wait has an end.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from svc._errors import SvcError, from_problem
+
+CALL_SECONDS_MAX = 60.0
+ANSWER_BYTES_MAX = 256 * 1024 * 1024
+
+
+class Unreachable(SvcError):
+    """Nobody answered; whether the call took effect is not known."""
+
+
+def port_of(url: object) -> int | None:
+    """The port of a loopback address like ``http://127.0.0.1:8780``; None for any other address."""
+    if not isinstance(url, str):
+        return None
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    return port if parts.scheme == "http" and parts.hostname == "127.0.0.1" and port else None
+
+
+def unreachable(port: int, why: object) -> Unreachable:
+    """The error for a call that nobody answered."""
+    return Unreachable(
+        "unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", "Start one with `svc serve`."
+    )
+
+
+def call(
+    port: int,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+    seconds: float = CALL_SECONDS_MAX,
+) -> Any:
+    """One call with a JSON answer. Raises ``Unreachable``, or the error that the answer holds."""
+    sent = dict(headers or {})
+    data = None
+    if body is not None:
+        data = json.dumps(body, allow_nan=False).encode()
+        sent["Content-Type"] = "application/json"
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    try:
+        connection.request(method, path, body=data, headers=sent)
+        response = connection.getresponse()
+        raw = response.read(ANSWER_BYTES_MAX)
+    except (OSError, http.client.HTTPException) as error:
+        raise unreachable(port, _reason(error)) from error
+    finally:
+        connection.close()
+    return _parsed(response.status, raw)
+
+
+class ByteStream:
+    """An open answer that is read as it comes; ``close`` from another thread wakes the reader."""
+
+    def __init__(self, port: int, path: str, idle_seconds: float) -> None:
+        self._port = port
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=idle_seconds)
+        try:
+            self._connection.request("GET", path)
+            self._socket: socket.socket | None = self._connection.sock
+            self._response = self._connection.getresponse()
+            if self._response.status >= 300:
+                raise _failure(self._response.status, self._response.read(ANSWER_BYTES_MAX))
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise unreachable(port, _reason(error)) from error
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def read(self) -> bytes | None:
+        """What has come, at least one byte; empty at the end; None when nothing came for ``idle_seconds``, after which the
+        connection is of no more use. Raises ``Unreachable`` when it is cut."""
+        try:
+            return self._response.read1(65_536)
+        except TimeoutError:
+            return None
+        except (OSError, ValueError, AttributeError, http.client.HTTPException) as error:
+            # ValueError and AttributeError are how a response answers that was closed meanwhile.
+            raise unreachable(self._port, _reason(error)) from error
+
+    def close(self) -> None:
+        """Ends the connection. Safe to repeat."""
+        held, self._socket = self._socket, None
+        if held is not None:
+            try:
+                held.shutdown(socket.SHUT_RDWR)
+            except OSError:  # it was over already
+                pass
+        self._connection.close()
+
+
+def _parsed(status: int, raw: bytes) -> Any:
+    if status >= 300:
+        raise _failure(status, raw)
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError as error:
+        raise SvcError("bad_answer", "The control plane's answer is not JSON.", "Is another program on that port?") from error
+
+
+def _failure(status: int, raw: bytes) -> SvcError:
+    try:
+        return from_problem(status, json.loads(raw))
+    except ValueError:
+        return from_problem(status, None)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return str(error) or type(error).__name__

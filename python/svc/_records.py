@@ -1,0 +1,156 @@
+"""What the control plane tells, as typed values. Instants are RFC 3339 UTC strings, money is US dollars."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
+
+TERMINAL_STATUSES = frozenset({"succeeded", "failed", "cancelled", "interrupted", "timed_out"})
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run.
+
+    :param entrypoint: a script inside the project directory, or ``-m package.module``.
+    :param args: its arguments, passed exactly as given.
+    """
+
+    entrypoint: str
+    args: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class JobError:
+    """Why a job did not succeed."""
+
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A rented host of a job. In every ``state`` but ``released`` it may cost money."""
+
+    id: str | None
+    name: str
+    node: int
+    address: str | None
+    state: str
+    price_per_hour_usd: float | None
+    created_at: str
+    terminated_at: str | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training run as the control plane knew it when asked; ask again with ``svc.job(id)``.
+
+    ``exit_code`` is None until it is known. ``note`` says in words what is going on, for example that a machine may still
+    cost money. Secrets in ``spec`` are masked by the control plane.
+    """
+
+    id: str
+    status: str
+    exit_code: int | None = None
+    cost_usd: float = 0.0
+    label: str | None = None
+    provider: str = "local"
+    gpus: str = "cpu"
+    nodes: int = 1
+    entrypoint: str = ""
+    args: tuple[str, ...] = ()
+    created_at: str = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    price_per_hour_usd: float | None = None
+    machines: tuple[Machine, ...] = ()
+    error: JobError | None = None
+    code_snapshot: str | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    note: str | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the job has ended and its machines are proven gone."""
+        return self.status in TERMINAL_STATUSES
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Job:
+        """From the JSON of a job record; members that this version does not know are left aside."""
+        values = _known(cls, record)
+        values["args"] = tuple(values.get("args") or ())
+        values["machines"] = tuple(Machine(**_known(Machine, machine)) for machine in values.get("machines") or ())
+        error = values.get("error")
+        values["error"] = JobError(**_known(JobError, error)) if error else None
+        return cls(**values)
+
+    def __repr__(self) -> str:
+        shown = [f"{self.id!r}", f"status={self.status!r}"]
+        if self.exit_code is not None:
+            shown.append(f"exit_code={self.exit_code}")
+        shown += [f"provider={self.provider!r}", f"gpus={self.gpus!r}", f"cost_usd={self.cost_usd:g}"]
+        if self.label is not None:
+            shown.append(f"label={self.label!r}")
+        if self.error is not None:
+            shown.append(f"error={self.error.code!r}")
+        return f"Job({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks; every value is escaped."""
+        rows: list[tuple[str, object]] = [
+            ("job", self.id),
+            ("label", self.label),
+            ("status", self.status),
+            ("exit code", self.exit_code),
+            ("cost", f"${self.cost_usd:.4f}"),
+            ("machine", f"{self.provider}, {self.gpus}" + (f", {self.nodes} nodes" if self.nodes > 1 else "")),
+            ("entrypoint", " ".join((self.entrypoint, *self.args))),
+            ("created", self.created_at),
+            ("started", self.started_at),
+            ("ended", self.ended_at),
+            ("note", self.note),
+            ("error", f"{self.error.message} {self.error.hint}" if self.error else None),
+        ]
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{html.escape(str(value))}</td></tr>"
+            for name, value in rows
+            if value not in (None, "")
+        )
+        return f"<table>{cells}</table>"
+
+
+@dataclass(frozen=True)
+class ReconcileReport:
+    """What was found after a crash and what was done about it; with ``dry_run``, what would be done."""
+
+    dry_run: bool = False
+    replayed: tuple[Mapping[str, Any], ...] = ()
+    resumed: tuple[str, ...] = ()
+    terminated: tuple[Mapping[str, Any], ...] = ()
+    failed: tuple[Mapping[str, Any], ...] = ()
+    unreachable_providers: tuple[str, ...] = ()
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> ReconcileReport:
+        """From the JSON of the report."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in _known(cls, record).items()
+        }
+        return cls(**values)
+
+
+class LogStream(Protocol):
+    """The lines of a job's log as they come. ``close`` may be called from another thread and ends the iteration."""
+
+    def __iter__(self) -> Iterator[str]: ...
+    def __next__(self) -> str: ...
+    def close(self) -> None: ...
+
+
+def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
+    names = {entry.name for entry in fields(kind)}
+    return {name: value for name, value in record.items() if name in names}

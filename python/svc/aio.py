@@ -1,0 +1,100 @@
+"""The functions of ``svc`` for asyncio: same names, same arguments, same errors.
+
+What blocks runs in a thread; ``wait``, ``run(wait=True)`` and ``stream`` end at once when their task is cancelled. A cancelled
+call does not cancel the job: ``svc.aio.kill`` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from svc import _client
+from svc._gpus import Gpu
+from svc._records import Job, ReconcileReport, Task
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+__all__ = ["configure", "job", "jobs", "kill", "list_gpus", "reconcile", "run", "stream", "vram_for", "wait"]
+
+_END: Any = object()
+
+
+async def _in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+async def configure(registry: Mapping[str, Any] | None = None, use: Any = ()) -> None:
+    """See ``svc.configure``."""
+    _client.configure(registry, use)
+
+
+async def run(task: Task | Mapping[str, Any], *, wait: bool = False, **parameters: Any) -> Job:
+    """See ``svc.run``, whose named arguments it takes."""
+    started = await _in_thread(_client.run, task, **parameters)
+    return await _wait_for(started.id, None) if wait else started
+
+
+async def wait(job_id: str, timeout: float | None = None) -> Job:
+    """See ``svc.wait``."""
+    return await _wait_for(job_id, timeout)
+
+
+async def _wait_for(job_id: str, timeout: float | None) -> Job:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = 0.05
+    while True:
+        now = await job(job_id)
+        if now.done:
+            return now
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise _client.wait_timeout(now, timeout)
+        await asyncio.sleep(pause if left is None else min(pause, left))
+        pause = min(pause * 1.5, 0.5)
+
+
+async def stream(job_id: str) -> AsyncIterator[str]:
+    """See ``svc.stream``: ``async for line in svc.aio.stream(id)``."""
+    lines = await _in_thread(_client.stream, job_id)
+    try:
+        while True:
+            line = await asyncio.to_thread(next, lines, _END)
+            if line is _END:
+                return
+            yield line
+    finally:
+        lines.close()
+
+
+async def job(job_id: str) -> Job:
+    """See ``svc.job``."""
+    return await _in_thread(_client.job, job_id)
+
+
+async def jobs(**narrowed: Any) -> list[Job]:
+    """See ``svc.jobs``, whose named arguments it takes."""
+    return await _in_thread(_client.jobs, **narrowed)
+
+
+async def kill(job_id: str) -> Job:
+    """See ``svc.kill``."""
+    return await _in_thread(_client.kill, job_id)
+
+
+async def reconcile(dry_run: bool = False) -> ReconcileReport:
+    """See ``svc.reconcile``."""
+    return await _in_thread(_client.reconcile, dry_run)
+
+
+async def list_gpus(provider: str | None = None) -> list[Gpu]:
+    """See ``svc.list_gpus``."""
+    return _client.list_gpus(provider)
+
+
+async def vram_for(model: str) -> int:
+    """See ``svc.vram_for``."""
+    return _client.vram_for(model)
