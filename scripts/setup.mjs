@@ -1,0 +1,265 @@
+// Makes a fresh checkout ready, then runs what was asked for:  node scripts/setup.mjs [--build|--no-build] [-- file args...]
+//
+// npm starts this file with whatever Node the machine has, so it needs no package and no syntax newer than Node 20.
+//
+// S1. Nothing changed since last time: no child process is started and it is over in a fraction of a second.
+// S2. Packages come from the lock alone; which registry serves them is the machine's own npm configuration.
+// S3. A state is only believed when it was reached in full: npm writes its own list last, the build stamp is written last.
+// S4. Two set-ups of one checkout wait for each other.
+
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
+import { delimiter, join, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const NODE_NEEDED = [22, 14];
+/** What the build reads. A change in any of these files means a new build. */
+const BUILD_INPUTS = [
+  "src",
+  "sdk",
+  "dashboard",
+  "runner",
+  "python",
+  "scripts/build.ts",
+  "package-lock.json",
+  "tsconfig.json",
+];
+const BUILD_SKIPPED = new Set(["node_modules", "dist", "__pycache__"]);
+const BUILD_STAMP = join(ROOT, "dist", ".inputs");
+
+class SetupError extends Error {}
+
+function say(line) {
+  process.stderr.write(`setup: ${line}\n`);
+}
+
+function readJson(path) {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether node_modules holds what the lock names. npm writes its own list at the very end, so half an install has none. */
+function packagesAreCurrent() {
+  const wanted = readJson(join(ROOT, "package-lock.json"))?.packages;
+  const present = readJson(join(ROOT, "node_modules", ".package-lock.json"))?.packages;
+  if (!wanted) throw new SetupError("package-lock.json is missing or not readable. Check the file out again.");
+  if (!present) return false;
+  for (const [path, entry] of Object.entries(wanted)) {
+    if (path === "") continue;
+    const have = present[path];
+    if (have ? have.version !== entry.version || have.integrity !== entry.integrity : !entry.optional) return false;
+  }
+  return Object.keys(present).every((path) => wanted[path] !== undefined);
+}
+
+/** npm must not run on the Node that it is about to replace, so the packages' own bin folder leaves the PATH. */
+function systemPath() {
+  const inside = join(ROOT, "node_modules") + sep;
+  return (process.env.PATH ?? "")
+    .split(delimiter)
+    .filter((part) => !(part + sep).startsWith(inside))
+    .join(delimiter);
+}
+
+function installPackages() {
+  say("installing packages (this happens once, and takes some 20 seconds)");
+  const env = { ...process.env, PATH: systemPath() };
+  // Settings meant for other projects must not leave out what the build and the tests need.
+  delete env.NODE_ENV;
+  for (const name of Object.keys(env))
+    if (/^npm_config_(omit|only|production|include|loglevel)$/i.test(name)) delete env[name];
+  const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error", "--no-progress"];
+  const done = spawnSync("npm", args, { cwd: ROOT, env, stdio: ["ignore", "ignore", "inherit"] });
+  if (done.error)
+    throw new SetupError(`npm could not be started (${done.error.message}). Install npm, or put it on the PATH.`);
+  if (done.status !== 0)
+    throw new SetupError("npm ci failed; its own words are above. Correct that and run the same command again.");
+}
+
+function isNewEnough(version) {
+  const [major, minor] = version.replace(/^v/, "").split(".").map(Number);
+  return major > NODE_NEEDED[0] || (major === NODE_NEEDED[0] && minor >= NODE_NEEDED[1]);
+}
+
+/** The Node that came with the packages, else the machine's own where that is new enough. */
+export function nodeBinary() {
+  const packaged = join(ROOT, "node_modules", ".bin", "node");
+  if (existsSync(packaged)) return packaged;
+  if (isNewEnough(process.version)) return process.execPath;
+  throw new SetupError(
+    `Node ${NODE_NEEDED.join(".")} or newer is needed; this is ${process.version}, and none comes with the packages for ` +
+      `${process.platform}-${process.arch}. Install a newer Node and run the same command again.`,
+  );
+}
+
+/** Both are native code: that they are there says little, so each does a little work. */
+function proveNativeParts() {
+  const script = `const D = require("better-sqlite3"); new D(":memory:").exec("create table t(a)"); console.log(process.version)`;
+  const node = nodeBinary();
+  const done = spawnSync(node, ["-e", script], { cwd: ROOT, encoding: "utf8" });
+  const version = (done.stdout ?? "").trim();
+  if (done.status !== 0 || !isNewEnough(version)) {
+    const why =
+      (done.error?.message ?? done.stderr ?? "").trim().split("\n").at(-1) ||
+      `it ended with ${done.status ?? done.signal}`;
+    throw new SetupError(`${node} does not work with better-sqlite3 on this machine: ${why}.`);
+  }
+  if (spawnSync("python3", ["--version"], { stdio: "ignore" }).status !== 0) {
+    say(
+      "no python3 was found: the control plane works, but no Python script will run on this machine until it is installed",
+    );
+  }
+  return version;
+}
+
+/** A digest over every file the build reads, by name and content. */
+function hashOfInputs() {
+  const hash = createHash("sha256");
+  const visit = (path) => {
+    const full = join(ROOT, path);
+    let entries;
+    try {
+      entries = readdirSync(full, { withFileTypes: true });
+    } catch (error) {
+      if (error.code === "ENOENT") return;
+      if (error.code !== "ENOTDIR") throw error;
+      hash.update(`${path}\0`).update(readFileSync(full)).update("\0");
+      return;
+    }
+    entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+    for (const entry of entries) {
+      if (BUILD_SKIPPED.has(entry.name) || entry.name.endsWith(".pyc")) continue;
+      const child = `${path}/${entry.name}`;
+      if (entry.isDirectory()) visit(child);
+      else if (entry.isFile())
+        hash
+          .update(`${child}\0`)
+          .update(readFileSync(join(ROOT, child)))
+          .update("\0");
+    }
+  };
+  for (const input of BUILD_INPUTS) visit(input);
+  return hash.digest("hex");
+}
+
+function readText(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function build(inputs) {
+  say("building");
+  rmSync(BUILD_STAMP, { force: true });
+  const done = spawnSync(nodeBinary(), ["scripts/build.ts"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  if (done.status !== 0) throw new SetupError("the build failed; its own words are above.");
+  mkdirSync(join(ROOT, "dist"), { recursive: true });
+  writeFileSync(BUILD_STAMP, inputs);
+}
+
+/** Holds a file with our pid in it while `work` runs; a holder that is no longer alive is passed over. */
+function alone(work) {
+  const folder = join(ROOT, ".cache");
+  const lock = join(folder, "setup.lock");
+  const mine = join(folder, `setup.${process.pid}`);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(mine, String(process.pid));
+  const sleeper = new Int32Array(new SharedArrayBuffer(4));
+  try {
+    // A link appears with its content in it, so nobody ever reads a lock without a pid.
+    for (let told = false; !linked(mine, lock); Atomics.wait(sleeper, 0, 0, 200)) {
+      const holder = Number(readText(lock));
+      if (!isAlive(holder)) rmSync(lock, { force: true });
+      else if (!told) {
+        told = true;
+        say(`another set-up of this checkout is under way (pid ${holder}); waiting for it`);
+      }
+    }
+  } finally {
+    rmSync(mine, { force: true });
+  }
+  try {
+    return work();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+function linked(from, to) {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if (error.code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+function isAlive(pid) {
+  if (!Number.isInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === "EPERM";
+  }
+}
+
+/** `when-changed` builds if an input changed; `always` builds anyway; `never` leaves the build alone. */
+export function setup(buildWanted = "when-changed") {
+  if (process.platform === "win32") throw new SetupError("a checkout works on Linux and macOS; on Windows use WSL.");
+  const stale = () => buildWanted !== "never" && (buildWanted === "always" || readText(BUILD_STAMP) !== hashOfInputs());
+  if (packagesAreCurrent() && !stale()) return;
+  alone(() => {
+    // Looked at again: whoever held the lock before us may have done it all.
+    if (!packagesAreCurrent()) {
+      installPackages();
+      say(`packages are in place, with Node ${proveNativeParts()}`);
+    }
+    if (stale()) build(hashOfInputs());
+  });
+}
+
+/** Runs a file on our Node in this process's place: same terminal, same signals, same end. */
+function runInstead(file, args) {
+  const node = nodeBinary();
+  const env = { ...process.env, PATH: join(ROOT, "node_modules", ".bin") + delimiter + systemPath() };
+  const child = spawn(node, [join(ROOT, file), ...args], { cwd: ROOT, env, stdio: "inherit" });
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]) {
+    // A terminal tells the whole group of a Ctrl-C; only what was sent to this process alone is passed on.
+    process.on(signal, () => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal)));
+  }
+  child.on("error", (error) => fail(`${node} could not be started: ${error.message}`));
+  child.on("exit", (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 0)));
+}
+
+function fail(message) {
+  process.stderr.write(`setup: ${message}\n`);
+  process.exit(1);
+}
+
+function main(argv) {
+  const divider = argv.indexOf("--");
+  const flags = divider === -1 ? argv : argv.slice(0, divider);
+  const [file, ...args] = divider === -1 ? [] : argv.slice(divider + 1);
+  const unknown = flags.find((flag) => flag !== "--build" && flag !== "--no-build");
+  if (unknown) fail(`unknown option ${unknown}; known are --build, --no-build and -- FILE ARGS`);
+  try {
+    setup(flags.includes("--build") ? "always" : flags.includes("--no-build") ? "never" : "when-changed");
+    if (file) runInstead(file, args);
+    else say("ready");
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    fail(error.message);
+  }
+}
+
+main(process.argv.slice(2));
