@@ -1,0 +1,230 @@
+// Holds the layout: which folder may import which, where dangerous things may be said, and that generated pages are current.
+//
+// T1. The leaf three (schemas, errors, domain) are open to all; beyond them a folder imports only what NEIGHBOURS grants it.
+// T2. A package that does I/O has one home; time and randomness reach the pure parts only through Clock and Ids.
+// T3. Every finding names file and line, so that it can be walked to.
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { generatedPages } from "../scripts/generate-docs.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const LINES_MAX = 500;
+
+const LEAVES = ["src/schemas", "src/errors", "src/domain"];
+
+/** Who may import whom. A folder is its first two path parts below src/, `sdk` and `dashboard` stand for themselves. */
+const NEIGHBOURS: Record<string, readonly string[]> = {
+  "src/schemas": [],
+  "src/errors": ["src/schemas"],
+  "src/domain": ["src/schemas", "src/errors"],
+  "src/machines": [],
+  "src/providers": [],
+  "src/ssh": [],
+  "src/secrets": [],
+  "src/store": ["src/machines"],
+  "src/steps": ["src/providers", "src/ssh", "src/secrets"],
+  "src/engine": ["src/machines", "src/steps", "src/store", "src/providers"],
+  "src/api": ["src/engine", "src/store"],
+  "src/cli": ["sdk", "src/app.ts", "src/store", "src/api"],
+  "src/app.ts": ["*"],
+  sdk: [],
+  dashboard: ["sdk"],
+};
+/** Of these neighbours only types may be imported: their code must not be reachable from there. */
+const TYPES_ONLY = new Set(["src/store > src/machines", "src/engine > src/providers"]);
+
+/** A package and the only folders that may name it. */
+const HOMES: Record<string, readonly string[]> = {
+  ssh2: ["src/ssh"],
+  "better-sqlite3": ["src/store"],
+  kysely: ["src/store"],
+  fastify: ["src/api", "src/app.ts"],
+  "@fastify/websocket": ["src/api"],
+  xstate: ["src/machines", "src/engine"],
+  cac: ["src/cli"],
+  react: ["dashboard"],
+  uplot: ["dashboard"],
+};
+
+interface Source {
+  path: string;
+  lines: string[];
+}
+
+function sources(...folders: string[]): Source[] {
+  return folders.flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+      .filter((name) => /\.(ts|tsx|mjs)$/.test(name) && !/(^|\/)(node_modules|dist)\//.test(name))
+      .toSorted()
+      .map((name) => ({ path: join(folder, name), lines: readFileSync(join(ROOT, folder, name), "utf8").split("\n") })),
+  );
+}
+
+function folderOf(path: string): string {
+  const parts = path.split("/");
+  return parts[0] === "src" ? parts.slice(0, 2).join("/") : (parts[0] ?? path);
+}
+
+interface Import {
+  line: number;
+  specifier: string;
+  typeOnly: boolean;
+}
+
+/** The imports of a file, static, re-exported, of many lines, and dynamic. */
+function importsOf(lines: readonly string[]): Import[] {
+  const text = lines.join("\n");
+  const found: Import[] = [];
+  const forms =
+    /(?:^|\n)\s*(?:import|export)\s+(type\s+)?(?:[\w*{][^;"'`]*?\sfrom\s+)?["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']\s*\)/g;
+  for (const match of text.matchAll(forms)) {
+    const specifier = match[2] ?? match[3] ?? "";
+    const at = match.index + match[0].lastIndexOf(specifier);
+    found.push({ line: text.slice(0, at).split("\n").length, specifier, typeOnly: match[1] !== undefined });
+  }
+  return found;
+}
+
+/** What is wrong with one import, or undefined. */
+function objection(path: string, { specifier, typeOnly }: Omit<Import, "line">): string | undefined {
+  const from = folderOf(path);
+  if (specifier.startsWith(".")) {
+    const to = folderOf(normalize(join(dirname(path), specifier)));
+    const allowed = NEIGHBOURS[from];
+    if (allowed === undefined) return `the folder ${from} has no row in NEIGHBOURS`;
+    if (to === from || allowed.includes("*")) return undefined;
+    if (LEAVES.includes(to) && !LEAVES.includes(from)) return undefined;
+    if (!allowed.includes(to)) return `${from} may not import ${to}`;
+    if (TYPES_ONLY.has(`${from} > ${to}`) && !typeOnly) return `${from} may import only types of ${to}`;
+    return undefined;
+  }
+  const parts = specifier.split("/");
+  const name = specifier.startsWith("@") ? parts.slice(0, 2).join("/") : (parts[0] ?? specifier);
+  const homes = HOMES[name];
+  return homes && !homes.includes(from) && !typeOnly
+    ? `${name} may be imported only in ${homes.join(", ")}`
+    : undefined;
+}
+
+const PRODUCT = sources("src", "sdk", "dashboard/src");
+const ALL = [...PRODUCT, ...sources("test", "bench", "scripts")];
+
+/** Every line of `files` that matches, as `path:line: text`. Whole-line comments do not count. */
+function linesWith(files: readonly Source[], pattern: RegExp, comments = false): string[] {
+  return files.flatMap(({ path, lines }) =>
+    lines.flatMap((line, i) =>
+      pattern.test(line) && (comments || !/^\s*(\/\/|\*|\/\*)/.test(line)) ? [`${path}:${i + 1}: ${line.trim()}`] : [],
+    ),
+  );
+}
+const within = (...folders: string[]): Source[] => PRODUCT.filter(({ path }) => folders.includes(folderOf(path)));
+
+describe("the checker itself", () => {
+  const check = (path: string, specifier: string, typeOnly = false): string | undefined =>
+    objection(path, { specifier, typeOnly });
+
+  test("sees arrows that turn back, packages away from home, and folders nobody placed", () => {
+    expect(check("src/machines/job-machine.ts", "../engine/interpreter.ts")).toBe(
+      "src/machines may not import src/engine",
+    );
+    expect(check("src/schemas/job.ts", "../domain/price.ts")).toBe("src/schemas may not import src/domain");
+    expect(check("sdk/client.ts", "../src/store/reads.ts")).toBe("sdk may not import src/store");
+    expect(check("src/engine/a.ts", "../providers/local/provider.ts")).toBe(
+      "src/engine may import only types of src/providers",
+    );
+    expect(check("src/engine/a.ts", "better-sqlite3")).toBe("better-sqlite3 may be imported only in src/store");
+    expect(check("src/store/a.ts", "kysely/migration")).toBeUndefined();
+    expect(check("src/helpers/a.ts", "../schemas/job.ts")).toBe("the folder src/helpers has no row in NEIGHBOURS");
+    expect(check("src/steps/provision.ts", "../domain/price.ts")).toBeUndefined();
+    expect(check("src/app.ts", "./providers/local/provider.ts")).toBeUndefined();
+  });
+
+  test("reads every form of import", () => {
+    const text = `import a from "a";\nimport type { B } from "./b.ts";\nimport {\n  c,\n} from "../c.ts";\nexport * from "d";\nimport "e";\nconst f = await import("f");\nconst s = "import";`;
+    expect(importsOf(text.split("\n"))).toEqual([
+      { line: 1, specifier: "a", typeOnly: false },
+      { line: 2, specifier: "./b.ts", typeOnly: true },
+      { line: 5, specifier: "../c.ts", typeOnly: false },
+      { line: 6, specifier: "d", typeOnly: false },
+      { line: 7, specifier: "e", typeOnly: false },
+      { line: 8, specifier: "f", typeOnly: false },
+    ]);
+  });
+});
+
+describe("the layout", () => {
+  test("arrows between folders never turn back, and each package stays at home", () => {
+    const findings = PRODUCT.flatMap(({ path, lines }) =>
+      importsOf(lines).flatMap((found) => {
+        const why = objection(path, found);
+        return why ? [`${path}:${found.line}: ${why} (${found.specifier})`] : [];
+      }),
+    );
+    expect(PRODUCT.length).toBeGreaterThan(20);
+    expect(findings).toEqual([]);
+  });
+
+  test(`no file has more than ${LINES_MAX} lines`, () => {
+    expect(
+      ALL.filter(({ lines }) => lines.length > LINES_MAX).map(({ path, lines }) => `${path}: ${lines.length}`),
+    ).toEqual([]);
+  });
+
+  test("file names are kebab-case and none is a drawer for leftovers", () => {
+    const names = ALL.map(({ path }) => path).filter((path) => {
+      const name = path.split("/").at(-1) ?? "";
+      return (
+        !/^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*\.(ts|tsx|mjs)$/.test(name) ||
+        /^(utils?|helpers?|misc|common)\./.test(name)
+      );
+    });
+    expect(names).toEqual([]);
+  });
+
+  test("machines and engine take time and randomness only from Clock and Ids", () => {
+    const banned =
+      /\bDate\.now\(|\bnew Date\(\)|\bMath\.random\(|\bsetTimeout\(|\bsetInterval\(|\brandomUUID\(|\bperformance\.now\(/;
+    expect(linesWith(within("src/machines", "src/engine"), banned)).toEqual([]);
+  });
+
+  test("what is thrown is in the catalogue: no bare Error", () => {
+    const files = within(...Object.keys(NEIGHBOURS).filter((folder) => folder !== "dashboard"));
+    expect(
+      linesWith(
+        files.filter(({ path }) => !path.endsWith("/assert.ts")),
+        /\bthrow new (Type|Range)?Error\(/,
+      ),
+    ).toEqual([]);
+  });
+
+  test("nothing is left for later", () => {
+    const marks = /\b(T[O]DO|F[I]XME|X[X]X)\b/;
+    expect(linesWith(ALL, marks, true)).toEqual([]);
+  });
+});
+
+describe("the documentation", () => {
+  test.each(generatedPages())("$path is what `npm run docs` writes", ({ path, text }) => {
+    expect(readFileSync(join(ROOT, path), "utf8"), `${path} is out of date: run \`npm run docs\``).toBe(text);
+  });
+
+  test("links between pages lead somewhere", () => {
+    const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "docs/adr"].flatMap((entry) =>
+      entry.endsWith(".md")
+        ? [entry]
+        : readdirSync(join(ROOT, entry))
+            .filter((name) => name.endsWith(".md"))
+            .map((name) => `${entry}/${name}`),
+    );
+    const broken = pages.flatMap((page) =>
+      [...readFileSync(join(ROOT, page), "utf8").matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)/g)]
+        .map((match) => normalize(join(dirname(page), match[1] ?? "")))
+        .filter((target) => !existsSync(join(ROOT, target)))
+        .map((target) => `${page}: ${target}`),
+    );
+    expect(broken).toEqual([]);
+  });
+});
