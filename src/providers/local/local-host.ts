@@ -1,0 +1,271 @@
+// A run on this computer: the run directory is read and written in place, the runner owns the run. Nothing about the run is
+// kept in memory here, so a new control plane re-attaches by making another LocalHost for the same folder.
+
+import { watch, type FSWatcher } from "node:fs";
+import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { SvcError } from "../../errors/index.ts";
+import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts";
+import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
+import { fetchFile, listFiles } from "./checkpoint-files.ts";
+import { bootId, isAlive } from "./process-table.ts";
+import { callRunner, type RunnerProgram } from "./runner-process.ts";
+import { isMissing, readSome, SpoolReader } from "./spool-reader.ts";
+
+export interface LocalHostOptions extends RunnerProgram {
+  /** Absolute path; made when the run starts. */
+  runDir: string;
+  /** What the script inherits; the control plane's own environment by default. */
+  env?: NodeJS.ProcessEnv;
+}
+
+const START_TIMEOUT_MS = 30_000;
+/** How often growth is looked for although nothing was reported: watching works on every local disk we know of. */
+const TICK_MS = 1_000;
+const TICK_UNWATCHED_MS = 20;
+const SAMPLES_MAX = 1 << 20;
+
+export class LocalHost implements RunHost {
+  readonly runDir: string;
+  readonly #program: RunnerProgram;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #spool: SpoolReader;
+  #acked = -1;
+
+  constructor(options: LocalHostOptions) {
+    this.runDir = options.runDir;
+    this.#program = { runnerPath: options.runnerPath, python: options.python };
+    this.#env = options.env ?? process.env;
+    this.#spool = new SpoolReader(options.runDir);
+  }
+
+  async start(spec: RunnerSpec, secretEnv: Record<string, string>, signal: AbortSignal): Promise<RunnerStatus> {
+    signal.throwIfAborted();
+    const before = await this.status(signal);
+    if (before?.nonce === spec.nonce) return startable(before, spec);
+    if (before?.phase === "running") throw new SvcError("runner_failed", { why: `another run lives in ${this.runDir}` });
+    await mkdir(this.runDir, { recursive: true, mode: 0o700 });
+    await chmod(this.runDir, 0o700);
+    await mkdir(spec.checkpoint_dir, { recursive: true, mode: 0o700 });
+    const secrets = this.#path("env.json");
+    let answer;
+    try {
+      // The secrets first: a launcher of an earlier call that is still on its way must not find the spec without them.
+      await replaceFile(secrets, JSON.stringify(secretEnv));
+      await replaceFile(this.#path("spec.json"), JSON.stringify(spec));
+      answer = await callRunner(this.#program, ["start", this.runDir], {
+        env: { ...this.#env, SVC_RUN_DIR: this.runDir, SVC_RUN_NONCE: undefined },
+        cwd: this.runDir,
+        timeoutMs: START_TIMEOUT_MS,
+        untilLine: true,
+        signal,
+      });
+    } catch (thrown) {
+      // After an abort the launcher may still be about to read them; the runner unlinks them then.
+      if (!signal.aborted) await rm(secrets, { force: true });
+      throw diskError(thrown, this.runDir);
+    }
+    if (answer.code !== 0 || answer.stdout === "") {
+      await rm(secrets, { force: true });
+      throw runnerFailure(answer.stderr, answer.code, this.runDir);
+    }
+    return startable(RunnerStatus.parse(JSON.parse(answer.stdout)), spec);
+  }
+
+  async status(signal: AbortSignal): Promise<RunnerStatus | null> {
+    signal.throwIfAborted();
+    const first = await this.#readStatus();
+    if (first?.phase !== "running" || runnerLives(first)) return first;
+    // It may have written its last word and gone between the two looks.
+    const second = await this.#readStatus();
+    if (second?.phase !== "running") return second;
+    const why =
+      second.boot_id !== "" && second.boot_id !== bootId()
+        ? "the machine was restarted while the script ran"
+        : "the runner that supervised the script was killed";
+    return { ...second, phase: "failed", error: `lost: ${why}`, log_bytes: this.#spool.end(), ended_at_ms: Date.now() };
+  }
+
+  async readLog(offset: number, max: number, signal: AbortSignal): Promise<LogSlice> {
+    signal.throwIfAborted();
+    return this.#spool.read(offset, max);
+  }
+
+  async readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }> {
+    signal.throwIfAborted();
+    const bytes = await readSome(this.#path("samples.jsonl"), offset, SAMPLES_MAX);
+    const end = bytes.lastIndexOf(0x0a) + 1;
+    const samples: RunnerSample[] = [];
+    for (const line of bytes.toString("utf8", 0, end).split("\n")) {
+      const sample = RunnerSample.safeParse(parseJson(line));
+      if (sample.success) samples.push(sample.data);
+    }
+    return { samples, next: offset + end };
+  }
+
+  async ackLog(offset: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (offset <= this.#acked) return;
+    await replaceFile(this.#path("acked"), String(offset));
+    this.#acked = offset;
+  }
+
+  async stop(graceSeconds: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    // `exited` is written only when no process of the run is left; anything else is worth a look.
+    const status = await this.#readStatus().catch(() => null);
+    const spec = await this.#readSpec().catch(() => null);
+    if (status?.phase === "exited" && status.nonce === spec?.nonce) return;
+    if ((await stat(this.runDir).catch(() => null)) === null) return;
+    const answer = await callRunner(this.#program, ["stop", this.runDir, "--grace", String(graceSeconds)], {
+      env: { ...this.#env, SVC_RUN_DIR: undefined },
+      cwd: this.runDir,
+      timeoutMs: (graceSeconds + 60) * 1000,
+      signal,
+    });
+    if (answer.code !== 0) throw runnerFailure(answer.stderr || answer.stdout, answer.code, this.runDir);
+  }
+
+  async changed(seen: { logOffset: number }, maxMs: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const before = await this.#readStatus();
+    const news = (): boolean => this.#spool.end() > seen.logOffset;
+    if (news()) return;
+    const ended = async (): Promise<boolean> => {
+      const now = await this.#readStatus().catch(() => before);
+      return now?.phase !== before?.phase || now?.nonce !== before?.nonce || (now?.phase === "running" && !runnerLives(now));
+    };
+    const watchers: FSWatcher[] = [];
+    let timer: NodeJS.Timeout | undefined;
+    let tick: NodeJS.Timeout | undefined;
+    let onAbort: (() => void) | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const look = (): void => {
+          try {
+            if (news()) return resolve();
+          } catch (thrown) {
+            return reject(thrown as Error);
+          }
+          ended().then((over) => over && resolve(), reject);
+        };
+        const listen = (folder: string, onChange: (name: string | null) => void): boolean => {
+          try {
+            watchers.push(watch(folder, (_, name) => onChange(name)).on("error", () => undefined));
+            return true;
+          } catch {
+            return false; // not there yet, or no watches left: the tick serves
+          }
+        };
+        const both =
+          listen(this.#spool.folder, () => news() && resolve()) &&
+          listen(this.runDir, (name) => (name === null || name === "status.json") && look());
+        onAbort = () => reject(signal.reason as Error);
+        signal.addEventListener("abort", onAbort, { once: true });
+        timer = setTimeout(resolve, maxMs);
+        tick = setInterval(look, both ? TICK_MS : TICK_UNWATCHED_MS);
+        look(); // for what happened before the watches stood
+      });
+    } finally {
+      clearTimeout(timer);
+      clearInterval(tick);
+      for (const watcher of watchers) watcher.close();
+      if (onAbort) signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]> {
+    const spec = await this.#readSpec();
+    return spec === null ? [] : listFiles(spec.checkpoint_dir, signal);
+  }
+
+  async fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const spec = await this.#readSpec();
+    if (spec === null) throw new SvcError("file_not_found", { path: file.path });
+    await fetchFile(spec.checkpoint_dir, file, target).catch((thrown: unknown) => {
+      throw diskError(thrown, dirname(target));
+    });
+  }
+
+  #path(name: string): string {
+    return join(this.runDir, name);
+  }
+
+  async #readStatus(): Promise<RunnerStatus | null> {
+    let text: string;
+    try {
+      text = await readFile(this.#path("status.json"), "utf8");
+    } catch (thrown) {
+      if (isMissing(thrown)) return null;
+      throw thrown;
+    }
+    const status = RunnerStatus.safeParse(parseJson(text));
+    if (!status.success) throw new SvcError("runner_failed", { why: `${this.#path("status.json")} is damaged` }, { cause: status.error });
+    return status.data;
+  }
+
+  async #readSpec(): Promise<RunnerSpec | null> {
+    try {
+      const spec = RunnerSpec.safeParse(parseJson(await readFile(this.#path("spec.json"), "utf8")));
+      return spec.success ? spec.data : null;
+    } catch (thrown) {
+      if (isMissing(thrown)) return null;
+      throw thrown;
+    }
+  }
+}
+
+function runnerLives(status: RunnerStatus): boolean {
+  return isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
+}
+
+/** A script that could not be started is the caller's to mend, however often it is asked for. */
+function startable(status: RunnerStatus, spec: RunnerSpec): RunnerStatus {
+  if (status.phase !== "failed" || status.error === null) return status;
+  const entrypoint = spec.argv[0] ?? "";
+  if (status.error.startsWith("exec: ")) {
+    throw new SvcError("entrypoint_not_runnable", { entrypoint, why: `cannot be run: ${status.error.slice(6)}` });
+  }
+  if (status.error.startsWith("cwd: ")) {
+    throw new SvcError("entrypoint_not_runnable", { entrypoint, why: `cannot be run: ${status.error.slice(5)}` });
+  }
+  return status;
+}
+
+function runnerFailure(stderr: string, code: number | null, path: string): SvcError {
+  if (/Errno 28|No space left/.test(stderr)) return new SvcError("disk_full", { path });
+  const last = stderr.trim().split("\n").at(-1) ?? "";
+  return new SvcError("runner_failed", { why: last === "" ? `it ended with code ${code}` : last });
+}
+
+function diskError(thrown: unknown, path: string): unknown {
+  const code = (thrown as NodeJS.ErrnoException).code;
+  return code === "ENOSPC" || code === "EDQUOT" ? new SvcError("disk_full", { path }, { cause: thrown }) : thrown;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Replaces a small file as a whole, mode 600 whatever was there before. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`;
+  await rm(temporary, { force: true });
+  try {
+    const handle = await open(temporary, "wx", 0o600);
+    try {
+      await handle.writeFile(text);
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, path);
+  } catch (thrown) {
+    await rm(temporary, { force: true });
+    throw thrown;
+  }
+}

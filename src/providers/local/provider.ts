@@ -1,0 +1,107 @@
+// The provider `local`: this computer, at no cost. There is no machine to rent; what can be left behind is processes, and
+// they are found and ended like machines are.
+
+import { readdirSync, readFileSync, realpathSync } from "node:fs";
+import { join, relative, sep } from "node:path";
+import { SvcError } from "../../errors/index.ts";
+import type { ProviderInfo } from "../../schemas/job.ts";
+import { RunnerStatus } from "../../schemas/runner.ts";
+import { LocalHost } from "./local-host.ts";
+import { isAlive, processesByVariable } from "./process-table.ts";
+import type { RunnerProgram } from "./runner-process.ts";
+
+/** What `GET /v1/providers` says of it. The machine is ours to end and costs 0 a hour. */
+export const LOCAL_PROVIDER: ProviderInfo = {
+  name: "local",
+  speaks: "processes on this computer",
+  connected: true,
+  source: "none_needed",
+  missing: [],
+  capabilities: { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true },
+  stops_by_itself: "The run ends with its script. It costs nothing, so a run that no control plane comes for goes on to its end.",
+};
+
+/** A run directory of a home in which processes live: the runner, the script, or what they left. */
+export interface LocalRun {
+  runDir: string;
+  jobId: string;
+  node: number;
+  pids: number[];
+}
+
+/** Run directories below `home` that have living processes, whoever started them; in order of path. */
+export function listLocalRuns(home: string): LocalRun[] {
+  const root = join(real(home), "runs");
+  const byDir = new Map<string, number[]>();
+  for (const [runDir, pids] of processesByVariable("SVC_RUN_DIR")) {
+    const dir = real(runDir);
+    byDir.set(dir, [...(byDir.get(dir) ?? []), ...pids]);
+  }
+  if (process.platform !== "linux") for (const [dir, pid] of recordedRunners(root)) byDir.set(dir, [pid]);
+  const runs: LocalRun[] = [];
+  for (const [runDir, pids] of byDir) {
+    const [jobId = "", folder = ""] = relative(root, runDir).split(sep);
+    const node = /^node([0-9]+)$/.exec(folder)?.[1];
+    if (jobId !== ".." && node !== undefined) runs.push({ runDir, jobId, node: Number(node), pids });
+  }
+  return runs.sort((a, b) => (a.runDir < b.runDir ? -1 : 1));
+}
+
+/**
+ * Ends whatever of a run lives and proves it: resolves only when neither the runner's own account nor the process table
+ * shows a process of the run. Safe to repeat. Throws `runner_failed` naming what is left.
+ */
+export async function terminateLocal(
+  run: RunnerProgram & { runDir: string },
+  graceSeconds: number,
+  signal: AbortSignal,
+): Promise<{ processes: 0; checkedAtMs: number }> {
+  await new LocalHost(run).stop(graceSeconds, signal);
+  const left = processesOf(run.runDir);
+  if (left.length > 0) {
+    throw new SvcError("runner_failed", { why: `processes of the run in ${run.runDir} are still there: ${left.join(", ")}` });
+  }
+  return { processes: 0, checkedAtMs: Date.now() };
+}
+
+/** Processes of the script in this run directory; the runner itself, which may still be writing the end, is not one. */
+function processesOf(runDir: string): number[] {
+  const dir = real(runDir);
+  const nonces = new Set([...processesByVariable("SVC_RUN_NONCE").values()].flat());
+  return [...processesByVariable("SVC_RUN_DIR")]
+    .filter(([value]) => real(value) === dir)
+    .flatMap(([, pids]) => pids)
+    .filter((pid) => nonces.has(pid));
+}
+
+/** Where there is no /proc: what status files say, checked for life. */
+function* recordedRunners(root: string): Generator<[string, number]> {
+  for (const job of names(root)) {
+    for (const node of names(join(root, job))) {
+      const dir = join(root, job, node);
+      try {
+        const status = RunnerStatus.parse(JSON.parse(readFileSync(join(dir, "status.json"), "utf8")));
+        const alive = isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
+        if (status.phase === "running" && alive) yield [dir, status.runner_pid];
+      } catch {
+        continue; // never started here
+      }
+    }
+  }
+}
+
+function names(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function real(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}

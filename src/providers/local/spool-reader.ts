@@ -1,0 +1,154 @@
+// Reads the runner's spool in place. Segments are files named by the offset of their first byte; `spool.idx` holds 16-byte
+// records (offset, milliseconds; both unsigned 64-bit little-endian) that say when bytes were written.
+
+import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { SvcError } from "../../errors/index.ts";
+import type { LogSlice } from "../host.ts";
+
+const RECORD = 16;
+const BLOCK_RECORDS = 4_096;
+
+export class SpoolReader {
+  readonly #folder: string;
+  readonly #index: string;
+  /** A record at or before everything asked for so far: reading on needs no search. */
+  #hint = 0;
+
+  constructor(runDir: string) {
+    this.#folder = join(runDir, "spool");
+    this.#index = join(runDir, "spool.idx");
+  }
+
+  get folder(): string {
+    return this.#folder;
+  }
+
+  /** Start offsets of the segments there are, ascending. */
+  #segments(): number[] {
+    try {
+      return readdirSync(this.#folder)
+        .filter((name) => /^[0-9]+$/.test(name))
+        .map(Number)
+        .sort((a, b) => a - b);
+    } catch (thrown) {
+      if (isMissing(thrown)) return [];
+      throw thrown;
+    }
+  }
+
+  #path(start: number): string {
+    return join(this.#folder, String(start).padStart(12, "0"));
+  }
+
+  /** Bytes of log that the script has written so far. */
+  end(): number {
+    for (const start of this.#segments().reverse()) {
+      const stat = statSync(this.#path(start), { throwIfNoEntry: false });
+      if (stat) return start + stat.size;
+    }
+    return 0;
+  }
+
+  /** Up to `max` bytes from `offset`. Throws `runner_failed` for bytes that were acknowledged and dropped. */
+  async read(offset: number, max: number): Promise<LogSlice> {
+    const parts: Buffer[] = [];
+    let at = offset;
+    const starts = this.#segments();
+    const first = starts[0];
+    if (first !== undefined && offset < first) {
+      throw new SvcError("runner_failed", { why: `log bytes before ${first} were acknowledged and dropped; ${offset} was asked for` });
+    }
+    for (let i = starts.findLastIndex((s) => s <= at); i >= 0 && i < starts.length && at - offset < max; i++) {
+      const start = starts[i] as number; // i is within bounds
+      if (start > at) break; // its predecessor is shorter than its name promised: not ours to skip
+      const bytes = await readSome(this.#path(start), at - start, max - (at - offset));
+      if (bytes.length === 0 && starts[i + 1] !== at) break;
+      parts.push(bytes);
+      at += bytes.length;
+    }
+    const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+    return { bytes, times: bytes.length > 0 ? this.#times(offset, at) : [] };
+  }
+
+  /** Entries for the bytes in [from, to): first the one that covers `from`. Without an index all counts as written now. */
+  #times(from: number, to: number): LogSlice["times"] {
+    let fd: number;
+    try {
+      fd = openSync(this.#index, "r");
+    } catch (thrown) {
+      if (isMissing(thrown)) return [{ offset: from, atMs: Date.now() }];
+      throw thrown;
+    }
+    try {
+      const count = Math.floor(fstatSync(fd).size / RECORD);
+      let at = this.#find(fd, count, from);
+      this.#hint = at;
+      const times: LogSlice["times"] = [];
+      const block = Buffer.allocUnsafe(BLOCK_RECORDS * RECORD);
+      while (at < count) {
+        const got = Math.floor(readSync(fd, block, 0, block.length, at * RECORD) / RECORD);
+        if (got === 0) break;
+        for (let i = 0; i < got; i++) {
+          const offset = Number(block.readBigUInt64LE(i * RECORD));
+          if (offset >= to) return times.length > 0 ? times : [{ offset: from, atMs: Date.now() }];
+          times.push({ offset: Math.max(offset, from), atMs: Number(block.readBigUInt64LE(i * RECORD + 8)) });
+        }
+        at += got;
+      }
+      return times.length > 0 ? times : [{ offset: from, atMs: Date.now() }];
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  /** The last record whose offset is not after `offset`, or the first of all. */
+  #find(fd: number, count: number, offset: number): number {
+    const record = Buffer.allocUnsafe(8);
+    const offsetAt = (i: number): number => {
+      readSync(fd, record, 0, 8, i * RECORD);
+      return Number(record.readBigUInt64LE(0));
+    };
+    let low = this.#hint < count && offsetAt(this.#hint) <= offset ? this.#hint : 0;
+    // Reading on from where one was, the answer is near: double the stride until it is passed.
+    let high = low + 1;
+    for (let stride = 1; high < count && offsetAt(high) <= offset; stride *= 2) {
+      low = high;
+      high += stride;
+    }
+    high = Math.min(high, count);
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (offsetAt(middle) <= offset) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/** Whether a file was not there; everything else is a failure worth hearing of. */
+export function isMissing(thrown: unknown): boolean {
+  const code = (thrown as NodeJS.ErrnoException).code;
+  return code === "ENOENT" || code === "ENOTDIR";
+}
+
+/** Bytes of a growing file; empty when it ends before `position` or is gone. */
+export async function readSome(path: string, position: number, max: number): Promise<Buffer> {
+  let handle;
+  try {
+    handle = await open(path, "r");
+  } catch (thrown) {
+    if (isMissing(thrown)) return Buffer.alloc(0);
+    throw thrown;
+  }
+  try {
+    const size = Math.min(max, (await handle.stat()).size - position);
+    if (size <= 0) return Buffer.alloc(0);
+    const buffer = Buffer.allocUnsafeSlow(size);
+    const { bytesRead } = await handle.read(buffer, 0, size, position);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
