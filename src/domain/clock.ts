@@ -1,0 +1,45 @@
+// Time, as the parts of the control plane are given it: the tests put a virtual clock in its place.
+
+/** A timer that has not fired. */
+export interface TimerHandle {
+  /** The function is not called any more; cancelling twice, or after it was called, does nothing. */
+  cancel(): void;
+  /** A process may end although this timer waits. */
+  unref?(): void;
+}
+
+export interface Clock {
+  /** Milliseconds since the epoch. May jump either way when the user or the network sets the clock. */
+  now(): number;
+  /** Milliseconds from an arbitrary origin. Never goes back; may stand still while the computer sleeps. */
+  monotonic(): number;
+  /** Calls `fn` once, no sooner than after `ms`. Any length will do: longer waits than the platform's are made of several. */
+  setTimer(ms: number, fn: () => void): TimerHandle;
+}
+
+/** Node's timers take 32 bits; a longer delay would fire at once. */
+const DELAY_MS_MAX = 2 ** 31 - 1;
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  setTimer(ms, fn) {
+    let left = Math.max(0, ms);
+    let unreferenced = false;
+    let timer: NodeJS.Timeout;
+    const wait = (): void => {
+      const part = Math.min(left, DELAY_MS_MAX);
+      left -= part;
+      timer = setTimeout(() => (left > 0 ? wait() : fn()), part);
+      if (unreferenced) timer.unref();
+    };
+    wait();
+    return {
+      cancel: () => clearTimeout(timer),
+      unref: () => {
+        unreferenced = true;
+        timer.unref();
+      },
+    };
+  },
+};

@@ -1,0 +1,40 @@
+// The GPU catalogue: a menu for people, not a limit. Any model may be asked for.
+
+import type { Gpu } from "../schemas/job.ts";
+import type { ProviderName } from "../schemas/spec.ts";
+
+const gpu = (model: string, vramGb: number, ...providers: ProviderName[]): Gpu => ({ model, vram_gb: vramGb, providers });
+
+/** Typical memory per GPU, and where it is commonly offered; largest first. */
+export const GPU_CATALOGUE: readonly Gpu[] = [
+  gpu("H200", 141, "market", "podhost"),
+  gpu("H100", 80, "market", "podhost", "cloudvm"),
+  gpu("A100", 80, "market", "podhost", "cloudvm", "notebook"),
+  gpu("A100-PCIe", 40, "market", "cloudvm"),
+  gpu("L40S", 48, "market", "podhost"),
+  gpu("L40", 48, "market", "podhost"),
+  gpu("A6000", 48, "market", "podhost"),
+  gpu("A40", 48, "market", "podhost"),
+  gpu("RTX5090", 32, "market"),
+  gpu("RTX4090", 24, "market", "podhost"),
+  gpu("RTX3090", 24, "market"),
+  gpu("L4", 24, "cloudvm", "market"),
+  gpu("A10", 24, "market", "podhost"),
+  gpu("A4000", 16, "market"),
+  gpu("V100", 16, "cloudvm", "notebook"),
+  gpu("T4", 16, "cloudvm", "notebook"),
+];
+
+/** The catalogue, or the part of it that one provider commonly offers (none for `local`). */
+export function listGpus(provider?: ProviderName): Gpu[] {
+  return GPU_CATALOGUE.filter((entry) => provider === undefined || entry.providers.includes(provider)).map((entry) => ({
+    ...entry,
+    providers: [...entry.providers],
+  }));
+}
+
+/** Typical GiB per GPU of a model, in any case of letters; undefined for a model that the catalogue does not have. */
+export function vramFor(model: string): number | undefined {
+  const name = model.trim().toLowerCase();
+  return GPU_CATALOGUE.find((entry) => entry.model.toLowerCase() === name)?.vram_gb;
+}

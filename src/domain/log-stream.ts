@@ -1,0 +1,181 @@
+// The log of a run, from the bytes that the script wrote to the text that is stored and the records that rode along.
+//
+// S1. A record is `\x1esvc1:<mark> {json}\n`, anywhere in a line. The text before it is joined with what follows it.
+// S2. `consumed` is the raw offset before which everything is decided. What lies behind it is presented again together with
+//     new bytes: so text, records and cursor go into one transaction, and a crash neither loses nor doubles anything.
+// S3. However the stream is cut, the sum of the results is the same.
+// S4. Nothing is held back but the beginning of a record (at most RECORD_BYTES_MAX) and a tail that may become a secret.
+// S5. What only looks like a record (another mark, bad JSON, wrong types, no end) is text like any other.
+// S6. A secret that records cut in two is found in the joined text, if they are at most RECORD_GAP_MAX bytes together. The
+//     bound keeps a lone first letter of a secret, left at the end of a line without end, from holding up metrics for ever.
+
+import type { Redactor } from "./redaction.ts";
+
+/** A record's start without a line break within this many bytes is ordinary text. */
+export const RECORD_BYTES_MAX = 65_536;
+export const RECORD_GAP_MAX = 16_384;
+const METRIC_NAME_MAX = 512;
+const METRICS_PER_RECORD_MAX = 4_096;
+const PATH_MAX = 4_096;
+const NEWLINE = 0x0a;
+
+/** JSON has no NaN: these three travel as strings. */
+export type LoggedValue = number | "NaN" | "Infinity" | "-Infinity";
+
+/** One call of `svc.log`. */
+export interface MetricRecord {
+  kind: "metrics";
+  /** Grows per process: (attempt, rank, n) tells duplicates and gaps. */
+  n: number;
+  step: number;
+  /** Seconds since the epoch, by the script's clock. */
+  time: number;
+  rank: number;
+  /** Pairs, not an object: a name may be `__proto__`, and two names may become one by redaction. */
+  values: [name: string, value: LoggedValue][];
+  /** Where the record began, counted in the bytes presented. */
+  offset: number;
+}
+
+/** One call of `svc.checkpoint`: a file or folder in the checkpoint directory is complete. */
+export interface CheckpointRecord {
+  kind: "checkpoint";
+  path: string;
+  step: number | null;
+  rank: number;
+  offset: number;
+}
+
+export type LogRecord = MetricRecord | CheckpointRecord;
+
+export interface ParseOptions {
+  /** The nonce that this job's records carry. Give it to the redactor too: a torn record would print it. */
+  mark: string;
+  redactor: Redactor;
+  /** The stream has ended: everything is consumed, and what was held back is text. */
+  final: boolean;
+}
+
+/** See S1 to S6. */
+export function parseLog(bytes: Buffer, opts: ParseOptions): { text: Buffer; records: LogRecord[]; consumed: number } {
+  const { pieces, records, decided } = separate(bytes, opts);
+  const { redactor, final } = opts;
+  const text = pieces.length === 1 ? pieces[0]!.bytes : Buffer.concat(pieces.map((piece) => piece.bytes));
+  if (redactor.empty || text.length === 0) return { text, records, consumed: decided };
+  // Raw bytes less text bytes are the records in between. A tail has every record behind it to bridge as well.
+  const gap = (start: number, rawEnd: number, end: number) => rawEnd - rawOffset(pieces, start) - (end - start);
+  const { out, consumed } = redactor.redact(text, final, {
+    match: (start, end) => gap(start, rawOffset(pieces, end - 1) + 1, end) <= RECORD_GAP_MAX,
+    tail: (start) => gap(start, decided, text.length) <= RECORD_GAP_MAX,
+  });
+  if (consumed === text.length) return { text: out, records, consumed: decided };
+  // The records behind the tail wait with it: consuming them would leave the tail without its place in the stream.
+  const raw = rawOffset(pieces, consumed);
+  return { text: out, records: records.filter((record) => record.offset < raw), consumed: raw };
+}
+
+/** A stretch of text: where it begins in the raw bytes and in the joined text. */
+interface Piece {
+  raw: number;
+  at: number;
+  bytes: Buffer;
+}
+
+/** Text and records, as far as the bytes tell them apart: up to `decided`. */
+function separate(bytes: Buffer, { mark, redactor, final }: ParseOptions) {
+  const pieces: Piece[] = [];
+  const records: LogRecord[] = [];
+  let textLength = 0;
+  const push = (from: number, to: number) => {
+    if (to <= from) return;
+    pieces.push({ raw: from, at: textLength, bytes: bytes.subarray(from, to) });
+    textLength += to - from;
+  };
+  const needle = Buffer.from(`\x1esvc1:${mark} `);
+  let from = 0;
+  let newline = -1;
+  let start = bytes.indexOf(needle);
+  for (; start >= 0; start = bytes.indexOf(needle, start)) {
+    // Found once and kept: many starts before one far line break must not each look for it.
+    if (newline < start) {
+      const found = bytes.indexOf(NEWLINE, start);
+      newline = found < 0 ? Infinity : found;
+    }
+    if (newline === Infinity && !final && bytes.length - start <= RECORD_BYTES_MAX) {
+      push(from, start);
+      return { pieces, records, decided: start };
+    }
+    const record =
+      newline - start > RECORD_BYTES_MAX ? null : readRecord(bytes, start + needle.length, newline, start, redactor);
+    if (record === null) {
+      start += 1;
+      continue;
+    }
+    push(from, start);
+    records.push(record);
+    start = from = newline + 1;
+  }
+  const decided = final ? bytes.length : bytes.length - beginning(bytes, from, needle);
+  push(from, decided);
+  return { pieces, records, decided };
+}
+
+/** How many bytes at the end of `bytes` are the beginning of `needle`. */
+function beginning(bytes: Buffer, from: number, needle: Buffer): number {
+  const start = bytes.lastIndexOf(needle[0]!);
+  const length = bytes.length - start;
+  if (start < from || length >= needle.length) return 0;
+  return bytes.compare(needle, 0, length, start) === 0 ? length : 0;
+}
+
+function rawOffset(pieces: Piece[], at: number): number {
+  let low = 0;
+  let high = pieces.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (pieces[middle]!.at <= at) low = middle;
+    else high = middle - 1;
+  }
+  const piece = pieces[low]!;
+  return piece.raw + (at - piece.at);
+}
+
+/** Null is no record (S5). Checked by hand: this runs for every line of metrics, some 100,000 times a second. */
+function readRecord(bytes: Buffer, from: number, to: number, offset: number, redactor: Redactor): LogRecord | null {
+  if (bytes[from] !== 0x7b) return null;
+  let json: unknown;
+  try {
+    json = JSON.parse(bytes.toString("utf8", from, to));
+  } catch {
+    return null;
+  }
+  if (typeof json !== "object" || json === null) return null;
+  const { k, n, s, t, r, m, path } = json as Record<string, unknown>;
+  if (!isCount(r)) return null;
+  if (k === "m") {
+    if (!isCount(n) || !isFiniteNumber(s) || !isFiniteNumber(t)) return null;
+    const values = readValues(m, redactor);
+    return values && { kind: "metrics", n, step: s, time: t, rank: r, values, offset };
+  }
+  if (k !== "c" || !isPath(path) || !(s === null || s === undefined || isFiniteNumber(s))) return null;
+  return { kind: "checkpoint", path: redactor.redactText(path), step: s ?? null, rank: r, offset };
+}
+
+function readValues(map: unknown, redactor: Redactor): [string, LoggedValue][] | null {
+  if (typeof map !== "object" || map === null || Array.isArray(map)) return null;
+  const entries = Object.entries(map);
+  if (entries.length === 0 || entries.length > METRICS_PER_RECORD_MAX) return null;
+  for (const entry of entries) {
+    const [name, value] = entry as [string, unknown];
+    if (name.length === 0 || name.length > METRIC_NAME_MAX) return null;
+    if (!isFiniteNumber(value) && value !== "NaN" && value !== "Infinity" && value !== "-Infinity") return null;
+    if (!redactor.empty) entry[0] = redactor.redactText(name);
+  }
+  return entries as [string, LoggedValue][];
+}
+
+const isFiniteNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isPath = (value: unknown): value is string =>
+  // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
+  typeof value === "string" && value.length > 0 && value.length <= PATH_MAX && !/[\u0000-\u001f\u007f]/.test(value);

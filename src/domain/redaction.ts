@@ -1,0 +1,210 @@
+// Redaction. Known secrets, and the forms in which programs commonly print them, become a marker before anything is stored.
+//
+// R1. Bytes in, bytes out: a log need not be UTF-8, and a secret may lie across two reads.
+// R2. Leftmost first, then longest: a short secret never uncovers the tail of a longer one that begins at the same place.
+// R3. Nothing is remembered between calls. What may still become a secret is not consumed; the caller presents it again
+//     with what follows. So a cursor alone is enough to continue after a crash.
+// R4. The result does not depend on how the stream was cut.
+//
+// The search is Wu and Manber's: a table over pairs of bytes says how far a window may jump. A secret of 20 bytes lets
+// most windows jump by nearly its length, so a few dozen forms cost about as much as one.
+
+/** What stands in place of a secret. */
+export const REDACTED = "***redacted***";
+/** Secrets shorter than this are ignored: redacting "1" or "yes" would destroy the log and protect nothing. */
+export const SECRET_BYTES_MIN = 4;
+/** Encoded forms and single lines of a secret shorter than this are ignored: they would match ordinary text. */
+export const FORM_BYTES_MIN = 6;
+
+const MARKER = Buffer.from(REDACTED);
+
+/**
+ * Which findings count in a text that was put together from pieces (log-stream.ts, S6). Whenever `tail(start)` is false, no
+ * match that begins there and ends in bytes yet to come may count either.
+ */
+export interface SpanRule {
+  /** A form found at `[start, end)`. */
+  match(start: number, end: number): boolean;
+  /** The text from `start` to its end may grow into a form. */
+  tail(start: number): boolean;
+}
+
+export class Redactor {
+  /** Every form looked for, longest first. */
+  readonly #forms: readonly Buffer[];
+  /** KMP borders of each form, to find the tail of a text that may grow into it. */
+  readonly #borders: readonly Int32Array[];
+  readonly #window: number;
+  readonly #shift: Uint8Array;
+  readonly #buckets = new Map<number, Buffer[]>();
+
+  constructor(secrets: readonly string[]) {
+    const forms = new Map<string, Buffer>();
+    for (const secret of secrets) for (const form of formsOf(secret)) forms.set(form.toString("latin1"), form);
+    this.#forms = [...forms.values()].sort((a, b) => b.length - a.length || Buffer.compare(a, b));
+    this.#borders = this.#forms.map(bordersOf);
+    this.#window = Math.min(255, this.#forms.at(-1)?.length ?? 0);
+    this.#shift = new Uint8Array(this.#forms.length === 0 ? 0 : 65_536).fill(this.#window - 1);
+    for (const form of this.#forms) this.#enter(form);
+  }
+
+  /** Whether there is nothing to look for. */
+  get empty(): boolean {
+    return this.#forms.length === 0;
+  }
+
+  /**
+   * Replaces every secret in `bytes`. `consumed` says how many bytes of the input are decided; the rest, a tail that is the
+   * beginning of some form, is to be presented again before what follows. With `final` everything is consumed.
+   */
+  redact(bytes: Buffer, final: boolean, rule?: SpanRule): { out: Buffer; consumed: number } {
+    if (this.empty || bytes.length === 0) return { out: bytes, consumed: bytes.length };
+    const parts: Buffer[] = [];
+    const tails = final ? [] : this.#tails(bytes, rule);
+    let at = 0;
+    let tail = 0;
+    for (;;) {
+      while (tail < tails.length && tails[tail]! < at) tail++;
+      const undecided = tails[tail] ?? bytes.length;
+      const match = this.#next(bytes, at, undecided, rule);
+      if (match === null) {
+        if (parts.length === 0) return { out: bytes.subarray(0, undecided), consumed: undecided };
+        parts.push(bytes.subarray(at, undecided));
+        return { out: Buffer.concat(parts), consumed: undecided };
+      }
+      parts.push(bytes.subarray(at, match.start), MARKER);
+      at = match.end;
+    }
+  }
+
+  /** A whole text: a name, a message, an error's words. */
+  redactText(text: string): string {
+    if (this.empty) return text;
+    const bytes = Buffer.from(text);
+    const { out } = this.redact(bytes, true);
+    // The very same bytes come back when nothing was found; then the text keeps what UTF-8 cannot carry.
+    return out.buffer === bytes.buffer && out.byteOffset === bytes.byteOffset && out.length === bytes.length
+      ? text
+      : out.toString();
+  }
+
+  /** A JSON value: every string and every key of an object, at any depth. Other values pass. */
+  redactValue<T>(value: T): T {
+    if (this.empty) return value;
+    return this.#value(value) as T;
+  }
+
+  #value(value: unknown): unknown {
+    if (typeof value === "string") return this.redactText(value);
+    if (Array.isArray(value)) return value.map((v) => this.#value(v));
+    if (value === null || typeof value !== "object") return value;
+    // fromEntries defines own properties: a key `__proto__` stays a key.
+    return Object.fromEntries(Object.entries(value).map(([k, v]) => [this.redactText(k), this.#value(v)]));
+  }
+
+  #enter(form: Buffer): void {
+    const m = this.#window;
+    for (let i = 1; i < m; i++) {
+      const pair = form[i - 1]! | (form[i]! << 8);
+      this.#shift[pair] = Math.min(this.#shift[pair]!, m - 1 - i);
+    }
+    const last = form[m - 2]! | (form[m - 1]! << 8);
+    const bucket = this.#buckets.get(last);
+    if (bucket) bucket.push(form);
+    else this.#buckets.set(last, [form]);
+  }
+
+  /** The leftmost match that starts in `[from, before)`, the longest there. */
+  #next(bytes: Buffer, from: number, before: number, rule?: SpanRule): { start: number; end: number } | null {
+    const m = this.#window;
+    const shift = this.#shift;
+    const stop = Math.min(bytes.length, before + m - 1);
+    let i = from + m - 1;
+    while (i < stop) {
+      const pair = bytes[i - 1]! | (bytes[i]! << 8);
+      const jump = shift[pair]!;
+      if (jump > 0) {
+        i += jump;
+        continue;
+      }
+      const start = i - m + 1;
+      for (const form of this.#buckets.get(pair) ?? []) {
+        const end = start + form.length;
+        if (bytes[start] !== form[0] || end > bytes.length) continue;
+        if (bytes.compare(form, 0, form.length, start, end) === 0 && (!rule || rule.match(start, end))) {
+          return { start, end };
+        }
+      }
+      i++;
+    }
+    return null;
+  }
+
+  /** Ascending positions from which the rest of `bytes` is a proper prefix of some form. */
+  #tails(bytes: Buffer, rule?: SpanRule): number[] {
+    const found = new Set<number>();
+    const n = bytes.length;
+    this.#forms.forEach((form, index) => {
+      const borders = this.#borders[index]!;
+      let matched = 0;
+      for (let i = Math.max(0, n - form.length + 1); i < n; i++) {
+        const byte = bytes[i]!;
+        while (matched > 0 && form[matched] !== byte) matched = borders[matched - 1]!;
+        if (form[matched] === byte) matched++;
+      }
+      for (; matched > 0; matched = borders[matched - 1]!) found.add(n - matched);
+    });
+    const tails = [...found].sort((a, b) => a - b);
+    return rule ? tails.filter((start) => rule.tail(start)) : tails;
+  }
+}
+
+/** For each prefix of `form`, the length of its longest proper prefix that is also its suffix. */
+function bordersOf(form: Buffer): Int32Array {
+  const borders = new Int32Array(form.length);
+  for (let i = 1, k = 0; i < form.length; i++) {
+    while (k > 0 && form[i] !== form[k]) k = borders[k - 1]!;
+    if (form[i] === form[k]) k++;
+    borders[i] = k;
+  }
+  return borders;
+}
+
+/** The secret itself and the ways in which it commonly appears. docs/LOGS.md lists them, and what is not covered. */
+function formsOf(secret: string): Buffer[] {
+  const raw = Buffer.from(secret);
+  if (raw.length < SECRET_BYTES_MIN) return [];
+  const json = JSON.stringify(secret).slice(1, -1);
+  // Some encoders keep !'()*, or / as well; forms of web pages write + for a blank and escape ~.
+  const url = encodeURIComponent(secret.toWellFormed());
+  const urlStrict = url.replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+  const webForm = new URLSearchParams([["", secret]]).toString().slice(1);
+  const derived = [
+    ...base64Forms(raw),
+    ...[url, urlStrict, urlStrict.replaceAll("%2F", "/"), webForm].flatMap((u) => [u, lowerHex(u)]),
+    urlStrict.replaceAll("%20", "+"),
+    json,
+    json.replaceAll("/", "\\/"),
+    json.replace(/[^\0-\x7f]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),
+    secret.replaceAll("'", `'\\''`),
+    secret.replaceAll("'", `'"'"'`),
+    secret.replace(/["\\$`]/g, "\\$&"),
+    secret.replace(/[^\w@%+=:,./-]/g, "\\$&"),
+    secret.replace(/\r?\n/g, "\r\n"),
+    ...(/[\r\n]/.test(secret) ? secret.split(/[\r\n]+/).map((line) => line.trim()) : []),
+    // A secret read from a file is often handed on without the line break at its end.
+    secret.trim(),
+  ].map((form) => Buffer.from(form));
+  return [raw, ...derived.filter((form) => form.length >= FORM_BYTES_MIN)];
+}
+
+/** The characters of base64 that the secret alone decides, wherever it begins within a group of three bytes. */
+function base64Forms(raw: Buffer): string[] {
+  return [0, 1, 2].flatMap((before) => {
+    const text = Buffer.concat([Buffer.alloc(before), raw]).toString("base64");
+    const form = text.slice(Math.ceil((before * 4) / 3), Math.floor(((before + raw.length) * 4) / 3));
+    return [form, form.replaceAll("+", "-").replaceAll("/", "_")];
+  });
+}
+
+const lowerHex = (url: string): string => url.replace(/%[0-9A-F]{2}/g, (c) => c.toLowerCase());

@@ -1,0 +1,104 @@
+import fc from "fast-check";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { systemClock } from "../../src/domain/clock.ts";
+import { downsample } from "../../src/domain/downsample.ts";
+import { GPU_CATALOGUE, listGpus, vramFor } from "../../src/domain/gpus.ts";
+import { JobIds } from "../../src/domain/ids.ts";
+
+const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
+console.log(`small-rules seed ${seed}`);
+
+describe("downsample", () => {
+  const value = fc.oneof({ weight: 9, arbitrary: fc.double({ noNaN: true, noDefaultInfinity: true }) }, fc.constantFrom("NaN" as const, "Infinity" as const));
+
+  it("keeps order, ends and room, and the global extremes where there is room for a bucket", () => {
+    fc.assert(
+      fc.property(fc.array(value, { maxLength: 300 }), fc.integer({ min: 2, max: 60 }), (values, max) => {
+        const points = values.map((v, step) => ({ step, value: v }));
+        const kept = downsample(points, max);
+        expect(kept.length).toBeLessThanOrEqual(max);
+        expect(kept.map((p) => p.step)).toEqual(kept.map((p) => p.step).toSorted((a, b) => a - b));
+        if (points.length <= max) return expect(kept).toEqual(points);
+        expect([kept[0], kept.at(-1)]).toEqual([points[0], points.at(-1)]);
+        const numbers = (ps: typeof points) => ps.map((p) => p.value).filter((v) => typeof v === "number");
+        if (max >= 6 && numbers(points).length > 0) {
+          expect(Math.min(...numbers(kept))).toBe(Math.min(...numbers(points)));
+          expect(Math.max(...numbers(kept))).toBe(Math.max(...numbers(points)));
+        }
+        return undefined;
+      }),
+      { seed, numRuns: 500 },
+    );
+  });
+
+  it("keeps a lone NaN and a lone spike among a million points", () => {
+    const points = Array.from({ length: 1_000_000 }, (_, step) => ({ step, value: 1 as number | "NaN" }));
+    points[400_001]!.value = "NaN";
+    points[700_003]!.value = 9;
+    const kept = downsample(points, 500);
+    expect(kept).toContainEqual({ step: 400_001, value: "NaN" });
+    expect(kept).toContainEqual({ step: 700_003, value: 9 });
+  });
+
+  it("thins what is not finite before it drives out the rest", () => {
+    const points = Array.from({ length: 1_000 }, (_, step) => ({ step, value: step % 2 ? ("NaN" as const) : step }));
+    const kept = downsample(points, 100);
+    expect(kept.length).toBeLessThanOrEqual(100);
+    expect(kept.filter((p) => p.value === "NaN").length).toBeGreaterThan(40);
+    expect(kept.filter((p) => p.value !== "NaN").length).toBeGreaterThan(40);
+  });
+});
+
+describe("JobIds", () => {
+  it("gives ids that are safe names, twelve long, and grow within a millisecond and over a clock that goes back", () => {
+    const times = [1_764_000_000_000, 1_764_000_000_000, 1_763_000_000_000, 1_764_000_000_001, 2_500_000_000_000];
+    const ids = new JobIds(() => times.shift() ?? 0);
+    const given = Array.from({ length: 8 }, () => ids.next());
+    for (const id of given) expect(id).toMatch(/^[a-z0-9]{12}$/);
+    expect(given.map((id) => id.slice(0, 8))).toEqual([...new Set(given.map((id) => id.slice(0, 8)))].sort());
+  });
+
+  it("uses the randomness it is given", () => {
+    expect(new JobIds(() => 36 ** 7, () => "zzzz").next()).toBe("10000000zzzz");
+  });
+});
+
+describe("the GPU catalogue", () => {
+  it("lists all models, or those of one provider", () => {
+    expect(listGpus()).toHaveLength(16);
+    expect(listGpus("notebook").map((g) => g.model)).toEqual(["A100", "V100", "T4"]);
+    expect(listGpus("local")).toEqual([]);
+    listGpus()[0]!.providers.length = 0;
+    expect(GPU_CATALOGUE[0]!.providers).toHaveLength(2);
+  });
+
+  it("tells the memory of a model in any case of letters", () => {
+    expect([vramFor("A100"), vramFor(" a100-pcie "), vramFor("h200"), vramFor("TPU")]).toEqual([80, 40, 141, undefined]);
+  });
+});
+
+describe("systemClock", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it("waits longer than the platform's timers can", () => {
+    vi.useFakeTimers();
+    const fired = vi.fn();
+    systemClock.setTimer(30 * 86_400_000, fired);
+    vi.advanceTimersByTime(30 * 86_400_000 - 1);
+    expect(fired).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(fired).toHaveBeenCalledTimes(1);
+  });
+
+  it("calls nothing after it was cancelled, also in a later part of a long wait", () => {
+    vi.useFakeTimers();
+    const fired = vi.fn();
+    const timer = systemClock.setTimer(60 * 86_400_000, fired);
+    timer.unref?.();
+    vi.advanceTimersByTime(40 * 86_400_000);
+    timer.cancel();
+    timer.cancel();
+    vi.advanceTimersByTime(40 * 86_400_000);
+    expect(fired).not.toHaveBeenCalled();
+  });
+});
