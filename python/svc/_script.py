@@ -10,6 +10,7 @@ S5. What was dropped leaves a gap in ``n`` and one line on stderr.
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import sys
@@ -21,9 +22,6 @@ try:
 except ImportError:  # an interpreter without the C helper
     from json.encoder import py_encode_basestring_ascii as _quote
 
-# Where there is no poll (Windows), a full pipe may block longer than S2 says.
-_new_poll = getattr(select, "poll", None)
-_WRITABLE = getattr(select, "POLLOUT", 0)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     StrPath = Union[str, "os.PathLike[str]"]
 
 _LINE_BYTES_MAX = 4096
-_WAIT_MS_MAX = 1000
+_WAIT_SECONDS_MAX = 1.0
 _NAMES_MAX = 4096
 _INDEX = ".svc-checkpoints.json"
 _LOCAL_DIR = "checkpoints-local"
@@ -58,18 +56,16 @@ class _State:
         self.dropped = 0
         self.names = {}  # type: dict[str, str]
         self.warned = set()  # type: set[str]
-        self.poller = None
-        if _new_poll is not None:
-            self.poller = _new_poll()
-            self.poller.register(1, _WRITABLE)
 
 
 _state = None  # type: Optional[_State]
+_making = _thread.allocate_lock()
 
 
 def _forget() -> None:
-    global _state
+    global _state, _making
     _state = None
+    _making = _thread.allocate_lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -78,10 +74,18 @@ if hasattr(os, "register_at_fork"):
 
 def _this() -> _State:
     global _state
-    state = _state
-    if state is None:
-        state = _state = _State()
-    return state
+    with _making:
+        if _state is None:
+            _state = _State()
+        return _state
+
+
+def _writable(fd: int, seconds: float) -> bool:
+    """Whether a write to ``fd`` would not block, waiting for it at most so long. (A poll object is not for several threads.)"""
+    try:
+        return bool(select.select((), (fd,), (), seconds)[1])
+    except (OSError, ValueError):  # closed, or no socket on Windows: the write itself tells
+        return True
 
 
 def log(values: Mapping[str, SupportsFloat], step: Optional[int] = None, all_ranks: bool = False) -> None:
@@ -217,7 +221,7 @@ def _emit(state: _State, line: str) -> None:
     if state.torn:
         line = "\n" + line
     data = line.encode("ascii", "replace")
-    if state.poller is not None and not state.poller.poll(0) and not state.poller.poll(_WAIT_MS_MAX):
+    if not _writable(1, 0) and not _writable(1, _WAIT_SECONDS_MAX):
         state.dropped += 1
         return
     try:
@@ -230,15 +234,12 @@ def _emit(state: _State, line: str) -> None:
             data = data[os.write(1, data) :]
         except BlockingIOError:
             now = time.monotonic()
-            deadline = deadline or now + _WAIT_MS_MAX / 1000
+            deadline = deadline or now + _WAIT_SECONDS_MAX
             if now >= deadline:
                 state.dropped += 1
                 state.torn = state.torn or len(data) < len(line)
                 return
-            if state.poller is None:
-                time.sleep(0.005)
-            else:
-                state.poller.poll(int((deadline - now) * 1000) + 1)
+            _writable(1, deadline - now)
         except OSError as error:
             if isinstance(error, BrokenPipeError) or error.errno == 9:  # EBADF: nobody will ever read this
                 state.off = True
@@ -265,11 +266,8 @@ def _warn(key: str, text: str) -> None:
 
 def _say(text: str) -> None:
     try:
-        if _new_poll is not None:
-            poller = _new_poll()
-            poller.register(2, _WRITABLE)
-            if not poller.poll(_WAIT_MS_MAX):
-                return
+        if not _writable(2, _WAIT_SECONDS_MAX):
+            return
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except Exception:  # no stderr, no words

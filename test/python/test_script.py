@@ -1,0 +1,459 @@
+"""The in-script half: run as real processes whose output is read as the control plane reads it."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python"
+MARK = "m4rkm4rk"
+HEAD = b"\x1esvc1:" + MARK.encode() + b" "
+
+
+def environment(**more):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("SVC_") and k not in ("RANK", "PYTHONUNBUFFERED")}
+    return {**kept, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def run_script(code, env=None, job=True, cwd=None, **options):
+    env = environment(**({"SVC_METRICS_MARK": MARK} if job else {}), **(env or {}))
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=env, cwd=cwd, capture_output=True, timeout=120, **options
+    )
+
+
+def strict(text):
+    def refuse(word):
+        raise ValueError("not strict JSON: " + word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def records(output):
+    """The records and the remaining text, parsed as the reader does: mark anywhere in a line, to the line's end."""
+    found, text = [], b""
+    for line in output.splitlines(keepends=True):
+        at = line.find(HEAD)
+        if at < 0:
+            text += line
+            continue
+        text += line[:at]
+        found.append(strict(line[at + len(HEAD) :]))
+    return found, text
+
+
+class Log(unittest.TestCase):
+    def log(self, *calls, env=None, before="", job=True):
+        result = run_script("import svc\n{}\n{}".format(before, "\n".join("svc.log({})".format(call) for call in calls)), env, job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def test_a_record_is_what_the_wire_says(self):
+        before = time.time()
+        result = self.log('{"loss": 0.51, "n": 3}, step=120')
+        (record,), text = records(result.stdout)
+        self.assertEqual(text, b"")
+        self.assertTrue(before - 1 <= record.pop("t") <= time.time() + 1)
+        self.assertEqual(record, {"k": "m", "n": 1, "s": 120, "r": 0, "m": {"loss": 0.51, "n": 3}})
+
+    def test_values_that_json_lacks(self):
+        result = self.log(
+            '{"a": float("nan"), "b": float("inf"), "c": -float("inf"), "d": True, "e": False, "f": 10**400, "g": -10**400}',
+            '{"h": 2**60, "i": 5e-324, "j": -0.0}',
+        )
+        first, second = (record["m"] for record in records(result.stdout)[0])
+        self.assertEqual(
+            first, {"a": "NaN", "b": "Infinity", "c": "-Infinity", "d": 1, "e": 0, "f": "Infinity", "g": "-Infinity"}
+        )
+        self.assertEqual(second, {"h": float(2**60), "i": 5e-324, "j": 0.0})
+
+    def test_scalars_and_tensors_are_read_by_item(self):
+        before = """
+class One:
+    def __init__(self, value): self.value = value
+    def item(self):
+        if self.value is None: raise ValueError("only one-element tensors")
+        return self.value
+"""
+        result = self.log('{"a": One(0.5), "b": One(True), "c": One(None), "d": One(1j), "e": One(float("nan"))}', before=before)
+        self.assertEqual(records(result.stdout)[0][0]["m"], {"a": 0.5, "b": 1, "e": "NaN"})
+        self.assertEqual(result.stderr.count(b"left out"), 2)
+
+    def test_what_is_no_number_is_dropped_with_one_warning_a_name(self):
+        call = '{"ok": 1, "text": "0.5", "none": None, "list": [1], 7: 1.0}'
+        result = self.log(call, call, call)
+        for record in records(result.stdout)[0]:
+            self.assertEqual(record["m"], {"ok": 1})
+        self.assertEqual(len(result.stderr.splitlines()), 4, result.stderr)
+
+    def test_never_raises(self):
+        before = """
+class Bad:
+    def item(self): raise RuntimeError("no")
+    def __repr__(self): raise RuntimeError("no")
+class BadMap:
+    def items(self): raise RuntimeError("no")
+"""
+        calls = ["None", "5", "[1]", "BadMap()", '{"a": Bad()}', "{Bad(): 1}", '{"a": 1}, step=Bad()', '{"a": 1}, step="x"', "{}"]
+        result = self.log(*calls, '{"still": 1}', before=before)
+        self.assertEqual(records(result.stdout)[0][-1]["m"], {"still": 1})
+
+    def test_steps(self):
+        result = self.log('{"a": 1}', '{"a": 1}', '{"a": 1}, step=50', '{"a": 1}, step=float("nan")', '{"a": 1}, step=2.5')
+        self.assertEqual([record["s"] for record in records(result.stdout)[0]], [0, 1, 50, 2, 2.5])
+        self.assertEqual([record["n"] for record in records(result.stdout)[0]], [1, 2, 3, 4, 5])
+
+    def test_names_with_anything_in_them_stay_on_one_line(self):
+        names = ["line\nend", "\x1esvc1:forged", 'quote"\\', "ümläut 损失", "\x00\x1b[31m", "\ud800"]
+        result = self.log("{}".format({name: index for index, name in enumerate(names)}), env={"PYTHONIOENCODING": "utf-8"})
+        (record,), text = records(result.stdout)
+        self.assertEqual(text, b"")
+        self.assertEqual(list(record["m"]), [*names[:-1], "?"])
+
+    def test_large_maps_are_split_under_the_same_number(self):
+        result = self.log('{"metric/%04d" % i: i / 7 for i in range(1000)}', '{"x" * 5000: 1, "y": 2}')
+        for line in result.stdout.splitlines(keepends=True):
+            self.assertLessEqual(len(line), 4096)
+        found, _ = records(result.stdout)
+        large = [record for record in found if record["n"] == 1]
+        self.assertGreater(len(large), 5)
+        merged = {}
+        for record in large:
+            merged.update(record["m"])
+        self.assertEqual(merged, {"metric/%04d" % i: i / 7 for i in range(1000)})
+        self.assertEqual(found[-1]["m"], {"y": 2})
+
+    def test_ranks(self):
+        calls = ['{"a": 1}', '{"b": 1}, all_ranks=True']
+        one = records(self.log(*calls, env={"RANK": "1"}).stdout)[0]
+        zero = records(self.log(*calls, env={"RANK": "0"}).stdout)[0]
+        self.assertEqual([(record["r"], list(record["m"])) for record in one], [(1, ["b"])])
+        self.assertEqual([(record["r"], list(record["m"])) for record in zero], [(0, ["a"]), (0, ["b"])])
+
+    def test_order_with_what_the_script_prints(self):
+        result = self.log('{"a": 1}', before='print("before"); print("no end", end="")')
+        found, text = records(result.stdout)
+        self.assertEqual(text, b"before\nno end")
+        self.assertTrue(result.stdout.startswith(b"before\nno end\x1e"))
+        self.assertEqual(len(found), 1)
+
+    def test_outside_a_job_it_prints_a_short_line(self):
+        result = self.log('{"loss": 0.123456789, "bad": "x"}, step=3', '{"loss": float("nan")}', job=False)
+        self.assertEqual(result.stdout, b"[svc] step 3: loss=0.12346\n[svc] step 0: loss=NaN\n")
+
+    def test_a_forked_child_counts_for_itself(self):
+        result = run_script(
+            """
+            import os, svc
+            svc.log({"a": 1}); svc.log({"a": 2})
+            if os.fork() == 0:
+                svc.log({"child": 1}); os._exit(0)
+            os.wait()
+            svc.log({"a": 3})
+            """
+        )
+        self.assertEqual([(r["n"], list(r["m"])[0]) for r in records(result.stdout)[0]], [(1, "a"), (2, "a"), (1, "child"), (3, "a")])
+
+    def test_threads_never_share_a_number(self):
+        result = run_script(
+            """
+            import sys, threading, svc
+            sys.setswitchinterval(1e-6)
+            def work():
+                for i in range(500): svc.log({"a": i})
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            [t.start() for t in threads]; [t.join() for t in threads]
+            """
+        )
+        found, text = records(result.stdout)
+        self.assertEqual(text, b"")
+        self.assertEqual(sorted(record["n"] for record in found), list(range(1, 2001)))
+
+    def test_eight_processes_on_one_pipe_break_no_record(self):
+        code = """
+import svc, sys
+who = int(sys.argv[1])
+for i in range(500):
+    svc.log({"p%d/%s" % (who, "x" * (i % 60)): i, "more": i / 3, "pad" * 40: who}, step=i, all_ranks=True)
+    if i % 50 == 0: print("progress", who, i, flush=True)
+"""
+        reader, writer = os.pipe()
+        output = bytearray()
+
+        def drain():
+            while chunk := os.read(reader, 65536):
+                output.extend(chunk)
+
+        thread = threading.Thread(target=drain)
+        thread.start()
+        processes = [
+            subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=writer, env=environment(SVC_METRICS_MARK=MARK, RANK=str(n)))
+            for n in range(8)
+        ]
+        os.close(writer)
+        self.assertEqual([process.wait(120) for process in processes], [0] * 8)
+        thread.join(60)
+        os.close(reader)
+        found, text = records(bytes(output))
+        self.assertEqual(len(found), 8 * 500)
+        for rank in range(8):
+            self.assertEqual([record["n"] for record in found if record["r"] == rank], list(range(1, 501)))
+        self.assertEqual(text.count(b"progress"), 80)
+
+    def test_a_full_pipe_drops_after_a_second_and_says_so(self):
+        code = """
+import svc, sys, time
+n = 0
+while True:  # until the pipe is full
+    began = time.monotonic(); svc.log({"x" * 900: n}); took = time.monotonic() - began; n += 1
+    if took > 0.5: break
+sys.stderr.write("took %.3f calls %d\\n" % (took, n)); sys.stderr.flush()
+sys.stdin.readline()
+svc.log({"after": 1})
+"""
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment(SVC_METRICS_MARK=MARK),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        said = process.stderr.readline().decode()
+        took, calls = re.match(r"took (\S+) calls (\d+)", said).groups()
+        self.assertLess(float(took), 5)
+        output, errors = process.communicate(b"\n", timeout=60)
+        found, _ = records(output)
+        self.assertEqual(found[-1]["m"], {"after": 1})
+        self.assertEqual([r["n"] for r in found], [*range(1, int(calls)), int(calls) + 1])  # the gap shows what is missing
+        self.assertIn(b"1 record(s) were dropped", errors)
+
+    def test_a_non_blocking_pipe_is_written_whole(self):
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        process = subprocess.Popen(
+            [sys.executable, "-c", 'import svc\nfor i in range(300): svc.log({"x" * 900: i})'],
+            stdout=writer, env=environment(SVC_METRICS_MARK=MARK),
+        )
+        os.close(writer)
+        output = bytearray()
+        while chunk := os.read(reader, 4096):
+            output += chunk
+        os.close(reader)
+        self.assertEqual(process.wait(60), 0)
+        self.assertEqual([r["n"] for r in records(bytes(output))[0]], list(range(1, 301)))
+
+    def test_nobody_reads_or_stdout_is_closed(self):
+        for setup in ("os.close(1)", "sys.stdout.close()", "sys.stdout = None", "r, w = os.pipe(); os.dup2(w, 1); os.close(w); os.close(r)"):
+            with self.subTest(setup):
+                result = run_script('import os, sys, svc\n{}\nfor i in range(3): svc.log({{"a": i}})\nos._exit(0)'.format(setup))
+                self.assertEqual((result.returncode, result.stderr), (0, b""))
+
+    def test_a_call_takes_less_than_ten_microseconds(self):
+        code = """
+import svc, sys, time
+best = 9e9
+for _ in range(20):
+    began = time.perf_counter()
+    for i in range(2000): svc.log({"loss": 0.123456, "accuracy": 0.97}, step=i)
+    best = min(best, (time.perf_counter() - began) / 2000)
+sys.stderr.write(str(best))
+"""
+        with open(os.devnull, "wb") as sink:
+            result = subprocess.run(
+                [sys.executable, "-c", code], env=environment(SVC_METRICS_MARK=MARK), stdout=sink, stderr=subprocess.PIPE
+            )
+        self.assertLess(float(result.stderr), 10e-6 if not os.environ.get("CI_SLOW") else 1)
+
+
+class Import(unittest.TestCase):
+    def test_it_loads_next_to_nothing(self):
+        code = """
+import sys
+before = set(sys.modules)
+import svc
+print(*sorted(set(sys.modules) - before))
+assert "svc._client" not in sys.modules
+"""
+        result = run_script(code)
+        loaded = set(result.stdout.decode().split())
+        self.assertLessEqual(loaded, {"svc", "svc._script", "__future__", "_json", "select", "itertools"}, result.stderr)
+
+    def test_it_takes_less_than_25_milliseconds(self):
+        code = "import time; t = time.perf_counter(); import svc; print(time.perf_counter() - t)"
+        env = {"PYTHONDONTWRITEBYTECODE": ""}  # as in a run: the second import reads the compiled file
+        times = [float(run_script(code, env).stdout) for _ in range(6)]
+        self.assertLess(min(times), 0.025, times)
+
+    def test_its_syntax_is_that_of_python_3_8(self):
+        for name in ("__init__.py", "_script.py"):
+            ast.parse((PACKAGE / "svc" / name).read_text(), name, feature_version=(3, 8))
+
+    def test_it_works_on_every_python_found_here(self):
+        code = (
+            'import svc, sys\nsvc.log({"a": 1.5})\nwith svc.atomic_save("w.json", step=2) as p: open(p, "w").write("{}")\n'
+            "assert svc.latest_checkpoint().endswith('w.json')\n"
+        )
+        tried = []
+        for python in sorted({*Path("/usr/bin").glob("python3*[0-9]"), *Path.home().glob(".pyenv/versions/3.*/bin/python3")}):
+            version = subprocess.run([str(python), "-c", "import sys; print(sys.version_info >= (3, 8))"], capture_output=True)
+            if version.stdout.strip() != b"True":
+                continue
+            with tempfile.TemporaryDirectory() as folder, self.subTest(str(python)):
+                result = subprocess.run(
+                    [str(python), "-c", code], capture_output=True,
+                    env=environment(SVC_METRICS_MARK=MARK, SVC_CHECKPOINT_DIR=folder),
+                )
+                self.assertEqual((result.returncode, result.stderr), (0, b""))
+                self.assertEqual([record["k"] for record in records(result.stdout)[0]], ["m", "c"])
+            tried.append(python)
+        self.assertTrue(tried)
+
+    def test_compiles(self):
+        with tempfile.TemporaryDirectory() as cache:
+            result = subprocess.run(
+                [sys.executable, "-X", "pycache_prefix=" + cache, "-m", "compileall", "-q", str(PACKAGE / "svc"), str(ROOT / "examples")],
+                capture_output=True,
+            )
+        self.assertEqual((result.returncode, result.stdout), (0, b""))
+
+
+class Checkpoints(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.top = Path(held.name).resolve()
+        self.dir = self.top / "checkpoints"
+
+    def script(self, code, job=True, **env):
+        given = {"SVC_CHECKPOINT_DIR": str(self.dir)} if job else {}
+        result = run_script("import os, svc\n" + textwrap.dedent(code), {**given, **env}, job, cwd=self.top)
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        return result
+
+    def test_the_directory_is_made_and_equals_the_variable(self):
+        result = self.script("print(svc.checkpoint_dir())")
+        self.assertEqual(result.stdout.decode().strip(), str(self.dir))
+        self.assertTrue(self.dir.is_dir())
+
+    def test_outside_a_job_it_is_a_local_folder(self):
+        result = self.script("print(svc.checkpoint_dir())", job=False)
+        self.assertEqual(result.stdout.decode().strip(), str(self.top / "checkpoints-local"))
+        self.assertIn(b"not in a job", result.stderr)
+
+    def test_announcing(self):
+        result = self.script(
+            """
+            open(os.path.join(svc.checkpoint_dir(), "a.bin"), "w").close()
+            os.makedirs(os.path.join(svc.checkpoint_dir(), "epoch 3", "ü"))
+            svc.checkpoint("a.bin", step=7)
+            svc.checkpoint(os.path.join(svc.checkpoint_dir(), "epoch 3", "ü"))
+            print(svc.latest_checkpoint().encode().decode("ascii", "ignore"))
+            """
+        )
+        (first, second), _ = records(result.stdout)
+        self.assertEqual({k: first[k] for k in "knsr"}, {"k": "c", "n": 1, "s": 7, "r": 0})
+        self.assertEqual(first["path"], "a.bin")
+        self.assertEqual((second["path"], second["s"]), ("epoch 3/ü", None))
+
+    def test_what_cannot_be_announced_is_said_and_does_not_raise(self):
+        result = self.script(
+            'svc.checkpoint("nothing"); svc.checkpoint("/etc/passwd"); svc.checkpoint("../x"); svc.checkpoint(None); svc.checkpoint(".")'
+        )
+        self.assertEqual(records(result.stdout)[0], [])
+        self.assertIn(b"nothing at", result.stderr)
+        self.assertIn(b"outside", result.stderr)
+
+    def test_atomic_save_replaces_whole_files(self):
+        result = self.script(
+            """
+            for text in "one", "two":
+                with svc.atomic_save("last.pt", step=len(text)) as path:
+                    assert path.endswith(".pt") and os.path.dirname(path) == svc.checkpoint_dir(), path
+                    open(path, "w").write(text)
+            try:
+                with svc.atomic_save("last.pt") as path:
+                    open(path, "w").write("half"); raise KeyError("stop")
+            except KeyError: pass
+            try:
+                with svc.atomic_save("other.pt"): pass
+            except FileNotFoundError as error: print("nothing:", error)
+            """
+        )
+        self.assertEqual((self.dir / "last.pt").read_text(), "two")
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), [".svc-checkpoints.json", "last.pt"])
+        found, text = records(result.stdout)
+        self.assertEqual([record["path"] for record in found], ["last.pt", "last.pt"])
+        self.assertIn(b"nothing:", text)
+
+    def test_atomic_save_of_directories(self):
+        self.script(
+            """
+            for n in 1, 2:
+                with svc.atomic_save("model") as path:
+                    os.makedirs(path + "/sub"); open(path + "/sub/%d" % n, "w").close()
+            """
+        )
+        self.assertEqual([p.name for p in (self.dir / "model" / "sub").iterdir()], ["2"])
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), [".svc-checkpoints.json", "model"])
+
+    def latest(self, **env):
+        text = self.script("print(svc.latest_checkpoint())", **env).stdout.decode().strip()
+        return None if text == "None" else Path(text).relative_to(self.dir).as_posix()
+
+    def test_latest(self):
+        self.assertIsNone(self.latest())
+        self.dir.mkdir(exist_ok=True)
+
+        def put(name, at):
+            path = self.dir / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("x")
+            os.utime(path, (at, at))
+            if path.parent != self.dir:
+                os.utime(path.parent, (at, at))
+
+        for name in ("notes.txt", "a.pt.tmp", "tmp-b.pt", "c.partial", "half/checkpoint-is-incomplete.txt", "half/trainer_state.json"):
+            put(name, 900)
+        self.assertIsNone(self.latest())
+        put("epoch1.bin", 50)
+        self.assertEqual(self.latest(SVC_RESUME_FROM="epoch1.bin"), "epoch1.bin")
+        self.assertEqual(self.latest(SVC_RESUME_FROM=str(self.dir / "epoch1.bin")), "epoch1.bin")
+        put("one.pt", 100)
+        self.assertEqual(self.latest(SVC_RESUME_FROM="epoch1.bin"), "one.pt")
+        put("sharded/.metadata", 200)
+        self.assertEqual(self.latest(), "sharded")
+        put("hf/trainer_state.json", 300)
+        self.assertEqual(self.latest(), "hf")
+        put("old.json", 10)
+        self.script('svc.checkpoint("old.json")')
+        self.assertEqual(self.latest(), "old.json")
+        (self.dir / "old.json").unlink()
+        self.assertEqual(self.latest(), "hf")
+        (self.dir / ".svc-checkpoints.json").write_text('{"path": "../../../etc/passwd"}')
+        self.assertEqual(self.latest(), "hf")
+
+
+class Example(unittest.TestCase):
+    def test_digits_learns_and_resumes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-u", str(ROOT / "examples" / "digits" / "train.py"), "--save-every", "4"]
+            env = environment(SVC_METRICS_MARK=MARK, SVC_CHECKPOINT_DIR=folder)
+            first = subprocess.run([*command, "--epochs", "4"], env=env, capture_output=True, timeout=280)
+            second = subprocess.run([*command, "--epochs", "10"], env=env, capture_output=True, timeout=280)
+        self.assertEqual((first.returncode, second.returncode), (0, 0), first.stderr + second.stderr)
+        found, text = records(first.stdout + second.stdout)
+        metrics = [record for record in found if record["k"] == "m"]
+        self.assertEqual([record["s"] for record in metrics], list(range(1, 11)))
+        self.assertEqual([record["path"] for record in found if record["k"] == "c"], ["weights-004.json", "weights-008.json", "weights-010.json"])
+        self.assertIn(b"continuing after epoch 4", text)
+        self.assertGreaterEqual(metrics[-1]["m"]["test_accuracy"], 0.95)
+
+
+if __name__ == "__main__":
+    unittest.main()
