@@ -1,0 +1,122 @@
+// The HTTP API as the dashboard uses it. Types come from the schemas; a failed call becomes an ApiError that says what
+// happened and what to do.
+
+import type {
+  Checkpoints, CodeSnapshot, Gpu, JobRecord, JobsPage, LedgerMachine, Metrics, Problem, ProviderInfo, Timeline,
+} from "../../src/schemas/job.ts";
+
+export class ApiError extends Error {
+  readonly problem: Problem;
+  constructor(problem: Problem) {
+    super(problem.detail || problem.title);
+    this.problem = problem;
+  }
+  /** Nobody answered: the control plane is not running or not reachable. */
+  get unreachable(): boolean {
+    return this.problem.status === 0;
+  }
+}
+
+const problemOf = (status: number, title: string, detail: string, hint: string): Problem => ({
+  type: "about:blank", title, status, detail, code: status === 0 ? "unreachable" : "unexpected_answer", hint,
+});
+
+/** What a thrown value has to tell a person. */
+export function asProblem(error: unknown): Problem {
+  if (error instanceof ApiError) return error.problem;
+  return problemOf(-1, "Unexpected", error instanceof Error ? error.message : String(error), "Reload the page.");
+}
+
+async function call(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, cache: "no-store" });
+  } catch (cause) {
+    if (init.signal?.aborted) throw cause;
+    throw new ApiError(
+      problemOf(0, "Not reachable", "The control plane does not answer.", "Start it with `svc serve`. This page catches up by itself."),
+    );
+  }
+  if (response.ok) return response;
+  const body: unknown = await response.json().catch(() => null);
+  if (body !== null && typeof body === "object" && "detail" in body) throw new ApiError({ hint: "", ...body } as Problem);
+  throw new ApiError(problemOf(response.status, response.statusText, `The server answered ${response.status}.`, "See the output of `svc serve`."));
+}
+
+const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
+  (await (await call(path, signal ? { signal } : {})).json()) as T;
+
+const post = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
+  (await (
+    await call(path, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) })
+  ).json()) as T;
+
+const job = (id: string) => `/jobs/${encodeURIComponent(id)}`;
+const query = (values: Record<string, string | number | null | undefined>): string => {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) if (value !== null && value !== undefined) params.set(name, String(value));
+  const text = params.toString();
+  return text ? `?${text}` : "";
+};
+
+export interface LogPart {
+  /** Byte offset of the first byte. */
+  offset: number;
+  bytes: Uint8Array;
+}
+
+/** Reads at most `max` bytes of a body, then lets go of the connection. */
+async function readAtMost(response: Response, max: number): Promise<Uint8Array> {
+  const reader = response.body?.getReader();
+  if (!reader) return new Uint8Array();
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  while (size < max) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    size += value.byteLength;
+  }
+  void reader.cancel().catch(() => undefined);
+  const whole = new Uint8Array(Math.min(size, max));
+  let at = 0;
+  for (const part of parts) {
+    const piece = part.subarray(0, whole.length - at);
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+export const api = {
+  jobs: (q: { status?: string | null; limit?: number; cursor?: string | null }, signal?: AbortSignal) => get<JobsPage>(`/jobs${query(q)}`, signal),
+  job: (id: string, signal?: AbortSignal) => get<JobRecord>(job(id), signal),
+  kill: (id: string) => post<JobRecord>(`${job(id)}/kill`, {}),
+  submit: (body: unknown, key: string) => post<JobRecord>("/jobs", body, { "idempotency-key": key }),
+  timeline: (id: string) => get<Timeline>(`${job(id)}/timeline`),
+  metrics: (id: string, q: { since_step?: number; max_points?: number }) => get<Metrics>(`${job(id)}/metrics${query(q)}`),
+  checkpoints: (id: string) => get<Checkpoints>(`${job(id)}/checkpoints`),
+  code: (id: string) => get<CodeSnapshot>(`${job(id)}/code`),
+  machines: () => get<{ machines: LedgerMachine[] }>("/v1/machines"),
+  providers: () => get<{ providers: ProviderInfo[] }>("/v1/providers"),
+  gpus: () => get<{ gpus: Gpu[] }>("/v1/gpus"),
+  health: () => get<{ version: string; project_dir?: string }>("/v1/health"),
+  logUrl: (id: string) => `${job(id)}/logs`,
+  checkpointUrl: (id: string, path: string) => `${job(id)}/checkpoints/${path.split("/").map(encodeURIComponent).join("/")}`,
+
+  /** The last `lines` lines. `null` when the server does not tell at which byte they begin. */
+  async logTail(id: string, lines: number, signal: AbortSignal): Promise<LogPart | null> {
+    const response = await call(`${job(id)}/logs${query({ tail: lines })}`, { signal });
+    const offset = Number(response.headers.get("x-log-offset") ?? Number.NaN);
+    if (!Number.isInteger(offset)) {
+      void response.body?.cancel();
+      return null;
+    }
+    return { offset, bytes: new Uint8Array(await response.arrayBuffer()) };
+  },
+  /** At most `max` bytes from `offset`. */
+  async logFrom(id: string, offset: number, max: number, signal: AbortSignal): Promise<LogPart> {
+    const response = await call(`${job(id)}/logs${query({ offset })}`, { signal });
+    return { offset, bytes: await readAtMost(response, max) };
+  },
+};

@@ -1,0 +1,114 @@
+// The live connection.
+//
+// F1. A socket resumes after the last `seq` that arrived, so that no event is missed and none is told twice.
+// F2. The first connection asks for no history; whoever draws reads the state once the socket is open. Anything that
+//     happens after that reading arrives as an event.
+// F3. A laptop that slept has a socket that looks open and is dead: after a gap in our own clock the socket is replaced.
+
+import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
+
+export type FeedState = "connecting" | "live" | "reconnecting" | "offline";
+
+export interface FeedListener {
+  /** A connection was made, for the first time or again: read what is shown anew. */
+  opened(): void;
+  event(event: FeedEvent): void;
+  hint(hint: FeedHint): void;
+  state(state: FeedState, sinceMs: number): void;
+}
+
+const BACKOFF_MS = [250, 500, 1_000, 2_000, 4_000, 8_000, 15_000];
+const OFFLINE_AFTER_MS = 8_000;
+const CLOCK_MS = 2_000;
+const SLEPT_MS = 15_000;
+
+/** Keeps one socket to `/v1/events` open for the life of the page. */
+export function openFeed(listener: FeedListener): void {
+  let socket: WebSocket | null = null;
+  let since: number | null = null;
+  let failures = 0;
+  let lostAt: number | null = null;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let state: FeedState = "connecting";
+  let clock = Date.now();
+
+  const tell = (next: FeedState) => {
+    if (next !== state || next === "live") listener.state(next, lostAt ?? Date.now());
+    state = next;
+  };
+
+  const connect = () => {
+    clearTimeout(retry);
+    const address = new URL("/v1/events", location.href);
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    if (since !== null) address.searchParams.set("since", String(since));
+    const mine = new WebSocket(address);
+    socket = mine;
+    mine.onopen = () => {
+      if (socket !== mine) return;
+      failures = 0;
+      lostAt = null;
+      tell("live");
+      listener.opened();
+    };
+    mine.onmessage = ({ data }) => {
+      if (socket !== mine) return;
+      let message: unknown;
+      try {
+        message = JSON.parse(String(data));
+      } catch {
+        return;
+      }
+      if (message === null || typeof message !== "object" || !("type" in message)) return;
+      if ("seq" in message) {
+        const event = message as FeedEvent;
+        if (since !== null && event.seq <= since) return;
+        since = event.seq;
+        listener.event(event);
+      } else {
+        listener.hint(message as FeedHint);
+      }
+    };
+    mine.onclose = () => {
+      if (socket === mine) lost();
+    };
+  };
+
+  const lost = () => {
+    socket = null;
+    lostAt ??= Date.now();
+    tell(Date.now() - lostAt > OFFLINE_AFTER_MS ? "offline" : "reconnecting");
+    const wait = BACKOFF_MS[Math.min(failures++, BACKOFF_MS.length - 1)] ?? 15_000;
+    clearTimeout(retry);
+    retry = setTimeout(connect, wait * (0.8 + 0.4 * Math.random()));
+  };
+
+  const again = () => {
+    const old = socket;
+    socket = null;
+    old?.close();
+    failures = 0;
+    lostAt ??= Date.now();
+    connect();
+  };
+
+  setInterval(() => {
+    const now = Date.now();
+    const gap = now - clock;
+    clock = now;
+    if (gap > SLEPT_MS && !document.hidden) again();
+    else if (state === "reconnecting" && lostAt !== null && now - lostAt > OFFLINE_AFTER_MS) tell("offline");
+  }, CLOCK_MS);
+  const wake = () => {
+    if (document.hidden) return;
+    const slept = Date.now() - clock > SLEPT_MS;
+    clock = Date.now();
+    if (slept || socket === null) again();
+  };
+  document.addEventListener("visibilitychange", wake);
+  addEventListener("online", wake);
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) again();
+  });
+  connect();
+}

@@ -1,0 +1,88 @@
+import type { Field } from "./schema-fields.ts";
+
+interface FieldInputProps {
+  field: Field;
+  value: string;
+  error: string | undefined;
+  onChange: (value: string) => void;
+  /** Id of a datalist with suggestions. */
+  suggestions?: string;
+  placeholder?: string;
+  /** Words beside a choice, by its value. */
+  notes?: Record<string, string>;
+}
+
+/** One field with its label, its help and what the server had against it. */
+export function FieldInput({ field, value, error, onChange, suggestions, placeholder, notes }: FieldInputProps) {
+  const id = `field-${field.name}`;
+  const described = [field.description || field.unit ? `${id}-help` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
+  const common = {
+    id,
+    name: field.name,
+    "aria-invalid": error ? true : undefined,
+    "aria-describedby": described || undefined,
+    "aria-required": field.required || undefined,
+    placeholder,
+  };
+  const help = (
+    <>
+      {(field.description || field.unit) && (
+        <p className="help" id={`${id}-help`}>
+          {field.description}
+          {field.kind === "lines" && " One per line."}
+          {field.kind === "pairs" && " One NAME=value per line."}
+        </p>
+      )}
+      {error && (
+        <p className="field-error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+    </>
+  );
+  if (field.kind === "switch") {
+    return (
+      <div className="field">
+        <label className="switch" htmlFor={id}>
+          <input {...common} type="checkbox" checked={value === "true"} onChange={(event) => onChange(String(event.target.checked))} />
+          {field.title}
+        </label>
+        {help}
+      </div>
+    );
+  }
+  const rows = field.kind === "json" ? 3 : Math.min(12, Math.max(2, value.split("\n").length));
+  return (
+    <div className={field.kind === "lines" || field.kind === "pairs" || field.kind === "json" ? "field field-wide" : "field"}>
+      <label htmlFor={id}>
+        {field.title}
+        {field.unit && <span className="unit"> {field.unit}</span>}
+        {field.required && <span className="unit"> required</span>}
+      </label>
+      {field.kind === "choice" ? (
+        <select {...common} value={value} onChange={(event) => onChange(event.target.value)}>
+          {field.choices.map((choice) => (
+            <option key={choice} value={choice}>
+              {notes?.[choice] ? `${choice} (${notes[choice]})` : choice}
+            </option>
+          ))}
+        </select>
+      ) : field.kind === "lines" || field.kind === "pairs" || field.kind === "json" ? (
+        <textarea {...common} rows={rows} spellCheck={false} value={value} onChange={(event) => onChange(event.target.value)} />
+      ) : (
+        <input
+          {...common}
+          type="text"
+          inputMode={field.kind === "number" ? "decimal" : undefined}
+          autoComplete="off"
+          autoCapitalize="off"
+          spellCheck={false}
+          list={suggestions}
+          value={value}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+      {help}
+    </div>
+  );
+}

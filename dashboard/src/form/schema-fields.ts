@@ -1,0 +1,112 @@
+// The form's fields, read from the run spec's JSON schema.
+
+export interface JsonSchema {
+  $ref?: string;
+  $defs?: Record<string, JsonSchema>;
+  allOf?: JsonSchema[];
+  anyOf?: JsonSchema[];
+  type?: string;
+  enum?: string[];
+  properties?: Record<string, JsonSchema>;
+  required?: string[];
+  items?: JsonSchema;
+  default?: unknown;
+  title?: string;
+  description?: string;
+  unit?: string;
+}
+
+export type FieldKind = "text" | "number" | "choice" | "switch" | "lines" | "pairs" | "json";
+
+export interface Field {
+  name: string;
+  kind: FieldKind;
+  title: string;
+  description: string;
+  unit: string;
+  required: boolean;
+  choices: string[];
+  /** What the field shows when nothing was given. */
+  initial: string;
+}
+
+const UNITS: Record<string, string> = { usd_per_hour: "$ per hour", gb: "GB", minutes: "minutes" };
+
+function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
+  const { $ref, allOf, ...own } = schema;
+  const target = $ref ?? allOf?.[0]?.$ref;
+  if (target === undefined) return schema;
+  const name = target.split("/").at(-1) ?? "";
+  return { ...resolved(root.$defs?.[name] ?? {}, root), ...own };
+}
+
+function kindOf(schema: JsonSchema): FieldKind {
+  if (schema.enum) return "choice";
+  if (schema.type === "boolean") return "switch";
+  if (schema.type === "number" || schema.type === "integer") return "number";
+  if (schema.type === "array") return schema.items?.type === "string" ? "lines" : "json";
+  return schema.type === "object" ? "pairs" : "text";
+}
+
+/** A value of the spec as the text of its field. */
+export function toText(kind: FieldKind, value: unknown): string {
+  if (value === undefined || value === null) return "";
+  if (kind === "lines" && Array.isArray(value)) return value.join("\n");
+  if (kind === "pairs") return Object.entries(value).map(([name, each]) => `${name}=${String(each)}`).join("\n");
+  if (kind === "json") return Array.isArray(value) && value.length === 0 ? "" : JSON.stringify(value, null, 2);
+  return String(value);
+}
+
+const humanised = (name: string) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ").replace(/ minutes$/, "");
+
+/** Fields of the run spec inside the schema of a submission. */
+export function fieldsOf(submit: JsonSchema): Field[] {
+  const spec = resolved(submit.properties?.["spec"] ?? {}, submit);
+  return Object.entries(spec.properties ?? {}).map(([name, raw]) => {
+    const schema = resolved(raw, submit);
+    const kind = kindOf(schema);
+    return {
+      name, kind,
+      title: schema.title ?? humanised(name),
+      description: schema.description ?? "",
+      unit: schema.unit === undefined ? "" : (UNITS[schema.unit] ?? schema.unit),
+      required: spec.required?.includes(name) ?? false,
+      choices: schema.enum ?? [],
+      initial: toText(kind, schema.default),
+    };
+  });
+}
+
+/** The value that the text stands for; `undefined` leaves the field out. Wrong text goes to the server as it is, which names the field. */
+export function fromText(field: Field, text: string): unknown {
+  switch (field.kind) {
+    case "switch":
+      return text === "true";
+    case "number":
+      return text.trim() === "" ? undefined : Number.isNaN(Number(text)) ? text : Number(text);
+    case "lines":
+      return text === "" ? undefined : text.replace(/\n$/, "").split("\n");
+    case "pairs": {
+      const rows = text.split("\n").filter((row) => row.trim() !== "");
+      if (rows.length === 0) return undefined;
+      return Object.fromEntries(
+        rows.map((row) => {
+          const cut = row.indexOf("=");
+          return cut < 0 ? [row.trim(), ""] : [row.slice(0, cut).trim(), row.slice(cut + 1)];
+        }),
+      );
+    }
+    case "json":
+      if (text.trim() === "") return undefined;
+      try {
+        return JSON.parse(text);
+      } catch {
+        return text;
+      }
+    default:
+      return text.trim() === "" ? undefined : text.trim();
+  }
+}
+
+/** The field that an error of the server speaks of: `spec.args[3]` and `args.3` are both `args`. */
+export const fieldOfError = (path: string): string => path.replace(/^\/?spec[./]/, "").replace(/^\//, "").split(/[.[/]/)[0] ?? path;

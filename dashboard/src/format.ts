@@ -1,0 +1,66 @@
+// Numbers and times for people. A value that is not known is a dash, never a zero.
+
+export const DASH = "–";
+
+export function duration(ms: number): string {
+  if (!Number.isFinite(ms)) return DASH;
+  const s = Math.max(0, ms) / 1000;
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  const two = (n: number) => String(Math.floor(n)).padStart(2, "0");
+  if (s < 3_600) return `${Math.floor(s / 60)} m ${two(s % 60)} s`;
+  if (s < 86_400) return `${Math.floor(s / 3_600)} h ${two((s % 3_600) / 60)} m`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3_600)} h`;
+}
+
+/** A duration without the smallest part, for ages. */
+export function age(ms: number): string {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 5) return "now";
+  if (s < 60) return `${Math.floor(s)} s`;
+  if (s < 3_600) return `${Math.floor(s / 60)} m`;
+  if (s < 86_400) return `${Math.floor(s / 3_600)} h`;
+  return `${Math.floor(s / 86_400)} d`;
+}
+
+export function usd(value: number | null): string {
+  if (value === null) return DASH;
+  const digits = value === 0 || value >= 1 ? 2 : value >= 0.01 ? 3 : 5;
+  return `$${value.toFixed(digits)}`;
+}
+
+export const usdPerHour = (value: number | null): string => (value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`);
+
+export function bytes(n: number): string {
+  if (n < 1_000) return `${n} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let value = n / 1_000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1_000;
+    unit++;
+  }
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+export function number(n: number): string {
+  if (!Number.isFinite(n)) return String(n);
+  if (Number.isInteger(n) && Math.abs(n) < 1e15) return n.toLocaleString("en-US");
+  const size = Math.abs(n);
+  return size >= 1e6 || size < 1e-3 ? n.toExponential(3) : String(Number(n.toPrecision(5)));
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+
+export const timeOfDay = (at: string | number): string => clock.format(new Date(at));
+
+/** Local time; with the day when it is not today. */
+export function moment(at: string): string {
+  const date = new Date(at);
+  return date.toDateString() === new Date().toDateString() ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+}
+
+export const words = (name: string): string => name.replaceAll("_", " ");
+export const plural = (n: number, word: string): string => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;

@@ -1,0 +1,16 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import "uplot/dist/uPlot.min.css";
+import "./app.css";
+import { App } from "./app.tsx";
+import { startSync } from "./sync.ts";
+
+startSync();
+const root = document.getElementById("root");
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <App />
+    </StrictMode>,
+  );
+}

@@ -1,0 +1,61 @@
+import { useEffect, useRef, useState } from "react";
+import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
+import { usdPerHour } from "../format.ts";
+import { titleOf } from "../status.ts";
+import { store } from "../store.ts";
+import { ProblemBanner } from "./banner.tsx";
+
+/** Asks before a run is ended, naming the run and its machines. */
+export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  useEffect(() => {
+    const opened = dialog.current;
+    if (opened && !opened.open) opened.showModal();
+  }, []);
+  const held = job.machines.filter((machine) => machine.terminated_at === null);
+  const kill = async () => {
+    setBusy(true);
+    try {
+      store.trigger.jobLoaded({ job: await api.kill(job.id) });
+      onClose();
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <dialog ref={dialog} className="dialog" aria-labelledby="kill-title" onClose={onClose} onCancel={onClose}>
+      <h2 id="kill-title">Kill this run?</h2>
+      <p>
+        <strong>
+          <bdi>{titleOf(job)}</bdi>
+        </strong>{" "}
+        <code>{job.id}</code>
+      </p>
+      {held.length > 0 ? (
+        <ul className="plain">
+          {held.map((machine) => (
+            <li key={machine.name}>
+              Machine <code>{machine.name}</code> at {job.provider}, {usdPerHour(machine.price_per_hour_usd)}
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p>It holds no machine yet ({job.provider}).</p>
+      )}
+      <p className="quiet">Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone.</p>
+      {problem && <ProblemBanner problem={problem} />}
+      <div className="actions">
+        <button type="button" className="button" onClick={onClose} autoFocus>
+          Keep running
+        </button>
+        <button type="button" className="button danger" onClick={() => void kill()} disabled={busy}>
+          {busy ? "Killing…" : "Kill run"}
+        </button>
+      </div>
+    </dialog>
+  );
+}

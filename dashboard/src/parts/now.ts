@@ -1,0 +1,27 @@
+import { useSyncExternalStore } from "react";
+
+// One timer for every ticking number on the page, running only while one is shown.
+const listeners = new Set<() => void>();
+let now = Date.now();
+let timer: ReturnType<typeof setInterval> | undefined;
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  now = Date.now();
+  timer ??= setInterval(() => {
+    now = Date.now();
+    for (const each of listeners) each();
+  }, 1_000);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  };
+}
+const never = () => () => undefined;
+
+/** Milliseconds since the epoch, growing each second while `ticking`. */
+export function useNow(ticking = true): number {
+  return useSyncExternalStore(ticking ? subscribe : never, () => now);
+}

@@ -1,0 +1,13 @@
+import { ACTIVE_STATES, type JobStatus } from "../status.ts";
+import { words } from "../format.ts";
+
+/** The status in words, a colour and a mark; the mark moves while the run does. */
+export function StatusPill({ status }: { status: JobStatus }) {
+  const active = (ACTIVE_STATES as readonly string[]).includes(status);
+  return (
+    <span className={`pill pill-${active ? (status === "terminating" ? "ending" : "active") : status}`}>
+      <span className="pill-mark" aria-hidden="true" />
+      {words(status)}
+    </span>
+  );
+}

@@ -1,0 +1,26 @@
+import { age, duration, moment } from "../format.ts";
+import { useNow } from "./now.ts";
+
+/** An instant in local time; the title gives it in UTC. */
+export const At = ({ at }: { at: string }) => (
+  <time dateTime={at} title={at}>
+    {moment(at)}
+  </time>
+);
+
+/** How long ago. */
+export function Ago({ at }: { at: string }) {
+  const now = useNow();
+  return (
+    <time dateTime={at} title={`${moment(at)} · ${at}`}>
+      {age(now - Date.parse(at))}
+    </time>
+  );
+}
+
+/** Time from `from` until `to`, ticking while `to` is not known. */
+export function Span({ from, to }: { from: string; to: string | null }) {
+  const now = useNow(to === null);
+  const ms = (to === null ? Math.max(now, Date.parse(from)) : Date.parse(to)) - Date.parse(from);
+  return <span className="num">{to === null && ms < 10_000 ? `${Math.floor(ms / 1000)} s` : duration(ms)}</span>;
+}

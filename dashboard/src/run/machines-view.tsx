@@ -1,0 +1,39 @@
+import type { JobRecord } from "../../../src/schemas/job.ts";
+import { usdPerHour, words } from "../format.ts";
+import { Span } from "../parts/time.tsx";
+
+export function MachinesView({ job }: { job: JobRecord }) {
+  if (job.machines.length === 0) return <p className="quiet pad">None yet.</p>;
+  return (
+    <div className="scroll-x" tabIndex={0} role="region" aria-label="Machines of the run">
+      <table className="small-table">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">State</th>
+            <th scope="col" className="right">
+              Price
+            </th>
+            <th scope="col" className="right">
+              Held
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {job.machines.map((machine) => (
+            <tr key={machine.name}>
+              <td>
+                <code title={machine.address ?? ""}>{machine.name}</code>
+              </td>
+              <td>{words(machine.state)}</td>
+              <td className="right num">{usdPerHour(machine.price_per_hour_usd)}</td>
+              <td className="right">
+                <Span from={machine.created_at} to={machine.terminated_at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,160 @@
+// Keeps the store in step with the control plane: an event marks what it touches, and what is marked is read again, at most
+// four times a second and never twice at once.
+
+import type { FeedEvent, FeedHint, JobStatus } from "../../src/schemas/job.ts";
+import { api, asProblem } from "./api.ts";
+import { openFeed } from "./feed.ts";
+import { store } from "./store.ts";
+
+const EVERY_MS = 250;
+const MACHINES_EVERY_MS = 30_000;
+/** Above this many touched runs one page is read instead of each run. */
+const SINGLE_READS_MAX = 4;
+export const PAGE_SIZE = 50;
+
+/** Runs `work` soon after `mark()`, with at least `everyMs` between two starts and never two at once. */
+export function coalesced(everyMs: number, work: () => Promise<void>): { mark(): void } {
+  let marked = false;
+  let busy = false;
+  const turn = () => {
+    if (!marked || busy) return;
+    marked = false;
+    busy = true;
+    const rested = new Promise((resolve) => setTimeout(resolve, everyMs));
+    void Promise.allSettled([work(), rested]).then(() => {
+      busy = false;
+      turn();
+    });
+  };
+  return {
+    mark() {
+      marked = true;
+      turn();
+    },
+  };
+}
+
+const hintListeners = new Set<(hint: FeedHint | { type: "opened" }) => void>();
+/** Hears the socket's hints, and `opened` after each (re)connection. Returns the way to stop. */
+export function onHint(listener: (hint: FeedHint | { type: "opened" }) => void): () => void {
+  hintListeners.add(listener);
+  return () => void hintListeners.delete(listener);
+}
+
+const dirty = new Set<string>();
+let listShown = false;
+let shown: string | null = null;
+
+export async function loadJob(id: string): Promise<void> {
+  try {
+    store.trigger.jobLoaded({ job: await api.job(id) });
+  } catch (error) {
+    store.trigger.jobFailed({ id, problem: asProblem(error) });
+  }
+}
+
+async function loadList(): Promise<void> {
+  const { filter } = store.getSnapshot().context.list;
+  try {
+    store.trigger.listLoaded({ page: await api.jobs({ status: filter, limit: PAGE_SIZE }), filter });
+  } catch (error) {
+    store.trigger.listFailed({ problem: asProblem(error) });
+  }
+}
+
+/** The next page of the list; throws an ApiError. */
+export async function loadMore(): Promise<void> {
+  const { filter, nextCursor } = store.getSnapshot().context.list;
+  if (nextCursor === null) return;
+  store.trigger.moreLoaded({ page: await api.jobs({ status: filter, limit: PAGE_SIZE, cursor: nextCursor }), filter });
+}
+
+const list = coalesced(EVERY_MS, loadList);
+const jobs = coalesced(EVERY_MS, async () => {
+  const ids = [...dirty];
+  dirty.clear();
+  const wanted = ids.filter((id) => id === shown || listShown);
+  if (wanted.length > SINGLE_READS_MAX) {
+    if (listShown) list.mark();
+    await Promise.all(wanted.filter((id) => id === shown).map(loadJob));
+  } else {
+    await Promise.all(wanted.map(loadJob));
+  }
+});
+const timeline = coalesced(EVERY_MS, async () => {
+  const id = shown;
+  if (id === null) return;
+  const answer = await api.timeline(id).catch(() => null);
+  if (answer) store.trigger.timelineLoaded({ id, timeline: answer });
+});
+const checkpoints = coalesced(1_000, async () => {
+  const id = shown;
+  if (id === null) return;
+  const answer = await api.checkpoints(id).catch(() => null);
+  if (answer) store.trigger.checkpointsLoaded({ id, files: answer.files });
+});
+const machines = coalesced(1_000, async () => {
+  const answer = await api.machines().catch(() => null);
+  if (answer) store.trigger.machinesLoaded({ machines: answer.machines });
+});
+
+const touch = (id: string) => {
+  dirty.add(id);
+  jobs.mark();
+};
+
+/** The list of runs is on screen; returns the way to say that it no longer is. */
+export function showList(filter: JobStatus | null): () => void {
+  listShown = true;
+  store.trigger.listOpened({ filter });
+  list.mark();
+  return () => void (listShown = false);
+}
+
+/** A run is on screen. */
+export function showRun(id: string): () => void {
+  shown = id;
+  touch(id);
+  timeline.mark();
+  checkpoints.mark();
+  return () => {
+    if (shown === id) shown = null;
+  };
+}
+
+function heard(event: FeedEvent): void {
+  if (event.type === "machine.changed" || event.type === "job.transition") machines.mark();
+  if (event.job_id === null) return;
+  touch(event.job_id);
+  if (event.job_id !== shown) return;
+  timeline.mark();
+  if (event.type === "checkpoint.saved" || event.type === "job.transition") checkpoints.mark();
+}
+
+function refreshAll(): void {
+  if (listShown) list.mark();
+  if (shown !== null) {
+    touch(shown);
+    timeline.mark();
+    checkpoints.mark();
+  }
+  machines.mark();
+}
+
+export function startSync(): void {
+  openFeed({
+    opened() {
+      refreshAll();
+      for (const listener of hintListeners) listener({ type: "opened" });
+    },
+    event: heard,
+    hint(hint) {
+      for (const listener of hintListeners) listener(hint);
+    },
+    state: (state, sinceMs) => store.trigger.connectionChanged({ state, sinceMs }),
+  });
+  machines.mark();
+  setInterval(() => {
+    if (!document.hidden) machines.mark();
+  }, MACHINES_EVERY_MS);
+}

@@ -1,0 +1,5 @@
+declare module "virtual:submit-schema" {
+  const schema: import("./form/schema-fields.ts").JsonSchema;
+  export default schema;
+}
+declare module "*.css";
