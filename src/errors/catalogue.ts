@@ -133,6 +133,34 @@ export const CATALOGUE = {
     hint: "Ask for a range inside the file.",
   }),
 
+  // What the server could not read as a request
+  malformed_request: entry<{ why: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => `The request cannot be understood: ${d.why}.`,
+    hint: "See /v1/openapi.json for every path. Nothing was started.",
+  }),
+  headers_too_large: entry({
+    status: 431, exit: 2, retry: "never",
+    message: () => "The headers of the request are too large.",
+    hint: "Send fewer or shorter headers, for example by clearing the cookies of this address.",
+  }),
+  request_timeout: entry({
+    status: 408, exit: 1, retry: "backoff",
+    message: () => "The request was not complete in time.",
+    hint: "Send the whole request at once. Nothing was started.",
+  }),
+  upgrade_required: entry({
+    status: 426, exit: 2, retry: "never",
+    message: () => "This path speaks WebSocket only.",
+    hint: "Connect with a WebSocket client: ws://<address>/v1/events.",
+  }),
+
+  shutting_down: entry({
+    status: 503, exit: 5, retry: "backoff",
+    message: () => "The control plane is ending and takes no new runs.",
+    hint: "Start it again with `svc serve`. Nothing was started.",
+  }),
+
   // The home and its store
   home_unusable: entry<{ home: string; why: string }>({
     status: 500, exit: 1, retry: "never",
@@ -252,6 +280,26 @@ export const CATALOGUE = {
     message: (d) => `The answer of ${d.provider} to "${d.what}" was lost; it may or may not have taken effect and may cost money.`,
     hint: "The control plane looks it up until it is certain, and terminates what it finds.",
   }),
+  price_cap_exceeded: entry<{ offered: number; cap: number }>({
+    status: 409, exit: 1, retry: "never",
+    message: (d) => `The cheapest machine costs $${d.offered}/hr; the cap is $${d.cap}/hr. It was not rented, or is given back at once.`,
+    hint: "Raise price_cap, ask for fewer GPUs, or try another provider.",
+  }),
+  no_offer: entry<{ provider: string; gpus: string }>({
+    status: 409, exit: 1, retry: "backoff",
+    message: (d) => `${d.provider} has no machine with ${d.gpus} right now; nothing was rented.`,
+    hint: "It is tried again for a while. Other GPUs, another region or another provider may be quicker.",
+  }),
+  machine_lost: entry<{ provider: string; machine: string }>({
+    status: 502, exit: 1, retry: "never",
+    message: (d) => `${d.provider} says that the machine ${d.machine} does not exist any more: it was preempted or deleted. It costs nothing now.`,
+    hint: "What had come home by then is kept. Start again, or continue from the last checkpoint.",
+  }),
+  secret_not_found: entry<{ reference: string; why: string }>({
+    status: 400, exit: 4, retry: "never",
+    message: (d) => `The secret ${d.reference} cannot be had: ${d.why}.`,
+    hint: "env:// is read from the environment that the control plane was started in, store:// from credentials.json in the home.",
+  }),
   provider_unavailable: entry<{ provider: string; why: string }>({
     status: 400, exit: 4, retry: "never",
     message: (d) => `The provider ${d.provider} cannot be used here: ${d.why}.`,
@@ -261,6 +309,16 @@ export const CATALOGUE = {
     status: 500, exit: 1, retry: "never",
     message: (d) => `The stored state of this job cannot be continued: ${d.why}. It is parked; its machine may still cost money.`,
     hint: "Upgrade svc, or end it with `svc kill`, which releases its machine.",
+  }),
+  usage: entry<{ what: string; instead: string }>({
+    status: 400, exit: 2, retry: "never",
+    message: (d) => d.what,
+    hint: (d) => d.instead,
+  }),
+  command_unavailable: entry<{ what: string; instead: string }>({
+    status: 400, exit: 1, retry: "never",
+    message: (d) => d.what,
+    hint: (d) => d.instead,
   }),
   internal_error: entry<{ why: string }>({
     status: 500, exit: 1, retry: "backoff",

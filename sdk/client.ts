@@ -1,0 +1,205 @@
+// The HTTP API as functions: wire format in, wire format out. Runs in Node and in a browser.
+//
+// W1. Every call has a deadline and a cap on the bytes it reads; a redirect is an error.
+// W2. A call that may not have arrived is repeated only where twice is once: reads, and submissions under one key.
+
+import type {
+  CheckpointFile, CodeSnapshot, Gpu, JobRecord, JobsPage, LedgerMachine, Metrics, ProviderInfo, ReconcileReport, Timeline, Health as HealthSchema,
+} from "../src/schemas/job.ts";
+import type { RunSpecInput } from "../src/schemas/spec.ts";
+import type { z } from "zod";
+import { SvcError } from "./errors.ts";
+
+export type Health = z.infer<typeof HealthSchema>;
+
+export interface ClientOptions {
+  /** `http://127.0.0.1:8780`; in a page of the dashboard the empty string: its own origin. */
+  baseUrl: string;
+  /** Asked for only when the server wants one. */
+  token?: () => string | null;
+  deadlineMs?: number;
+  bytesMax?: number;
+}
+
+export interface JobsFilter {
+  status?: string;
+  provider?: string;
+  label?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+interface Call {
+  method?: "GET" | "POST";
+  query?: Record<string, string | number | undefined>;
+  body?: unknown;
+  headers?: Record<string, string>;
+  deadlineMs?: number;
+  signal?: AbortSignal | undefined;
+}
+
+const job = (id: string): string => `/jobs/${encodeURIComponent(id)}`;
+
+export class Client {
+  readonly baseUrl: string;
+  readonly #options: ClientOptions;
+  #token: string | null = null;
+
+  constructor(options: ClientOptions) {
+    this.baseUrl = options.baseUrl.replace(/\/+$/, "");
+    this.#options = options;
+  }
+
+  health(deadlineMs = 2_000): Promise<Health> {
+    return this.#json("/v1/health", { deadlineMs });
+  }
+  /** The same key and body twice make one job. */
+  submit(body: { label?: string | null; spec: RunSpecInput }, idempotencyKey: string): Promise<JobRecord> {
+    return this.#json("/jobs", { method: "POST", body, headers: { "Idempotency-Key": idempotencyKey }, deadlineMs: 60_000 });
+  }
+  job(id: string): Promise<JobRecord> {
+    return this.#json(job(id), {});
+  }
+  jobs(filter: JobsFilter = {}): Promise<JobsPage> {
+    return this.#json("/jobs", { query: { ...filter } });
+  }
+  kill(id: string): Promise<JobRecord> {
+    return this.#json(`${job(id)}/kill`, { method: "POST" });
+  }
+  async killAll(): Promise<string[]> {
+    return (await this.#json<{ jobs: string[] }>("/jobs/kill", { method: "POST", body: { all: true } })).jobs;
+  }
+  timeline(id: string): Promise<Timeline> {
+    return this.#json(`${job(id)}/timeline`, {});
+  }
+  metrics(id: string, query: { name?: string; since_step?: number; max_points?: number } = {}): Promise<Metrics> {
+    return this.#json(`${job(id)}/metrics`, { query });
+  }
+  async checkpoints(id: string): Promise<CheckpointFile[]> {
+    return (await this.#json<{ files: CheckpointFile[] }>(`${job(id)}/checkpoints`, {})).files;
+  }
+  code(id: string): Promise<CodeSnapshot> {
+    return this.#json(`${job(id)}/code`, {});
+  }
+  /** May take as long as the providers do. */
+  reconcile(dryRun: boolean, signal?: AbortSignal): Promise<ReconcileReport> {
+    return this.#json("/v1/reconcile", { method: "POST", body: { dry_run: dryRun }, deadlineMs: 600_000, signal });
+  }
+  async machines(): Promise<LedgerMachine[]> {
+    return (await this.#json<{ machines: LedgerMachine[] }>("/v1/machines", {})).machines;
+  }
+  async providers(): Promise<ProviderInfo[]> {
+    return (await this.#json<{ providers: ProviderInfo[] }>("/v1/providers", {})).providers;
+  }
+  async gpus(provider?: string): Promise<Gpu[]> {
+    return (await this.#json<{ gpus: Gpu[] }>("/v1/gpus", { query: { provider } })).gpus;
+  }
+
+  /**
+   * Bytes of the stored log from `offset`, until the job has ended. A lost link throws `unreachable`: whoever counted the
+   * bytes goes on from there.
+   */
+  async *followLog(id: string, offset: number, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+    const quit = new AbortController();
+    const onAbort = (): void => quit.abort(signal?.reason);
+    if (signal?.aborted) return;
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const deadline = setTimeout(() => quit.abort(new Error("no answer in time")), this.#options.deadlineMs ?? 30_000);
+    try {
+      const answer = await this.#send(`${job(id)}/logs`, { query: { follow: 1, offset }, signal: quit.signal });
+      clearTimeout(deadline);
+      if (!answer.ok) throw await this.#refusal(answer);
+      if (!answer.body) return;
+      const reader = answer.body.getReader();
+      for (;;) {
+        const part = await reader.read().catch((e: unknown) => {
+          throw SvcError.unreachable(this.baseUrl, why(e), e);
+        });
+        if (part.done) return;
+        yield part.value;
+      }
+    } catch (e) {
+      if (!signal?.aborted) throw e;
+    } finally {
+      clearTimeout(deadline);
+      signal?.removeEventListener("abort", onAbort);
+      quit.abort();
+    }
+  }
+
+  async #json<T>(path: string, call: Call): Promise<T> {
+    const deadline = AbortSignal.timeout(call.deadlineMs ?? this.#options.deadlineMs ?? 30_000);
+    const signal = call.signal ? AbortSignal.any([call.signal, deadline]) : deadline;
+    const answer = await this.#send(path, { ...call, signal });
+    if (!answer.ok) throw await this.#refusal(answer);
+    // The caller names the type that the API documents for this path.
+    return (await this.#body(answer)) as T;
+  }
+
+  async #send(path: string, call: Call): Promise<Response> {
+    const query = new URLSearchParams();
+    for (const [k, v] of Object.entries(call.query ?? {})) if (v !== undefined) query.set(k, String(v));
+    const ask = (): Promise<Response> =>
+      fetch(`${this.baseUrl}${path}${query.size ? `?${query}` : ""}`, {
+        method: call.method ?? "GET",
+        redirect: "error",
+        headers: {
+          Accept: "application/json",
+          ...(call.body === undefined ? {} : { "Content-Type": "application/json" }),
+          ...(this.#token ? { Authorization: `Bearer ${this.#token}` } : {}),
+          ...call.headers,
+        },
+        ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+        ...(call.signal ? { signal: call.signal } : {}),
+      });
+    try {
+      const answer = await ask();
+      if (answer.status !== 401 || this.#token) return answer;
+      this.#token = this.#options.token?.() ?? null;
+      if (!this.#token) return answer;
+      await answer.body?.cancel();
+      return await ask();
+    } catch (e) {
+      throw SvcError.unreachable(this.baseUrl, why(e), e);
+    }
+  }
+
+  async #refusal(answer: Response): Promise<SvcError> {
+    return SvcError.fromAnswer(answer.status, await this.#body(answer).catch(() => null));
+  }
+
+  /** The body as JSON, counted after inflation. */
+  async #body(answer: Response): Promise<unknown> {
+    const max = this.#options.bytesMax ?? 256 * 1024 * 1024;
+    const decoder = new TextDecoder();
+    let text = "";
+    let size = 0;
+    const reader = answer.body?.getReader();
+    while (reader) {
+      const part = await reader.read().catch((e: unknown) => {
+        throw SvcError.unreachable(this.baseUrl, why(e), e);
+      });
+      if (part.done) break;
+      size += part.value.byteLength;
+      if (size > max) {
+        await reader.cancel();
+        throw SvcError.unreachable(this.baseUrl, `its answer is larger than ${max} bytes`);
+      }
+      text += decoder.decode(part.value, { stream: true });
+    }
+    try {
+      return JSON.parse(text + decoder.decode());
+    } catch (e) {
+      throw SvcError.unreachable(this.baseUrl, "what answers there does not speak JSON", e);
+    }
+  }
+}
+
+/** The reason inside of fetch's "fetch failed". */
+function why(thrown: unknown): string {
+  const e = thrown as { name?: string; message?: string; cause?: { code?: string; message?: string } } | null;
+  if (e?.name === "TimeoutError") return "no answer in time";
+  const code = e?.cause?.code;
+  if (code === "ECONNREFUSED") return "connection refused";
+  return code ?? e?.cause?.message ?? e?.message ?? String(thrown);
+}

@@ -1,0 +1,56 @@
+// The error of the SDK: what the control plane answered with, or why it could not be asked.
+
+import type { Problem } from "../src/schemas/job.ts";
+
+export interface ErrorWords {
+  code: string;
+  message: string;
+  hint: string;
+  /** HTTP status, or 0 where there was no answer. */
+  status?: number;
+  errors?: { field: string; message: string }[];
+  cause?: unknown;
+}
+
+/** `code` is for programs and stable; `message` says what happened, `hint` what to do. */
+export class SvcError extends Error {
+  override readonly name = "SvcError";
+  readonly code: string;
+  readonly hint: string;
+  readonly status: number;
+  /** Which fields of a request were refused, and why. */
+  readonly errors: { field: string; message: string }[] | undefined;
+
+  constructor(words: ErrorWords) {
+    super(words.message, words.cause === undefined ? undefined : { cause: words.cause });
+    this.code = words.code;
+    this.hint = words.hint;
+    this.status = words.status ?? 0;
+    this.errors = words.errors;
+  }
+
+  /** Exit code that a command line tool gives this error: 2 usage, 3 not found, 4 credential, 5 not reachable, else 1. */
+  get exit(): number {
+    if (this.status === 0) return this.code === "unreachable" || this.code === "start_failed" ? 5 : this.code === "job_not_found" ? 3 : 1;
+    if (this.status === 404) return 3;
+    if (this.status === 401 || this.code === "provider_unavailable") return 4;
+    return this.status === 400 || this.status === 405 || this.status === 409 || this.status === 413 || this.status === 415 ? 2 : 1;
+  }
+
+  /** From an `application/problem+json` answer; whatever else was answered becomes `unexpected_answer`. */
+  static fromAnswer(status: number, body: unknown): SvcError {
+    const p = body as Partial<Problem> | null;
+    if (p && typeof p === "object" && typeof p.code === "string" && typeof p.hint === "string")
+      return new SvcError({ code: p.code, message: String(p.detail ?? p.title ?? p.code), hint: p.hint, status, ...(p.errors ? { errors: p.errors } : {}) });
+    return new SvcError({
+      code: "unexpected_answer",
+      message: `The control plane answered ${status} without saying why.`,
+      hint: "See what `svc serve` printed; the versions of svc may differ.",
+      status,
+    });
+  }
+
+  static unreachable(url: string, why: string, cause?: unknown): SvcError {
+    return new SvcError({ code: "unreachable", message: `No control plane answers at ${url}: ${why}.`, hint: "Start one with `svc serve`.", cause });
+  }
+}

@@ -1,0 +1,13 @@
+/**
+ * svc for TypeScript: start runs, watch them, and log from inside of them.
+ *
+ *     import { run, stream } from "svc";
+ *     const job = await run({ task: { entrypoint: "train.py" }, gpus: "cpu" });
+ *     for await (const line of stream(job.id)) console.log(line);
+ */
+
+export { SvcError } from "./errors.ts";
+export { configure, type Credential, type Registry } from "./configure.ts";
+export { job, jobs, kill, listGpus, reconcile, run, stream, vramFor, wait, type RunParameters, type Task } from "./runs.ts";
+export { checkpointDir, log } from "./log.ts";
+export type { Gpu, JobRecord, JobStatus, ReconcileReport } from "../src/schemas/job.ts";

@@ -1,0 +1,110 @@
+// The half of the SDK that a training script uses, in a job and outside of one.
+//
+// L1. `log` never throws: training comes first. What cannot be recorded is left out, with one line on stderr per name.
+// L2. A record is one write of at most 4096 bytes, which pipes and append-only files take whole.
+// L3. The mark in front of it is random per run, so that data which is printed cannot pass for a metric.
+
+import { mkdirSync, writeSync } from "node:fs";
+import { resolve } from "node:path";
+
+const LINE_BYTES_MAX = 4096;
+const WAIT_MS_MAX = 1_000;
+
+let calls = 0;
+let steps = 0;
+let off = false;
+let torn = false;
+const warned = new Set<string>();
+
+/**
+ * Records metrics of the run: they are stored, charted on the run's page and kept out of its log. Only rank 0 (`RANK`)
+ * records, unless `allRanks`. Without `step`, the calls of this process are counted from 0. Outside of a job it prints a
+ * short line.
+ */
+export function log(values: Record<string, number | boolean | bigint>, step?: number | null, allRanks = false): void {
+  try {
+    const rank = /^[0-9]+$/.test(process.env["RANK"] ?? "") ? Number(process.env["RANK"]) : 0;
+    if (rank !== 0 && !allRanks) return;
+    const at = typeof step === "number" && Number.isFinite(step) ? step : steps++;
+    const pairs: string[] = [];
+    for (const [name, value] of Object.entries(values)) {
+      const text = number(value);
+      if (text === null) warn(name, `${JSON.stringify(name)} is left out: a number is needed, not ${typeof value}`);
+      else pairs.push(`${ascii(name)}:${text}`);
+    }
+    const mark = process.env["SVC_METRICS_MARK"] ?? "";
+    if (/^[!-~]+$/.test(mark)) record(mark, at, rank, pairs);
+    else if (pairs.length > 0) writeSync(1, `step ${at}: ${Object.entries(values).map(([k, v]) => `${k}=${v}`).join("  ")}\n`);
+  } catch (e) {
+    warn("", `the call was left out: ${e instanceof Error ? e.message : String(e)}`);
+  }
+}
+
+/** The directory whose files are collected as checkpoints: `SVC_CHECKPOINT_DIR`; outside of a job `./checkpoints-local`. Made if missing. */
+export function checkpointDir(): string {
+  const folder = process.env["SVC_CHECKPOINT_DIR"] || resolve("checkpoints-local");
+  mkdirSync(folder, { recursive: true });
+  return folder;
+}
+
+/** One call is one `n`, over as many lines as it takes. */
+function record(mark: string, step: number, rank: number, pairs: string[]): void {
+  if (off) return;
+  const head = `\u001esvc1:${mark} {"k":"m","n":${++calls},"s":${step},"t":${(Date.now() / 1000).toFixed(3)},"r":${rank},"m":{`;
+  const room = LINE_BYTES_MAX - head.length - 3;
+  let part = "";
+  for (const pair of pairs) {
+    if (pair.length > room) {
+      warn(pair.slice(0, 64), `${pair.slice(0, 64)}… is left out: the name is too long`);
+      continue;
+    }
+    if (part && part.length + 1 + pair.length > room) {
+      writeLine(`${head}${part}}}\n`);
+      part = "";
+    }
+    part += part ? `,${pair}` : pair;
+  }
+  if (part) writeLine(`${head}${part}}}\n`);
+}
+
+function writeLine(line: string): void {
+  // A record that was cut short left a line without end.
+  const bytes = Buffer.from(torn ? `\n${line}` : line, "latin1");
+  let done = 0;
+  const end = performance.now() + WAIT_MS_MAX;
+  while (done < bytes.length) {
+    try {
+      done += writeSync(1, bytes, done);
+      torn = done < bytes.length;
+    } catch (e) {
+      const code = (e as NodeJS.ErrnoException).code;
+      if (code === "EAGAIN" && performance.now() < end) {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2);
+        continue;
+      }
+      if (code !== "EAGAIN") off = true;
+      warn("write", code === "EAGAIN" ? "a record was dropped: the output is full" : `turned off: the output cannot be written (${code})`);
+      return;
+    }
+  }
+}
+
+function number(value: unknown): string | null {
+  if (typeof value === "boolean") return value ? "1" : "0";
+  if (typeof value === "bigint") return String(Number(value));
+  if (typeof value !== "number") return null;
+  return Number.isFinite(value) ? String(value) : `"${Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity"}"`;
+}
+
+/** A JSON string of ASCII alone, so that characters are bytes. */
+const ascii = (text: string): string => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+function warn(about: string, text: string): void {
+  if (warned.has(about) || warned.size > 1_000) return;
+  warned.add(about);
+  try {
+    writeSync(2, `svc.log: ${text}\n`);
+  } catch {
+    // Nobody hears it.
+  }
+}

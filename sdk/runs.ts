@@ -1,0 +1,208 @@
+// Runs, from the caller's side. Every call goes to the control plane of this SVC_HOME; where none runs, one is started that
+// lives as long as this process.
+
+import { randomUUID } from "node:crypto";
+import { resolve } from "node:path";
+import pRetry from "p-retry";
+import { GPU_CATALOGUE, listGpus as catalogue, vramFor as catalogueVram } from "../src/domain/gpus.ts";
+import { resolveHome } from "../src/domain/home.ts";
+import type { Gpu, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
+import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
+import type { Client, JobsFilter } from "./client.ts";
+import { clientOf, endOwned, forget, ownedBy } from "./control-planes.ts";
+import { SvcError } from "./errors.ts";
+
+export interface Task {
+  entrypoint: string;
+  args?: string[];
+}
+
+/** What a run may be given: `task`, the fields of the run spec, and how to call. A name that is not known is refused. */
+export type RunParameters = Omit<RunSpecInput, "entrypoint" | "args"> & {
+  task: Task;
+  label?: string | null;
+  /** Resolve only when the run has ended and its machine is proven gone. */
+  wait?: boolean;
+  /** The same key and parameters give the same job, however often it is asked for. */
+  idempotency_key?: string;
+};
+
+const ENDED = new Set<string>(["succeeded", "failed", "cancelled", "interrupted", "timed_out"]);
+const LOST_MS_MAX = 60_000;
+
+/**
+ * Starts a run and resolves with its record at once, or with `wait` when it has ended. Rejects with an `SvcError` before
+ * anything is rented when a parameter is wrong. A run that fails rejects nothing: see `status` and `error`.
+ */
+export async function run(parameters: RunParameters): Promise<JobRecord> {
+  if (typeof parameters !== "object" || parameters === null) throw refused("run", "takes one object of parameters");
+  const { task, label, wait: waits, idempotency_key, ...rest } = parameters;
+  if (typeof task !== "object" || task === null) throw refused("task", "must be { entrypoint, args }");
+  for (const name of Object.keys(task)) if (name !== "entrypoint" && name !== "args") throw refused(`task.${name}`, "is not known");
+  if ("entrypoint" in rest || "args" in rest) throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs into task");
+  finite("", rest);
+  // The directory of the control plane is not the caller's, so the caller's is always sent.
+  const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
+  const key = idempotency_key ?? `ts-${randomUUID()}`;
+  const started = await call((client) => client.submit({ ...(label === undefined ? {} : { label }), spec }, key));
+  watchInterrupt(started.id);
+  return waits ? wait(started.id) : started;
+}
+
+/** Resolves with the last record when the job has ended and its machines are proven gone. */
+export async function wait(jobId: string): Promise<JobRecord> {
+  watchInterrupt(jobId);
+  for (let pauseMs = 50; ; pauseMs = Math.min(1_000, pauseMs * 1.5)) {
+    const record = await job(jobId);
+    if (ENDED.has(record.status)) {
+      unwatchInterrupt(record.id, jobId);
+      return record;
+    }
+    await new Promise((r) => setTimeout(r, pauseMs));
+  }
+}
+
+/** The job as it is now. A unique beginning of the id is enough. */
+export const job = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
+
+/** Recent jobs, newest first: at most `limit` (50). */
+export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<JobRecord[]> {
+  const want = filter.limit ?? 50;
+  if (!Number.isInteger(want) || want < 1) throw refused("limit", "must be a whole number of at least 1");
+  const found: JobRecord[] = [];
+  let cursor: string | null = null;
+  do {
+    const at: string | null = cursor;
+    const page: JobsPage = await call((client) => client.jobs({ ...filter, limit: Math.min(500, want - found.length), ...(at ? { cursor: at } : {}) }));
+    found.push(...page.jobs);
+    cursor = page.next_cursor;
+  } while (cursor && found.length < want);
+  return found;
+}
+
+/** Cancels the job and has its machine terminated. Resolves once that is decided for good; `wait` tells when it is done. */
+export const kill = (jobId: string): Promise<JobRecord> => call((client) => client.kill(jobId));
+
+/** Continues what a crash left, and terminates machines of ours that no live job owns. */
+export const reconcile = (options: { dryRun?: boolean } = {}): Promise<ReconcileReport> => call((client) => client.reconcile(options.dryRun ?? false));
+
+/** The GPUs that a provider commonly offers, or all of the catalogue. It is a menu, not a limit. */
+export const listGpus = (provider?: ProviderName): Gpu[] => catalogue(provider);
+
+/** Typical GiB per GPU of a model. */
+export function vramFor(model: string): number {
+  const vram = catalogueVram(model);
+  if (vram !== undefined) return vram;
+  throw new SvcError({
+    code: "unknown_gpu",
+    message: `The catalogue does not know ${model}.`,
+    hint: `It knows ${GPU_CATALOGUE.map((g) => g.model).join(", ")}. Other models can be rented all the same.`,
+  });
+}
+
+/**
+ * The lines of the job's log from its beginning, as they come, without line ends; it ends when the job does. A lost
+ * connection is taken up again at the byte where it broke.
+ */
+export async function* stream(jobId: string): AsyncGenerator<string, void, undefined> {
+  const decoder = new TextDecoder();
+  const quit = new AbortController();
+  let offset = 0;
+  let rest = "";
+  let lostAt: number | null = null;
+  try {
+    for (;;) {
+      try {
+        const client = await clientOf(home());
+        for await (const bytes of client.followLog(jobId, offset, quit.signal)) {
+          lostAt = null;
+          offset += bytes.byteLength;
+          const parts = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+          rest = parts.pop() ?? "";
+          for (const line of parts) yield line.endsWith("\r") ? line.slice(0, -1) : line;
+          while (rest.length > LINE_MAX) {
+            yield rest.slice(0, LINE_MAX);
+            rest = rest.slice(LINE_MAX);
+          }
+        }
+        // The answer ended with the job, or with the control plane that gave it.
+        if (ENDED.has((await job(jobId)).status)) break;
+      } catch (e) {
+        if (!isUnreachable(e)) throw e;
+        lostAt ??= performance.now();
+        if (performance.now() - lostAt > LOST_MS_MAX) throw e;
+        forget(home());
+      }
+      await new Promise((r) => setTimeout(r, 200));
+    }
+    rest += decoder.decode();
+    if (rest) yield rest;
+  } finally {
+    quit.abort();
+  }
+}
+
+const LINE_MAX = 1024 * 1024;
+const home = (): string => resolveHome(process.env);
+const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";
+
+/** Asks the control plane, and once it is gone looks for another one. Only `unreachable` is asked again. */
+function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
+  const at = home();
+  return pRetry(async () => ask(await clientOf(at)), {
+    retries: 4,
+    minTimeout: 50,
+    maxTimeout: 1_000,
+    shouldRetry: ({ error }) => isUnreachable(error),
+    onFailedAttempt: ({ error }) => {
+      if (isUnreachable(error)) forget(at);
+    },
+  });
+}
+
+function refused(field: string, message: string): SvcError {
+  return new SvcError({ code: "invalid_request", message: `${field} ${message}.`, hint: "Correct it and call again. Nothing was started.", status: 400, errors: [{ field, message }] });
+}
+
+/** JSON would turn NaN and infinities into null, and a price cap of null is none at all. */
+function finite(at: string, value: unknown): void {
+  if (typeof value === "number" && !Number.isFinite(value)) throw refused(at, "must be a finite number");
+  if (typeof value === "bigint" || typeof value === "function" || typeof value === "symbol") throw refused(at, `cannot be a ${typeof value}`);
+  if (typeof value === "object" && value !== null) for (const [k, v] of Object.entries(value)) finite(at ? `${at}.${k}` : k, v);
+}
+
+// Ctrl-C. A script that called `run()` owns its runs when it also started the control plane: both then end in order, and
+// the script says so. A script with a SIGINT listener of its own decides by itself.
+const watched = new Set<string>();
+let listening = false;
+
+function watchInterrupt(jobId: string): void {
+  watched.add(jobId);
+  if (listening) return;
+  listening = true;
+  process.on("SIGINT", onInterrupt);
+}
+
+function unwatchInterrupt(...jobIds: string[]): void {
+  for (const id of jobIds) watched.delete(id);
+}
+
+let interruptedBefore = false;
+function onInterrupt(): void {
+  if (process.listenerCount("SIGINT") > 1) return;
+  if (interruptedBefore) {
+    process.stderr.write("svc: not waiting; the control plane goes on ending by itself. `svc jobs` shows what is left.\n");
+    process.exit(130);
+  }
+  interruptedBefore = true;
+  const mine = ownedBy(home());
+  if (!mine) {
+    if (watched.size > 0) process.stderr.write(`svc: interrupted; ${[...watched].join(", ")} goes on, driven by the control plane of ${home()}. \`svc kill\` ends it.\n`);
+    process.exit(130);
+  }
+  process.stderr.write(`svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and releasing what was rented. Press Ctrl-C again not to wait.\n`);
+  void endOwned().then(() => {
+    process.stderr.write("svc: ended; nothing is left running.\n");
+    process.exit(130);
+  });
+}

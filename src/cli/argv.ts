@@ -1,0 +1,211 @@
+// From words on the command line to an `Input`. cac declares the commands, matches them and prints their help; this file
+// stands in front of it, because cac guesses where a command line should be taken exactly.
+//
+// V1. An unknown command or flag is an error that names the nearest one; nothing is ignored.
+// V2. A value is the text that was typed: no number is made of it, no leading zero lost.
+// V3. A flag may stand before or after the command, once; what follows `--` is never a flag.
+
+import { cac, type CAC } from "cac";
+import { SvcError } from "../errors/index.ts";
+import type { Command, Input } from "./command.ts";
+
+type CacOption = CAC["globalCommand"]["options"][number];
+
+export type Parsed =
+  | { kind: "run"; command: Command; input: Input }
+  | { kind: "help"; command: Command | null }
+  | { kind: "version" };
+
+export const usage = (what: string, instead: string): SvcError => new SvcError("usage", { what, instead });
+
+const EXITS: [string, string][] = [
+  ["0", "done"],
+  ["1", "failed"],
+  ["2", "wrong usage"],
+];
+
+/** The commands as cac knows them; `svc --help` and `svc <command> --help` are its output. */
+export function declare(commands: Command[], version: string): CAC {
+  const cli = cac("svc");
+  for (const command of commands) {
+    const declared = cli.command(command.args ? `${command.name} ${command.args}` : command.name, command.summary);
+    for (const o of command.options) declared.option(o.flags, o.what, o.many ? { type: [String] } : {});
+    for (const e of command.examples) declared.example(`  $ ${e}`);
+  }
+  cli.option("--json", "Print JSON; errors too");
+  cli.version(version);
+  cli.help((sections) => {
+    const shown = sections.filter((s) => !s.title?.startsWith("For more info"));
+    const matched = commands.find((c) => c.name === cli.matchedCommandName);
+    if (matched) shown[0] = { body: `svc ${matched.name}: ${matched.summary}` };
+    const exits = [...EXITS, ...(matched ? (matched.exits ?? []) : ALL_EXITS)];
+    shown.push({ title: "Exit codes", body: exits.map(([code, meaning]) => `  ${code.padEnd(4)} ${meaning}`).join("\n") });
+    if (!matched) shown.push({ title: "Where", body: "  SVC_HOME  the folder that holds runs, logs and checkpoints (default ~/.svc)" });
+    return shown;
+  });
+  return cli;
+}
+
+const ALL_EXITS: [string, string][] = [
+  ["3", "not found"],
+  ["4", "credential missing or refused"],
+  ["5", "control plane not reachable"],
+  ["130", "interrupted"],
+];
+
+/** Checks `words` (without node and the program's name). Throws `usage` errors. */
+export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parsed {
+  const takesValue = new Set<string>();
+  for (const c of [cli.globalCommand, ...cli.commands])
+    for (const o of c.options) if (o.required === true) for (const n of o.names) takesValue.add(n);
+
+  const flags: { typed: string; name: string; value: string | null }[] = [];
+  const plain: string[] = [];
+  const dashed: string[] = [];
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] as string; // i < words.length
+    if (word === "--") {
+      dashed.push(...words.slice(i + 1));
+      break;
+    }
+    if (!word.startsWith("-") || word === "-") {
+      plain.push(word);
+      continue;
+    }
+    const equals = word.indexOf("=");
+    const typed = equals < 0 ? word : word.slice(0, equals);
+    let value = equals < 0 ? null : word.slice(equals + 1);
+    const name = typed.replace(/^--?/, "");
+    if (!typed.startsWith("--") && name.length > 1) {
+      if (value !== null) throw usage(`${typed} is not a flag.`, "Long flags begin with two dashes; see --help.");
+      for (const letter of name) flags.push({ typed: `-${letter}`, name: letter, value: null });
+      continue;
+    }
+    if (value === null && takesValue.has(camel(name))) {
+      const next = words[i + 1];
+      if (next === undefined || (next.startsWith("-") && !/^-\d/.test(next)))
+        throw usage(`${typed} needs a value.`, `Write ${typed} VALUE, or ${typed}=VALUE if the value begins with a dash.`);
+      value = next;
+      i++;
+    }
+    flags.push({ typed, name, value });
+  }
+
+  if (plain[0] === "help") {
+    plain.shift();
+    flags.push({ typed: "--help", name: "help", value: null });
+  }
+  const wantsHelp = flags.some((f) => f.name === "help" || f.name === "h");
+  const commandName = plain.shift() ?? null;
+  const command = commands.find((c) => c.name === commandName) ?? null;
+  if (commandName !== null && !command) {
+    const near = nearest(commandName, commands.map((c) => c.name));
+    throw usage(`There is no command \`${commandName}\`.`, near ? `Did you mean \`svc ${near}\`? \`svc --help\` lists them all.` : "`svc --help` lists them all.");
+  }
+  const declared = cli.commands.find((c) => c.name === commandName);
+  const known = [...cli.globalCommand.options, ...(declared?.options ?? [])];
+
+  const seenFlags = new Set<string>();
+  const values = new Map<string, string[]>();
+  for (const f of flags) {
+    const option = known.find((o) => spellings(o).includes(f.typed));
+    if (!option) {
+      const near = nearest(f.typed, known.flatMap(spellings));
+      const help = command ? `svc ${command.name} --help` : "svc --help";
+      throw usage(
+        command ? `\`svc ${command.name}\` has no flag ${f.typed}.` : `There is no flag ${f.typed}.`,
+        near ? `Did you mean ${near}? \`${help}\` lists them all.` : `\`${help}\` lists them all.`,
+      );
+    }
+    const key = option.negated ? `no-${kebab(option.name)}` : kebab(option.name);
+    if (option.required === true) {
+      if (f.value === null || f.value === "") throw usage(`${f.typed} needs a value.`, `Write ${option.rawName}.`);
+      const before = values.get(key);
+      if (before && !option.config.type) throw usage(`${f.typed} was given twice.`, "Give it once.");
+      values.set(key, [...(before ?? []), f.value]);
+    } else {
+      if (f.value !== null) throw usage(`${f.typed} takes no value.`, `Write only ${f.typed}.`);
+      seenFlags.add(key);
+    }
+  }
+
+  if (!command) {
+    if (!wantsHelp && seenFlags.has("version")) return { kind: "version" };
+    return { kind: "help", command: null };
+  }
+  if (wantsHelp) return { kind: "help", command };
+  if (seenFlags.has("version")) throw usage("--version stands alone.", "Run `svc --version`.");
+  const args = [...plain, ...dashed];
+  const shape = declared?.args ?? [];
+  const missing = shape.filter((a) => a.required)[args.length];
+  if (missing) throw usage(`\`svc ${command.name}\` needs ${missing.value.toUpperCase()}.`, `Write \`svc ${declared?.rawName ?? command.name}\`.`);
+  if (!shape.some((a) => a.variadic) && args.length > shape.length)
+    throw usage(`\`svc ${command.name}\` does not know what to do with \`${args[shape.length]}\`.`, `Write \`svc ${declared?.rawName ?? command.name}\`.`);
+  return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json") } };
+}
+
+/** Prints the help of a command, or of all. */
+export function printHelp(cli: CAC, command: Command | null): void {
+  cli.parse(["node", "svc", ...(command ? [command.name] : []), "--help"], { run: false });
+}
+
+/** Whether the words ask for JSON, also where they cannot be parsed: the error then is JSON as well. */
+export const asksForJson = (words: string[]): boolean => (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).includes("--json");
+
+/** The one value of a flag, or undefined. */
+export const value = (input: Input, name: string): string | undefined => input.values.get(name)?.[0];
+
+/** A whole number within bounds, from exactly its digits. */
+export function whole(input: Input, name: string, bounds: { min: number; max: number }): number | undefined {
+  const text = value(input, name);
+  if (text === undefined) return undefined;
+  const n = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : Number.NaN;
+  if (!(n >= bounds.min && n <= bounds.max))
+    throw usage(`--${name} must be a whole number from ${bounds.min} to ${bounds.max}, not \`${text}\`.`, `For example --${name} ${Math.max(bounds.min, Math.min(20, bounds.max))}.`);
+  return n;
+}
+
+/** One word of a list. */
+export function oneOf<T extends string>(input: Input, name: string, allowed: readonly T[]): T | undefined {
+  const text = value(input, name);
+  if (text === undefined) return undefined;
+  const found = allowed.find((a) => a === text);
+  if (found) return found;
+  const near = nearest(text, [...allowed]);
+  throw usage(`--${name} cannot be \`${text}\`.`, `${near ? `Did you mean ${near}? ` : ""}It is one of ${allowed.join(", ")}.`);
+}
+
+/** The nearest of `words` by edits, when it is near enough to be a slip of the finger. */
+export function nearest(typed: string, words: string[]): string | null {
+  let best: string | null = null;
+  let least = Math.max(1, Math.floor(Math.min(typed.replace(/^-+/, "").length, 64) / 3)) + 1;
+  for (const word of words) {
+    const d = typed.length > 64 ? Infinity : edits(typed, word);
+    if (d < least) [best, least] = [word, d];
+  }
+  return best;
+}
+
+function edits(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  let before: number[] = row;
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1];
+      let d = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (same ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) d = Math.min(d, (before[j - 2] ?? 0) + 1);
+      next.push(d);
+    }
+    before = row;
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+const camel = (name: string): string => name.replace(/([a-z])-([a-z])/g, (_, a: string, b: string) => a + b.toUpperCase());
+const kebab = (name: string): string => name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
+
+function spellings(option: CacOption): string[] {
+  return option.names.map((n) => (n.length === 1 ? `-${n}` : `--${option.negated ? "no-" : ""}${kebab(n)}`));
+}

@@ -1,0 +1,22 @@
+import type { ProviderName } from "../../schemas/spec.ts";
+import { oneOf } from "../argv.ts";
+import type { Command } from "../command.ts";
+import { printJson, table } from "../text.ts";
+
+const PROVIDERS: readonly ProviderName[] = ["local", "podhost", "market", "cloudvm", "notebook"];
+
+export const gpus: Command = {
+  name: "gpus",
+  summary: "Show the GPU catalogue: a menu, any model may be asked for",
+  options: [{ flags: "--provider <name>", what: `Only what this provider commonly offers: ${PROVIDERS.join(", ")}` }],
+  examples: ["svc gpus", "svc gpus --provider market"],
+  async run(input, io) {
+    const provider = oneOf(input, "provider", PROVIDERS);
+    const { listGpus } = await import("../../domain/gpus.ts");
+    const list = listGpus(provider);
+    if (input.json) await printJson(io, { gpus: list });
+    else await io.out(list.length ? table(io, [{ title: "MODEL" }, { title: "VRAM GB", right: true }, { title: "PROVIDERS" }], list.map((g) => [g.model, String(g.vram_gb), g.providers.join(io.tty ? ", " : ",")])) : "");
+    if (io.tty && !input.json && list.length === 0) io.err(`${provider} offers no GPUs of the catalogue; use gpus=cpu.`);
+    return 0;
+  },
+};

@@ -1,0 +1,17 @@
+// Every command, in the order of `svc --help`. Importing one is cheap: what is heavy is loaded when it runs.
+
+import type { Command } from "../command.ts";
+import { code } from "./code.ts";
+import { data } from "./data.ts";
+import { doctor } from "./doctor.ts";
+import { gpus } from "./gpus.ts";
+import { jobs } from "./jobs.ts";
+import { kill } from "./kill.ts";
+import { logs } from "./logs.ts";
+import { reconcile } from "./reconcile.ts";
+import { run } from "./run.ts";
+import { serve } from "./serve.ts";
+import { ssh } from "./ssh.ts";
+import { timeline } from "./timeline.ts";
+
+export const COMMANDS: Command[] = [serve, jobs, logs, timeline, kill, reconcile, run, gpus, code, data, ssh, doctor];

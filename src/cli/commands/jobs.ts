@@ -1,0 +1,121 @@
+import { SvcError } from "../../errors/index.ts";
+import type { JobRecord, JobStatus } from "../../schemas/job.ts";
+import { oneOf, usage, whole } from "../argv.ts";
+import type { Command } from "../command.ts";
+import { pause, type Io } from "../io.ts";
+import { openStore, type OpenReads } from "../store.ts";
+import { duration, hasEnded, instant, money, printJson, statusPaint, STATUSES, table, toJson } from "../text.ts";
+
+export interface JobsOptions {
+  status?: JobStatus | undefined;
+  limit?: number | undefined;
+  all: boolean;
+  watch: boolean;
+  json: boolean;
+}
+
+export const jobs: Command = {
+  name: "jobs",
+  summary: "List runs, newest first",
+  options: [
+    { flags: "--status <status>", what: `Only runs with this status: ${STATUSES.join(", ")}` },
+    { flags: "--limit <n>", what: "At most this many (50)" },
+    { flags: "--all", what: "All of them" },
+    { flags: "--watch", what: "Stay and show changes until Ctrl-C" },
+  ],
+  exits: [["130", "interrupted (how --watch ends)"]],
+  examples: ["svc jobs", "svc jobs --status running --json"],
+  async run(input, io) {
+    const options: JobsOptions = {
+      status: oneOf(input, "status", STATUSES),
+      limit: whole(input, "limit", { min: 1, max: 1_000_000 }),
+      all: input.flags.has("all"),
+      watch: input.flags.has("watch"),
+      json: input.json,
+    };
+    if (options.all && options.limit !== undefined) throw usage("--all and --limit contradict each other.", "Give one of them.");
+    return listJobs(options, io);
+  },
+};
+
+async function listJobs(options: JobsOptions, io: Io): Promise<number> {
+  let reads = await openStore(io);
+  try {
+    if (!options.watch) {
+      const { jobs: list, next } = collect(reads, options);
+      if (options.json) await printJson(io, { jobs: list, next_cursor: next });
+      else await io.out(list.length ? jobsTable(io, list) : "");
+      if (!options.json && list.length === 0 && io.tty) io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` tells how to start one.");
+      if (!options.json && next !== null && io.tty) io.err("There are more: --limit N or --all.");
+      return 0;
+    }
+    let before = "";
+    while (!io.interrupted.aborted) {
+      reads ??= await openStore(io);
+      const { jobs: list, next } = collect(reads, options);
+      const shown = options.json ? `${toJson({ jobs: list, next_cursor: next })}\n` : jobsTable(io, list);
+      // On a terminal the durations move, so every look is drawn; a pipe gets a new block only when a run changed.
+      const key = io.tty ? shown : JSON.stringify(list.map((j) => [j.id, j.status, j.exit_code, j.cost_usd]));
+      if (key !== before) await io.out(io.tty && !options.json ? `\u001b[H\u001b[2J${shown || "No runs yet.\n"}` : before && !options.json ? `\n${shown}` : shown);
+      before = key;
+      await pause(1_000, io.interrupted);
+    }
+    return 130;
+  } finally {
+    reads?.close();
+  }
+}
+
+/** Pages through the store until enough is there. */
+function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobRecord[]; next: string | null } {
+  const want = options.all ? Number.POSITIVE_INFINITY : (options.limit ?? 50);
+  const list: JobRecord[] = [];
+  let cursor: string | null = null;
+  if (!reads) return { jobs: list, next: null };
+  do {
+    const page = reads.jobs({
+      limit: Math.min(500, want - list.length),
+      ...(options.status ? { status: options.status } : {}),
+      ...(cursor ? { cursor } : {}),
+    });
+    list.push(...page.jobs);
+    if (page.next_cursor !== null && page.next_cursor === cursor) throw new SvcError("internal_error", { why: "a page of runs led back to itself" });
+    cursor = page.next_cursor;
+  } while (cursor !== null && list.length < want);
+  return { jobs: list, next: cursor };
+}
+
+const jobsTable = (io: Io, list: JobRecord[]): string =>
+  table(
+    io,
+    [
+      { title: "JOB" },
+      { title: "STATUS", paint: statusPaint },
+      { title: "EXIT", right: true },
+      { title: "PROVIDER" },
+      { title: "GPUS" },
+      { title: "COST", right: true },
+      { title: "CREATED" },
+      { title: "TOOK", right: true },
+      { title: "LABEL", shrinks: true },
+      { title: "ENTRYPOINT", shrinks: true },
+    ],
+    list.map((j) => [
+      j.id,
+      j.status,
+      j.exit_code === null ? (io.tty ? "-" : "") : String(j.exit_code),
+      j.provider,
+      j.nodes > 1 ? `${j.nodes}x ${j.gpus}` : j.gpus,
+      io.tty ? money(j.cost_usd) : String(j.cost_usd),
+      instant(io, j.created_at),
+      took(io, j),
+      j.label ?? (io.tty ? "-" : ""),
+      j.entrypoint,
+    ]),
+  );
+
+function took(io: Io, j: JobRecord): string {
+  const from = Date.parse(j.started_at ?? j.created_at);
+  const to = j.ended_at ? Date.parse(j.ended_at) : hasEnded(j.status) ? from : Date.now();
+  return io.tty ? duration(to - from) : (Math.max(0, to - from) / 1000).toFixed(1);
+}

@@ -1,0 +1,107 @@
+import { SvcError } from "../../errors/index.ts";
+import type { JobRecord, JobsPage } from "../../schemas/job.ts";
+import { usage } from "../argv.ts";
+import type { Command } from "../command.ts";
+import { runningClient, withOwnControlPlane } from "../control-plane.ts";
+import { pause, type Io } from "../io.ts";
+import { openStore } from "../store.ts";
+import { ACTIVE, hasEnded, printJson, safeField } from "../text.ts";
+
+export interface KillOptions {
+  jobs: string[];
+  all: boolean;
+  wait: boolean;
+  json: boolean;
+}
+
+/** What killing needs, over HTTP or in this process. */
+interface Killer {
+  kill(id: string): Promise<JobRecord>;
+  job(id: string): Promise<JobRecord | null>;
+}
+
+export const kill: Command = {
+  name: "kill",
+  args: "[...jobs]",
+  summary: "End runs and terminate their machines; returns when they are gone",
+  options: [
+    { flags: "--all", what: "Every run that has not ended" },
+    { flags: "--no-wait", what: "Return once the end is decided for good" },
+  ],
+  exits: [
+    ["3", "no such job (then nothing was killed)"],
+    ["5", "control plane not reachable"],
+    ["130", "interrupted; the kill itself stands"],
+  ],
+  examples: ["svc kill 4k2m", "svc kill --all"],
+  async run(input, io) {
+    const options: KillOptions = { jobs: input.args, all: input.flags.has("all"), wait: !input.flags.has("no-wait"), json: input.json };
+    if (options.all && options.jobs.length > 0) throw usage("--all and job ids contradict each other.", "Give one of them.");
+    if (!options.all && options.jobs.length === 0) throw usage("`svc kill` needs JOB or --all.", "Write `svc kill JOB` or `svc kill --all`.");
+    return killJobs(options, io);
+  },
+};
+
+async function killJobs(options: KillOptions, io: Io): Promise<number> {
+  const ids = await targets(options, io);
+  if (ids.length === 0) {
+    if (options.json) await printJson(io, { jobs: [] });
+    else io.err("No run is under way: there is nothing to kill.");
+    return 0;
+  }
+  const client = await runningClient(io);
+  if (client) return killThrough({ kill: (id) => client.kill(id), job: (id) => client.job(id) }, ids, options, io);
+  return withOwnControlPlane(io, (cp) => {
+    const killer: Killer = { kill: async (id) => (await cp.kill(id)).record, job: async (id) => cp.reads.job(id) };
+    // Nobody else would carry it out, so this process stays until it is done, whatever --no-wait says.
+    if (!options.wait) io.err("No control plane runs, so this command waits until the machines are gone.");
+    return killThrough(killer, ids, { ...options, wait: true }, io);
+  });
+}
+
+/** Full ids. One that is not there stops the command before anything is killed. */
+async function targets(options: KillOptions, io: Io): Promise<string[]> {
+  const reads = await openStore(io);
+  try {
+    if (!options.all) {
+      if (!reads) throw new SvcError("job_not_found", { id: options.jobs[0] ?? "" });
+      return [...new Set(options.jobs.map((prefix) => reads.resolveJobId(prefix)))];
+    }
+    const ids: string[] = [];
+    for (const status of ACTIVE) {
+      let cursor: string | null = null;
+      do {
+        const page: JobsPage | undefined = reads?.jobs({ status, limit: 500, ...(cursor ? { cursor } : {}) });
+        ids.push(...(page?.jobs ?? []).map((j) => j.id));
+        cursor = page?.next_cursor ?? null;
+      } while (cursor);
+    }
+    // A run may have moved on between two of the questions.
+    return [...new Set(ids)].sort();
+  } finally {
+    reads?.close();
+  }
+}
+
+async function killThrough(killer: Killer, ids: string[], options: KillOptions, io: Io): Promise<number> {
+  const records: JobRecord[] = [];
+  const told = await Promise.all(ids.map((id) => killer.kill(id)));
+  for (const first of told) {
+    let record = first;
+    if (!options.json && !hasEnded(record.status)) io.err(`${record.id}: ending it${options.wait ? "" : "; `svc jobs` tells when it is done"}`);
+    let note = record.note;
+    while (options.wait && !hasEnded(record.status) && !io.interrupted.aborted) {
+      await pause(150, io.interrupted);
+      record = (await killer.job(record.id)) ?? record;
+      if (!options.json && record.note && record.note !== note) io.err(`${record.id}: ${safeField(record.note)}`);
+      note = record.note;
+    }
+    records.push(record);
+    if (!options.json) await io.out(`${record.id}\t${record.status}\n`);
+  }
+  if (options.json) await printJson(io, { jobs: records });
+  const left = records.filter((r) => !hasEnded(r.status));
+  if (io.interrupted.aborted && left.length > 0)
+    io.err(`Not waiting for ${left.map((r) => r.id).join(", ")}: the kill stands, but a machine may still cost money.\n\`svc jobs\` shows what is left; \`svc reconcile\` goes on with it.`);
+  return io.interrupted.aborted ? 130 : 0;
+}

@@ -1,0 +1,173 @@
+import { SvcError as WireError } from "../../../sdk/errors.ts";
+import type { Client } from "../../../sdk/client.ts";
+import { foldReturns, terminalSafe } from "../../domain/log-lines.ts";
+import { whole } from "../argv.ts";
+import type { Command } from "../command.ts";
+import { pause, type Io } from "../io.ts";
+import { withJob, type OpenReads } from "../store.ts";
+import { hasEnded, toJson } from "../text.ts";
+
+export interface LogsOptions {
+  follow: boolean;
+  tail: number | undefined;
+  timestamps: boolean;
+  exitStatus: boolean;
+  raw: boolean;
+  json: boolean;
+}
+
+const CHUNK_BYTES = 256 * 1024;
+const LINE_BYTES_MAX = 64 * 1024;
+
+export const logs: Command = {
+  name: "logs",
+  args: "<job>",
+  summary: "Print the log of a run",
+  options: [
+    { flags: "-f, --follow", what: "Go on until the run ends" },
+    { flags: "--tail <n>", what: "Begin with the last n lines" },
+    { flags: "--timestamps", what: "Put before each line when it was written" },
+    { flags: "--exit-status", what: "End with the exit code of the run" },
+    { flags: "--raw", what: "On a terminal too, print the bytes as they are" },
+  ],
+  exits: [
+    ["3", "no such job"],
+    ["130", "interrupted; the run goes on"],
+    ["*", "with --exit-status: the code of the run, 1 where it has none"],
+  ],
+  examples: ["svc logs -f 4k2m", "svc logs 4k2m --tail 50 --timestamps", "svc logs -f 4k2m --exit-status"],
+  run: (input, io) => {
+    const options: LogsOptions = {
+      follow: input.flags.has("follow"),
+      tail: whole(input, "tail", { min: 0, max: 1_000_000_000 }),
+      timestamps: input.flags.has("timestamps"),
+      exitStatus: input.flags.has("exit-status"),
+      raw: input.flags.has("raw"),
+      json: input.json,
+    };
+    return withJob(io, input.args[0] ?? "", (reads, id) => printLog(reads, id, options, io));
+  },
+};
+
+async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: Io): Promise<number> {
+  const printer = new LogPrinter(reads, id, options, io);
+  let offset = options.tail === undefined ? 0 : reads.logTailOffset(id, options.tail);
+  const ended = (): boolean => hasEnded(reads.job(id)?.status ?? "succeeded");
+  const stored = async (): Promise<void> => {
+    for (;;) {
+      const part = reads.readLog(id, offset, CHUNK_BYTES);
+      if (part.length === 0 || io.interrupted.aborted) return;
+      await printer.print(part, offset);
+      offset += part.length;
+    }
+  };
+  // The order matters: what is stored after the run has been seen to be over is all there is.
+  let over = ended();
+  await stored();
+  while (options.follow && !over && !io.interrupted.aborted) {
+    const client = await findClient(io);
+    if (!client) {
+      over = ended();
+      await stored();
+      if (!over) io.err(`No control plane drives job ${id} now; this is what is stored.\n\`svc serve\` starts one, which goes on with the run.`);
+      break;
+    }
+    try {
+      for await (const part of client.followLog(id, offset, io.interrupted)) {
+        await printer.print(Buffer.from(part.buffer, part.byteOffset, part.byteLength), offset);
+        offset += part.byteLength;
+      }
+    } catch (e) {
+      if (!(e instanceof WireError && e.code === "unreachable")) throw e;
+    }
+    over = ended();
+    if (over) await stored();
+    else await pause(100, io.interrupted);
+  }
+  await printer.end();
+  if (io.interrupted.aborted) return 130;
+  if (!options.exitStatus) return 0;
+  const record = reads.job(id);
+  return record?.exit_code ?? (record && hasEnded(record.status) && record.status !== "succeeded" ? 1 : 0);
+}
+
+async function findClient(io: Io): Promise<Client | null> {
+  const { runningClient } = await import("../control-plane.ts");
+  return runningClient(io);
+}
+
+/** Prints bytes as they are, or as lines: with times, as JSON, or made harmless for a terminal. */
+class LogPrinter {
+  readonly #reads: OpenReads;
+  readonly #id: string;
+  readonly #options: LogsOptions;
+  readonly #io: Io;
+  #rest: Buffer = Buffer.alloc(0);
+  #restOffset = 0;
+  #times: { offset: number; at_ms: number }[] = [];
+  #timesTo = -1;
+
+  constructor(reads: OpenReads, id: string, options: LogsOptions, io: Io) {
+    this.#reads = reads;
+    this.#id = id;
+    this.#options = options;
+    this.#io = io;
+  }
+
+  async print(part: Buffer, offset: number): Promise<void> {
+    const { json, timestamps, raw } = this.#options;
+    if (!json && !timestamps && (raw || !this.#io.tty)) return this.#io.out(part);
+    if (json || timestamps) this.#loadTimes(offset, offset + part.length);
+    const whole = this.#rest.length > 0 ? Buffer.concat([this.#rest, part]) : part;
+    let start = 0;
+    const base = this.#rest.length > 0 ? this.#restOffset : offset;
+    let shown = "";
+    for (;;) {
+      let end = whole.indexOf(0x0a, start);
+      const cut = end < 0 ? whole.length - start >= LINE_BYTES_MAX : end - start > LINE_BYTES_MAX;
+      if (cut) end = start + LINE_BYTES_MAX - 1;
+      if (end < 0) break;
+      shown += this.#line(whole.subarray(start, cut ? end + 1 : end), base + start);
+      start = end + 1;
+    }
+    this.#rest = Buffer.from(whole.subarray(start));
+    this.#restOffset = base + start;
+    if (shown) await this.#io.out(shown);
+  }
+
+  /** What is left without a line end. */
+  async end(): Promise<void> {
+    if (this.#rest.length > 0) await this.#io.out(this.#line(this.#rest, this.#restOffset));
+    this.#rest = Buffer.alloc(0);
+  }
+
+  #line(bytes: Buffer, offset: number): string {
+    const { json, timestamps, raw } = this.#options;
+    let text = bytes.toString("utf8");
+    if (json) return `${toJson({ offset, at: this.#at(offset), line: text })}\n`;
+    if (this.#io.tty && !raw) {
+      text = terminalSafe(foldReturns(text));
+      if (text.includes("\u001b[")) text += "\u001b[0m";
+    }
+    return timestamps ? `${this.#at(offset) ?? "-"} ${text}\n` : `${text}\n`;
+  }
+
+  #loadTimes(from: number, to: number): void {
+    if (to <= this.#timesTo) return;
+    const more = this.#reads.logTimes(this.#id, from);
+    this.#times = [...this.#times.filter((t) => t.offset < (more[0]?.offset ?? 0)).slice(-1), ...more];
+    this.#timesTo = Math.max(to, more.at(-1)?.offset ?? 0);
+  }
+
+  #at(offset: number): string | null {
+    let low = 0;
+    let high = this.#times.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#times[middle]?.offset ?? 0) <= offset) low = middle + 1;
+      else high = middle;
+    }
+    const entry = this.#times[low - 1] ?? this.#times[0];
+    return entry ? new Date(entry.at_ms).toISOString() : null;
+  }
+}

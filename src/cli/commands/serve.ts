@@ -1,0 +1,191 @@
+// `svc serve`: the control plane with its API and dashboard, and its orderly end.
+//
+// S1. The first INT, TERM, HUP, end of stdin or loss of the parent ends runs and releases machines; the second signal ends
+//     the process and prints what is left.
+// S2. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
+
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, readFileSync, unlinkSync } from "node:fs";
+import { join } from "node:path";
+import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
+import type { OpenControlPlane } from "../../app.ts";
+import { usage, value, whole } from "../argv.ts";
+import type { Command } from "../command.ts";
+import type { Io } from "../io.ts";
+import { version } from "../program.ts";
+import { checkoutRoot } from "../root.ts";
+import { ACTIVE, safeField, toJson } from "../text.ts";
+import { writePrivate } from "../write-private.ts";
+
+export interface ServeOptions {
+  host: string;
+  port: number;
+  open: boolean;
+  untilEof: boolean;
+  parent: number | undefined;
+  json: boolean;
+}
+
+type Ending = "SIGINT" | "SIGTERM" | "SIGHUP" | "eof" | "parent";
+const END_MS_MAX = 120_000;
+
+export const serve: Command = {
+  name: "serve",
+  summary: "Start the control plane, with its API and dashboard",
+  options: [
+    { flags: "--host <address>", what: "Address to listen on (127.0.0.1); any other than loopback demands a token" },
+    { flags: "--port <n>", what: "Port (8780); 0 takes a free one" },
+    { flags: "--open", what: "Open the dashboard in a browser" },
+    { flags: "--until-eof", what: "End in order when stdin ends: whoever started it is gone" },
+    { flags: "--with-parent <pid>", what: "End in order when that process is gone" },
+  ],
+  exits: [["130", "ended by Ctrl-C"]],
+  examples: ["svc serve", "svc serve --open", "svc serve --port 0 --json"],
+  async run(input, io) {
+    const host = value(input, "host") ?? "127.0.0.1";
+    if (!/^[0-9a-zA-Z.:-]{1,253}$/.test(host)) throw usage(`--host cannot be \`${host}\`.`, "Give an address, for example 127.0.0.1.");
+    return serveUntilEnd(
+      {
+        host: host === "localhost" ? "127.0.0.1" : host,
+        port: whole(input, "port", { min: 0, max: 65_535 }) ?? 8780,
+        open: input.flags.has("open"),
+        untilEof: input.flags.has("until-eof"),
+        parent: whole(input, "with-parent", { min: 1, max: 4_194_304 }),
+        json: input.json,
+      },
+      io,
+    );
+  },
+};
+
+async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
+  process.umask(0o077);
+  const ending = Promise.withResolvers<Ending>();
+  let cp: OpenControlPlane | null = null;
+  let asked = false;
+  io.takeSignals((signal) => {
+    if (asked) {
+      io.err(`Ending now. ${leftOver(cp)}`);
+      process.exit(signal === "SIGINT" ? 130 : 1);
+    }
+    asked = true;
+    ending.resolve(signal);
+  });
+  if (options.untilEof) watchStdin(() => ending.resolve("eof"));
+  if (options.parent !== undefined) watchParent(options.parent, () => ending.resolve("parent"));
+
+  const say = (line: string): void => io.err(safeField(line));
+  const [{ openControlPlane }, { startServer }] = await Promise.all([import("../../app.ts"), import("../../api/server.ts")]);
+  cp = await openControlPlane({ home: io.home(), env: io.env, log: say });
+  const root = checkoutRoot();
+  const loopback = /^(127\.|::1$|localhost$)/.test(options.host);
+  let server: Awaited<ReturnType<typeof startServer>>;
+  try {
+    server = await startServer(cp, {
+      host: options.host,
+      port: options.port,
+      projectDir: io.cwd,
+      dashboardDir: join(root, "dashboard", "dist"),
+      version: version(),
+      log: say,
+      ...(loopback && existsSync("/proc/self/stat") ? {} : { token: tokenOf(cp.home) }),
+    });
+  } catch (e) {
+    // Nothing was accepted yet; what earlier runs left goes on with the next start.
+    await cp.close();
+    throw e;
+  }
+  const url = options.host === "0.0.0.0" || options.host === "::" ? `http://127.0.0.1:${server.port}` : server.url;
+  const path = join(cp.home, "control-plane.json");
+  const file: ControlPlaneFile = { url, pid: process.pid, pid_start: pidStart(process.pid), started_at: cp.startedAt, installation_id: cp.installationId };
+  writePrivate(path, `${toJson(file)}\n`);
+  await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
+  cp.announce(url);
+  const { resumed, parked } = cp.recovered;
+  if (resumed.length > 0) io.err(`Going on with ${count(resumed.length)} that an earlier control plane left: ${some(resumed)}`);
+  if (parked.length > 0) io.err(`Parked, because their stored state cannot be continued: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`);
+  if (!loopback) io.err(`Callers need the token in ${join(cp.home, "token")}.`);
+  if (options.open) openBrowser(url, io);
+
+  const why = await ending.promise;
+  const live = activeIds(cp);
+  io.err(live.length > 0 ? `${because(why)}: ending ${count(live.length)}, releasing what was rented…` : `${because(why)}: ending.`);
+  const { unfinished } = await cp.shutdown(END_MS_MAX);
+  if (unfinished.length > 0) io.err(`Not ended in ${END_MS_MAX / 1000} s: ${unfinished.join(", ")}. ${leftOver(cp)}`);
+  removeOwn(path);
+  await server.close();
+  await cp.close();
+  io.err(unfinished.length > 0 ? "Ended." : "Ended; nothing is left running by this control plane.");
+  return unfinished.length > 0 ? 1 : why === "SIGINT" ? 130 : 0;
+}
+
+const some = (ids: string[]): string => `${ids.slice(0, 10).join(", ")}${ids.length > 10 ? ", …" : ""}`;
+const count = (n: number): string => `${n} ${n === 1 ? "run" : "runs"}`;
+
+function because(why: Ending): string {
+  if (why === "eof") return "The caller is gone";
+  if (why === "parent") return "The parent process is gone";
+  return why === "SIGINT" ? "Interrupted" : `Got ${why}`;
+}
+
+function activeIds(cp: OpenControlPlane): string[] {
+  return [...new Set(ACTIVE.flatMap((status) => cp.reads.jobs({ status, limit: 500 }).jobs.map((j) => j.id)))];
+}
+
+/** In words, what may still run or cost money. */
+function leftOver(cp: OpenControlPlane | null): string {
+  if (!cp) return "Nothing had been started.";
+  try {
+    const machines = cp.reads.machines().filter((m) => m.state !== "released");
+    const ids = activeIds(cp);
+    if (machines.length === 0 && ids.length === 0) return "Nothing is left.";
+    const names = machines.map((m) => `${m.name} at ${m.provider}${m.price_per_hour_usd ? ` ($${m.price_per_hour_usd}/hr)` : ""}`);
+    return `Left: runs ${ids.join(", ") || "none"}; machines ${names.join(", ") || "none"}. \`svc reconcile\` goes on with them.`;
+  } catch {
+    return "What is left could not be read; run `svc reconcile`.";
+  }
+}
+
+function watchStdin(gone: () => void): void {
+  process.stdin.on("end", gone).on("close", gone).on("error", gone).resume();
+}
+
+function watchParent(pid: number, gone: () => void): void {
+  const who = { pid, pid_start: pidStart(pid) };
+  const timer = setInterval(() => {
+    if (isAlive(who)) return;
+    clearInterval(timer);
+    gone();
+  }, 500);
+  timer.unref();
+  if (!isAlive(who)) gone();
+}
+
+/** The bearer token of this home, made when first needed. */
+function tokenOf(home: string): string {
+  const path = join(home, "token");
+  try {
+    const token = readFileSync(path, "utf8").trim();
+    if (token.length >= 32) return token;
+  } catch {
+    // Not made yet.
+  }
+  const token = randomBytes(32).toString("base64url");
+  writePrivate(path, `${token}\n`);
+  return token;
+}
+
+function removeOwn(path: string): void {
+  try {
+    if (JSON.parse(readFileSync(path, "utf8")).pid === process.pid) unlinkSync(path);
+  } catch {
+    // Gone already.
+  }
+}
+
+function openBrowser(url: string, io: Io): void {
+  const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [url], { stdio: "ignore", detached: true });
+  child.on("error", () => io.err(`No browser could be opened.\nOpen ${url} yourself.`));
+  child.unref();
+}

@@ -1,0 +1,56 @@
+import type { TimelineStep } from "../../schemas/job.ts";
+import type { Command } from "../command.ts";
+import { withJob } from "../store.ts";
+import { duration, instant, printJson, safeField, statusPaint, table } from "../text.ts";
+
+export const timeline: Command = {
+  name: "timeline",
+  args: "<job>",
+  summary: "Show the steps of a run, with attempts and durations",
+  options: [],
+  exits: [["3", "no such job"]],
+  examples: ["svc timeline 4k2m", "svc timeline 4k2m --json"],
+  run: (input, io) =>
+    withJob(io, input.args[0] ?? "", async (reads, id) => {
+      const told = reads.timeline(id);
+      const job = reads.job(id);
+      if (input.json) {
+        await printJson(io, { job_id: id, status: job?.status ?? null, ...told });
+        return 0;
+      }
+      await io.out(
+        table(
+          io,
+          [
+            { title: "STEP" },
+            { title: "NODE", right: true },
+            { title: "TRY", right: true },
+            { title: "STATUS", paint: statusPaint },
+            { title: "STARTED" },
+            { title: "TOOK", right: true },
+            { title: "WHAT", shrinks: true },
+          ],
+          told.steps.map((s) => [s.step, String(s.node), String(s.attempt), s.status, instant(io, s.started_at), took(s, io.tty), what(s)]),
+        ),
+      );
+      if (io.tty && job) {
+        io.err(`${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note)})` : ""}`);
+        if (job.error) io.err(`${safeField(job.error.message)}\n${safeField(job.error.hint)}`);
+      }
+      return 0;
+    }),
+};
+
+function took(s: TimelineStep, tty: boolean): string {
+  if (s.started_at === null) return tty ? "-" : "";
+  const ms = (s.ended_at ? Date.parse(s.ended_at) : Date.now()) - Date.parse(s.started_at);
+  return tty ? duration(ms) : (Math.max(0, ms) / 1000).toFixed(3);
+}
+
+function what(s: TimelineStep): string {
+  if (s.error) return `${s.error.message}${s.next_attempt_at ? ` Again at ${s.next_attempt_at}.` : ""}`;
+  if (!s.detail) return "";
+  return Object.entries(s.detail)
+    .map(([k, v]) => `${k}=${typeof v === "string" ? v : JSON.stringify(v)}`)
+    .join(" ");
+}

@@ -1,0 +1,26 @@
+// Commands that change something: through the control plane that runs for this home, or, where none runs, in this process.
+
+import { findControlPlane, type Found } from "../../sdk/discover.ts";
+import type { Client } from "../../sdk/client.ts";
+import type { OpenControlPlane } from "../app.ts";
+import { SvcError } from "../errors/index.ts";
+import type { Io } from "./io.ts";
+
+/** The client of the running control plane, or null. Throws `unreachable` for one that lives but does not answer. */
+export async function runningClient(io: Io): Promise<Client | null> {
+  const found: Found = await findControlPlane(io.home());
+  if (found.state === "silent") throw new SvcError("unreachable", { url: found.file.url, why: `its process ${found.file.pid} lives but does not answer` });
+  return found.state === "running" ? found.client : null;
+}
+
+/** Opens the engine here for as long as `use` takes. It settles what is asked and starts nothing else. */
+export async function withOwnControlPlane<T>(io: Io, use: (cp: OpenControlPlane) => Promise<T>): Promise<T> {
+  process.umask(0o077);
+  const { openControlPlane } = await import("../app.ts");
+  const cp = await openControlPlane({ home: io.home(), reconcileOnly: true, env: io.env, log: (line) => io.err(line) });
+  try {
+    return await use(cp);
+  } finally {
+    await cp.close();
+  }
+}

@@ -1,0 +1,73 @@
+// Where a command's words go. Data goes to stdout, talk to stderr; a reader that went away (`| head`) ends the command quietly.
+
+import { resolveHome } from "../domain/home.ts";
+
+export type EndSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
+
+export interface Io {
+  /** Resolves once the system took the bytes, so that a slow reader slows the command and not its memory. */
+  out(data: string | Uint8Array): Promise<void>;
+  err(text: string): void;
+  /** Whether stdout is a terminal: tables and colours, and hostile text is made harmless. */
+  readonly tty: boolean;
+  readonly color: boolean;
+  columns(): number;
+  readonly env: NodeJS.ProcessEnv;
+  readonly cwd: string;
+  /** The home of this call. */
+  home(): string;
+  /** Aborted by Ctrl-C. */
+  readonly interrupted: AbortSignal;
+  /** Gives INT, TERM and HUP to the command, which then ends by itself. */
+  takeSignals(listener: (signal: EndSignal) => void): void;
+}
+
+/** The process itself as `Io`. */
+export function processIo(): Io {
+  const interrupt = new AbortController();
+  let serving = false;
+  const onInt = (): void => {
+    // A second Ctrl-C does not wait for anything.
+    if (interrupt.signal.aborted) process.exit(130);
+    interrupt.abort();
+  };
+  process.on("SIGINT", onInt);
+  // While a control plane runs in this process it must outlive its readers: it still has machines to release.
+  const onError = (e: NodeJS.ErrnoException): void => {
+    if (serving) return;
+    process.exit(e.code === "EPIPE" ? (typeof process.exitCode === "number" ? process.exitCode : 0) : 1);
+  };
+  process.stdout.on("error", onError);
+  process.stderr.on("error", () => {});
+  const tty = process.stdout.isTTY === true;
+  return {
+    out: (data) => new Promise((resolve) => process.stdout.write(data, () => resolve())),
+    err: (text) => void process.stderr.write(text.endsWith("\n") ? text : `${text}\n`),
+    tty,
+    color: tty && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
+    columns: () => process.stdout.columns || 100,
+    env: process.env,
+    cwd: process.cwd(),
+    home: () => resolveHome(process.env),
+    interrupted: interrupt.signal,
+    takeSignals(listener) {
+      serving = true;
+      process.off("SIGINT", onInt);
+      for (const s of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(s, () => listener(s));
+    },
+  };
+}
+
+/** Waits, but not past Ctrl-C. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done, { once: true });
+  });
+}

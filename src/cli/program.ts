@@ -1,0 +1,72 @@
+// The CLI as a whole: which commands there are, how an error is told, and with which code the process ends.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { asSvcError } from "../errors/index.ts";
+import { asksForJson, declare, parseArgv, printHelp } from "./argv.ts";
+import { COMMANDS } from "./commands/index.ts";
+import { processIo } from "./io.ts";
+import { checkoutRoot } from "./root.ts";
+import { safeField, toJson } from "./text.ts";
+
+/** Runs one command line and ends the process with its exit code. */
+export async function runCli(words: string[]): Promise<void> {
+  const io = processIo();
+  let code: number;
+  try {
+    const cli = declare(COMMANDS, version());
+    const parsed = parseArgv(words, cli, COMMANDS);
+    if (parsed.kind === "help") {
+      printHelp(cli, parsed.command);
+      code = 0;
+    } else if (parsed.kind === "version") {
+      await io.out(`svc ${version()}\n`);
+      code = 0;
+    } else {
+      code = await parsed.command.run(parsed.input, io);
+      if (io.interrupted.aborted) code = 130;
+    }
+  } catch (thrown) {
+    code = io.interrupted.aborted ? 130 : tellError(thrown, asksForJson(words), io.err);
+  }
+  process.exitCode = code;
+  // Both streams are handed to the system before the process ends, whatever handles a library still holds.
+  process.stdout.write("", () => process.stderr.write("", () => process.exit(code)));
+}
+
+/** One line of what, one of what to do; or one JSON object. Answers with the exit code. */
+export function tellError(thrown: unknown, json: boolean, err: (text: string) => void): number {
+  const e = asTold(thrown);
+  if (json) {
+    const { code, message, hint, errors } = e;
+    err(toJson({ error: { code, message, hint, ...(errors ? { errors } : {}) } }));
+  } else {
+    const fields = e.errors?.length ? ` (${e.errors.map((f) => `${f.field}: ${f.message}`).join("; ")})` : "";
+    err(`${safeField(e.message + fields)}\n${safeField(e.hint)}`);
+    if (e.code === "internal_error" && process.env["SVC_DEBUG"]) err(String((thrown as Error)?.stack ?? thrown));
+  }
+  return e.exit;
+}
+
+interface Told {
+  code: string;
+  message: string;
+  hint: string;
+  exit: number;
+  errors?: { field: string; message: string }[] | undefined;
+}
+
+/** Errors of this process and errors that a control plane answered with look the same to the user. */
+function asTold(thrown: unknown): Told {
+  const e = thrown as Partial<Told> | null;
+  if (e && typeof e.code === "string" && typeof e.hint === "string" && typeof e.message === "string" && typeof e.exit === "number") return e as Told;
+  return asSvcError(thrown);
+}
+
+export function version(): string {
+  try {
+    return String(JSON.parse(readFileSync(join(checkoutRoot(), "package.json"), "utf8")).version);
+  } catch {
+    return "unknown";
+  }
+}

@@ -1,0 +1,13 @@
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** The folder that holds package.json, going up from this file: the same from the sources and from the bundle. */
+export function checkoutRoot(): string {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, "package.json"))) {
+    const up = dirname(folder);
+    if (up === folder) return import.meta.dirname;
+    folder = up;
+  }
+  return folder;
+}

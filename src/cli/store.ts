@@ -1,0 +1,29 @@
+// Reading commands open the store themselves, whether or not a control plane runs.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import type { Reads } from "../store/reads.ts";
+import type { Io } from "./io.ts";
+
+export type OpenReads = Reads & { close(): void };
+
+/** Null for a home that was never used: it has no runs, and reading does not make it. */
+export async function openStore(io: Io): Promise<OpenReads | null> {
+  const home = io.home();
+  if (!existsSync(home)) return null;
+  if (!existsSync(join(home, "svc.db")) && !existsSync(join(home, "installation.json"))) return null;
+  const { openReads } = await import("../store/open-reads.ts");
+  return openReads(home);
+}
+
+/** Opens the store and finds the job that a prefix means. */
+export async function withJob<T>(io: Io, prefix: string, use: (reads: OpenReads, id: string) => Promise<T>): Promise<T> {
+  const reads = await openStore(io);
+  if (!reads) throw new SvcError("job_not_found", { id: prefix });
+  try {
+    return await use(reads, reads.resolveJobId(prefix));
+  } finally {
+    reads.close();
+  }
+}

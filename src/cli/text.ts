@@ -1,0 +1,132 @@
+// How things are shown: tables, amounts, durations, and text of strangers made harmless.
+
+import type { JobStatus } from "../schemas/job.ts";
+import type { Io } from "./io.ts";
+
+/** The statuses, spelled out here so that a listing does not load the schema library; the types hold the two together. */
+export const ACTIVE = ["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating"] as const;
+export const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const;
+export const STATUSES: readonly JobStatus[] = [...ACTIVE, ...ENDED];
+type Missing = Exclude<JobStatus, (typeof ACTIVE)[number] | (typeof ENDED)[number]>;
+const nothingMissing: Missing extends never ? true : never = true;
+void nothingMissing;
+
+export const hasEnded = (status: JobStatus): boolean => (ENDED as readonly JobStatus[]).includes(status);
+
+// eslint-disable-next-line no-control-regex -- exactly these are what a terminal would obey
+const OBEYED = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** Text in one field of one line: whatever a terminal would obey is shown as its code instead. */
+export const safeField = (text: string): string =>
+  text.replace(OBEYED, (c) => {
+    const code = c.charCodeAt(0);
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
+
+/** JSON that is safe to print on a terminal as well. */
+export function toJson(value: unknown, indent?: number): string {
+  // eslint-disable-next-line no-control-regex -- JSON.stringify leaves these as they are
+  return JSON.stringify(value, null, indent).replace(/[\u007f-\u009f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** The one way a command prints JSON: readable on a terminal, one line when piped. */
+export const printJson = (io: Io, value: unknown): Promise<void> => io.out(`${toJson(value, io.tty ? 2 : undefined)}\n`);
+
+export interface Column {
+  title: string;
+  /** Numbers read best from the right. */
+  right?: boolean;
+  /** Gives up its width first when the terminal is narrow. */
+  shrinks?: boolean;
+  paint?: (cell: string) => string | null;
+}
+
+/** A table on a terminal; when piped, rows of tab-separated fields without a heading. */
+export function table(io: Io, columns: Column[], rows: string[][]): string {
+  const cells = rows.map((row) => row.map(safeField));
+  if (!io.tty) return cells.map((row) => `${row.join("\t")}\n`).join("");
+  const widths = columns.map((c, i) => Math.max(width(c.title), ...cells.map((row) => width(row[i] ?? ""))));
+  const total = (): number => widths.reduce((sum, w) => sum + w + 2, -2);
+  for (let over = total() - io.columns(); over > 0; over = total() - io.columns()) {
+    const i = columns.findIndex((c, n) => c.shrinks && (widths[n] ?? 0) > 8);
+    if (i < 0) break;
+    widths[i] = Math.max(8, (widths[i] ?? 0) - over);
+  }
+  const line = (row: string[], paint: boolean): string =>
+    row
+      .map((cell, i) => {
+        const w = widths[i] ?? 0;
+        const cut = width(cell) > w ? `${take(cell, w - 1)}…` : cell;
+        const space = " ".repeat(Math.max(0, w - width(cut)));
+        const style = paint && io.color ? columns[i]?.paint?.(cell) : null;
+        const painted = style ? `\u001b[${style}m${cut}\u001b[0m` : cut;
+        return columns[i]?.right ? space + painted : painted + space;
+      })
+      .join("  ")
+      .trimEnd();
+  const head = line(columns.map((c) => c.title), false);
+  return `${io.color ? `\u001b[1m${head}\u001b[0m` : head}\n${cells.map((row) => `${line(row, true)}\n`).join("")}`;
+}
+
+/** Colour of a status, as the parameter of an SGR sequence. */
+export function statusPaint(status: string): string | null {
+  if (status === "succeeded") return "32";
+  if (status === "failed" || status === "timed_out") return "31";
+  if (status === "cancelled" || status === "interrupted" || status === "retrying") return "33";
+  return status === "terminating" ? "35" : "36";
+}
+
+export const money = (usd: number): string => `$${usd.toFixed(usd > 0 && usd < 0.995 ? 4 : 2)}`;
+
+/** `1.4 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`. */
+export function duration(ms: number): string {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 59.95) return `${s < 9.995 ? s.toFixed(s < 1 ? 2 : 1) : Math.round(s)} s`;
+  const whole = Math.round(s);
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
+  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
+}
+
+/** Local time on a terminal; programs get RFC 3339 as it is stored. */
+export function instant(io: Io, at: string | null): string {
+  if (at === null) return io.tty ? "-" : "";
+  if (!io.tty) return at;
+  const d = new Date(at);
+  const two = (n: number): string => String(n).padStart(2, "0");
+  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+}
+
+export function bytes(n: number): string {
+  if (n < 1024) return `${n} B`;
+  const power = Math.min(4, Math.floor(Math.log2(n) / 10));
+  return `${(n / 1024 ** power).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
+}
+
+/** Columns that text takes: two for East Asian wide characters and emoji, none for combining marks. */
+export function width(text: string): number {
+  let n = 0;
+  for (const c of text) {
+    const p = c.codePointAt(0) ?? 0;
+    if (p < 0x300) n += 1;
+    else if (/\p{Mn}|\p{Me}|\p{Cf}/u.test(c)) n += 0;
+    else n += isWide(p) ? 2 : 1;
+  }
+  return n;
+}
+
+const isWide = (p: number): boolean =>
+  (p >= 0x1100 && p <= 0x115f) || (p >= 0x2e80 && p <= 0xa4cf) || (p >= 0xac00 && p <= 0xd7a3) || (p >= 0xf900 && p <= 0xfaff) ||
+  (p >= 0xfe30 && p <= 0xfe6f) || (p >= 0xff00 && p <= 0xff60) || (p >= 0xffe0 && p <= 0xffe6) || (p >= 0x1f300 && p <= 0x1faff) ||
+  (p >= 0x20000 && p <= 0x3fffd);
+
+function take(text: string, columns: number): string {
+  let out = "";
+  let n = 0;
+  for (const c of text) {
+    n += width(c);
+    if (n > columns) break;
+    out += c;
+  }
+  return out;
+}
