@@ -9,7 +9,16 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { constants } from "node:os";
 import { delimiter, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -85,6 +94,15 @@ function installPackages() {
 function isNewEnough(version) {
   const [major, minor] = version.replace(/^v/, "").split(".").map(Number);
   return major > NODE_NEEDED[0] || (major === NODE_NEEDED[0] && minor >= NODE_NEEDED[1]);
+}
+
+/** Some versions of npm (10 is one) unpack the Node package but leave out its link. */
+function linkPackagedNode() {
+  const link = join(ROOT, "node_modules", ".bin", "node");
+  const binary = `node-${process.platform}-${process.arch}/bin/node`;
+  if (existsSync(link) || !existsSync(join(ROOT, "node_modules", binary))) return;
+  rmSync(link, { force: true });
+  symlinkSync(`../${binary}`, link);
 }
 
 /** The Node that came with the packages, else the machine's own where that is new enough. */
@@ -217,11 +235,14 @@ function isAlive(pid) {
 export function setup(buildWanted = "when-changed") {
   if (process.platform === "win32") throw new SetupError("a checkout works on Linux and macOS; on Windows use WSL.");
   const stale = () => buildWanted !== "never" && (buildWanted === "always" || readText(BUILD_STAMP) !== hashOfInputs());
-  if (packagesAreCurrent() && !stale()) return;
+  const current = packagesAreCurrent();
+  if (current) linkPackagedNode();
+  if (current && !stale()) return;
   alone(() => {
     // Looked at again: whoever held the lock before us may have done it all.
     if (!packagesAreCurrent()) {
       installPackages();
+      linkPackagedNode();
       say(`packages are in place, with Node ${proveNativeParts()}`);
     }
     if (stale()) build(hashOfInputs());
