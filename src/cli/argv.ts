@@ -110,7 +110,8 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   for (const f of flags) {
     const option = known.find((o) => spellings(o).includes(f.typed));
     if (!option) {
-      const near = nearest(f.typed, known.flatMap(spellings));
+      const all = known.flatMap(spellings);
+      const near = nearest(f.typed, all) ?? all.find((s) => s === f.typed.replace(/^--/, "--no-")) ?? null;
       const help = command ? `svc ${command.name} --help` : "svc --help";
       throw usage(
         command ? `\`svc ${command.name}\` has no flag ${f.typed}.` : `There is no flag ${f.typed}.`,

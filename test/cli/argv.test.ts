@@ -1,0 +1,118 @@
+import { expect, test } from "vitest";
+import { asksForJson, declare, nearest, oneOf, parseArgv, value, whole } from "../../src/cli/argv.ts";
+import { COMMANDS } from "../../src/cli/commands/index.ts";
+import type { Input } from "../../src/cli/command.ts";
+import { SvcError } from "../../src/errors/index.ts";
+
+const cli = declare(COMMANDS, "1.2.3");
+const parse = (line: string) => parseArgv(line === "" ? [] : line.split(" "), cli, COMMANDS);
+
+function run(line: string): { name: string; input: Input } {
+  const parsed = parse(line);
+  if (parsed.kind !== "run") throw new Error(`${line} is ${parsed.kind}`);
+  return { name: parsed.command.name, input: parsed.input };
+}
+function refusal(line: string, then: (input: Input) => void = () => {}): SvcError {
+  try {
+    then(run(line).input);
+  } catch (e) {
+    expect(e).toBeInstanceOf(SvcError);
+    expect((e as SvcError).exit).toBe(2);
+    return e as SvcError;
+  }
+  throw new Error(`\`${line}\` was accepted`);
+}
+
+test.each([
+  ["jbos", "svc jobs"],
+  ["recon", "svc --help"],
+  ["serv", "svc serve"],
+  ["jobs --stauts running", "--status"],
+  ["kill --al", "--all"],
+  ["jobs -f", "svc jobs --help"],
+  ["jobs --wait", "svc jobs --help"],
+  ["kill abc --wait", "--no-wait"],
+  ["logs abc -fx", "svc logs --help"],
+])("refuses `%s` and points to %s", (line, near) => {
+  expect(refusal(line).hint).toContain(near);
+});
+
+test.each([
+  ["jobs extra"],
+  ["logs"],
+  ["logs a b"],
+  ["timeline"],
+  ["logs a --tail"],
+  ["logs a --tail --follow"],
+  ["logs a --tail="],
+  ["logs a --tail 1 --tail 2"],
+  ["jobs --json=yes"],
+  ["kill --no-wait=1 a"],
+  ["jobs --version"],
+  ["constructor"],
+  ["__proto__"],
+  ["jobs --__proto__=1"],
+  ["jobs --status.x=1"],
+])("refuses `%s`", (line) => {
+  refusal(line);
+});
+
+test.each(["010", "x", "-5", "1e3", "1.0", "+1", "0x10", "Infinity", "", " 5", "99999999999999999999"])("a count is exactly digits: %j is refused", (text) => {
+  try {
+    const parsed = parseArgv(["logs", "a", `--tail=${text}`], cli, COMMANDS);
+    if (parsed.kind === "run") whole(parsed.input, "tail", { min: 0, max: 1_000_000_000 });
+  } catch (e) {
+    expect((e as SvcError).code).toBe("usage");
+    return;
+  }
+  throw new Error("accepted");
+});
+
+test("a count may follow as its own word, also when it is wrong", () => {
+  expect(whole(run("logs a --tail 0").input, "tail", { min: 0, max: 9 })).toBe(0);
+  refusal("logs a --tail -5", (input) => whole(input, "tail", { min: 0, max: 9 }));
+});
+
+test("a job id of digits after a flag stays text", () => {
+  expect(run("logs -f 0012").input.args).toEqual(["0012"]);
+  expect(run("kill --no-wait 1e5 007").input.args).toEqual(["1e5", "007"]);
+});
+
+test("flags may stand before the command", () => {
+  expect(run("--json jobs").input.json).toBe(true);
+  const { name, input } = run("--limit 5 jobs --all");
+  expect([name, value(input, "limit"), input.flags.has("all")]).toEqual(["jobs", "5", true]);
+  expect(run("-f --tail=3 logs abc").input.args).toEqual(["abc"]);
+});
+
+test("what follows -- is never a flag", () => {
+  expect(run("kill -- --all -x").input).toMatchObject({ args: ["--all", "-x"], json: false });
+  expect(run("kill -- --all").input.flags.has("all")).toBe(false);
+  expect(asksForJson(["kill", "--", "--json"])).toBe(false);
+});
+
+test("names with dashes arrive as they are written", () => {
+  const { input } = run("serve --until-eof --with-parent 12 --port 0");
+  expect([...input.flags]).toEqual(["until-eof"]);
+  expect([value(input, "with-parent"), value(input, "port")]).toEqual(["12", "0"]);
+});
+
+test("help and version are recognised wherever they stand", () => {
+  expect(parse("")).toEqual({ kind: "help", command: null });
+  expect(parse("-h")).toEqual({ kind: "help", command: null });
+  expect(parse("--version")).toEqual({ kind: "version" });
+  for (const line of ["logs --help", "help logs", "--help logs", "logs a b c -h"]) {
+    const parsed = parse(line);
+    expect(parsed.kind === "help" && parsed.command?.name).toBe("logs");
+  }
+});
+
+test("one of a list names the nearest", () => {
+  expect(refusal("jobs --status runing", (i) => oneOf(i, "status", ["running", "failed"])).hint).toContain("Did you mean running?");
+});
+
+test("nearest takes slips of the finger, not other words", () => {
+  expect(nearest("lgos", ["logs", "jobs"])).toBe("logs");
+  expect(nearest("banana", ["logs", "jobs"])).toBeNull();
+  expect(nearest("x".repeat(100_000), ["logs"])).toBeNull();
+});

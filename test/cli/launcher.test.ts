@@ -1,0 +1,95 @@
+// bin/svc in a checkout of its own, whose program only says who runs it.
+
+import { spawnSync } from "node:child_process";
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+let root: string;
+beforeEach(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), "svc launcher ")));
+  for (const folder of ["bin", "dist", "src/cli", "tools", "node_modules/node/bin"]) mkdirSync(join(root, folder), { recursive: true });
+  copyFileSync(join(import.meta.dirname, "../../bin/svc"), join(root, "bin/svc"));
+  chmodSync(join(root, "bin/svc"), 0o755);
+  program("dist/cli.mjs", "built");
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const program = (path: string, word: string): void =>
+  writeFileSync(join(root, path), `console.log(JSON.stringify([${JSON.stringify(word)}, process.execPath, ...process.argv.slice(2)]))`);
+const fakeNode = (path: string, version: string, name: string): void => {
+  writeFileSync(join(root, path), `#!/bin/sh\n[ "$1" = --version ] && { echo ${version}; exit; }\necho "${name}: $*"\n`);
+  chmodSync(join(root, path), 0o755);
+};
+const TOOLS = "/usr/bin:/bin";
+function svc(command: string, args: string[], env: Record<string, string> = {}): { code: number | null; out: string; err: string } {
+  const r = spawnSync(command, args, { env: { PATH: TOOLS, ...env }, encoding: "utf8", cwd: tmpdir() });
+  return { code: r.status, out: r.stdout, err: r.stderr };
+}
+
+test("prefers SVC_NODE, and hands over every argument exactly", () => {
+  const args = ["jobs", "a b", "", "--", "*", "'\"$x"];
+  const r = svc(join(root, "bin/svc"), args, { SVC_NODE: process.execPath });
+  expect(r.err).toBe("");
+  expect(JSON.parse(r.out)).toEqual(["built", process.execPath, ...args]);
+});
+
+test("takes the Node of its own checkout before the one on the PATH", () => {
+  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  fakeNode("tools/node", "v24.0.0", "path");
+  expect(svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` }).out).toBe(`own: ${root}/dist/cli.mjs x\n`);
+});
+
+test("finds its checkout through a chain of relative and absolute links", () => {
+  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  symlinkSync("../bin/svc", join(root, "tools/one"));
+  symlinkSync(join(root, "tools/one"), join(root, "tools/two"));
+  const want = `own: ${root}/dist/cli.mjs jobs\n`;
+  expect(svc(join(root, "tools/two"), ["jobs"]).out).toBe(want);
+  symlinkSync(join(root, "tools/two"), join(root, "tools/svc"));
+  expect(svc("svc", ["jobs"], { PATH: `${join(root, "tools")}:${TOOLS}` }).out, "found on the PATH").toBe(want);
+  expect(svc("sh", ["-c", `cd '${root}/bin' && CDPATH=/ ./svc jobs`]).out, "relative, with CDPATH").toBe(want);
+});
+
+test("runs the sources where nothing is built, or when asked to", () => {
+  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  expect(svc(join(root, "bin/svc"), [], { SVC_FROM_SOURCE: "1" }).out).toContain("src/cli/main.ts");
+  rmSync(join(root, "dist/cli.mjs"));
+  expect(svc(join(root, "bin/svc"), []).out).toContain("src/cli/main.ts");
+});
+
+test.each([
+  ["v22.14.0", true],
+  ["v22.13.1", false],
+  ["v20.20.2", false],
+  ["v23.0.0", true],
+  ["v100.1.0", true],
+  ["nonsense", false],
+])("Node %s on the PATH: enough is %s", (version, enough) => {
+  fakeNode("tools/node", version, "path");
+  const r = svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` });
+  expect(r.code).toBe(enough ? 0 : 1);
+  if (enough) return expect(r.out).toContain("path: ");
+  expect(r.err.trimEnd().split("\n")).toHaveLength(2);
+  expect(r.err).toContain("22.14");
+  expect(r.err).toContain("npm run setup");
+});
+
+test("says in two lines what is missing where there is no Node at all", () => {
+  mkdirSync(join(root, "empty"));
+  for (const t of ["sh", "readlink"]) symlinkSync(`/bin/${t}`, join(root, "empty", t));
+  const r = svc(join(root, "bin/svc"), ["jobs"], { PATH: join(root, "empty") });
+  expect(r.code).toBe(1);
+  expect(r.err.trimEnd().split("\n")).toHaveLength(2);
+});
+
+test("refuses an SVC_NODE that is no program or too old, instead of taking another", () => {
+  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  fakeNode("tools/old", "v18.1.0", "old");
+  for (const node of [join(root, "nowhere"), root, join(root, "tools/old")]) {
+    const r = svc(join(root, "bin/svc"), ["jobs"], { SVC_NODE: node });
+    expect([r.code, r.out]).toEqual([1, ""]);
+    expect(r.err).toContain(`SVC_NODE names ${node}`);
+  }
+});
