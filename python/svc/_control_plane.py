@@ -85,6 +85,7 @@ class ControlPlanes:
         old = self._owned.pop(at, None)
         if old is not None:
             _close_pipe(old.process)
+            _reap(old.process)
         command = [*find_cli(), "serve", "--port", "0", "--until-eof", "--json"]
         log = _make_log(at)
         with open(log, "ab") as errors:
@@ -112,6 +113,7 @@ class ControlPlanes:
             self._owned[at] = _Owned(process, port, log)
             return port
         _close_pipe(process)
+        _reap(process)
         failure = said.get("error") or _error_in(_read_from(log, said_from))
         return self._instead(at, failure, log)
 
@@ -265,6 +267,14 @@ def _close_pipe(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
         except OSError:  # it ended first
             pass
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Takes the exit status of a process that is ending, unless that takes long."""
+    try:
+        process.wait(5.0)
+    except subprocess.TimeoutExpired:
+        pass
 
 
 def _tell(text: str) -> None:

@@ -1,0 +1,15 @@
+import { spawnSync } from "node:child_process";
+import { dirname, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+
+for (const name of ["test_script", "test_client"]) {
+  test(`the Python package passes its own tests: ${name}`, { timeout: 300_000 }, () => {
+    const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
+    const ran = spawnSync("python3", ["-m", "unittest", name], { cwd: resolve(HERE), env, encoding: "utf8", timeout: 290_000 });
+    expect(ran.status, ran.error?.message ?? ran.stderr).toBe(0);
+    expect(ran.stderr).toMatch(/Ran [1-9]\d* tests/);
+  });
+}

@@ -1,0 +1,368 @@
+"""The client half, against a small real HTTP server on loopback."""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).parent)]
+
+import svc
+from fake_control_plane import FakeControlPlane
+from svc import _client, _control_plane, _http
+from svc._errors import from_problem
+
+
+def until(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("it did not come to pass in {} s".format(seconds))
+        time.sleep(0.01)
+
+
+class WithHome(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.home = Path(held.name).resolve() / "home"
+        self.set("SVC_HOME", str(self.home))
+        self.set("HTTP_PROXY", "http://127.0.0.1:1")
+        self.set("http_proxy", "http://127.0.0.1:1")
+        self.addCleanup(_control_plane.PLANES.end, False)
+
+    def set(self, name, value):
+        old = os.environ.get(name)
+        os.environ[name] = value
+        self.addCleanup(lambda: os.environ.pop(name, None) if old is None else os.environ.__setitem__(name, old))
+
+
+class Calls(WithHome):
+    def setUp(self):
+        super().setUp()
+        self.server = FakeControlPlane(self.home)
+        self.addCleanup(self.server.stop)
+        self.server.announce()
+
+    def test_run_sends_the_spec_with_a_key_and_the_callers_directory(self):
+        job = svc.run(svc.Task("train.py", ["--epochs", "5"]), label="l", price_cap=2.5, env={"A": "1"}, data=("d",))
+        method, path, body, headers = next(r for r in self.server.requests if r[0] == "POST")
+        self.assertEqual((method, path), ("POST", "/jobs"))
+        self.assertEqual(headers["Content-Type"], "application/json")
+        self.assertTrue(headers["Idempotency-Key"])
+        self.assertEqual(
+            body,
+            {"label": "l", "spec": {"entrypoint": "train.py", "args": ["--epochs", "5"], "provider": "local", "gpus": "cpu",
+             "price_cap": 2.5, "env": {"A": "1"}, "data": ["d"], "project_dir": os.getcwd()}},
+        )  # fmt: skip
+        self.assertEqual((job.status, job.args, job.done), ("running", ("--epochs", "5"), False))
+
+    def test_a_submission_whose_answer_was_lost_is_sent_again_with_its_key(self):
+        self.server.answers["POST", "/jobs"] = "drop"
+        svc.run({"entrypoint": "a.py"})
+        keys = [headers["Idempotency-Key"] for method, _, _, headers in self.server.requests if method == "POST"]
+        self.assertEqual((len(keys), len(set(keys))), (2, 1))
+
+    def test_run_refuses_what_is_no_task_or_no_json(self):
+        cases = [
+            (lambda: svc.run("train.py"), "task"),
+            (lambda: svc.run({"args": []}), "task.entrypoint"),
+            (lambda: svc.run({"entrypoint": "a", "x": 1}), "task.x"),
+            (lambda: svc.run({"entrypoint": "a"}, price_cap=float("nan")), "price_cap"),
+            (lambda: svc.run({"entrypoint": "a"}, env={"A": object()}), "env"),
+            (lambda: svc.run({"entrypoint": "a"}, project_dir=7), "project_dir"),
+        ]
+        for call, field in cases:
+            with self.subTest(field), self.assertRaises(svc.ConfigError) as caught:
+                call()
+            self.assertEqual(caught.exception.errors[0][0], field)
+        self.assertEqual([r for r in self.server.requests if r[0] == "POST"], [])
+
+    def test_wait(self):
+        self.server.put("a")
+        with self.assertRaises(svc.WaitTimeout) as caught:
+            svc.wait("a", timeout=0.1)
+        self.assertIsInstance(caught.exception, TimeoutError)
+        self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "h", "new": 1})
+        job = svc.wait("a", timeout=30)
+        self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "h")))
+
+    def test_errors_have_their_class(self):
+        with self.assertRaises(svc.JobNotFound) as caught:
+            svc.job("nobody/../x")
+        self.assertEqual((caught.exception.code, caught.exception.hint), ("job_not_found", "See svc jobs."))
+        self.assertEqual(self.server.requests[-1][1], "/jobs/nobody%2F..%2Fx")
+        classes = {
+            "price_cap_exceeded": svc.PriceCapExceeded, "invalid_request": svc.ConfigError, "entrypoint_not_found": svc.ConfigError,
+            "credential_read_only": svc.CredentialError, "nodes_unsupported": svc.UnsupportedError, "provider_error": svc.ProvisionError,
+            "extra_missing": svc.ExtraMissing, "a_code_to_come": svc.SvcError,
+        }  # fmt: skip
+        for code, kind in classes.items():
+            error = from_problem(400, {"code": code, "detail": "d", "hint": "h", "errors": [{"field": "gpus", "message": "bad"}]})
+            self.assertIs(type(error), kind)
+            self.assertEqual((error.code, error.message, error.hint, error.errors), (code, "d", "h", (("gpus", "bad"),)))
+            self.assertIn("gpus: bad", str(error))
+        self.assertEqual(from_problem(502, ["odd"]).code, "bad_answer")
+
+    def test_stream_goes_on_at_the_byte_where_the_connection_broke(self):
+        lines = ["line {} é 损".format(i) for i in range(200)]
+        self.server.log = "\n".join(lines).encode() + b"\n\xff\r\nno end"
+        self.server.put("a", "succeeded")
+        self.server.cuts = [3, 3, 57, 58, 59, 1000]
+        self.assertEqual(list(svc.stream("a")), [*lines, "\ufffd", "no end"])
+        offsets = [p for _, p, _, _ in self.server.requests if "follow=1" in p]
+        self.assertGreaterEqual(len(offsets), 6)
+
+    def test_stream_waits_while_the_job_runs_and_reads_what_came_last(self):
+        self.server.log = b"one\n"
+        self.server.put("a")
+        lines = svc.stream("a")
+        self.assertEqual(next(lines), "one")
+        self.server.log += b"two\nthree"
+        self.server.put("a", "failed")
+        self.assertEqual(list(lines), ["two", "three"])
+        self.assertEqual(list(lines), [])
+
+    def test_stream_of_an_unknown_job_fails_at_once(self):
+        with self.assertRaises(svc.JobNotFound):
+            svc.stream("nobody")
+
+    def test_a_closed_stream_ends(self):
+        self.server.put("a")
+        lines = svc.stream("a")
+        lines.close()
+        self.assertEqual(list(lines), [])
+
+    def test_lost_for_good(self):
+        old = _client.LOST_SECONDS_MAX
+        self.addCleanup(setattr, _client, "LOST_SECONDS_MAX", old)
+        _client.LOST_SECONDS_MAX = 0.2
+        svc.jobs()
+        self.server.answers["GET", "/jobs/x"] = "drop"
+        with self.assertRaises(svc.SvcError) as caught:
+            _http.call(self.server.server_address[1], "GET", "/jobs/x")
+        self.assertEqual(caught.exception.code, "unreachable")
+
+    def test_asyncio_twins(self):
+        async def main():
+            self.server.log = b"a\nb\n"
+            job = await svc.aio.run({"entrypoint": "a.py"}, idempotency_key="k")
+            waiting = asyncio.create_task(svc.aio.wait(job.id))
+            await asyncio.sleep(0)
+            self.server.put("k", "succeeded")
+            self.assertEqual((await waiting).status, "succeeded")
+            self.assertEqual([line async for line in svc.aio.stream("k")], ["a", "b"])
+            self.assertEqual([job.id for job in await svc.aio.jobs(limit=3)], ["k"])
+            self.server.put("endless")
+            endless = asyncio.create_task(svc.aio.wait("endless"))
+            await asyncio.sleep(0.05)
+            endless.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await endless
+
+        asyncio.run(asyncio.wait_for(main(), 60))
+
+    def test_kill_and_reconcile(self):
+        self.server.put("a")
+        self.server.answers["POST", "/v1/reconcile"] = (200, {"dry_run": True, "resumed": ["a"], "unknown": 1})
+        self.assertEqual(svc.kill("a").id, "a")
+        self.assertEqual(svc.reconcile(dry_run=True).resumed, ("a",))
+        self.assertEqual([(p, b) for m, p, b, _ in self.server.requests if m == "POST"],
+                         [("/jobs/a/kill", {}), ("/v1/reconcile", {"dry_run": True})])  # fmt: skip
+
+
+class Discovery(WithHome):
+    def setUp(self):
+        super().setUp()
+        program = self.home.parent / "svc"
+        fake = Path(__file__).parent / "fake_control_plane.py"
+        program.write_text('#!/bin/sh\nexec "{}" "{}" "$@"\n'.format(sys.executable, fake))
+        program.chmod(0o755)
+        self.set("SVC_BIN", str(program))
+
+    def starts(self):
+        path = self.home / "starts"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def test_it_starts_one_that_ends_in_order(self):
+        svc.jobs()
+        svc.jobs()
+        (start,) = self.starts()
+        self.assertEqual(start["argv"], ["serve", "--port", "0", "--until-eof", "--json"])
+        self.assertEqual(stat.S_IMODE((self.home / "control-plane.log").stat().st_mode), 0o600)
+        self.assertEqual(stat.S_IMODE(self.home.stat().st_mode), 0o700)
+        _control_plane.PLANES.end()
+        self.assertEqual((self.home / "ended").read_text(), "in order")
+
+    def test_threads_start_only_one(self):
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: svc.jobs(), range(16)))
+        self.assertEqual(len(self.starts()), 1)
+
+    def child(self, code, **options):
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+        return subprocess.Popen([sys.executable, "-c", "import svc, os, sys, time\n" + code], env=env, text=True, **options)
+
+    def test_it_ends_with_the_process_and_says_how_many_runs(self):
+        child = self.child('svc.run({"entrypoint": "a.py"})', stderr=subprocess.PIPE)
+        _, said = child.communicate(timeout=60)
+        self.assertEqual((child.returncode, said), (0, "svc: ending the control plane; 1 run(s) are terminated\n"))
+        self.assertTrue((self.home / "ended").exists())
+
+    def test_it_ends_when_the_process_is_killed(self):
+        child = self.child('svc.jobs(); print("up", flush=True); time.sleep(600)', stdout=subprocess.PIPE)
+        child.stdout.readline()
+        child.kill()
+        child.communicate()
+        until((self.home / "ended").exists)
+
+    def test_it_ends_although_a_forked_child_lives_on(self):
+        child = self.child(
+            'svc.jobs()\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
+            stdout=subprocess.PIPE,
+        )
+        forked = int(child.stdout.readline())
+        child.communicate()
+        try:
+            until((self.home / "ended").exists)
+        finally:
+            os.kill(forked, signal.SIGKILL)
+
+    def test_ctrl_c_while_waiting_ends_it_in_order(self):
+        child = self.child(
+            'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
+            'job = svc.run({"entrypoint": "a.py"}); print("up", flush=True); svc.wait(job.id)',
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+        self.assertTrue((self.home / "ended").exists())
+        self.assertIn("1 run(s) are terminated", said)
+        self.assertIn("KeyboardInterrupt", said)
+
+    def test_stale_and_foreign_entries_are_not_used(self):
+        other = FakeControlPlane(self.home)
+        self.addCleanup(other.stop)
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        for announce in (
+            lambda: other.announce(pid=gone.pid),
+            lambda: other.announce(url="http://example.invalid:80"),
+            lambda: other.announce(url="http://localhost:{}".format(other.server_address[1])),
+            lambda: (self.home / "control-plane.json").write_text("[torn"),
+            lambda: (setattr(other, "installation", "another"), other.announce()),
+        ):
+            announce()
+            self.assertIsNone(_control_plane.find(self.home))
+        other.installation = "inst-1"
+        other.announce()
+        self.assertEqual(_control_plane.find(self.home), other.server_address[1])
+        svc.jobs()
+        self.assertEqual(self.starts(), [])
+
+    def test_the_winner_of_a_race_serves_us_too(self):
+        other = FakeControlPlane(self.home)
+        self.addCleanup(other.stop)
+        self.home.mkdir()
+        self.set("FAKE_ERROR", "home_locked")
+        import threading
+
+        def win():
+            until(self.starts)
+            other.announce()
+
+        thread = threading.Thread(target=win)
+        thread.start()
+        self.assertEqual(svc.jobs(), [])
+        thread.join()
+
+    def test_it_says_why_it_could_not_start(self):
+        self.set("FAKE_ERROR", "store_newer")
+        with self.assertRaises(svc.SvcError) as caught:
+            svc.jobs()
+        self.assertEqual((caught.exception.code, caught.exception.hint), ("store_newer", "h"))
+        self.set("SVC_BIN", "/nowhere/svc")
+        with self.assertRaises(svc.SvcError) as caught:
+            svc.jobs()
+        self.assertEqual(caught.exception.code, "start_failed")
+        (self.home.parent / "file").write_text("")
+        self.set("SVC_BIN", str(self.home.parent / "svc"))
+        self.set("SVC_HOME", str(self.home.parent / "file"))
+        with self.assertRaises(svc.ConfigError) as caught:
+            svc.jobs()
+        self.assertEqual(caught.exception.code, "home_unusable")
+
+
+class Values(unittest.TestCase):
+    def test_the_record_is_one_line_frozen_and_escaped(self):
+        job = svc.Job.from_record({
+            "id": "k1", "status": "failed", "exit_code": 1, "label": "<b>&\n", "spec": {"env": {"KEY": "…abcd"}}, "x": 1,
+            "error": {"code": "c", "message": "<script>", "hint": "h"},
+            "machines": [{"id": None, "name": "n", "node": 0, "address": None, "state": "held", "price_per_hour_usd": 1.5,
+                          "created_at": "t", "terminated_at": None}],
+        })  # fmt: skip
+        self.assertNotIn("\n", repr(job))
+        self.assertNotIn("abcd", repr(job) + job._repr_html_())
+        self.assertNotIn("<b>", job._repr_html_())
+        self.assertNotIn("<script>", job._repr_html_())
+        self.assertEqual(job.machines[0].state, "held")
+        with self.assertRaises(AttributeError):
+            job.status = "succeeded"
+        self.assertEqual(len({job, job}), 1)
+
+    def test_the_catalogue(self):
+        self.assertEqual((svc.vram_for("A100"), svc.vram_for("a100-pcie:2"), svc.vram_for("H200")), (80, 40, 141))
+        self.assertEqual(len(svc.list_gpus()), 16)
+        self.assertEqual([gpu.model for gpu in svc.list_gpus("notebook")], ["A100", "V100", "T4"])
+        self.assertEqual(svc.list_gpus("local"), [])
+        for call in (lambda: svc.vram_for("Abacus"), lambda: svc.vram_for(None), lambda: svc.list_gpus("nobody")):
+            self.assertRaises(svc.ConfigError, call)
+
+    def test_configure(self):
+        svc.configure()
+        svc.configure(registry={}, use=[])
+        secret = "sk-very-secret"
+        record = {"cred_id": "c", "provider": "podhost", "secret_ref": "env://PODHOST_API_KEY"}
+        wrong = [
+            ({"credential": []}, [], "registry.credential"),
+            ({"credentials": {}}, [], "registry.credentials"),
+            ({"credentials": [{**record, "secret_ref": secret}]}, [], "registry.credentials[0].secret_ref"),
+            ({"credentials": [{**record, "provider": "moon"}]}, [], "registry.credentials[0].provider"),
+            ({"credentials": [record, record]}, [], "registry.credentials[1].cred_id"),
+            ({"integrations": {"hub": {"enabled": "yes"}}}, [], "registry.integrations.hub.enabled"),
+            ({}, ["c"], "use[0]"),
+            ({}, "c", "use"),
+            ([1], [], "registry"),
+        ]
+        for registry, use, field in wrong:
+            with self.subTest(field), self.assertRaises(svc.ConfigError) as caught:
+                svc.configure(registry=registry, use=use)
+            self.assertEqual(caught.exception.errors[0][0], field)
+            self.assertNotIn(secret, str(caught.exception))
+        for registry in ({"credentials": [record]}, {"integrations": {"hub": {"token_ref": "env://HUB_TOKEN"}}}):
+            with self.assertRaises(svc.UnsupportedError) as caught:
+                svc.configure(registry=registry)
+            self.assertEqual(caught.exception.code, "feature_unavailable")
+
+    def test_every_public_name_is_there(self):
+        for name in svc.__all__:
+            self.assertIsNotNone(getattr(svc, name))
+        self.assertTrue(set(svc.__all__) <= set(dir(svc)))
+        with self.assertRaises(AttributeError):
+            svc.nothing
+        self.assertEqual(set(svc.aio.__all__), set(_client.__all__))
+
+
+if __name__ == "__main__":
+    unittest.main()
