@@ -1,0 +1,123 @@
+// The wire client against servers that behave and ones that do not.
+
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
+import { afterEach, expect, test } from "vitest";
+import { Client } from "../../sdk/client.ts";
+import { SvcError } from "../../sdk/errors.ts";
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const s of servers.splice(0)) {
+    s.closeAllConnections();
+    s.close();
+  }
+});
+
+async function serve(listener: RequestListener, options: { bytesMax?: number; deadlineMs?: number; token?: string } = {}): Promise<Client> {
+  const server = createServer(listener);
+  servers.push(server);
+  await new Promise<void>((r) => server.listen(0, "127.0.0.1", r));
+  const { token, ...rest } = options;
+  return new Client({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, ...rest, ...(token ? { token: () => token } : {}) });
+}
+
+async function failure(promise: Promise<unknown>): Promise<SvcError> {
+  const e = await promise.then(() => null, (thrown: unknown) => thrown);
+  expect(e).toBeInstanceOf(SvcError);
+  return e as SvcError;
+}
+
+test("a problem answer becomes an error with code, message, hint and fields", async () => {
+  const client = await serve((_, res) => {
+    res.writeHead(400, { "content-type": "application/problem+json" });
+    res.end(JSON.stringify({ type: "x", title: "t", status: 400, detail: "nodes is wrong.", code: "invalid_request", hint: "Correct it.", errors: [{ field: "nodes", message: "no" }] }));
+  });
+  const e = await failure(client.job("a"));
+  expect(e).toMatchObject({ code: "invalid_request", message: "nodes is wrong.", hint: "Correct it.", status: 400, exit: 2, errors: [{ field: "nodes", message: "no" }] });
+});
+
+test("an answer that is no problem document is told as such", async () => {
+  const client = await serve((_, res) => void res.writeHead(502).end("<html>"));
+  expect((await failure(client.jobs())).code).toBe("unexpected_answer");
+});
+
+test("a redirect is not followed", async () => {
+  let asked = 0;
+  const client = await serve((req, res) => {
+    asked += 1;
+    res.writeHead(302, { location: `http://${req.headers.host}/elsewhere` }).end();
+  });
+  expect((await failure(client.jobs())).code).toBe("unreachable");
+  expect(asked).toBe(1);
+});
+
+test("a silent server costs no more than the deadline", async () => {
+  const client = await serve(() => {}, { deadlineMs: 150 });
+  const e = await failure(client.jobs());
+  expect([e.code, e.exit]).toEqual(["unreachable", 5]);
+  expect(e.message).toContain("no answer in time");
+});
+
+test("an answer is capped after inflation", async () => {
+  const bomb = gzipSync(Buffer.alloc(8 * 1024 * 1024, "a"));
+  const client = await serve((_, res) => void res.writeHead(200, { "content-encoding": "gzip" }).end(bomb), { bytesMax: 1024 * 1024 });
+  expect((await failure(client.jobs())).message).toContain("larger than");
+});
+
+test("nobody listening is `unreachable`, with the remedy", async () => {
+  const client = await serve(() => {});
+  await new Promise((r) => servers.splice(0)[0]?.close(r));
+  const e = await failure(client.health());
+  expect(e.message).toContain("connection refused");
+  expect(e.hint).toContain("svc serve");
+});
+
+test("an id cannot lead to another path", async () => {
+  const urls: string[] = [];
+  const client = await serve((req, res) => {
+    urls.push(req.url ?? "");
+    res.end("{}");
+  });
+  await client.job("../v1/machines?x=1#y");
+  expect(urls).toEqual(["/jobs/..%2Fv1%2Fmachines%3Fx%3D1%23y"]);
+});
+
+test("the token is sent only once it is demanded", async () => {
+  const seen: (string | undefined)[] = [];
+  const client = await serve(
+    (req, res) => {
+      seen.push(req.headers.authorization);
+      res.writeHead(req.headers.authorization ? 200 : 401).end("{}");
+    },
+    { token: "secret" },
+  );
+  await client.job("a");
+  await client.job("a");
+  expect(seen).toEqual([undefined, "Bearer secret", "Bearer secret"]);
+});
+
+test("a followed log is its bytes from the offset, and a cut link is an error, not an end", async () => {
+  const urls: string[] = [];
+  const client = await serve((req, res) => {
+    urls.push(req.url ?? "");
+    res.writeHead(200);
+    res.write(Buffer.from([0xff, 0x0a, 0x00]));
+    if (urls.length === 1) res.end();
+    else setImmediate(() => res.destroy());
+  });
+  const parts: Uint8Array[] = [];
+  for await (const part of client.followLog("j", 7)) parts.push(part);
+  expect(Buffer.concat(parts)).toEqual(Buffer.from([0xff, 0x0a, 0x00]));
+  expect(urls[0]).toBe("/jobs/j/logs?follow=1&offset=7");
+  const e = await failure((async () => { for await (const _ of client.followLog("j", 0)); })());
+  expect(e.code).toBe("unreachable");
+});
+
+test("following ends quietly when it is aborted", async () => {
+  const quit = new AbortController();
+  const client = await serve((_, res) => void res.write("x"));
+  for await (const _ of client.followLog("j", 0, quit.signal)) quit.abort();
+  expect(quit.signal.aborted).toBe(true);
+});

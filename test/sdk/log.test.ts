@@ -1,0 +1,65 @@
+// log() in a process of its own, whose output is read as the control plane would read it.
+
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+const MARK = "k3f9";
+const sdk = JSON.stringify(join(import.meta.dirname, "../../sdk/index.ts"));
+let cwd: string;
+beforeEach(() => void (cwd = realpathSync(mkdtempSync(join(tmpdir(), "svc-log-")))));
+afterEach(() => rmSync(cwd, { recursive: true, force: true }));
+
+function script(body: string, env: Record<string, string> = {}): { out: string; err: string; records: { n: number; s: number; r: number; m: Record<string, unknown> }[] } {
+  const r = spawnSync(process.execPath, ["--input-type=module", "-e", `import { log, checkpointDir } from ${sdk};\n${body}`], { cwd, env: { PATH: process.env["PATH"] ?? "", ...env }, encoding: "utf8" });
+  expect(r.status, r.stderr).toBe(0);
+  const head = `\u001esvc1:${env["SVC_METRICS_MARK"]} `;
+  const records = r.stdout.split("\n").filter((l) => l.startsWith(head)).map((l) => JSON.parse(l.slice(head.length)));
+  return { out: r.stdout, err: r.stderr, records };
+}
+
+test("one call is one record line with the mark", () => {
+  const { out, records } = script("log({ loss: 0.5, acc: 1 }, 120); log({ loss: 0.25 }); log({ loss: 0.2 })", { SVC_METRICS_MARK: MARK });
+  expect(records.map((r) => [r.n, r.s, r.r, r.m])).toEqual([
+    [1, 120, 0, { loss: 0.5, acc: 1 }],
+    [2, 0, 0, { loss: 0.25 }],
+    [3, 1, 0, { loss: 0.2 }],
+  ]);
+  expect(out.split("\n").filter(Boolean)).toHaveLength(3);
+});
+
+test("values that JSON lacks travel as words, and what is no number is left out with one line each", () => {
+  const { records, err } = script('for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, f: "x", g: null, h: {} })', { SVC_METRICS_MARK: MARK });
+  expect(records[0]?.m).toEqual({ a: "NaN", b: "Infinity", c: "-Infinity", d: 1, e: 7 });
+  expect(err.trim().split("\n")).toHaveLength(3);
+});
+
+test("a large map goes over several lines of at most 4096 bytes with one n, and loses nothing", () => {
+  const { out, records } = script('log(Object.fromEntries(Array.from({ length: 900 }, (_, i) => ["größe/" + i, i])), 1); log({ x: 1 }, 2)', { SVC_METRICS_MARK: MARK });
+  for (const line of out.split("\n")) expect(Buffer.byteLength(line) + 1).toBeLessThanOrEqual(4096);
+  expect(Object.keys(Object.assign({}, ...records.filter((r) => r.n === 1).map((r) => r.m)))).toHaveLength(900);
+  expect(records.at(-1)).toMatchObject({ n: 2, s: 2, m: { x: 1 } });
+});
+
+test("only rank 0 records, unless all ranks are asked for", () => {
+  const { records } = script("log({ a: 1 }, 0); log({ b: 1 }, 0, true)", { SVC_METRICS_MARK: MARK, RANK: "3" });
+  expect(records.map((r) => [r.r, r.m])).toEqual([[3, { b: 1 }]]);
+});
+
+test("never throws, whatever it is given", () => {
+  const { err } = script("log(null); log(undefined, 1); log({ get a() { throw new Error('no'); } }); log('abc'); console.error('alive')", { SVC_METRICS_MARK: MARK });
+  expect(err).toContain("alive");
+});
+
+test("outside of a job it prints a readable line", () => {
+  expect(script("log({ loss: 0.5 }, 3)").out).toBe("step 3: loss=0.5\n");
+});
+
+test("checkpointDir is SVC_CHECKPOINT_DIR and exists", () => {
+  const folder = join(cwd, "a/b");
+  expect(script("console.log(checkpointDir())", { SVC_CHECKPOINT_DIR: folder }).out).toBe(`${folder}\n`);
+  expect(existsSync(folder)).toBe(true);
+  expect(script("console.log(checkpointDir())").out).toBe(`${join(cwd, "checkpoints-local")}\n`);
+});
