@@ -1,0 +1,182 @@
+// The CLI as processes, on real homes, with a real control plane and real local runs.
+
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { until, Workplace } from "./serving.ts";
+
+let at: Workplace;
+beforeEach(() => void (at = new Workplace()));
+afterEach(() => at.close());
+
+const COUNT = `import sys, time
+for i in range(int(sys.argv[1])):
+    print("line %04d" % i, flush=True)
+    time.sleep(float(sys.argv[2]))
+sys.exit(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+`;
+
+describe("a home that was never used", { timeout: 60_000 }, () => {
+  test("reading says so and makes nothing", () => {
+    expect(at.svc("jobs")).toEqual({ code: 0, out: "", err: "" });
+    expect(JSON.parse(at.svc("jobs", "--json").out)).toEqual({ jobs: [], next_cursor: null });
+    expect(at.svc("logs", "abc").code).toBe(3);
+    expect(at.svc("kill", "--all").code).toBe(0);
+    expect(existsSync(at.home)).toBe(false);
+  });
+
+  test("an error is two lines, or one JSON object", () => {
+    const plain = at.svc("timeline", "abc");
+    expect([plain.code, plain.out, plain.err.trimEnd().split("\n").length]).toEqual([3, "", 2]);
+    const json = at.svc("--json", "timeline", "abc");
+    expect([json.code, json.out]).toEqual([3, ""]);
+    expect(Object.keys(JSON.parse(json.err).error)).toEqual(["code", "message", "hint"]);
+    expect(JSON.parse(at.svc("jobz", "--json").err).error.code).toBe("usage");
+  });
+
+  test("`svc run` prints the three ways and ends with 2", () => {
+    const r = at.svc("run", "train.py", "--");
+    expect(r.code).toBe(2);
+    for (const word of ["svc.run(", "/jobs", "svc serve --open"]) expect(r.out).toContain(word);
+  });
+
+  test("doctor finds what is wrong with a home", () => {
+    expect(at.svc("doctor").out).toContain("ok\thome\t");
+    mkdirSync(at.home, { mode: 0o777 });
+    const { mode } = statSync(at.home);
+    writeFileSync(join(at.home, "x"), "");
+    const checks = JSON.parse(at.svc("doctor", "--json").out).checks as { name: string; status: string; fix: string }[];
+    const home = checks.find((c) => c.name === "home");
+    expect(home?.status, mode.toString(8)).not.toBe("ok");
+    expect(home?.fix).toContain("chmod 700");
+  });
+
+  test("a home that is a file is one clear answer, and the file is untouched", () => {
+    writeFileSync(at.home, "mine");
+    for (const args of [["serve", "--port", "0"], ["reconcile"]]) {
+      const r = at.svc(...args);
+      expect(r.code, args.join(" ")).toBe(1);
+      expect(r.err).toContain(at.home);
+    }
+    expect(at.svc("doctor").code).toBe(1);
+    expect(readFileSync(at.home, "utf8")).toBe("mine");
+  });
+});
+
+describe("with a control plane", { timeout: 90_000 }, () => {
+  test("follows a run to its end, gives its exit code, and reads everything afterwards without one", async () => {
+    at.file("count.py", COUNT);
+    const served = await at.serve();
+    const id = await at.submit(served, "count.py", ["40", "0.02", "7"]);
+    const want = Array.from({ length: 40 }, (_, i) => `line ${String(i).padStart(4, "0")}\n`).join("");
+    const followed = at.svc("logs", "-f", id, "--exit-status");
+    expect([followed.out, followed.code]).toEqual([want, 7]);
+
+    served.child.kill("SIGTERM");
+    expect(await served.exited).toBe(0);
+    expect(existsSync(join(at.home, "control-plane.json"))).toBe(false);
+
+    const short = id.slice(0, -1);
+    expect(at.svc("logs", short).out).toBe(want);
+    expect(at.svc("logs", id, "--tail", "2").out).toBe("line 0038\nline 0039\n");
+    expect(at.svc("logs", id, "--tail", "0").out).toBe("");
+    const stamped = at.svc("logs", id, "--timestamps", "--tail", "1").out;
+    expect(stamped).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z line 0039\n$/);
+    const lines = at.svc("logs", id, "--json").out.trimEnd().split("\n").map((l) => JSON.parse(l));
+    expect(lines.map((l) => `${l.line}\n`).join("")).toBe(want);
+    expect(lines[3].offset).toBe(30);
+
+    const row = at.svc("jobs").out.trimEnd().split("\t");
+    expect(row.slice(0, 3)).toEqual([id, "failed", "7"]);
+    expect(JSON.parse(at.svc("jobs", "--json", "--status", "succeeded").out).jobs).toEqual([]);
+    const steps = at.svc("timeline", id).out.trimEnd().split("\n").map((l) => l.split("\t")[0]);
+    expect(steps).toEqual(expect.arrayContaining(["provision", "launch", "stream", "terminate"]));
+    expect(at.svc("code", "show", id).out).toContain("count.py");
+    expect(at.svc("ssh", id).err).toContain("no machine to log in to");
+    expect(at.svc("logs", "-f", id).out).toBe(want);
+    expect(at.svc("reconcile", "--json").code).toBe(0);
+  });
+
+  test("kill returns when the run has ended; a second kill changes nothing; unknown ids kill nothing", async () => {
+    at.file("count.py", COUNT);
+    const served = await at.serve();
+    const [one, two] = [await at.submit(served, "count.py", ["9999", "0.1"]), await at.submit(served, "count.py", ["9999", "0.1"])];
+    expect(at.svc("kill", one, "nosuchjob").code).toBe(3);
+    expect(await at.status(served, one)).not.toBe("cancelled");
+    const first = at.svc("kill", one);
+    expect([first.code, first.out]).toEqual([0, `${one}\tcancelled\n`]);
+    expect(at.svc("kill", one).out).toBe(`${one}\tcancelled\n`);
+    expect(JSON.parse(at.svc("kill", "--all", "--json").out).jobs.map((j: { id: string; status: string }) => [j.id, j.status])).toEqual([[two, "cancelled"]]);
+    expect(at.svc("kill", "--all").err).toContain("nothing to kill");
+  });
+
+  test("kill drives the end itself when the control plane was killed, and leaves the other run alone", async () => {
+    at.file("count.py", COUNT);
+    const served = await at.serve();
+    const [one, two] = [await at.submit(served, "count.py", ["9999", "0.1"]), await at.submit(served, "count.py", ["9999", "0.1"])];
+    for (const id of [one, two]) await until(async () => (await at.status(served, id)) === "running", `${id} runs`);
+    served.child.kill("SIGKILL");
+    await served.exited;
+
+    const follow = at.svc("logs", "-f", two);
+    expect(follow.code).toBe(0);
+    expect(follow.err).toContain("No control plane drives job");
+    const r = at.svc("kill", one);
+    expect([r.code, r.out], r.err).toEqual([0, `${one}\tcancelled\n`]);
+    expect(JSON.parse(at.svc("jobs", "--json", "--status", "running").out).jobs.map((j: { id: string }) => j.id)).toEqual([two]);
+
+    const again = await at.serve();
+    expect(again.err()).toContain(two);
+    await until(async () => (await at.status(again, two)) === "running", "the other run goes on");
+    expect(at.svc("kill", two).code).toBe(0);
+  });
+
+  test("a second control plane refuses and names the holder; a stale file of a dead one is no control plane", async () => {
+    const served = await at.serve();
+    const second = at.svc("serve", "--port", "0");
+    expect(second.code).toBe(1);
+    expect(second.err).toContain(String(served.child.pid));
+    const file = readFileSync(join(at.home, "control-plane.json"), "utf8");
+    expect(statSync(join(at.home, "control-plane.json")).mode & 0o777).toBe(0o600);
+    expect(new URL(JSON.parse(file).url).hostname).toBe("127.0.0.1");
+    served.child.kill("SIGKILL");
+    await served.exited;
+    expect(existsSync(join(at.home, "control-plane.json"))).toBe(true);
+    const r = at.svc("reconcile");
+    expect(r.code, r.err).toBe(0);
+  });
+
+  test.each([
+    ["SIGINT", 130],
+    ["SIGTERM", 0],
+    ["SIGHUP", 0],
+    ["the end of stdin", 0],
+  ])("%s ends runs in order and says so", async (how, code) => {
+    at.file("count.py", COUNT);
+    const served = await at.serve("--until-eof");
+    const id = await at.submit(served, "count.py", ["9999", "0.1"]);
+    await until(async () => (await at.status(served, id)) === "running", "it runs");
+    if (how.startsWith("SIG")) served.child.kill(how as NodeJS.Signals);
+    else served.child.stdin?.end();
+    expect(await served.exited).toBe(code);
+    expect(served.err()).toContain("ending 1 run");
+    expect(JSON.parse(at.svc("jobs", "--json").out).jobs[0].status).toBe("interrupted");
+    expect(readdirSync(at.home)).not.toContain("control-plane.json");
+  });
+
+  test("Ctrl-C ends a follower with 130 and leaves the run alone; a reader that goes away ends it quietly", async () => {
+    at.file("count.py", COUNT);
+    const served = await at.serve();
+    const id = await at.submit(served, "count.py", ["9999", "0.02"]);
+    const follower = at.start("logs", "-f", id);
+    await until(() => follower.out().includes("line 0003"), "it follows");
+    follower.child.kill("SIGINT");
+    expect(await follower.exited).toBe(130);
+    const piped = at.start("logs", "-f", id);
+    await until(() => piped.out() !== "", "it follows");
+    piped.child.stdout?.destroy();
+    expect(await piped.exited).toBe(0);
+    expect(piped.err()).toBe("");
+    expect(await at.status(served, id)).toBe("running");
+  });
+});

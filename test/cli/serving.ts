@@ -1,0 +1,86 @@
+// Real `svc` processes on a home of their own, for tests of the CLI and the SDK.
+
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export const CLI = join(import.meta.dirname, "../../bin/svc");
+
+export interface Served {
+  child: ChildProcess;
+  url: string;
+  err(): string;
+  exited: Promise<number | null>;
+}
+
+export class Workplace {
+  readonly root = realpathSync(mkdtempSync(join(tmpdir(), "svc-cli-")));
+  readonly home = join(this.root, "home");
+  readonly project = join(this.root, "project");
+  readonly env: NodeJS.ProcessEnv = { ...process.env, SVC_HOME: this.home, SVC_NODE: process.execPath, SVC_FROM_SOURCE: "1" };
+  readonly #served: Served[] = [];
+
+  constructor() {
+    mkdirSync(this.project);
+  }
+
+  file(name: string, text: string): void {
+    writeFileSync(join(this.project, name), text);
+  }
+
+  /** Runs one command to its end. */
+  svc(...args: string[]): { code: number | null; out: string; err: string } {
+    const r = spawnSync(CLI, args, { env: this.env, cwd: this.project, encoding: "utf8", timeout: 60_000 });
+    return { code: r.status, out: r.stdout, err: r.stderr };
+  }
+
+  /** Starts one command. */
+  start(...args: string[]): { child: ChildProcess; out(): string; err(): string; exited: Promise<number | null> } {
+    const child = spawn(CLI, args, { env: this.env, cwd: this.project, stdio: ["pipe", "pipe", "pipe"] });
+    let out = "";
+    let err = "";
+    child.stdout?.setEncoding("utf8").on("data", (s: string) => (out += s));
+    child.stderr?.setEncoding("utf8").on("data", (s: string) => (err += s));
+    const exited = new Promise<number | null>((done) => child.once("close", (code) => done(code)));
+    return { child, out: () => out, err: () => err, exited };
+  }
+
+  async serve(...args: string[]): Promise<Served> {
+    const { child, out, err, exited } = this.start("serve", "--port", "0", "--json", ...args);
+    await until(() => out().includes("\n") || child.exitCode !== null, "svc serve is ready");
+    if (child.exitCode !== null) throw new Error(`svc serve ended with ${child.exitCode}: ${err()}`);
+    const served = { child, url: JSON.parse(out().split("\n")[0] ?? "").url as string, err, exited };
+    this.#served.push(served);
+    return served;
+  }
+
+  /** POST /jobs; answers with the id. */
+  async submit(served: Served, entrypoint: string, args: string[] = []): Promise<string> {
+    const answer = await fetch(`${served.url}/jobs`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ spec: { entrypoint, args, project_dir: this.project } }),
+    });
+    if (answer.status !== 201) throw new Error(await answer.text());
+    return ((await answer.json()) as { id: string }).id;
+  }
+
+  async status(served: Served, id: string): Promise<string> {
+    return ((await (await fetch(`${served.url}/jobs/${id}`)).json()) as { status: string }).status;
+  }
+
+  async close(): Promise<void> {
+    for (const s of this.#served) if (s.child.exitCode === null && s.child.signalCode === null) s.child.kill("SIGTERM");
+    await Promise.all(this.#served.map((s) => s.exited));
+    rmSync(this.root, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+/** Looks until it is so; says what was waited for when it never is. */
+export async function until(is: () => boolean | Promise<boolean>, what: string, msMax = 45_000): Promise<void> {
+  for (const end = performance.now() + msMax; !(await is()); ) {
+    if (performance.now() > end) throw new Error(`not within ${msMax} ms: ${what}`);
+    await new Promise((r) => setTimeout(r, 25));
+  }
+}
