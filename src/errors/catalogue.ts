@@ -305,6 +305,11 @@ export const CATALOGUE = {
     message: (d) => `The provider ${d.provider} cannot be used here: ${d.why}.`,
     hint: "Use provider=local, or connect the provider first. Nothing costs money.",
   }),
+  code_snapshot_damaged: entry<{ id: string; why: string }>({
+    status: 500, exit: 1, retry: "never",
+    message: (d) => `The code snapshot ${d.id} cannot be restored: ${d.why}.`,
+    hint: "Submit the run again: that keeps the project's code anew. Nothing else was changed.",
+  }),
   needs_attention: entry<{ why: string }>({
     status: 500, exit: 1, retry: "never",
     message: (d) => `The stored state of this job cannot be continued: ${d.why}. It is parked; its machine may still cost money.`,

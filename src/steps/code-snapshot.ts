@@ -1,0 +1,251 @@
+// Code snapshots: what a run's code was, kept by content. A second run of the same code costs a manifest at most.
+//
+// C1. `<code>/blobs/ab/<sha256>` holds contents, `<code>/snapshots/<id>.json` says which contents a project had. Both are
+//     written beside their place and renamed into it: a name that exists is whole, as far as this computer did not lose power.
+// C2. The id is the beginning of the SHA-256 of the files and the git state, so the same code gives the same id.
+// C3. Nothing here is fsynced: it lies on the way of every submission, and the project directory is still the original.
+//     What a power failure tore is found: a blob of another size is written anew by the next snapshot, and a restore checks
+//     every content against its name.
+// C4. A restored snapshot shares no inode with anything (cheap copies where the file system has them), so that neither an
+//     edit of the project nor the run itself changes what another run sees.
+
+import { spawn } from "node:child_process";
+import { createHash, hash, randomBytes } from "node:crypto";
+import { constants, createReadStream } from "node:fs";
+import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
+import { checkProjectDir, gitTop, listProject, type ProjectFile } from "./project-files.ts";
+
+/** Files up to this size are read once; larger ones are hashed and copied as streams. */
+const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
+const FILES_AT_ONCE = 8;
+const GIT_TIMEOUT_MS = 3_000;
+const ID_CHARS = 16;
+
+type GitState = CodeSnapshot["git"];
+
+export interface SnapshotRequest {
+  projectDir: string;
+  codeDir: string;
+  /** Milliseconds since the epoch. */
+  now: number;
+  /** The home of svc, never sent; by default the folder that holds `codeDir`. */
+  svcHome?: string;
+  /** A file that must be among those taken, else `entrypoint_not_runnable` tells that an ignore file leaves it out. */
+  entrypoint?: string;
+}
+
+/** Keeps the project's code. Throws `project_dir_refused`, `disk_full`. Repeating it with the same code changes nothing. */
+export async function createSnapshot(request: SnapshotRequest): Promise<CodeSnapshot> {
+  const { codeDir, now } = request;
+  const root = await checkProjectDir(request.projectDir, request.svcHome ?? dirname(codeDir));
+  const gitState = gitStateOf(root);
+  const listing = await listProject(root);
+  const entrypoint = request.entrypoint?.replace(/^\.\//, "");
+  if (entrypoint !== undefined && !listing.files.some((file) => file.path === entrypoint)) {
+    throw new SvcError("entrypoint_not_runnable", {
+      entrypoint,
+      why: "is left out of the run's code by .gitignore, .svcignore or the default exclusions",
+    });
+  }
+  try {
+    const kept = await inParallel(listing.files, FILES_AT_ONCE, (file) => keep(root, file, codeDir));
+    const files = kept.filter((file) => file !== null);
+    return await keepManifest(codeDir, files, await gitState, now);
+  } catch (cause) {
+    throw diskFull(cause, codeDir);
+  }
+}
+
+/** The snapshot of that id, or null when it was never made or its manifest cannot be read. */
+export async function readSnapshot({ codeDir, id }: { codeDir: string; id: string }): Promise<CodeSnapshot | null> {
+  if (!/^[0-9a-f]{1,64}$/.test(id)) return null;
+  try {
+    const parsed = CodeSnapshot.safeParse(JSON.parse(await readFile(manifestPath(codeDir, id), "utf8")));
+    return parsed.success ? parsed.data : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Puts the files of a snapshot into `target`, which is made where missing; files that are there already are replaced. Throws
+ * `code_snapshot_damaged` when something of it is missing or is not what it was.
+ */
+export async function restoreSnapshot(request: { codeDir: string; id: string; target: string }): Promise<CodeSnapshot> {
+  const { codeDir, id, target } = request;
+  const snapshot = await readSnapshot({ codeDir, id });
+  if (snapshot === null) throw new SvcError("code_snapshot_damaged", { id, why: "its manifest is missing or unreadable" });
+  const folders = new Set(snapshot.files.map((file) => dirname(join(target, file.path))));
+  for (const folder of [target, ...folders]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  try {
+    await inParallel(snapshot.files, FILES_AT_ONCE, (file) => putBack(codeDir, id, file, target));
+  } catch (cause) {
+    throw diskFull(cause, target);
+  }
+  return snapshot;
+}
+
+/** Null when the file vanished while the snapshot was made. */
+async function keep(root: string, file: ProjectFile, codeDir: string): Promise<CodeFile | null> {
+  const source = join(root, file.path);
+  const mode = file.executable ? "executable" : "file";
+  try {
+    if (file.size <= WHOLE_BYTES_MAX) {
+      const bytes = await readFile(source);
+      const sha256 = hash("sha256", bytes, "hex");
+      await unlessKept(codeDir, sha256, bytes.length, (beside) => writeFile(beside, bytes, { mode: 0o600, flag: "wx" }));
+      return { path: file.path, size: bytes.length, sha256, mode };
+    }
+    // Hashed first: most large files are those of the run before, and then nothing is written.
+    const sha256 = await hashOf(source);
+    const { size } = await stat(source);
+    if (await isKept(codeDir, sha256, size)) return { path: file.path, size, sha256, mode };
+    return { path: file.path, mode, ...(await keepCopy(codeDir, source)) };
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code;
+    if (code === "ENOENT" && (await stat(source).catch(() => null)) === null) return null;
+    if (code !== "EACCES" && code !== "EPERM") throw cause;
+    const why = `holds ${file.path}, which cannot be read: permission denied`;
+    throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
+  }
+}
+
+/** Copies first and names by what was copied: the file may be changing. */
+async function keepCopy(codeDir: string, source: string): Promise<{ sha256: string; size: number }> {
+  await mkdir(join(codeDir, "blobs"), { recursive: true, mode: 0o700 });
+  const beside = join(codeDir, "blobs", `.new-${randomBytes(8).toString("hex")}`);
+  try {
+    await copyFile(source, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+    await chmod(beside, 0o600);
+    const sha256 = await hashOf(beside);
+    const { size } = await stat(beside);
+    await unlessKept(codeDir, sha256, size, (to) => rename(beside, to));
+    return { sha256, size };
+  } finally {
+    await rm(beside, { force: true });
+  }
+}
+
+async function unlessKept(codeDir: string, sha256: string, size: number, write: (beside: string) => Promise<void>): Promise<void> {
+  if (await isKept(codeDir, sha256, size)) return;
+  const path = blobPath(codeDir, sha256);
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await renamedInto(path, write);
+}
+
+async function isKept(codeDir: string, sha256: string, size: number): Promise<boolean> {
+  const kept = await stat(blobPath(codeDir, sha256)).catch(() => null);
+  return kept !== null && kept.isFile() && kept.size === size;
+}
+
+async function keepManifest(codeDir: string, files: CodeFile[], git: GitState, now: number): Promise<CodeSnapshot> {
+  const canonical = JSON.stringify({
+    version: 1,
+    files: files.map(({ path, size, sha256, mode }) => [path, size, sha256, mode]),
+    git: git && [git.commit, git.branch, git.dirty],
+  });
+  const id = hash("sha256", canonical, "hex").slice(0, ID_CHARS);
+  const before = await readSnapshot({ codeDir, id });
+  if (before !== null) return before;
+  const bytes = files.reduce((sum, file) => sum + file.size, 0);
+  const snapshot: CodeSnapshot = { id, files, bytes, git, created_at: new Date(now).toISOString() };
+  const path = manifestPath(codeDir, id);
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await renamedInto(path, (beside) => writeFile(beside, JSON.stringify(snapshot), { mode: 0o600, flag: "wx" }));
+  return snapshot;
+}
+
+async function putBack(codeDir: string, id: string, file: CodeFile, target: string): Promise<void> {
+  const blob = blobPath(codeDir, file.sha256);
+  const path = join(target, file.path);
+  const damaged = (why: string, cause?: unknown) => new SvcError("code_snapshot_damaged", { id, why: `${file.path} ${why}` }, { cause });
+  await renamedInto(path, async (beside) => {
+    await copyFile(blob, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === "ENOENT" ? damaged("is missing", cause) : cause;
+    });
+    const found = file.size <= WHOLE_BYTES_MAX ? hash("sha256", await readFile(beside), "hex") : await hashOf(beside);
+    if (found !== file.sha256) throw damaged("is not what it was");
+    await chmod(beside, file.mode === "executable" ? 0o755 : 0o644);
+  });
+}
+
+/** `write` makes a file beside `path`; it then takes its place. What fails leaves nothing behind. */
+async function renamedInto(path: string, write: (beside: string) => Promise<void>): Promise<void> {
+  const beside = join(dirname(path), `.new-${randomBytes(8).toString("hex")}`);
+  try {
+    await write(beside);
+    await rename(beside, path);
+  } catch (cause) {
+    await rm(beside, { force: true });
+    throw cause;
+  }
+}
+
+async function hashOf(path: string): Promise<string> {
+  const sha256 = createHash("sha256");
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) sha256.update(chunk as Buffer);
+  return sha256.digest("hex");
+}
+
+const blobPath = (codeDir: string, sha256: string) => join(codeDir, "blobs", sha256.slice(0, 2), sha256);
+const manifestPath = (codeDir: string, id: string) => join(codeDir, "snapshots", `${id}.json`);
+
+/**
+ * Commit, branch and whether there are changes; null without a repository, a commit or git, or when git is too slow. Asks
+ * git to run nothing of the repository's own making (hooks, file watchers) and to take no lock.
+ */
+async function gitStateOf(root: string): Promise<GitState> {
+  if (gitTop(root) === null) return null;
+  const args = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "status", "--porcelain=v2", "--branch", "--", "."];
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("GIT_")));
+  const out = await new Promise<string | null>((resolve) => {
+    const child = spawn("git", args, {
+      cwd: root,
+      env: { ...env, GIT_OPTIONAL_LOCKS: "0", GIT_TERMINAL_PROMPT: "0", LC_ALL: "C" },
+      stdio: ["ignore", "pipe", "ignore"],
+      timeout: GIT_TIMEOUT_MS,
+      killSignal: "SIGKILL",
+    });
+    const head: Buffer[] = [];
+    let size = 0;
+    // The header comes first and one change is enough to know: the rest is read and dropped.
+    child.stdout.on("data", (chunk: Buffer) => {
+      if (size < 65_536) head.push(chunk);
+      size += chunk.length;
+    });
+    child.on("error", () => resolve(null));
+    child.on("close", (code) => resolve(code === 0 ? Buffer.concat(head).toString() : null));
+  });
+  const commit = out?.match(/^# branch\.oid ([0-9a-f]{40,64})$/m)?.[1];
+  if (!out || commit === undefined) return null;
+  const branch = out.match(/^# branch\.head (.+)$/m)?.[1] ?? null;
+  return { commit, branch: branch === "(detached)" ? null : branch, dirty: /^[^#\n]/m.test(out) };
+}
+
+/** `work` on every item, at most `limit` at once; results in the items' order. The first failure ends it. */
+async function inParallel<T, R>(items: readonly T[], limit: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const results = new Array<R>(items.length);
+  let next = 0;
+  let failed = false;
+  const worker = async (): Promise<void> => {
+    while (next < items.length && !failed) {
+      const index = next++;
+      try {
+        results[index] = await work(items[index]!);
+      } catch (cause) {
+        failed = true;
+        throw cause;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
+  return results;
+}
+
+function diskFull(cause: unknown, path: string): unknown {
+  const code = (cause as NodeJS.ErrnoException | null)?.code;
+  return code === "ENOSPC" || code === "EDQUOT" ? new SvcError("disk_full", { path }, { cause }) : cause;
+}

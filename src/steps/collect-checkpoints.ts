@@ -1,0 +1,318 @@
+// Bringing checkpoints home. The machine is not trusted, the script may be writing, and either end may vanish at any moment.
+//
+// K1. During a run a file is fetched when size, mtime and inode were the same in two scans at least SETTLE_MS apart, or when the
+//     script announced it as complete. A file whose name says that it is unfinished is never fetched, announced or not.
+// K2. At the end everything that is complete is fetched; what is left behind is named, with the reason.
+// K3. A file is fetched beside its place (`.svc-partial/`), compared with a fresh listing, flushed, and renamed: what stands
+//     under its real name is whole. If it changed meanwhile it is left for a later scan.
+// K4. What is at home carries the original's mtime. Same size and mtime: not fetched again, also not by a new process.
+// K5. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
+
+import { randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import type { RemoteFile, RunHost } from "../providers/host.ts";
+import type { CheckpointFile } from "../schemas/job.ts";
+
+export const SETTLE_MS = 10_000;
+const STAGING = ".svc-partial";
+const INCOMPLETE = "checkpoint-is-incomplete.txt";
+const DEPTH_MAX = 32;
+const PATH_BYTES_MAX = 4_096;
+const NAME_BYTES_MAX = 255;
+/** How often the last scan tries files that changed under its hands. */
+const FINAL_PASSES_MAX = 3;
+
+export interface ScanOptions {
+  /** The run is over: nothing will settle any more. */
+  final: boolean;
+  /**
+   * Files and folders that the script called complete, relative to the checkpoint directory. The collector takes a name
+   * out when everything below it is at home; the caller adds it again when it is announced again.
+   */
+  announced: Set<string>;
+  signal: AbortSignal;
+}
+
+export interface ScanResult {
+  /** Fetched by this scan. */
+  saved: CheckpointFile[];
+  /** Not at home yet and still in motion: a later scan may take them. */
+  pending: string[];
+  /** Not taken, and why. */
+  skipped: { path: string; why: string }[];
+}
+
+interface Seen {
+  file: RemoteFile;
+  sinceMs: number;
+}
+
+/** Collects the checkpoints of one node into one folder. One scan at a time. */
+export class CheckpointCollector {
+  readonly #targetDir: string;
+  readonly #now: () => number;
+  #seen = new Map<string, Seen>();
+  #prepared = false;
+
+  /** @param options.now milliseconds that never go back. */
+  constructor(options: { targetDir: string; now: () => number }) {
+    this.#targetDir = options.targetDir;
+    this.#now = options.now;
+  }
+
+  /**
+   * One look at the checkpoint directory, and the fetching of what is ready. Safe to repeat after any failure: what came
+   * home stays there. Throws what the host throws, and `disk_full`.
+   */
+  async scan(host: RunHost, options: ScanOptions): Promise<ScanResult> {
+    await this.#prepare();
+    const result: ScanResult = { saved: [], pending: [], skipped: [] };
+    let listing = await host.listCheckpoints(options.signal);
+    for (let pass = 1; ; pass++) {
+      const { ready, pending, skipped } = await this.#sort(listing, options);
+      const { saved, moved, refused, after } = await this.#fetchAll(host, ready, options.signal);
+      result.saved.push(...saved);
+      result.skipped = [...skipped, ...refused];
+      result.pending = [...pending, ...moved];
+      const again = options.final && moved.length > 0 && pass < FINAL_PASSES_MAX;
+      if (!again) {
+        if (options.final) {
+          result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
+          result.pending = [];
+        }
+        this.#retire(options.announced, result);
+        return result;
+      }
+      listing = after;
+    }
+  }
+
+  /** Which files are ready, which may become so, which never will. Remembers what was seen, for K1. */
+  async #sort(listing: RemoteFile[], { final, announced }: ScanOptions) {
+    const now = this.#now();
+    const unfinished = listing.filter((f) => f.path.split("/").at(-1) === INCOMPLETE).map((f) => f.path.slice(0, -INCOMPLETE.length));
+    const seen = new Map<string, Seen>();
+    const ready: RemoteFile[] = [];
+    const pending: string[] = [];
+    const skipped: ScanResult["skipped"] = [];
+    for (const file of listing) {
+      const bad = whyRefused(file);
+      if (bad !== null) {
+        skipped.push({ path: printable(file.path), why: bad });
+        continue;
+      }
+      // Our own bookkeeping: the index of announced checkpoints.
+      if (file.path.split("/").some((name) => name.startsWith(".svc-"))) continue;
+      const before = this.#seen.get(file.path);
+      const entry = before !== undefined && same(before.file, file) ? before : { file, sinceMs: now };
+      seen.set(file.path, entry);
+      const settled = now - entry.sinceMs >= SETTLE_MS;
+      const temporary = whyTemporary(file.path, unfinished);
+      if (temporary !== null) {
+        if (final || settled) skipped.push({ path: file.path, why: temporary });
+        else pending.push(file.path);
+      } else if (await this.#isHome(file)) {
+        continue;
+      } else if (final || settled || isAnnounced(file.path, announced)) {
+        ready.push(file);
+      } else {
+        pending.push(file.path);
+      }
+    }
+    this.#seen = seen;
+    return { ready, pending, skipped };
+  }
+
+  /** Fetches beside, looks again, and lets those into place that did not change meanwhile. */
+  async #fetchAll(host: RunHost, files: RemoteFile[], signal: AbortSignal) {
+    const saved: CheckpointFile[] = [];
+    const moved: string[] = [];
+    const refused: ScanResult["skipped"] = [];
+    if (files.length === 0) return { saved, moved, refused, after: [] as RemoteFile[] };
+    const staged: { file: RemoteFile; beside: string }[] = [];
+    try {
+      for (const file of files) {
+        signal.throwIfAborted();
+        const beside = join(this.#targetDir, STAGING, randomBytes(12).toString("hex"));
+        staged.push({ file, beside });
+        if (!(await fetchOne(host, file, beside, signal))) {
+          staged.pop();
+          moved.push(file.path);
+        }
+      }
+      const after = await host.listCheckpoints(signal);
+      const now = new Map(after.map((file) => [file.path, file]));
+      const folders = new Set<string>();
+      for (const { file, beside } of staged) {
+        const current = now.get(file.path);
+        if (current === undefined || !same(current, file)) {
+          moved.push(file.path);
+          continue;
+        }
+        const why = await this.#place(file, beside, folders);
+        if (why === null) saved.push(asRecord(file.path, file.size, file.mtimeMs));
+        else refused.push({ path: file.path, why });
+      }
+      for (const folder of folders) await flushFolder(folder);
+      // A file that vanished is no loss of ours: rotation removed it.
+      return { saved, moved: moved.filter((path) => now.has(path)), refused, after };
+    } catch (cause) {
+      throw diskFull(cause, this.#targetDir);
+    } finally {
+      for (const { beside } of staged) await rm(beside, { force: true });
+    }
+  }
+
+  /** Renames into place. A reason where something that is no folder, or no file, is in the way. */
+  async #place(file: RemoteFile, beside: string, folders: Set<string>): Promise<string | null> {
+    const names = file.path.split("/");
+    let folder = this.#targetDir;
+    for (const name of names.slice(0, -1)) {
+      folders.add(folder);
+      folder = join(folder, name);
+      await mkdir(folder, { mode: 0o700 }).catch(unless("EEXIST"));
+      if (!(await lstat(folder)).isDirectory()) return "a file of the same name as one of its folders was saved before";
+    }
+    folders.add(folder);
+    const target = join(folder, names.at(-1)!);
+    const there = await lstat(target).catch(unless("ENOENT"));
+    if (there?.isDirectory()) return "a folder of the same name was saved before";
+    await rename(beside, target);
+    return null;
+  }
+
+  /** K4. Half a millisecond is more than what times lose on their way through a double. */
+  async #isHome(file: RemoteFile): Promise<boolean> {
+    const stats = await this.#homeStats(file.path);
+    return stats !== null && stats.isFile() && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
+  }
+
+  async #homeStats(path: string) {
+    const names = path.split("/");
+    for (let i = 1; i < names.length; i++) {
+      const folder = await lstat(join(this.#targetDir, ...names.slice(0, i))).catch(unless("ENOENT"));
+      if (!folder?.isDirectory()) return null;
+    }
+    return (await lstat(join(this.#targetDir, path)).catch(unless("ENOENT"))) ?? null;
+  }
+
+  /** Names whose files are all at home have done their work. */
+  #retire(announced: Set<string>, { pending, skipped }: ScanResult): void {
+    const left = [...pending, ...skipped.map((s) => s.path)];
+    for (const name of announced) if (!left.some((path) => isAnnounced(path, new Set([name])))) announced.delete(name);
+  }
+
+  /** Once per process: the folder, and an empty place beside, whatever an earlier process left there. */
+  async #prepare(): Promise<void> {
+    if (this.#prepared) return;
+    const staging = join(this.#targetDir, STAGING);
+    try {
+      await mkdir(this.#targetDir, { recursive: true, mode: 0o700 });
+      await rm(staging, { recursive: true, force: true });
+      await mkdir(staging, { mode: 0o700 });
+    } catch (cause) {
+      throw diskFull(cause, this.#targetDir);
+    }
+    this.#prepared = true;
+  }
+}
+
+/** The checkpoints at home, in order of path: plain files only, links not followed. */
+export async function readCheckpoints(targetDir: string): Promise<CheckpointFile[]> {
+  const files: CheckpointFile[] = [];
+  const walk = async (path: string, depth: number): Promise<void> => {
+    const entries = await readdir(join(targetDir, path), { withFileTypes: true }).catch(unless("ENOENT"));
+    for (const entry of entries ?? []) {
+      if (path === "" && entry.name === STAGING) continue;
+      const inside = path === "" ? entry.name : `${path}/${entry.name}`;
+      const stats = await lstat(join(targetDir, inside)).catch(unless("ENOENT"));
+      if (stats?.isDirectory() && depth < DEPTH_MAX) await walk(inside, depth + 1);
+      else if (stats?.isFile()) files.push(asRecord(inside, stats.size, stats.mtimeMs));
+    }
+  };
+  await walk("", 1);
+  return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** False where the file is gone or is not as long as it was listed. */
+async function fetchOne(host: RunHost, file: RemoteFile, beside: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    await host.fetchCheckpoint(file, beside, signal);
+  } catch (cause) {
+    const code = (cause as { code?: unknown } | null)?.code;
+    if (code === "ENOENT" || code === "file_not_found") return false;
+    throw cause;
+  }
+  const stats = await lstat(beside).catch(unless("ENOENT"));
+  if (!stats?.isFile() || stats.size !== file.size) return false;
+  const handle = await open(beside, constants.O_RDWR | constants.O_NOFOLLOW);
+  try {
+    await handle.chmod(0o600);
+    await handle.utimes(file.mtimeMs / 1_000, file.mtimeMs / 1_000);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  return true;
+}
+
+/** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */
+function whyRefused({ path, size, mtimeMs }: RemoteFile): string | null {
+  const names = path.split("/");
+  // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
+  if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path) || !path.isWellFormed()) return "its name holds control characters or is not UTF-8";
+  if (path.includes("\\") || /^[A-Za-z]:/.test(path)) return "its name is not safe on every system";
+  if (names.some((name) => name === "" || name === "." || name === "..")) return "its path is not plain and relative";
+  if (names.length > DEPTH_MAX) return `it lies more than ${DEPTH_MAX} folders deep`;
+  if (Buffer.byteLength(path) > PATH_BYTES_MAX || names.some((n) => Buffer.byteLength(n) > NAME_BYTES_MAX)) return "its name is too long";
+  if (!Number.isSafeInteger(size) || size < 0) return "its size is not a number of bytes";
+  if (!Number.isFinite(mtimeMs) || Math.abs(mtimeMs) > 8.64e15) return "its time is not a time";
+  return null;
+}
+
+/** The names by which programs call what they have not finished. */
+function whyTemporary(path: string, unfinished: string[]): string | null {
+  const name = path.split("/").find((n) => n.startsWith("tmp-") || n.endsWith(".tmp") || n.endsWith(".partial"));
+  if (name !== undefined) return `${name} is a temporary name: it was not finished`;
+  return unfinished.some((folder) => path.startsWith(folder)) ? `its folder holds ${INCOMPLETE}: it was not finished` : null;
+}
+
+function isAnnounced(path: string, announced: ReadonlySet<string>): boolean {
+  for (const name of announced) {
+    const plain = name.replace(/^(\.\/)+/, "").replace(/\/+$/, "");
+    if (plain === "." || plain === "" || path === plain || path.startsWith(`${plain}/`)) return true;
+  }
+  return false;
+}
+
+const same = (a: RemoteFile, b: RemoteFile): boolean => a.size === b.size && a.mtimeMs === b.mtimeMs && a.inode === b.inode;
+
+function asRecord(path: string, size: number, mtimeMs: number): CheckpointFile {
+  return { path, size, modified_at: new Date(mtimeMs).toISOString() };
+}
+
+const printable = (path: string): string => JSON.stringify(path.slice(0, 256)).slice(1, -1);
+
+async function flushFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function unless(code: string): (cause: NodeJS.ErrnoException) => undefined {
+  return (cause) => {
+    if (cause.code !== code) throw cause;
+    return undefined;
+  };
+}
+
+function diskFull(cause: unknown, path: string): unknown {
+  const code = (cause as { code?: unknown } | null)?.code;
+  return code === "ENOSPC" || code === "EDQUOT" ? new SvcError("disk_full", { path }, { cause }) : cause;
+}
