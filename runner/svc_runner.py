@@ -231,15 +231,16 @@ def all_processes():
         found = (process(int(name)) for name in os.listdir("/proc") if name.isdigit())
         return [p for p in found if p]
     rows = []
-    for row in run_and_read(["ps", "-A", "-o", "pid=,ppid=,pgid=,state="]).split(b"\n"):
+    looker, output = run_and_read(["ps", "-A", "-o", "pid=,ppid=,pgid=,state="])
+    for row in output.split(b"\n"):
         f = row.split()
-        if len(f) >= 4:
+        if len(f) >= 4 and int(f[0]) != looker:
             rows.append(Process(int(f[0]), int(f[1]), int(f[2]), f[3][:1], 0, 0))
     return rows
 
 
 def run_and_read(argv):
-    """Output of a short command; for systems without /proc only."""
+    """Number and output of a short command; for systems without /proc only."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -260,7 +261,7 @@ def run_and_read(argv):
         os.waitpid(pid, 0)
     except OSError:
         pass
-    return b"".join(parts)
+    return pid, b"".join(parts)
 
 
 def start_time(pid):
@@ -428,14 +429,20 @@ class Spool:
         self.index_fd = os.open("spool.idx", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.index_end = os.fstat(self.index_fd).st_size // 16 * 16
         self.index_ms = 0
+        if not os.path.exists("acked"):
+            # Made now and overwritten later: on a full disk an acknowledgement must not need room, for it makes room.
+            write_file("acked", b"%020d %020d\n" % (0, 0), False)
         self.refresh_ack()
 
     def refresh_ack(self):
         """Reads how far the log is safe at home and drops segments wholly below that."""
         try:
-            acked = int(read_file("acked") or b"0")
+            numbers = [int(word) for word in (read_file("acked") or b"0").split()]
         except (ValueError, OSError):
             return
+        acked = numbers[0] if numbers else 0
+        if numbers[1:] not in ([], [acked]):
+            return  # seen in the middle of being overwritten
         if acked <= self.acked:
             return
         self.acked = min(acked, self.end)
@@ -728,7 +735,7 @@ class Run:
         self.killed_by_us = False
         self.ending_at = None
         self.kill_at = None
-        self.next_kill = 0.0
+        self.next_kill = self.next_look = 0.0
         self.stat = {
             "phase": "running", "nonce": self.nonce, "runner_pid": os.getpid(), "runner_start": start_time(os.getpid()),
             "boot_id": boot_id(), "pid": None, "started_at_ms": now_ms(), "ended_at_ms": None, "exit_code": None,
@@ -861,9 +868,8 @@ class Run:
             if self.sampler.smi_end is not None and now >= self.sampler.smi_end:
                 self.sampler.kill_gpus()
 
-            wait = min(1.0, max(0.0, self.sampler.due - now))
-            if self.ending_at is not None:
-                wait = min(0.02, wait)
+            # While the run is being ended nothing is sampled, and what is left is looked for often.
+            wait = 0.02 if self.ending_at is not None else min(1.0, max(0.0, self.sampler.due - now))
             wanted = self.reader
             if self.spool.pending:
                 wanted = None
@@ -875,7 +881,7 @@ class Run:
                 self.spool.refresh_ack()
                 if self.spool.room(self.ending_at is not None) <= 0:
                     wanted, wait = None, min(wait, ack_delay)
-                    ack_delay = min(0.1, ack_delay * 2)
+                    ack_delay = min(0.02, ack_delay * 2)
                 else:
                     ack_delay = 0.002
             if wanted != listening:
@@ -989,7 +995,11 @@ class Run:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                self.alone = LINUX or not self.tree()
+                if LINUX:
+                    self.alone = True
+                elif self.ending_at is not None and time.monotonic() >= self.next_look:
+                    self.next_look = time.monotonic() + 0.05
+                    self.alone = not self.tree()
                 return
             if pid == 0:
                 break
@@ -1053,7 +1063,10 @@ def sweep_locked(grace):
     spec = read_json("spec.json") or {}
     left = kill_marked({n for n in ((status or {}).get("nonce"), spec.get("nonce")) if n}, grace)
     if status and status.get("phase") == "running":
-        write_status(lost(status, left))
+        try:
+            write_status(lost(status, left))
+        except OSError as e:
+            complain("writing status.json: %s" % e)  # who asks for the status finds the runner dead all the same
     return left
 
 
@@ -1095,10 +1108,11 @@ def command_start():
     end = time.monotonic() + 20
     while not lock.take():
         status = read_json("status.json")
-        if status and status.get("nonce") == nonce:
+        # A claim without a process: the call that claimed it is about to start the script, and knows more in a moment.
+        if status and status.get("nonce") == nonce and (status.get("pid") or status.get("phase") != "running"):
             unlink("env.json")
             say(status)
-        if status and status.get("phase") == "running" and time.monotonic() > end - 18:
+        if status and status.get("nonce") != nonce and status.get("phase") == "running" and time.monotonic() > end - 18:
             fail("another run (%s) lives in this directory" % status.get("nonce"), 3)
         if time.monotonic() > end:
             fail("another program holds runner.lock")

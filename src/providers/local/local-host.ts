@@ -1,6 +1,7 @@
 // A run on this computer: the run directory is read and written in place, the runner owns the run. Nothing about the run is
 // kept in memory here, so a new control plane re-attaches by making another LocalHost for the same folder.
 
+import { randomUUID } from "node:crypto";
 import { watch, type FSWatcher } from "node:fs";
 import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -106,7 +107,15 @@ export class LocalHost implements RunHost {
   async ackLog(offset: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (offset <= this.#acked) return;
-    await replaceFile(this.#path("acked"), String(offset));
+    // The runner made the file; overwriting it needs no room, which a full disk would not have. The number stands there
+    // twice, so that a reader knows a half-written one.
+    const number = String(offset).padStart(20, "0");
+    const handle = await open(this.#path("acked"), "r+");
+    try {
+      await handle.write(`${number} ${number}\n`, 0);
+    } finally {
+      await handle.close();
+    }
     this.#acked = offset;
   }
 
@@ -128,12 +137,12 @@ export class LocalHost implements RunHost {
 
   async changed(seen: { logOffset: number }, maxMs: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    const before = await this.#readStatus();
     const news = (): boolean => this.#spool.end() > seen.logOffset;
     if (news()) return;
+    // A caller who asks has not seen the end yet; a comparison with "before" would lose an end that came in between.
     const ended = async (): Promise<boolean> => {
-      const now = await this.#readStatus().catch(() => before);
-      return now?.phase !== before?.phase || now?.nonce !== before?.nonce || (now?.phase === "running" && !runnerLives(now));
+      const status = await this.#readStatus();
+      return status !== null && (status.phase !== "running" || !runnerLives(status));
     };
     const watchers: FSWatcher[] = [];
     let timer: NodeJS.Timeout | undefined;
@@ -254,8 +263,7 @@ function parseJson(text: string): unknown {
 
 /** Replaces a small file as a whole, mode 600 whatever was there before. */
 async function replaceFile(path: string, text: string): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`;
-  await rm(temporary, { force: true });
+  const temporary = `${path}.${randomUUID()}.tmp`;
   try {
     const handle = await open(temporary, "wx", 0o600);
     try {

@@ -1,0 +1,76 @@
+// `local` behind the contract of every provider: its machine is a run directory on this computer, at a price of 0.
+
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { RunHost } from "../host.ts";
+import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
+import { LocalHost } from "./local-host.ts";
+import { listLocalRuns, LOCAL_PROVIDER, terminateLocal } from "./provider.ts";
+
+/** A run that is ended without having been asked first: it had its chance in `collect`. */
+const LAST_GRACE_SECONDS = 2;
+
+export interface LocalProviderOptions {
+  home: string;
+  runnerPath: string;
+  /** Path of the Python that supervises runs. Throws `python_missing`. */
+  python: () => Promise<string>;
+  /** The part of machine names that marks this installation. */
+  prefix: string;
+}
+
+export class LocalProvider implements Provider {
+  readonly name = "local" as const;
+  readonly info = LOCAL_PROVIDER;
+  /** Nothing here lags and no answer is lost. */
+  readonly certainty: Certainty = { horizonMs: 0, listingLagMs: 0, emptyLooks: 1, lookGapMs: 0 };
+  readonly #o: LocalProviderOptions;
+  /** Run directories that `terminate` proved empty of processes; after a restart the proof is made again. */
+  readonly #ended = new Set<string>();
+  #python = "";
+
+  constructor(options: LocalProviderOptions) {
+    this.#o = options;
+  }
+
+  listOffers(): Promise<Offer[]> {
+    return Promise.resolve([{ id: "this computer", priceMicro: 0 }]);
+  }
+
+  async create(_offer: Offer, order: Order): Promise<MachineHandle> {
+    this.#python = await this.#o.python();
+    const id = this.#runDir(order.jobId, order.node);
+    await mkdir(join(id, "install"), { recursive: true, mode: 0o700 });
+    return this.#handle(id, order.name);
+  }
+
+  inspect(handle: MachineHandle): Promise<MachineStatus> {
+    return Promise.resolve(this.#ended.has(handle.id) ? { phase: "gone" } : { phase: "ready", address: null });
+  }
+
+  async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    this.#python ||= await this.#o.python();
+    for (const runDir of [join(handle.id, "install"), handle.id]) {
+      await terminateLocal({ runDir, runnerPath: this.#o.runnerPath, python: this.#python }, LAST_GRACE_SECONDS, signal);
+    }
+    this.#ended.add(handle.id);
+  }
+
+  listOwned(prefix: string): Promise<MachineHandle[]> {
+    const runs = listLocalRuns(this.#o.home).map((run) => this.#handle(run.runDir, `${this.#o.prefix}${run.jobId}-n${run.node}-1`));
+    return Promise.resolve(runs.filter((machine) => machine.name.startsWith(prefix)));
+  }
+
+  host(handle: MachineHandle, purpose: "run" | "install"): RunHost {
+    const runDir = purpose === "run" ? handle.id : join(handle.id, "install");
+    return new LocalHost({ runDir, runnerPath: this.#o.runnerPath, python: this.#python || "python3" });
+  }
+
+  #runDir(jobId: string, node: number): string {
+    return join(this.#o.home, "runs", jobId, `node${node}`);
+  }
+
+  #handle(id: string, name: string): MachineHandle {
+    return { v: 1, provider: "local", id, name, address: null, priceMicro: 0 };
+  }
+}

@@ -1,0 +1,112 @@
+// Real runs in throw-away directories, and eyes on the process table.
+
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll } from "vitest";
+import { findPython } from "../../src/providers/local/python.ts";
+import { LocalHost } from "../../src/providers/local/local-host.ts";
+import { terminateLocal } from "../../src/providers/local/provider.ts";
+import type { RunnerSpec, RunnerStatus } from "../../src/schemas/runner.ts";
+
+export const runnerPath = resolve(import.meta.dirname, "../../runner/svc_runner.py");
+export const { path: python } = await findPython(process.env);
+export const never = new AbortController().signal;
+
+export const newNonce = (): string => randomBytes(16).toString("hex");
+
+const root = mkdtempSync(join(tmpdir(), "svc-runner-"));
+const runDirs: string[] = [];
+
+afterAll(async () => {
+  for (const runDir of runDirs) await terminateLocal({ runDir, runnerPath, python }, 0, never);
+  rmSync(root, { recursive: true, force: true });
+});
+
+export interface TestRun {
+  host: LocalHost;
+  spec: RunnerSpec;
+  runDir: string;
+}
+
+let count = 0;
+
+/** A run that is not started yet. `argv` may be a shell script as one string. */
+export function newRun(argv: string[] | string, changes: Partial<RunnerSpec> = {}, parent = root): TestRun {
+  const runDir = join(parent, "runs", `job${++count}`, "node0");
+  runDirs.push(runDir);
+  const spec: RunnerSpec = {
+    job_id: `job${count}`,
+    node: 0,
+    attempt: 1,
+    nonce: newNonce(),
+    argv: typeof argv === "string" ? ["sh", "-c", argv] : argv,
+    cwd: parent,
+    env: {},
+    checkpoint_dir: join(runDir, "checkpoints"),
+    stop_grace_seconds: 0.5,
+    spool_cap_bytes: 64 << 20,
+    sample_seconds: 10,
+    ...changes,
+  };
+  return { host: new LocalHost({ runDir, runnerPath, python }), spec, runDir };
+}
+
+export async function startRun(argv: string[] | string, changes: Partial<RunnerSpec> = {}, secrets = {}): Promise<TestRun> {
+  const run = newRun(argv, changes);
+  await run.host.start(run.spec, secrets, never);
+  return run;
+}
+
+/** Runs to the end and gives the last status and the whole log. */
+export async function finish(run: TestRun): Promise<{ status: RunnerStatus; log: Buffer }> {
+  const status = await ended(run);
+  const log = await wholeLog(run, status.log_bytes ?? 0);
+  return { status, log };
+}
+
+export async function ended(run: TestRun): Promise<RunnerStatus> {
+  for (;;) {
+    const status = await run.host.status(never);
+    if (status && status.phase !== "running") return status;
+    await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 5_000, never);
+  }
+}
+
+export async function wholeLog(run: TestRun, bytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes; ) {
+    const slice = await run.host.readLog(at, 1 << 20, never);
+    if (slice.bytes.length === 0) throw new Error(`the log ends at ${at}, not at ${bytes}`);
+    parts.push(slice.bytes);
+    at += slice.bytes.length;
+  }
+  return Buffer.concat(parts);
+}
+
+/** Waits until the log holds `text`; gives the log up to there. */
+export async function until(run: TestRun, text: string): Promise<string> {
+  for (;;) {
+    const { bytes } = await run.host.readLog(0, 1 << 20, never);
+    if (bytes.includes(text)) return bytes.toString();
+    const status = await run.host.status(never);
+    if (status?.phase !== "running") throw new Error(`ended before it said ${text}: ${bytes.toString()}`);
+    await run.host.changed({ logOffset: bytes.length }, 5_000, never);
+  }
+}
+
+/** Living processes, zombies left out, whose environment or command line holds `mark`. */
+export function processesWith(mark: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^[0-9]+$/.test(name))
+    .filter((pid) => {
+      try {
+        if (/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "latin1"))) return false;
+        return ["environ", "cmdline"].some((file) => readFileSync(`/proc/${pid}/${file}`).includes(mark));
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}

@@ -1,0 +1,201 @@
+// One run from start to end: what it is given, what it gives back.
+
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { LocalHost } from "../../src/providers/local/local-host.ts";
+import { ended, finish, never, newNonce, newRun, processesWith, python, runnerPath, startRun, until } from "./harness.ts";
+
+const py = (code: string, ...args: string[]): string[] => [python, "-u", "-c", code, ...args];
+
+describe("what the script is given", () => {
+  it("gives the arguments exactly: spaces, quotes, line breaks, Unicode, empty ones, things that look like options", async () => {
+    const args = ["", " ", "a b", "it's", '"q"', "new\nline", "tab\t", "naïve ☃ 日本 🙂", "$HOME `id` $(id)", "--", "-x", "*", "\\", "\u007f\u0001"];
+    const run = await startRun(py("import sys, json; print(json.dumps(sys.argv[1:]))", ...args));
+    const { status, log } = await finish(run);
+    expect(JSON.parse(log.toString())).toEqual(args);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 0, signal: null, stopped: false, oom: false, log_bytes: log.length });
+  });
+
+  it("adds and removes variables, and keeps secrets out of arguments and out of the directory", async () => {
+    const secret = `s3cret-${newNonce()}`;
+    process.env["SVC_TEST_GONE"] = "1";
+    const run = newRun(py("import os, json, time; print(json.dumps(dict(os.environ)), flush=True); time.sleep(60)"), {
+      env: { ADDED: "ü =x", SVC_TEST_GONE: null },
+    });
+    await run.host.start(run.spec, { SECRET: secret }, never);
+    delete process.env["SVC_TEST_GONE"];
+    const env = JSON.parse(await until(run, "\n")) as Record<string, string>;
+    expect(env).toMatchObject({ ADDED: "ü =x", SECRET: secret, SVC_RUN_NONCE: run.spec.nonce });
+    expect(env).not.toHaveProperty("SVC_TEST_GONE");
+    expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
+    for (const pid of processesWith(run.spec.nonce)) expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).not.toContain(secret);
+    for (const name of readdirSync(run.runDir)) {
+      const path = join(run.runDir, name);
+      if (statSync(path).isFile()) expect(readFileSync(path, "utf8")).not.toContain(secret);
+    }
+    await run.host.stop(0, never);
+  });
+
+  it("leaves no descriptor, no ignored signal and no terminal to the script, and keeps the directory private", async () => {
+    const code = `
+import os, signal, json
+fds = sorted(int(f) for f in os.listdir("/proc/self/fd"))
+status = dict(l.split(":", 1) for l in open("/proc/self/status").read().splitlines())
+print(json.dumps({"fds": [f for f in fds if f > 2 and os.path.exists("/proc/self/fd/%d" % f)],
+  "blocked": int(status["SigBlk"], 16), "sid": os.getsid(0) == os.getpid(), "stdin": os.readlink("/proc/self/fd/0"),
+  "usr1": signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL, "hup": signal.getsignal(signal.SIGHUP) == signal.SIG_DFL,
+  "umask": os.umask(0)}))`;
+    const run = await startRun(py(code));
+    const { log } = await finish(run);
+    expect(JSON.parse(log.toString())).toEqual({
+      fds: [], blocked: 0, sid: true, stdin: "/dev/null", usr1: true, hup: true, umask: process.umask(),
+    });
+    expect(statSync(run.runDir).mode & 0o777).toBe(0o700);
+    for (const name of readdirSync(run.runDir)) {
+      const stat = statSync(join(run.runDir, name));
+      if (stat.isFile()) expect([name, stat.mode & 0o777]).toEqual([name, 0o600]);
+    }
+  });
+});
+
+describe("how it ends", () => {
+  it.each([0, 1, 7, 137, 255])("reports exit code %i", async (code) => {
+    const { status } = await finish(await startRun(`exit ${code}`));
+    expect(status).toMatchObject({ phase: "exited", exit_code: code, signal: null, oom: false });
+  });
+
+  it.each([["TERM", 143], ["KILL", 137], ["SEGV", 139], ["HUP", 129]])("reports death by SIG%s as %i", async (name, code) => {
+    const { status } = await finish(await startRun(`kill -${name} $$`));
+    expect(status).toMatchObject({ phase: "exited", exit_code: code, signal: `SIG${name}`, stopped: false, oom: false });
+  });
+
+  it("says precisely why a script cannot be started, however often it is asked, and leaves no secret behind", async () => {
+    const plain = newRun([]);
+    mkdirSync(plain.runDir, { recursive: true });
+    const script = join(plain.runDir, "plain.txt");
+    writeFileSync(script, "echo hi\n", { mode: 0o644 });
+    const shebang = join(plain.runDir, "lost.sh");
+    writeFileSync(shebang, "#!/no/such/interpreter\n", { mode: 0o755 });
+    const cases: [string[], string, RegExp][] = [
+      [["/no/such/file"], "/tmp", /\/no\/such\/file does not exist/],
+      [["no-such-program-anywhere"], "/tmp", /no-such-program-anywhere does not exist/],
+      [[script], "/tmp", /may not be executed/],
+      [[shebang], "/tmp", /names an interpreter .* does not exist/],
+      [["true"], "/no/such/folder", /working directory \/no\/such\/folder does not exist/],
+      [["true"], script, /working directory .* is not a folder/],
+      [["true", "a".repeat(3 << 20)], "/tmp", /too long/],
+    ];
+    for (const [argv, cwd, why] of cases) {
+      const run = newRun(argv, { cwd });
+      for (const _ of [1, 2]) {
+        const failure = await run.host.start(run.spec, { SECRET: "x" }, never).catch((e: unknown) => e);
+        expect(failure).toMatchObject({ code: "entrypoint_not_runnable", message: expect.stringMatching(why) as string });
+      }
+      expect(await run.host.status(never)).toMatchObject({ phase: "failed", pid: null, exit_code: null });
+      expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
+    }
+  });
+});
+
+describe("the log", () => {
+  it("keeps bytes as they were written: bad UTF-8, NUL, \\r, a last line without end", async () => {
+    const bytes = Buffer.concat([randomBytes(100_000), Buffer.from("\xff\xfe\0\r50%\rno end", "latin1")]);
+    const run = newRun([]);
+    mkdirSync(run.runDir, { recursive: true });
+    writeFileSync(join(run.runDir, "bytes"), bytes);
+    run.spec.argv = ["cat", join(run.runDir, "bytes")];
+    await run.host.start(run.spec, {}, never);
+    const { log } = await finish(run);
+    expect(log.equals(bytes)).toBe(true);
+  });
+
+  it("shows a part of a line at once, and stdout and stderr in the order of writing", async () => {
+    const run = await startRun("printf one; sleep 0.2; printf two >&2; sleep 0.2; printf three; sleep 60");
+    expect(await until(run, "one")).toBe("one");
+    expect(await until(run, "three")).toBe("onetwothree");
+    await run.host.stop(0, never);
+  });
+
+  it("tells when bytes were written, the first entry covering the first byte", async () => {
+    const before = Date.now();
+    const run = await startRun("echo first; sleep 0.4; echo second");
+    await ended(run);
+    const { times } = await run.host.readLog(0, 100, never);
+    expect(times.map((t) => t.offset)).toEqual([0, 6]);
+    const [a = 0, b = 0] = times.map((t) => t.atMs);
+    expect(a).toBeGreaterThanOrEqual(before);
+    expect(b - a).toBeGreaterThanOrEqual(300);
+    expect((await run.host.readLog(3, 1, never)).times).toEqual([{ offset: 3, atMs: a }]);
+    expect((await run.host.readLog(8, 100, never)).times).toEqual([{ offset: 8, atMs: b }]);
+  });
+});
+
+describe("start, repeated", () => {
+  it("starts a nonce once: at the same time, while it runs, after its end, from another host", async () => {
+    const run = newRun("echo x; sleep 0.3");
+    const others = [run.host, run.host, new LocalHost({ runDir: run.runDir, runnerPath, python })];
+    const all = await Promise.all(others.map((h) => h.start(run.spec, { A: "1" }, never)));
+    expect(new Set(all.map((s) => s.pid)).size).toBe(1);
+    const { status } = await finish(run);
+    expect(await run.host.start(run.spec, {}, never)).toEqual(status);
+    expect((await finish(run)).log.toString()).toBe("x\n");
+    expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
+  });
+
+  it("refuses another run while one lives, and afterwards goes on in the same log", async () => {
+    const run = await startRun("echo a; sleep 60");
+    await until(run, "a\n");
+    const next = { ...run.spec, nonce: newNonce(), argv: ["echo", "b"] };
+    await expect(run.host.start(next, {}, never)).rejects.toMatchObject({ code: "runner_failed" });
+    await run.host.stop(0, never);
+    await run.host.start(next, {}, never);
+    const { status, log } = await finish(run);
+    expect(status).toMatchObject({ nonce: next.nonce, exit_code: 0, stopped: false });
+    expect(log.toString()).toBe("a\nb\n");
+  });
+
+  it("does not start what was stopped before it started", async () => {
+    const run = newRun("echo never");
+    mkdirSync(run.runDir, { recursive: true });
+    writeFileSync(join(run.runDir, "spec.json"), JSON.stringify(run.spec));
+    await run.host.stop(0, never);
+    expect(await run.host.start(run.spec, {}, never)).toMatchObject({ phase: "failed", stopped: true, pid: null });
+    expect((await run.host.readLog(0, 100, never)).bytes.length).toBe(0);
+  });
+});
+
+describe("samples", () => {
+  it("measures the whole tree of processes, and says null for what it cannot", async () => {
+    const spin = "import os, time\nif os.fork() == 0:\n  os.setsid()\nx = bytearray(50 << 20)\nend = time.time() + 3\nwhile time.time() < end: pass";
+    const run = await startRun(py(spin), { sample_seconds: 0.5, env: {} });
+    await ended(run);
+    const { samples, next } = await run.host.readSamples(0, never);
+    expect(samples.length).toBeGreaterThanOrEqual(2);
+    const [first] = samples;
+    expect(first?.processes).toBe(2);
+    expect(first?.memory_bytes).toBeGreaterThan(100 << 20);
+    expect(Math.max(...samples.map((s) => s.cpu_cores ?? 0))).toBeGreaterThan(0.3);
+    expect((await run.host.readSamples(next, never)).samples).toEqual([]);
+  });
+
+  it("reads GPUs by nvidia-smi: not available is null, a failing or hanging one is null and holds nothing up", async () => {
+    const check = async (script: string): Promise<unknown> => {
+      const run = newRun("sleep 1.2");
+      mkdirSync(run.runDir, { recursive: true });
+      writeFileSync(join(run.runDir, "nvidia-smi"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+      const path = process.env["PATH"];
+      process.env["PATH"] = `${run.runDir}:${path}`;
+      await run.host.start(run.spec, {}, never).finally(() => (process.env["PATH"] = path));
+      await ended(run);
+      return (await run.host.readSamples(0, never)).samples[0]?.gpus;
+    };
+    expect(await check('echo "0, 97, 1024, 81559, 312.50, 61"; echo "1, [N/A], 5, 81559, [Not Supported], 40"')).toEqual([
+      { index: 0, util_percent: 97, memory_used_mib: 1024, memory_total_mib: 81559, power_watts: 312.5, temperature_c: 61 },
+      { index: 1, util_percent: null, memory_used_mib: 5, memory_total_mib: 81559, power_watts: null, temperature_c: 40 },
+    ]);
+    expect(await check('echo "NVIDIA-SMI has failed"; exit 9')).toBe(null);
+    expect(await check("exec sleep 1000")).toBe(null);
+  });
+});

@@ -1,0 +1,215 @@
+// Ending a run, in every mood of its processes: afterwards none is left.
+
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ended, finish, never, newRun, processesWith, python, runnerPath, startRun, until, type TestRun } from "./harness.ts";
+
+const py = (code: string): string[] => [python, "-u", "-c", code];
+
+/** Leaves a daemon (own session, double fork, its parent gone) that ignores TERM and HUP; says its pid. */
+const DAEMON = `
+import os, signal, time
+r, w = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.write(w, str(os.getpid()).encode())
+        while True: time.sleep(100)
+    os._exit(0)
+os.wait()
+print("daemon", os.read(r, 20).decode(), flush=True)
+`;
+
+async function leavesNothing(run: TestRun): Promise<void> {
+  const left = processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`);
+  expect(left.map((pid) => readFileSync(`/proc/${pid}/cmdline`, "latin1"))).toEqual([]);
+}
+
+function kill(pid: number, signal: NodeJS.Signals): void {
+  process.kill(pid, signal);
+}
+
+async function runnerPid(run: TestRun): Promise<number> {
+  const status = await run.host.status(never);
+  if (!status) throw new Error("not started");
+  return status.runner_pid;
+}
+
+describe("stop", () => {
+  it("lets a script that hears TERM end in its own way", async () => {
+    const run = await startRun("trap 'echo saved; exit 5' TERM; echo up; while :; do sleep 0.05; done", { stop_grace_seconds: 20 });
+    await until(run, "up");
+    await run.host.stop(20, never);
+    const { status, log } = await finish(run);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 5, signal: null, stopped: true });
+    expect(log.toString()).toMatch(/^up\n(Terminated\n)?saved\n$/); // some shells name the signal that ended their sleep
+    await leavesNothing(run);
+  });
+
+  it("kills what ignores TERM after the grace, and not before", async () => {
+    const run = await startRun(py("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\nwhile True: time.sleep(100)"));
+    await until(run, "up");
+    const begin = Date.now();
+    await run.host.stop(0.7, never);
+    expect(Date.now() - begin).toBeGreaterThanOrEqual(690);
+    expect(await ended(run)).toMatchObject({ exit_code: 137, signal: "SIGKILL", stopped: true, oom: false });
+    await leavesNothing(run);
+  });
+
+  it("ends a script that stopped itself, a tree that forks without end, and daemons in sessions of their own", async () => {
+    const stopped = await startRun("echo up; kill -STOP $$");
+    const forks = await startRun(py("import os, time\nprint('up')\nwhile True:\n  if os.fork() == 0 and os.fork() == 0: os.setsid(); time.sleep(0.5); os._exit(0)\n  time.sleep(0.02)"));
+    const daemons = await startRun(py(`${DAEMON}\nprint('up')\ntime.sleep(100)`));
+    for (const run of [stopped, forks, daemons]) {
+      await until(run, "up");
+      await run.host.stop(0.2, never);
+      expect(await ended(run)).toMatchObject({ phase: "exited", stopped: true });
+      await leavesNothing(run);
+    }
+  });
+
+  it("may be repeated, and a later order may shorten the grace", async () => {
+    const run = await startRun(py("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\nwhile True: time.sleep(100)"));
+    await until(run, "up");
+    const patient = run.host.stop(300, never);
+    await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 200, never);
+    await Promise.all([run.host.stop(0.1, never), patient]);
+    await run.host.stop(0, never);
+    expect(await ended(run)).toMatchObject({ phase: "exited", stopped: true, signal: "SIGKILL" });
+  });
+
+  it("takes TERM to the runner itself as an order to stop", async () => {
+    const run = await startRun("echo up; sleep 100");
+    await until(run, "up");
+    kill(await runnerPid(run), "SIGTERM");
+    expect(await ended(run)).toMatchObject({ phase: "exited", exit_code: 143, signal: "SIGTERM", stopped: true });
+    await leavesNothing(run);
+  });
+
+  it("works on a runner that was itself stopped", async () => {
+    const run = await startRun("echo up; sleep 100");
+    await until(run, "up");
+    kill(await runnerPid(run), "SIGSTOP");
+    await run.host.stop(0.2, never);
+    expect(await ended(run)).toMatchObject({ phase: "exited", stopped: true });
+    await leavesNothing(run);
+  });
+
+  it("is no error where nothing was ever started", async () => {
+    const run = newRun("true");
+    await run.host.stop(0, never);
+    expect(await run.host.status(never)).toBe(null);
+  });
+});
+
+describe("the end of the script", () => {
+  it("ends what it left behind, lets it say its last words, and is not called stopped", async () => {
+    const run = await startRun("(trap 'echo last words; exit' TERM; echo up; while :; do sleep 0.05; done) & sleep 0.3; exit 3", {
+      stop_grace_seconds: 20,
+    });
+    const { status, log } = await finish(run);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 3, stopped: false });
+    expect(log.toString()).toContain("last words");
+    await leavesNothing(run);
+  });
+
+  it("leaves no daemon, though it ignores TERM and has its own session", async () => {
+    const run = await startRun(py(DAEMON), { stop_grace_seconds: 0.2 });
+    const { status, log } = await finish(run);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 0 });
+    expect(existsSync(`/proc/${/daemon (\d+)/.exec(log.toString())?.[1]}`)).toBe(false);
+    await leavesNothing(run);
+  });
+});
+
+describe("a runner that was killed", () => {
+  it("takes its script with it, is reported as lost, and a sweep ends the daemons that it left", async () => {
+    const run = await startRun(py(`${DAEMON}\nprint('up')\ntime.sleep(100)`));
+    const log = await until(run, "up");
+    const daemon = Number(/daemon (\d+)/.exec(log)?.[1]);
+    const { pid } = (await run.host.status(never)) ?? {};
+    kill(await runnerPid(run), "SIGKILL");
+    expect(await ended(run)).toMatchObject({ phase: "failed", exit_code: null, error: expect.stringContaining("was killed") as string });
+    expect(processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`)).not.toContain(pid);
+    expect(processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`)).toContain(daemon);
+    await run.host.stop(0.1, never);
+    await leavesNothing(run);
+    const stored = JSON.parse(readFileSync(join(run.runDir, "status.json"), "utf8")) as unknown;
+    expect(stored).toMatchObject({ phase: "failed", log_bytes: log.length });
+    expect(await run.host.start(run.spec, {}, never)).toMatchObject({ phase: "failed" });
+    await leavesNothing(run);
+  });
+
+  it("is swept also of processes that wiped their environment, as far as a sample saw them", async () => {
+    const run = await startRun("setsid env -i sleep 1000 & echo up; wait", { sample_seconds: 0.1 });
+    await until(run, "up");
+    const members = join(run.runDir, "members.json");
+    let pids: [number, number][] = [];
+    while (!pids.some(([pid]) => readCommand(pid).startsWith("sleep"))) {
+      await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 50, never);
+      if (existsSync(members)) pids = (JSON.parse(readFileSync(members, "utf8")) as { processes: [number, number][] }).processes;
+    }
+    kill(await runnerPid(run), "SIGKILL");
+    await run.host.stop(0, never);
+    expect(pids.filter(([pid]) => readCommand(pid).startsWith("sleep"))).toEqual([]);
+  });
+
+  it("never harms a process that has got the number of an old one", async () => {
+    const run = await startRun("sleep 100");
+    const status = await run.host.status(never);
+    kill(await runnerPid(run), "SIGKILL");
+    await ended(run);
+    const innocent = await startRun("echo up; sleep 100");
+    await until(innocent, "up");
+    const other = (await innocent.host.status(never)) ?? { runner_pid: 0, pid: 0 };
+    // As if both numbers had been given out again, to processes that started at another time.
+    writeFileSync(join(run.runDir, "status.json"), JSON.stringify({ ...status, runner_pid: other.runner_pid, pid: other.pid }));
+    writeFileSync(
+      join(run.runDir, "members.json"),
+      JSON.stringify({ nonce: run.spec.nonce, boot_id: status?.boot_id, processes: [[other.pid, 1], [other.runner_pid, 1]] }),
+    );
+    expect(await run.host.status(never)).toMatchObject({ phase: "failed" });
+    await run.host.stop(0, never);
+    expect(await innocent.host.status(never)).toMatchObject({ phase: "running" });
+    expect(readCommand(other.pid ?? 0)).toContain("sleep 100");
+    await innocent.host.stop(0, never);
+  });
+
+  it("is told from a restart of the machine", async () => {
+    const run = await startRun("sleep 100");
+    const status = await run.host.status(never);
+    await run.host.stop(0, never);
+    writeFileSync(join(run.runDir, "status.json"), JSON.stringify({ ...status, boot_id: "another-boot" }));
+    expect(await run.host.status(never)).toMatchObject({ phase: "failed", error: expect.stringContaining("restarted") as string });
+    await run.host.stop(0, never);
+    const stored = JSON.parse(readFileSync(join(run.runDir, "status.json"), "utf8")) as unknown;
+    expect(stored).toMatchObject({ phase: "failed", error: expect.stringContaining("restarted") as string });
+  });
+});
+
+describe("where there is no /proc and no subreaper", () => {
+  const call = (run: TestRun, ...args: string[]) =>
+    spawnSync(python, ["-I", "-S", runnerPath, ...args], { env: { ...process.env, SVC_RUNNER_PORTABLE: "1" }, encoding: "utf8", cwd: run.runDir });
+
+  it("still runs, reports the exit code, and ends the process group", async () => {
+    const run = newRun("sleep 100 & echo out; exit 4", { stop_grace_seconds: 0.2 });
+    spawnSync("mkdir", ["-p", run.runDir]);
+    writeFileSync(join(run.runDir, "spec.json"), JSON.stringify(run.spec));
+    expect(call(run, "start", run.runDir)).toMatchObject({ status: 0, stderr: "" });
+    let status: { phase: string } = { phase: "running" };
+    while (status.phase === "running") status = JSON.parse(call(run, "status", run.runDir).stdout) as { phase: string };
+    expect(status).toMatchObject({ phase: "exited", exit_code: 4, runner_start: 0, boot_id: "", log_bytes: 4 });
+    await leavesNothing(run);
+  });
+});
+
+function readCommand(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ");
+  } catch {
+    return "";
+  }
+}
