@@ -2,7 +2,16 @@
 // happened and what to do.
 
 import type {
-  Checkpoints, CodeSnapshot, Gpu, JobRecord, JobsPage, LedgerMachine, Metrics, Problem, ProviderInfo, Timeline,
+  Checkpoints,
+  CodeSnapshot,
+  Gpu,
+  JobRecord,
+  JobsPage,
+  LedgerMachine,
+  Metrics,
+  Problem,
+  ProviderInfo,
+  Timeline,
 } from "../../src/schemas/job.ts";
 
 export class ApiError extends Error {
@@ -18,7 +27,12 @@ export class ApiError extends Error {
 }
 
 const problemOf = (status: number, title: string, detail: string, hint: string): Problem => ({
-  type: "about:blank", title, status, detail, code: status === 0 ? "unreachable" : "unexpected_answer", hint,
+  type: "about:blank",
+  title,
+  status,
+  detail,
+  code: status === 0 ? "unreachable" : "unexpected_answer",
+  hint,
 });
 
 /** What a thrown value has to tell a person. */
@@ -34,13 +48,26 @@ async function call(path: string, init: RequestInit = {}): Promise<Response> {
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     throw new ApiError(
-      problemOf(0, "Not reachable", "The control plane does not answer.", "Start it with `svc serve`. This page catches up by itself."),
+      problemOf(
+        0,
+        "Not reachable",
+        "The control plane does not answer.",
+        "Start it with `svc serve`. This page catches up by itself.",
+      ),
     );
   }
   if (response.ok) return response;
   const body: unknown = await response.json().catch(() => null);
-  if (body !== null && typeof body === "object" && "detail" in body) throw new ApiError({ hint: "", ...body } as Problem);
-  throw new ApiError(problemOf(response.status, response.statusText, `The server answered ${response.status}.`, "See the output of `svc serve`."));
+  if (body !== null && typeof body === "object" && "detail" in body)
+    throw new ApiError({ hint: "", ...body } as Problem);
+  throw new ApiError(
+    problemOf(
+      response.status,
+      response.statusText,
+      `The server answered ${response.status}.`,
+      "See the output of `svc serve`.",
+    ),
+  );
 }
 
 const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
@@ -48,13 +75,18 @@ const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
 
 const post = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
   (await (
-    await call(path, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) })
+    await call(path, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    })
   ).json()) as T;
 
 const job = (id: string) => `/jobs/${encodeURIComponent(id)}`;
 const query = (values: Record<string, string | number | null | undefined>): string => {
   const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(values)) if (value !== null && value !== undefined) params.set(name, String(value));
+  for (const [name, value] of Object.entries(values))
+    if (value !== null && value !== undefined) params.set(name, String(value));
   const text = params.toString();
   return text ? `?${text}` : "";
 };
@@ -89,25 +121,27 @@ async function readAtMost(response: Response, max: number): Promise<Uint8Array> 
 }
 
 export const api = {
-  jobs: (q: { status?: string | null; limit?: number; cursor?: string | null }, signal?: AbortSignal) => get<JobsPage>(`/jobs${query(q)}`, signal),
+  jobs: (q: { status?: string | null; limit?: number; cursor?: string | null }, signal?: AbortSignal) =>
+    get<JobsPage>(`/jobs${query(q)}`, signal),
   job: (id: string, signal?: AbortSignal) => get<JobRecord>(job(id), signal),
   kill: (id: string) => post<JobRecord>(`${job(id)}/kill`, {}),
   submit: (body: unknown, key: string) => post<JobRecord>("/jobs", body, { "idempotency-key": key }),
   timeline: (id: string) => get<Timeline>(`${job(id)}/timeline`),
-  metrics: (id: string, q: { since_step?: number; max_points?: number }) => get<Metrics>(`${job(id)}/metrics${query(q)}`),
+  metrics: (id: string, q: { since_step?: number; max_points?: number }) =>
+    get<Metrics>(`${job(id)}/metrics${query(q)}`),
   checkpoints: (id: string) => get<Checkpoints>(`${job(id)}/checkpoints`),
   code: (id: string) => get<CodeSnapshot>(`${job(id)}/code`),
   machines: () => get<{ machines: LedgerMachine[] }>("/v1/machines"),
   providers: () => get<{ providers: ProviderInfo[] }>("/v1/providers"),
   gpus: () => get<{ gpus: Gpu[] }>("/v1/gpus"),
-  health: () => get<{ version: string; project_dir?: string }>("/v1/health"),
   logUrl: (id: string) => `${job(id)}/logs`,
-  checkpointUrl: (id: string, path: string) => `${job(id)}/checkpoints/${path.split("/").map(encodeURIComponent).join("/")}`,
+  checkpointUrl: (id: string, path: string) =>
+    `${job(id)}/checkpoints/${path.split("/").map(encodeURIComponent).join("/")}`,
 
   /** The last `lines` lines. `null` when the server does not tell at which byte they begin. */
   async logTail(id: string, lines: number, signal: AbortSignal): Promise<LogPart | null> {
     const response = await call(`${job(id)}/logs${query({ tail: lines })}`, { signal });
-    const offset = Number(response.headers.get("x-log-offset") ?? Number.NaN);
+    const offset = Number(response.headers.get("svc-log-offset") ?? Number.NaN);
     if (!Number.isInteger(offset)) {
       void response.body?.cancel();
       return null;

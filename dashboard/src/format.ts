@@ -30,7 +30,13 @@ export function usd(value: number | null): string {
   return `$${value.toFixed(digits)}`;
 }
 
-export const usdPerHour = (value: number | null): string => (value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`);
+const perHour = new Intl.NumberFormat("en-US", {
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 4,
+  useGrouping: false,
+});
+export const usdPerHour = (value: number | null): string =>
+  value === null ? DASH : value === 0 ? "free" : `$${perHour.format(value)}/h`;
 
 export function bytes(n: number): string {
   if (n < 1_000) return `${n} B`;
@@ -51,7 +57,12 @@ export function number(n: number): string {
   return size >= 1e6 || size < 1e-3 ? n.toExponential(3) : String(Number(n.toPrecision(5)));
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const clock = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
 export const timeOfDay = (at: string | number): string => clock.format(new Date(at));
@@ -59,7 +70,9 @@ export const timeOfDay = (at: string | number): string => clock.format(new Date(
 /** Local time; with the day when it is not today. */
 export function moment(at: string): string {
   const date = new Date(at);
-  return date.toDateString() === new Date().toDateString() ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+  return date.toDateString() === new Date().toDateString()
+    ? clock.format(date)
+    : `${day.format(date)}, ${clock.format(date)}`;
 }
 
 export const words = (name: string): string => name.replaceAll("_", " ");

@@ -3,10 +3,27 @@
 import type { JobRecord, JobStatus, StepName } from "../../src/schemas/job.ts";
 
 export type { JobStatus };
-export const ACTIVE_STATES = ["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating"] as const satisfies JobStatus[];
+export const ACTIVE_STATES = [
+  "provisioning",
+  "awaiting_ssh",
+  "syncing",
+  "installing",
+  "running",
+  "terminating",
+] as const satisfies JobStatus[];
 export const OUTCOMES = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const satisfies JobStatus[];
 export const STATUSES: readonly JobStatus[] = [...ACTIVE_STATES, ...OUTCOMES];
-export const STEPS = ["provision", "await_ssh", "sync", "install", "launch", "stream", "collect", "terminate"] as const satisfies StepName[];
+export const STEPS = [
+  "provision",
+  "await_ssh",
+  "sync",
+  "install",
+  "launch",
+  "stream",
+  "collect",
+  "terminate",
+] as const satisfies StepName[];
 
-export const isActive = (job: Pick<JobRecord, "status">): boolean => (ACTIVE_STATES as readonly string[]).includes(job.status);
+export const isActive = (job: Pick<JobRecord, "status">): boolean =>
+  (ACTIVE_STATES as readonly string[]).includes(job.status);
 export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string => job.label ?? job.entrypoint;

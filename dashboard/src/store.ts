@@ -2,7 +2,15 @@
 
 import { createStore } from "@xstate/store";
 import { useSelector } from "@xstate/store-react";
-import type { CheckpointFile, JobRecord, JobsPage, JobStatus, LedgerMachine, Problem, Timeline } from "../../src/schemas/job.ts";
+import type {
+  CheckpointFile,
+  JobRecord,
+  JobsPage,
+  JobStatus,
+  LedgerMachine,
+  Problem,
+  Timeline,
+} from "../../src/schemas/job.ts";
 import type { FeedState } from "./feed.ts";
 
 export interface RunList {
@@ -56,7 +64,10 @@ function placed(list: RunList, jobs: Record<string, JobRecord>, job: JobRecord):
   return ids.at(-1) === job.id && list.nextCursor !== null ? list : { ...list, ids };
 }
 
-const withAll = (jobs: Data["jobs"], page: JobsPage) => ({ ...jobs, ...Object.fromEntries(page.jobs.map((job) => [job.id, job])) });
+const withAll = (jobs: Data["jobs"], page: JobsPage) => ({
+  ...jobs,
+  ...Object.fromEntries(page.jobs.map((job) => [job.id, job])),
+});
 
 export const store = createStore({
   context: initial,
@@ -74,7 +85,11 @@ export const store = createStore({
       // Pages loaded earlier with "load more" stay, behind the fresh first page.
       const older = last === undefined ? [] : data.list.ids.filter((id) => !ids.includes(id) && sort(last, id) < 0);
       const nextCursor = older.length > 0 ? data.list.nextCursor : page.next_cursor;
-      return { ...data, jobs, list: { filter, ids: [...ids, ...older], nextCursor, phase: "ready" as const, problem: null } };
+      return {
+        ...data,
+        jobs,
+        list: { filter, ids: [...ids, ...older], nextCursor, phase: "ready" as const, problem: null },
+      };
     },
     moreLoaded: (data, { page, filter }: { page: JobsPage; filter: JobStatus | null }) => {
       if (filter !== data.list.filter) return data;
@@ -89,7 +104,10 @@ export const store = createStore({
       const jobs = { ...data.jobs, [job.id]: job };
       return { ...data, jobs, list: placed(data.list, jobs, job), problems: without(data.problems, job.id) };
     },
-    jobFailed: (data, { id, problem }: { id: string; problem: Problem }) => ({ ...data, problems: { ...data.problems, [id]: problem } }),
+    jobFailed: (data, { id, problem }: { id: string; problem: Problem }) => ({
+      ...data,
+      problems: { ...data.problems, [id]: problem },
+    }),
     timelineLoaded: (data, { id, timeline }: { id: string; timeline: Timeline }) => ({
       ...data,
       timelines: { ...data.timelines, [id]: timeline },

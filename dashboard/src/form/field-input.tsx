@@ -10,12 +10,18 @@ interface FieldInputProps {
   placeholder?: string;
   /** Words beside a choice, by its value. */
   notes?: Record<string, string>;
+  wide?: boolean;
 }
 
+/** Words between backquotes are code. */
+const withCode = (text: string) => text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part));
+
 /** One field with its label, its help and what the server had against it. */
-export function FieldInput({ field, value, error, onChange, suggestions, placeholder, notes }: FieldInputProps) {
+export function FieldInput({ field, value, error, onChange, suggestions, placeholder, notes, wide }: FieldInputProps) {
   const id = `field-${field.name}`;
-  const described = [field.description || field.unit ? `${id}-help` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
+  const described = [field.description || field.unit ? `${id}-help` : "", error ? `${id}-error` : ""]
+    .filter(Boolean)
+    .join(" ");
   const common = {
     id,
     name: field.name,
@@ -28,7 +34,7 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
     <>
       {(field.description || field.unit) && (
         <p className="help" id={`${id}-help`}>
-          {field.description}
+          {withCode(field.description)}
           {field.kind === "lines" && " One per line."}
           {field.kind === "pairs" && " One NAME=value per line."}
         </p>
@@ -44,7 +50,12 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
     return (
       <div className="field">
         <label className="switch" htmlFor={id}>
-          <input {...common} type="checkbox" checked={value === "true"} onChange={(event) => onChange(String(event.target.checked))} />
+          <input
+            {...common}
+            type="checkbox"
+            checked={value === "true"}
+            onChange={(event) => onChange(String(event.target.checked))}
+          />
           {field.title}
         </label>
         {help}
@@ -53,7 +64,11 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
   }
   const rows = field.kind === "json" ? 3 : Math.min(12, Math.max(2, value.split("\n").length));
   return (
-    <div className={field.kind === "lines" || field.kind === "pairs" || field.kind === "json" ? "field field-wide" : "field"}>
+    <div
+      className={
+        wide || field.kind === "lines" || field.kind === "pairs" || field.kind === "json" ? "field field-wide" : "field"
+      }
+    >
       <label htmlFor={id}>
         {field.title}
         {field.unit && <span className="unit"> {field.unit}</span>}
@@ -68,7 +83,13 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
           ))}
         </select>
       ) : field.kind === "lines" || field.kind === "pairs" || field.kind === "json" ? (
-        <textarea {...common} rows={rows} spellCheck={false} value={value} onChange={(event) => onChange(event.target.value)} />
+        <textarea
+          {...common}
+          rows={rows}
+          spellCheck={false}
+          value={value}
+          onChange={(event) => onChange(event.target.value)}
+        />
       ) : (
         <input
           {...common}

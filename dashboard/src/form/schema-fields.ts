@@ -52,21 +52,26 @@ function kindOf(schema: JsonSchema): FieldKind {
 export function toText(kind: FieldKind, value: unknown): string {
   if (value === undefined || value === null) return "";
   if (kind === "lines" && Array.isArray(value)) return value.join("\n");
-  if (kind === "pairs") return Object.entries(value).map(([name, each]) => `${name}=${String(each)}`).join("\n");
+  if (kind === "pairs")
+    return Object.entries(value)
+      .map(([name, each]) => `${name}=${String(each)}`)
+      .join("\n");
   if (kind === "json") return Array.isArray(value) && value.length === 0 ? "" : JSON.stringify(value, null, 2);
   return String(value);
 }
 
-const humanised = (name: string) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ").replace(/ minutes$/, "");
+const humanised = (name: string) =>
+  (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ").replace(/ minutes$/, "");
 
 /** Fields of the run spec inside the schema of a submission. */
 export function fieldsOf(submit: JsonSchema): Field[] {
-  const spec = resolved(submit.properties?.["spec"] ?? {}, submit);
+  const spec = resolved(resolved(submit, submit).properties?.["spec"] ?? {}, submit);
   return Object.entries(spec.properties ?? {}).map(([name, raw]) => {
     const schema = resolved(raw, submit);
     const kind = kindOf(schema);
     return {
-      name, kind,
+      name,
+      kind,
       title: schema.title ?? humanised(name),
       description: schema.description ?? "",
       unit: schema.unit === undefined ? "" : (UNITS[schema.unit] ?? schema.unit),
@@ -109,4 +114,8 @@ export function fromText(field: Field, text: string): unknown {
 }
 
 /** The field that an error of the server speaks of: `spec.args[3]` and `args.3` are both `args`. */
-export const fieldOfError = (path: string): string => path.replace(/^\/?spec[./]/, "").replace(/^\//, "").split(/[.[/]/)[0] ?? path;
+export const fieldOfError = (path: string): string =>
+  path
+    .replace(/^\/?spec[./]/, "")
+    .replace(/^\//, "")
+    .split(/[.[/]/)[0] ?? path;

@@ -11,7 +11,14 @@ import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 
 const LABEL: Field = {
-  name: "label", kind: "text", title: "Label", description: "A name for people.", unit: "", required: false, choices: [], initial: "",
+  name: "label",
+  kind: "text",
+  title: "Label",
+  description: "A name for people.",
+  unit: "",
+  required: false,
+  choices: [],
+  initial: "",
 };
 const FIELDS = fieldsOf(schema);
 const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", "price_cap"];
@@ -26,7 +33,12 @@ const initialValues = (query: URLSearchParams): Values =>
 /** What an earlier run was asked to do. Masked secrets cannot be asked for again and are left out. */
 const valuesOf = (job: JobRecord): Values => ({
   label: job.label ?? "",
-  ...Object.fromEntries(FIELDS.map((each) => [each.name, job.spec[each.name] === undefined ? each.initial : toText(each.kind, job.spec[each.name])])),
+  ...Object.fromEntries(
+    FIELDS.map((each) => [
+      each.name,
+      job.spec[each.name] === undefined ? each.initial : toText(each.kind, job.spec[each.name]),
+    ]),
+  ),
 });
 
 function newKey(): string {
@@ -76,7 +88,7 @@ function RunForm({ initial }: { initial: Values }) {
   /** One key per form: a second click or a repeated request does not start a second run. */
   const key = useRef(newKey());
   const sending = useRef(false);
-  const { providers, gpus, projectDir } = useChoices();
+  const { providers, gpus } = useChoices();
   const errors = useMemo(() => errorsByField(problem), [problem]);
   const advancedErrors = ADVANCED.some((each) => errors[each.name]);
   const provider = providers.find((each) => each.name === values["provider"]);
@@ -105,7 +117,10 @@ function RunForm({ initial }: { initial: Values }) {
       sending.current = false;
     }
   };
-  const input = (each: Field | undefined, extra: { suggestions?: string; placeholder?: string; notes?: Record<string, string> } = {}) =>
+  const input = (
+    each: Field | undefined,
+    extra: { suggestions?: string; placeholder?: string; notes?: Record<string, string>; wide?: boolean } = {},
+  ) =>
     each && (
       <FieldInput
         key={each.name}
@@ -116,7 +131,9 @@ function RunForm({ initial }: { initial: Values }) {
         {...extra}
       />
     );
-  const notes = Object.fromEntries(providers.filter((each) => !each.connected).map((each) => [each.name, "not connected"]));
+  const notes = Object.fromEntries(
+    providers.filter((each) => !each.connected).map((each) => [each.name, "not connected"]),
+  );
   return (
     <form ref={form} className="form" onSubmit={(event) => void submit(event)} noValidate>
       {problem && <ProblemBanner problem={problem} />}
@@ -124,7 +141,7 @@ function RunForm({ initial }: { initial: Values }) {
         {input(field("entrypoint"), { placeholder: "train.py" })}
         {input(LABEL)}
         {input(field("args"), { placeholder: "--epochs\n10" })}
-        {input(field("project_dir"), { placeholder: projectDir ?? "where svc serve was started" })}
+        {input(field("project_dir"), { placeholder: "where svc serve was started", wide: true })}
       </div>
       <div className="panel fields">
         {input(field("provider"), { notes })}
@@ -158,7 +175,9 @@ function RunForm({ initial }: { initial: Values }) {
           Cancel
         </Link>
         <span className="quiet">
-          {values["provider"] === "local" ? "Runs on this computer and costs nothing." : "Costs money from the moment the machine is made."}
+          {values["provider"] === "local"
+            ? "Runs on this computer and costs nothing."
+            : "Costs money from the moment the machine is made."}
         </span>
       </div>
     </form>
@@ -203,15 +222,22 @@ function errorsByField(problem: Problem | null): Record<string, string> {
 function useChoices() {
   const [providers, setProviders] = useState<ProviderInfo[]>([]);
   const [gpus, setGpus] = useState<Gpu[]>([]);
-  const [projectDir, setProjectDir] = useState<string | null>(null);
   useEffect(() => {
     let gone = false;
-    const unless = <T,>(use: (value: T) => void) => (value: T) => void (gone || use(value));
+    const unless =
+      <T,>(use: (value: T) => void) =>
+      (value: T) =>
+        void (gone || use(value));
     const nothing = () => undefined;
-    api.providers().then(unless((answer) => setProviders(answer.providers)), nothing);
-    api.gpus().then(unless((answer) => setGpus(answer.gpus)), nothing);
-    api.health().then(unless((answer) => setProjectDir(answer.project_dir ?? null)), nothing);
+    api.providers().then(
+      unless((answer) => setProviders(answer.providers)),
+      nothing,
+    );
+    api.gpus().then(
+      unless((answer) => setGpus(answer.gpus)),
+      nothing,
+    );
     return () => void (gone = true);
   }, []);
-  return { providers, gpus, projectDir };
+  return { providers, gpus };
 }

@@ -34,7 +34,9 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
   if (!job) {
     return (
       <div className="page">
-        <h1 className="run-title">{problem ? "This run cannot be shown" : <span className="quiet">Reading the run…</span>}</h1>
+        <h1 className="run-title">
+          {problem ? "This run cannot be shown" : <span className="quiet">Reading the run…</span>}
+        </h1>
         {problem && <ProblemBanner problem={problem} />}
         {problem && (
           <p>
@@ -106,7 +108,9 @@ function RunHead({ job }: { job: JobRecord }) {
         </Fact>
         <Fact name="Cost">
           <span className="num">{usd(job.cost_usd)}</span>
-          {job.price_per_hour_usd !== null && job.price_per_hour_usd > 0 && <span className="quiet"> at {usdPerHour(job.price_per_hour_usd)}</span>}
+          {job.price_per_hour_usd !== null && job.price_per_hour_usd > 0 && (
+            <span className="quiet"> at {usdPerHour(job.price_per_hour_usd)}</span>
+          )}
         </Fact>
         {job.exit_code !== null && (
           <Fact name="Exit code">
@@ -172,7 +176,6 @@ function Overview({ job }: { job: JobRecord }) {
         <section className="panel" aria-labelledby="transitions-title">
           <h2 id="transitions-title">Transitions</h2>
           <TransitionsView id={job.id} />
-
         </section>
       </div>
     </div>

@@ -110,7 +110,10 @@ function RunTable({ jobs, onKill }: { jobs: JobRecord[]; onKill: (id: string) =>
 }
 
 function RunRow({ job, onKill }: { job: JobRecord; onKill: (id: string) => void }) {
-  const reason = job.note ?? job.error?.message ?? (job.status === "failed" && job.exit_code !== null ? `exit code ${job.exit_code}` : null);
+  const reason =
+    job.note ??
+    job.error?.message ??
+    (job.status === "failed" && job.exit_code !== null ? `exit code ${job.exit_code}` : null);
   return (
     <tr>
       <td className="cell-status">
@@ -136,12 +139,19 @@ function RunRow({ job, onKill }: { job: JobRecord; onKill: (id: string) => void 
       <td className="right num cell-age">
         <Ago at={job.created_at} />
       </td>
-      <td className="right num cell-duration">{job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : DASH}</td>
+      <td className="right num cell-duration">
+        {job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : DASH}
+      </td>
       <td className="right num cell-price">{usdPerHour(job.price_per_hour_usd)}</td>
       <td className="right num cell-cost">{usd(job.cost_usd)}</td>
       <td className="right cell-actions">
         {isActive(job) && job.status !== "terminating" && (
-          <button type="button" className="button small" onClick={() => onKill(job.id)} aria-label={`Kill ${titleOf(job)} ${job.id}`}>
+          <button
+            type="button"
+            className="button small"
+            onClick={() => onKill(job.id)}
+            aria-label={`Kill ${titleOf(job)} ${job.id}`}
+          >
             Kill
           </button>
         )}
@@ -154,7 +164,12 @@ function More() {
   const [state, setState] = useState<"idle" | "busy" | string>("idle");
   const load = async () => {
     setState("busy");
-    setState(await loadMore().then(() => "idle", (error: unknown) => asProblem(error).detail));
+    setState(
+      await loadMore().then(
+        () => "idle",
+        (error: unknown) => asProblem(error).detail,
+      ),
+    );
   };
   return (
     <p className="more">
@@ -173,8 +188,8 @@ function FirstRun() {
     <div className="empty">
       <h1>No runs yet</h1>
       <p>
-        A run sends your project to a machine, starts your script there, brings back logs, metrics and checkpoints, and releases the
-        machine. The provider <code>local</code> does the same on this computer and costs nothing.
+        A run sends your project to a machine, starts your script there, brings back logs, metrics and checkpoints, and
+        releases the machine. The provider <code>local</code> does the same on this computer and costs nothing.
       </p>
       <p className="actions">
         <Link href={EXAMPLE} className="button primary">
@@ -185,7 +200,11 @@ function FirstRun() {
         </Link>
       </p>
       <p className="quiet">
-        From Python: <code>svc.run(task={"{"}"entrypoint": "train.py"{"}"})</code>. Over HTTP: <code>POST /jobs</code>.
+        From Python:{" "}
+        <code>
+          svc.run(task={"{"}"entrypoint": "train.py"{"}"})
+        </code>
+        . Over HTTP: <code>POST /jobs</code>.
       </p>
     </div>
   );

@@ -2,7 +2,15 @@ import type { ReactNode } from "react";
 import type { Problem } from "../../../src/schemas/job.ts";
 
 /** Something a person should know before anything else on the page. */
-export function Banner({ tone, title, children }: { tone: "bad" | "warn" | "info"; title: ReactNode; children?: ReactNode }) {
+export function Banner({
+  tone,
+  title,
+  children,
+}: {
+  tone: "bad" | "warn" | "info";
+  title: ReactNode;
+  children?: ReactNode;
+}) {
   return (
     <div className={`banner banner-${tone}`} role={tone === "bad" ? "alert" : "status"}>
       <p className="banner-title">{title}</p>

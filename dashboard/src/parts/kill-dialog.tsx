@@ -46,7 +46,9 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
       ) : (
         <p>It holds no machine yet ({job.provider}).</p>
       )}
-      <p className="quiet">Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone.</p>
+      <p className="quiet">
+        Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone.
+      </p>
       {problem && <ProblemBanner problem={problem} />}
       <div className="actions">
         <button type="button" className="button" onClick={onClose} autoFocus>

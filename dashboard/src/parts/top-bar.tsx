@@ -17,7 +17,7 @@ export function TopBar() {
             <rect width="32" height="32" rx="8" />
             <path d="M7 22h4v-6H7zM14 22h4V10h-4zM21 22h4v-9h-4z" />
           </svg>
-          svc
+          <span className="brand-name">svc</span>
         </Link>
         <Money />
         <Connection />
@@ -95,7 +95,7 @@ function Connection() {
   return (
     <span className={`connection connection-${state}`} role="status">
       <span className="dot" aria-hidden="true" />
-      {text}
+      <span className="connection-text">{text}</span>
     </span>
   );
 }

@@ -11,7 +11,15 @@ export interface Style {
   inverse: boolean;
 }
 
-export const PLAIN: Style = { fg: null, bg: null, bold: false, dim: false, italic: false, underline: false, inverse: false };
+export const PLAIN: Style = {
+  fg: null,
+  bg: null,
+  bold: false,
+  dim: false,
+  italic: false,
+  underline: false,
+  inverse: false,
+};
 
 export interface Piece {
   text: string;
@@ -20,7 +28,8 @@ export interface Piece {
 
 // CSI sequences; OSC, DCS, PM, APC, SOS strings up to their end; other two-character escapes; a sequence cut off by the line's end.
 // eslint-disable-next-line no-control-regex -- control characters are what is looked for
-const ESCAPE = /\u001b\[([0-9;:]*)m|[\u001b]\[[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\|$)|\u001b[ -/]*[0-~]?|\u001b/g;
+const ESCAPE =
+  /\u001b\[([0-9;:]*)m|[\u001b]\[[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\|$)|\u001b[ -/]*[0-~]?|\u001b/g;
 // eslint-disable-next-line no-control-regex -- as above; tabs stay
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/g;
 
@@ -44,7 +53,8 @@ export function parseAnsi(line: string, style: Style): { pieces: Piece[]; style:
 }
 
 /** The style that a line leaves behind, without building its pieces. */
-export const styleAfter = (line: string, style: Style): Style => (line.includes("\u001b") ? parseAnsi(line, style).style : style);
+export const styleAfter = (line: string, style: Style): Style =>
+  line.includes("\u001b") ? parseAnsi(line, style).style : style;
 
 function withCodes(before: Style, list: string): Style {
   const codes = list.split(/[;:]/).map(Number);
@@ -88,7 +98,10 @@ function extended(rest: number[]): { colour: string | null; used: number } {
   if (n >= 232) return { colour: `rgb(${8 + (n - 232) * 10} ${8 + (n - 232) * 10} ${8 + (n - 232) * 10})`, used: 2 };
   const level = (v: number) => (v === 0 ? 0 : 55 + v * 40);
   const cube = n - 16;
-  return { colour: `rgb(${level(Math.floor(cube / 36))} ${level(Math.floor(cube / 6) % 6)} ${level(cube % 6)})`, used: 2 };
+  return {
+    colour: `rgb(${level(Math.floor(cube / 36))} ${level(Math.floor(cube / 6) % 6)} ${level(cube % 6)})`,
+    used: 2,
+  };
 }
 
 /** The pieces as nodes. Styles are set through the DOM, which the page's policy allows; text is only ever text. */
@@ -97,7 +110,9 @@ export function ansiNodes(pieces: readonly Piece[]): Node[] {
     if (style === PLAIN) return document.createTextNode(text);
     const span = document.createElement("span");
     span.textContent = text;
-    const [fg, bg] = style.inverse ? [style.bg ?? "var(--log-bg)", style.fg ?? "var(--log-text)"] : [style.fg, style.bg];
+    const [fg, bg] = style.inverse
+      ? [style.bg ?? "var(--log-bg)", style.fg ?? "var(--log-text)"]
+      : [style.fg, style.bg];
     if (fg) span.style.color = fg;
     if (bg) span.style.backgroundColor = bg;
     if (style.bold) span.style.fontWeight = "600";

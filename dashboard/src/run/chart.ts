@@ -21,14 +21,22 @@ function aligned(points: readonly MetricPoint[]): { data: uPlot.AlignedData; ran
   const ranks = [...new Set(points.map((point) => point.rank))].sort((a, b) => a - b).slice(0, RANKS_MAX);
   const tables = ranks.map((rank): uPlot.AlignedData => {
     const mine = points.filter((point) => point.rank === rank);
-    return [mine.map((point) => point.step), mine.map((point) => (typeof point.value === "number" ? point.value : null))];
+    return [
+      mine.map((point) => point.step),
+      mine.map((point) => (typeof point.value === "number" ? point.value : null)),
+    ];
   });
   const [only] = tables;
   return { data: tables.length === 1 && only ? only : tables.length === 0 ? [[], []] : uPlot.join(tables), ranks };
 }
 
 /** `hover` hears what lies under the cursor, or null when it has left. */
-export function drawChart(box: HTMLElement, syncKey: string, first: readonly MetricPoint[], hover: (text: string | null) => void): Chart {
+export function drawChart(
+  box: HTMLElement,
+  syncKey: string,
+  first: readonly MetricPoint[],
+  hover: (text: string | null) => void,
+): Chart {
   let points = first;
   let plot: uPlot | null = null;
   let drawnRanks = "";
@@ -72,7 +80,8 @@ export function drawChart(box: HTMLElement, syncKey: string, first: readonly Met
     );
   };
   const resized = new ResizeObserver(() => {
-    if (plot && box.clientWidth > 0 && plot.width !== box.clientWidth) plot.setSize({ width: box.clientWidth, height: HEIGHT_PX });
+    if (plot && box.clientWidth > 0 && plot.width !== box.clientWidth)
+      plot.setSize({ width: box.clientWidth, height: HEIGHT_PX });
   });
   draw();
   resized.observe(box);

@@ -20,8 +20,8 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
   return (
     <section className="panel" aria-label="Checkpoints">
       <p className="quiet">
-        {plural(files.length, "file")}, {bytes(files.reduce((sum, file) => sum + file.size, 0))}. Open a checkpoint only when you trust the
-        run that wrote it.
+        {plural(files.length, "file")}, {bytes(files.reduce((sum, file) => sum + file.size, 0))}. Open a checkpoint only
+        when you trust the run that wrote it.
       </p>
       <table className="files">
         <thead>

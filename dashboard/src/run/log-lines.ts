@@ -84,7 +84,8 @@ export class LogLines {
 
   #shown(bytes: Uint8Array): string {
     const text = folded(this.#decoder.decode(bytes));
-    const shown = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)} … ${text.length - SHOWN_MAX} more characters` : text;
+    const shown =
+      text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)} … ${text.length - SHOWN_MAX} more characters` : text;
     this.longest = Math.max(this.longest, shown.length);
     return shown;
   }

@@ -5,6 +5,8 @@ import { ansiNodes, parseAnsi } from "./ansi.ts";
 import { LogLines } from "./log-lines.ts";
 
 export const ROW_PX = 19;
+/** Above the first row and below the last, as the style sheet has it. */
+const PADDING_PX = 6;
 const ROWS_AROUND = 20;
 const TAIL_LINES = 2_000;
 const PULL_BYTES = 1 << 20;
@@ -169,7 +171,7 @@ export class LogPane {
   }
 
   #resize(): void {
-    this.#space.style.height = `${this.#count * ROW_PX}px`;
+    this.#space.style.height = `${this.#count * ROW_PX + 2 * PADDING_PX}px`;
     this.#space.style.minWidth = `${Math.min(this.#log?.longest ?? 0, 4_100) + 2}ch`;
   }
 

@@ -7,7 +7,11 @@ import { LogPane, type LogState } from "./log-pane.ts";
 const LOADING: LogState = { phase: "loading", message: "", following: true, earlier: false, lines: 0 };
 
 const same = (a: LogState, b: LogState) =>
-  a.phase === b.phase && a.message === b.message && a.following === b.following && a.earlier === b.earlier && a.lines === b.lines;
+  a.phase === b.phase &&
+  a.message === b.message &&
+  a.following === b.following &&
+  a.earlier === b.earlier &&
+  a.lines === b.lines;
 
 /** The live log of a run. */
 export function LogView({ jobId, ended, tall }: { jobId: string; ended: boolean; tall?: boolean }) {
@@ -30,11 +34,14 @@ export function LogView({ jobId, ended, tall }: { jobId: string; ended: boolean;
   useEffect(() => {
     if (ended) void pane.current?.pull();
   }, [ended]);
-  const quiet = state.phase === "loading" ? "Reading the log…" : ended ? "The run wrote nothing." : "Nothing written yet.";
+  const quiet =
+    state.phase === "loading" ? "Reading the log…" : ended ? "The run wrote nothing." : "Nothing written yet.";
   return (
-    <div className={tall ? "log log-tall" : "log"}>
+    <div className={tall ? "log log-tall" : ended ? "log log-short" : "log"}>
       <div className="log-bar">
-        <span className="quiet num">{state.lines > 0 ? plural(state.lines, "line") + (state.earlier ? " shown" : "") : ""}</span>
+        <span className="quiet num">
+          {state.lines > 0 ? plural(state.lines, "line") + (state.earlier ? " shown" : "") : ""}
+        </span>
         {state.earlier && (
           <button type="button" className="button small" onClick={() => void pane.current?.loadEarlier()}>
             Load earlier

@@ -5,7 +5,7 @@ import { Span } from "../parts/time.tsx";
 export function MachinesView({ job }: { job: JobRecord }) {
   if (job.machines.length === 0) return <p className="quiet pad">None yet.</p>;
   return (
-    <div className="scroll-x" tabIndex={0} role="region" aria-label="Machines of the run">
+    <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of machines">
       <table className="small-table">
         <thead>
           <tr>

@@ -19,7 +19,10 @@ export function MetricsView({ jobId, ended, max }: { jobId: string; ended: boole
     return (
       <p className="quiet pad">
         {ended ? "The run logged no metric. " : "No metric yet. "}
-        <code>svc.log({"{"}"loss": 0.1{"}"}, step=1)</code> charts one here.
+        <code>
+          svc.log({"{"}"loss": 0.1{"}"}, step=1)
+        </code>{" "}
+        charts one here.
       </p>
     );
   }
@@ -43,14 +46,24 @@ export function MetricsView({ jobId, ended, max }: { jobId: string; ended: boole
   );
 }
 
-/** What the script logged comes first, measurements of the machine after it. */
+/** What most people look at comes first, measurements of the machine last. */
 function byName(a: string, b: string): number {
-  const machine = (name: string) => /^(system|sys|machine|gpu|cpu)[./]/.test(name);
-  return Number(machine(a)) - Number(machine(b)) || a.localeCompare(b, "en", { numeric: true });
+  const rank = (name: string) =>
+    /^(system|sys|machine|gpu|cpu)[./]/.test(name)
+      ? 3
+      : /loss/i.test(name)
+        ? 0
+        : /acc|score|reward|perplexity/i.test(name)
+          ? 1
+          : 2;
+  return rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true });
 }
 
 function useSeries(jobId: string, ended: boolean): { series: Series | null; problem: Problem | null } {
-  const [state, setState] = useState<{ series: Series | null; problem: Problem | null }>({ series: null, problem: null });
+  const [state, setState] = useState<{ series: Series | null; problem: Problem | null }>({
+    series: null,
+    problem: null,
+  });
   const live = useRef<{ mark(): void; whole(): void } | null>(null);
   useEffect(() => {
     const reader = new SeriesReader(jobId);
@@ -112,7 +125,10 @@ function MetricChart({ name, points, syncKey }: { name: string; points: MetricPo
   }, [syncKey]);
   const sum = summary(points);
   const last = sum === null ? DASH : valueText(sum.last.value);
-  const spoken = sum === null ? name : `${name}: last ${last} at step ${sum.last.step}, least ${numberOr(sum.min)}, most ${numberOr(sum.max)}`;
+  const spoken =
+    sum === null
+      ? name
+      : `${name}: last ${last} at step ${sum.last.step}, least ${numberOr(sum.min)}, most ${numberOr(sum.max)}`;
   return (
     <figure className="chart">
       <figcaption>
@@ -122,7 +138,9 @@ function MetricChart({ name, points, syncKey }: { name: string; points: MetricPo
         <span className="chart-value num">{hover ?? last}</span>
       </figcaption>
       <div ref={box} className="chart-box" role="img" aria-label={spoken} />
-      {sum !== null && sum.odd > 0 && <p className="chart-note">{plural(sum.odd, "value")} not finite: gaps in the line</p>}
+      {sum !== null && sum.odd > 0 && (
+        <p className="chart-note">{plural(sum.odd, "value")} not finite: gaps in the line</p>
+      )}
     </figure>
   );
 }

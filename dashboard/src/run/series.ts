@@ -79,5 +79,11 @@ export function summary(points: readonly MetricPoint[]): Summary | null {
     if (value < min) min = value;
     if (value > max) max = value;
   }
-  return { last, min: min === Number.POSITIVE_INFINITY ? null : min, max: max === Number.NEGATIVE_INFINITY ? null : max, points: points.length, odd };
+  return {
+    last,
+    min: min === Number.POSITIVE_INFINITY ? null : min,
+    max: max === Number.NEGATIVE_INFINITY ? null : max,
+    points: points.length,
+    odd,
+  };
 }

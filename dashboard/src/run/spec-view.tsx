@@ -83,7 +83,9 @@ function Code({ id }: { id: string }) {
           ))}
         </tbody>
       </table>
-      {code.files.length > FILES_MAX && <p className="quiet">And {plural(code.files.length - FILES_MAX, "more file")}.</p>}
+      {code.files.length > FILES_MAX && (
+        <p className="quiet">And {plural(code.files.length - FILES_MAX, "more file")}.</p>
+      )}
     </>
   );
 }

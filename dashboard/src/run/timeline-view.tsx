@@ -1,4 +1,4 @@
-import type { CSSProperties } from "react";
+import { Fragment, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
 import { duration, words } from "../format.ts";
 import { useNow } from "../parts/now.ts";
@@ -22,8 +22,11 @@ export function TimelineView({ job }: { job: JobRecord }) {
     <div className="steps">
       <Axis length={to - from} />
       <ol className="plain">
-        {rows.map((row) => (
-          <StepRow key={`${row.node}/${row.step}`} row={row} from={from} to={to} now={Math.max(now, from)} named={nodes > 1} />
+        {rows.map((row, i) => (
+          <Fragment key={`${row.node}/${row.step}`}>
+            {nodes > 1 && row.node !== rows[i - 1]?.node && <li className="step-node">Node {row.node}</li>}
+            <StepRow row={row} from={from} to={to} now={Math.max(now, from)} />
+          </Fragment>
         ))}
       </ol>
     </div>
@@ -36,31 +39,31 @@ interface Row {
   attempts: TimelineStep[];
 }
 
-/** In the order of the steps; of a live run, steps yet to come are shown as such. */
+/** In the order of the steps; of a live run on one node, steps yet to come are shown as such. */
 function rowsOf(timeline: Timeline, live: boolean): Row[] {
   const nodes = [...new Set(timeline.steps.map((step) => step.node))].sort((a, b) => a - b);
   const rows: Row[] = [];
   for (const node of nodes.length > 0 ? nodes : [0]) {
     for (const step of STEPS) {
-      const attempts = timeline.steps.filter((each) => each.node === node && each.step === step).sort((a, b) => a.attempt - b.attempt);
-      if (attempts.length > 0 || live) rows.push({ step, node, attempts });
+      const attempts = timeline.steps
+        .filter((each) => each.node === node && each.step === step)
+        .sort((a, b) => a.attempt - b.attempt);
+      if (attempts.length > 0 || (live && nodes.length < 2)) rows.push({ step, node, attempts });
     }
   }
   return rows;
 }
 
-function StepRow({ row, from, to, now, named }: { row: Row; from: number; to: number; now: number; named: boolean }) {
+function StepRow({ row, from, to, now }: { row: Row; from: number; to: number; now: number }) {
   const last = row.attempts.at(-1);
   const length = to - from;
   const began = row.attempts.find((attempt) => attempt.started_at)?.started_at ?? null;
-  const ms = last === undefined || began === null ? null : (last.ended_at ? Date.parse(last.ended_at) : now) - Date.parse(began);
+  const ms =
+    last === undefined || began === null ? null : (last.ended_at ? Date.parse(last.ended_at) : now) - Date.parse(began);
   const running = last?.status === "running";
   return (
     <li className={last ? `step step-${last.status}` : "step step-todo"}>
-      <span className="step-name">
-        {named && <span className="quiet">node {row.node} </span>}
-        {words(row.step)}
-      </span>
+      <span className="step-name">{words(row.step)}</span>
       <span className="step-track" aria-hidden="true">
         {row.attempts.map((attempt) => {
           if (!attempt.started_at) return null;
@@ -72,7 +75,9 @@ function StepRow({ row, from, to, now, named }: { row: Row; from: number; to: nu
           return <span key={attempt.attempt} className={`bar bar-${attempt.status}`} style={style} />;
         })}
       </span>
-      <span className="step-time num">{ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}</span>
+      <span className="step-time num">
+        {ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}
+      </span>
       <span className="step-state">{last ? stateWords(last) : "to come"}</span>
       {last && <StepWords last={last} now={now} />}
     </li>
@@ -92,7 +97,11 @@ function StepWords({ last, now }: { last: TimelineStep; now: number }) {
       {last.status === "retrying" && (
         <strong>
           Attempt {last.attempt + 1}
-          {due === null ? " follows" : due > 0 ? `, next try in ${Math.ceil(due / 1000)} s` : ", trying now"}
+          {due === null
+            ? " follows"
+            : due > 0
+              ? `, next try in ${due < 60_000 ? `${Math.ceil(due / 1000)} s` : duration(due)}`
+              : ", trying now"}
           {last.error ? ". " : ""}
         </strong>
       )}
@@ -106,7 +115,10 @@ function StepWords({ last, now }: { last: TimelineStep; now: number }) {
   );
 }
 
-const NICE_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400];
+const NICE_S = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600,
+  7_200, 14_400, 28_800, 86_400,
+];
 
 function Axis({ length }: { length: number }) {
   const s = length / 1000;
@@ -142,7 +154,7 @@ export function TransitionsView({ id }: { id: string }) {
   const timeline = useData((data) => data.timelines[id]);
   if (!timeline) return <p className="quiet pad">Reading the transitions…</p>;
   return (
-    <div className="scroll-x" tabIndex={0} role="region" aria-label="Transitions">
+    <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of transitions">
       <table className="small-table">
         <thead>
           <tr>

@@ -1,0 +1,121 @@
+// Chromium for the dashboard's tests: one browser per file, a context per test, and a page that tells what went wrong on it.
+
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import { build } from "vite";
+import { afterAll, beforeAll, expect } from "vitest";
+import { FakeServer, type FakeWorld } from "./fake-server.ts";
+import { fakeWorld, submitted } from "./fake-world.ts";
+
+const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+export const hasChromium = existsSync(EXECUTABLE);
+if (!hasChromium)
+  process.stderr.write(`SKIPPED: the dashboard's browser tests need Chromium at ${EXECUTABLE} (or set CHROMIUM).\n`);
+
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--disable-dev-shm-usage",
+];
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export interface Opened {
+  page: Page;
+  server: FakeServer;
+  base: string;
+  /** Errors of the console and refusals of the content policy so far. */
+  complaints(): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+/** Builds the dashboard into a folder of its own and keeps a browser for the tests of one file. */
+export function dashboard(): {
+  open(path: string, options?: BrowserContextOptions, world?: FakeWorld): Promise<Opened>;
+} {
+  const dist = mkdtempSync(join(tmpdir(), "svc-dashboard-"));
+  let browser: Browser;
+  beforeAll(async () => {
+    if (!hasChromium) return;
+    const root = join(import.meta.dirname, "../../dashboard");
+    await build({
+      root,
+      configFile: join(root, "vite.config.ts"),
+      logLevel: "error",
+      build: { outDir: dist, emptyOutDir: true },
+    });
+    browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+  }, 120_000);
+  afterAll(async () => {
+    if (hasChromium) await browser.close();
+    rmSync(dist, { recursive: true, force: true });
+  });
+  return {
+    async open(path, options = {}, world = fakeWorld()) {
+      const server = new FakeServer(dist, world, submitted);
+      const base = await server.listen();
+      const context = await browser.newContext({
+        reducedMotion: "reduce",
+        timezoneId: "UTC",
+        locale: "en-GB",
+        ...options,
+      });
+      context.setDefaultTimeout(20_000);
+      const page = await context.newPage();
+      const complaints: string[] = [];
+      page.on("console", (message) => {
+        if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+      });
+      page.on("pageerror", (error) => complaints.push(String(error)));
+      await page.addInitScript(() => {
+        const refused: string[] = [];
+        Object.assign(globalThis, { refused });
+        document.addEventListener("securitypolicyviolation", (event) =>
+          refused.push(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+        );
+      });
+      await page.goto(base + path);
+      return {
+        page,
+        server,
+        base,
+        complaints: async () => [
+          ...complaints,
+          ...(await page.evaluate(() => (globalThis as unknown as { refused: string[] }).refused)),
+        ],
+        close: async () => {
+          await context.close();
+          await server.close();
+        },
+      };
+    },
+  };
+}
+
+/** Fails with what axe finds wrong, rule by rule. */
+export async function expectAccessible(page: Page): Promise<void> {
+  // Evaluated through the debugger, which the page's policy does not bind.
+  await page.evaluate(AXE);
+  const found = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: {
+        run(
+          root: Document,
+          options: object,
+        ): Promise<{ violations: { id: string; nodes: { html: string; failureSummary?: string }[] }[] }>;
+      };
+    };
+    const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+    return violations.map(
+      (each) => `${each.id}: ${each.nodes.map((node) => `${node.html} ${node.failureSummary ?? ""}`).join(" | ")}`,
+    );
+  });
+  expect(found).toEqual([]);
+}

@@ -1,0 +1,275 @@
+// A small server that speaks the API's contract from memory and serves the built dashboard under the same strict policy as
+// the real one, so that the dashboard can be brought into any situation.
+
+import { readFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join } from "node:path";
+import { WebSocketServer, type WebSocket } from "ws";
+import type {
+  CheckpointFile,
+  CodeSnapshot,
+  FeedEvent,
+  JobRecord,
+  LedgerMachine,
+  MetricPoint,
+  ProviderInfo,
+  Timeline,
+} from "../../src/schemas/job.ts";
+
+export const CSP =
+  "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws://127.0.0.1:*; " +
+  "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+const TYPES: Record<string, string> = {
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+};
+
+export interface FakeRun {
+  record: JobRecord;
+  timeline: Timeline;
+  log: Buffer;
+  metrics: Record<string, MetricPoint[]>;
+  checkpoints: CheckpointFile[];
+  code: CodeSnapshot;
+}
+
+export interface FakeWorld {
+  runs: FakeRun[];
+  machines: LedgerMachine[];
+  providers: ProviderInfo[];
+}
+
+export interface Seen {
+  method: string;
+  path: string;
+  body: unknown;
+  key: string | undefined;
+}
+
+const problem = (
+  status: number,
+  code: string,
+  detail: string,
+  hint: string,
+  errors?: { field: string; message: string }[],
+) => ({
+  type: "about:blank",
+  title: code,
+  status,
+  detail,
+  code,
+  hint,
+  ...(errors ? { errors } : {}),
+});
+
+export class FakeServer {
+  readonly world: FakeWorld;
+  /** Every request that was answered, oldest first. */
+  readonly seen: Seen[] = [];
+  /** How POST /jobs makes a run. */
+  makeRun: (label: string | null, spec: Record<string, unknown>) => FakeRun;
+  readonly #dist: string;
+  readonly #http: Server;
+  readonly #sockets = new WebSocketServer({ noServer: true });
+  readonly #feed: FeedEvent[] = [];
+  readonly #keys = new Map<string, FakeRun>();
+  #refusing = false;
+
+  constructor(dist: string, world: FakeWorld, makeRun: FakeServer["makeRun"]) {
+    this.#dist = dist;
+    this.world = world;
+    this.makeRun = makeRun;
+    this.#http = createServer((request, response) => void this.#answer(request, response));
+    this.#http.on("upgrade", (request, socket, head) => {
+      if (this.#refusing) return void socket.destroy();
+      this.#sockets.handleUpgrade(request, socket, head, (ws) =>
+        this.#opened(ws, new URL(request.url ?? "/", "http://x")),
+      );
+    });
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => this.#http.listen(0, "127.0.0.1", resolve));
+    return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}`;
+  }
+
+  async close(): Promise<void> {
+    for (const ws of this.#sockets.clients) ws.terminate();
+    this.#http.closeAllConnections();
+    await new Promise((resolve) => this.#http.close(resolve));
+  }
+
+  run(id: string): FakeRun {
+    const found = this.world.runs.find((run) => run.record.id === id);
+    if (!found) throw new Error(`the fake server has no run ${id}`);
+    return found;
+  }
+
+  /** Adds an event to the feed, as the engine does after its commit. */
+  emit(type: string, jobId: string | null, data: Record<string, unknown> = {}): void {
+    const event: FeedEvent = { seq: this.#feed.length + 1, job_id: jobId, at: new Date().toISOString(), type, data };
+    this.#feed.push(event);
+    this.#tell(event);
+  }
+
+  appendLog(id: string, text: string): void {
+    const run = this.run(id);
+    run.log = Buffer.concat([run.log, Buffer.from(text)]);
+    this.#tell({ type: "log.advanced", job_id: id });
+  }
+
+  appendMetric(id: string, name: string, point: MetricPoint): void {
+    (this.run(id).metrics[name] ??= []).push(point);
+    this.#tell({ type: "metrics.advanced", job_id: id });
+  }
+
+  /** Cuts every socket; while refusing, no new one is accepted and every request is cut too. */
+  cut(refusing: boolean): void {
+    this.#refusing = refusing;
+    for (const ws of this.#sockets.clients) ws.terminate();
+  }
+
+  #tell(message: unknown): void {
+    for (const ws of this.#sockets.clients) ws.send(JSON.stringify(message));
+  }
+
+  #opened(ws: WebSocket, url: URL): void {
+    const since = url.searchParams.get("since");
+    if (since === null) return;
+    for (const event of this.#feed) if (event.seq > Number(since)) ws.send(JSON.stringify(event));
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.#refusing) return void request.socket.destroy();
+    const url = new URL(request.url ?? "/", "http://x");
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const text = Buffer.concat(chunks).toString();
+    const body: unknown = text ? JSON.parse(text) : null;
+    const key = request.headers["idempotency-key"];
+    const method = request.method ?? "GET";
+    this.seen.push({ method, path: url.pathname + url.search, body, key: typeof key === "string" ? key : undefined });
+    const parts = url.pathname.split("/").filter(Boolean).map(decodeURIComponent);
+    if (parts[0] === "jobs")
+      return this.#jobs(method, parts.slice(1), url, body, typeof key === "string" ? key : null, response);
+    if (parts[0] === "v1") return this.#system(parts[1] ?? "", response);
+    this.#file(url.pathname, response);
+  }
+
+  #jobs(
+    method: string,
+    [id, part, ...rest]: string[],
+    url: URL,
+    body: unknown,
+    key: string | null,
+    response: ServerResponse,
+  ): void {
+    if (id === undefined) return method === "POST" ? this.#submit(body, key, response) : this.#list(url, response);
+    const run = this.world.runs.find((each) => each.record.id === id);
+    if (!run) return json(response, 404, problem(404, "job_not_found", `There is no job ${id}.`, "See `svc jobs`."));
+    if (part === undefined) return json(response, 200, run.record);
+    if (part === "kill") return this.#kill(run, response);
+    if (part === "timeline") return json(response, 200, run.timeline);
+    if (part === "metrics") return this.#metrics(run, url, response);
+    if (part === "code") return json(response, 200, run.code);
+    if (part === "logs") return this.#logs(run, url, response);
+    if (rest.length === 0) return json(response, 200, { files: run.checkpoints });
+    response
+      .writeHead(200, { "content-type": "application/octet-stream", "content-disposition": "attachment" })
+      .end("weights");
+  }
+
+  #list(url: URL, response: ServerResponse): void {
+    const status = url.searchParams.get("status");
+    const from = Number(url.searchParams.get("cursor") ?? 0);
+    const limit = Number(url.searchParams.get("limit") ?? 50);
+    const all = this.world.runs.map((run) => run.record).filter((job) => status === null || job.status === status);
+    all.sort((a, b) => b.created_at.localeCompare(a.created_at));
+    json(response, 200, {
+      jobs: all.slice(from, from + limit),
+      next_cursor: from + limit < all.length ? String(from + limit) : null,
+    });
+  }
+
+  #submit(body: unknown, key: string | null, response: ServerResponse): void {
+    const { label, spec } = body as { label?: string; spec: Record<string, unknown> };
+    const known = key === null ? undefined : this.#keys.get(key);
+    if (known) return json(response, 200, known.record);
+    const errors = [];
+    if (!spec["entrypoint"]) errors.push({ field: "spec.entrypoint", message: "must not be empty" });
+    if (typeof spec["disk_gb"] === "string") errors.push({ field: "spec.disk_gb", message: "must be a whole number" });
+    if (errors.length > 0) {
+      return json(
+        response,
+        400,
+        problem(400, "invalid_request", "The run is not complete.", "Nothing was started.", errors),
+      );
+    }
+    const run = this.makeRun(label ?? null, spec);
+    if (key !== null) this.#keys.set(key, run);
+    this.world.runs.push(run);
+    json(response, 201, run.record);
+    this.emit("job.created", run.record.id);
+  }
+
+  #kill(run: FakeRun, response: ServerResponse): void {
+    run.record = { ...run.record, status: "terminating", note: "terminating; the machine may still cost money" };
+    json(response, 202, run.record);
+    this.emit("job.transition", run.record.id, { from: "running", to: "terminating", event: "job.cancel" });
+  }
+
+  #metrics(run: FakeRun, url: URL, response: ServerResponse): void {
+    const since = url.searchParams.get("since_step");
+    const series = Object.fromEntries(
+      Object.entries(run.metrics).map(([name, points]) => [
+        name,
+        points.filter((point) => since === null || point.step >= Number(since)),
+      ]),
+    );
+    json(response, 200, { series });
+  }
+
+  #logs(run: FakeRun, url: URL, response: ServerResponse): void {
+    const tail = url.searchParams.get("tail");
+    let start = Number(url.searchParams.get("offset") ?? 0);
+    if (tail !== null) {
+      start = run.log.length;
+      for (let lines = 0; start > 0; start--)
+        if (run.log[start - 1] === 10 && start < run.log.length && ++lines === Number(tail)) break;
+    }
+    response.writeHead(200, { "content-type": "text/plain; charset=utf-8", "svc-log-offset": String(start) });
+    response.end(run.log.subarray(start));
+  }
+
+  #system(name: string, response: ServerResponse): void {
+    if (name === "machines") return json(response, 200, { machines: this.world.machines });
+    if (name === "providers") return json(response, 200, { providers: this.world.providers });
+    if (name === "gpus")
+      return json(response, 200, { gpus: [{ model: "A100", vram_gb: 80, providers: ["market", "podhost"] }] });
+    json(response, 404, problem(404, "not_found", "There is nothing here.", ""));
+  }
+
+  #file(path: string, response: ServerResponse): void {
+    const name = extname(path) === "" ? "/index.html" : path;
+    let content: Buffer;
+    try {
+      content = readFileSync(join(this.#dist, name.replaceAll("..", "")));
+    } catch {
+      return void response.writeHead(404).end();
+    }
+    response.writeHead(200, {
+      "content-type": TYPES[extname(name)] ?? "application/octet-stream",
+      "content-security-policy": CSP,
+    });
+    response.end(content);
+  }
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": status < 400 ? "application/json" : "application/problem+json" });
+  response.end(JSON.stringify(body));
+}

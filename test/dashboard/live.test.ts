@@ -1,0 +1,197 @@
+import { describe, expect, it } from "vitest";
+import { dashboard, hasChromium, type Opened } from "./browser.ts";
+import { HOSTILE, step } from "./fake-world.ts";
+
+describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
+  const board = dashboard();
+  const withPage = async (
+    path: string,
+    use: (opened: Opened) => Promise<void>,
+    world?: Parameters<typeof board.open>[2],
+  ) => {
+    const opened = await board.open(path, { viewport: { width: 1280, height: 900 } }, world);
+    try {
+      await opened.page.waitForSelector(".connection-live");
+      await use(opened);
+    } finally {
+      await opened.close();
+    }
+  };
+
+  it("starts a run from the form once, however often it is clicked", () =>
+    withPage("/new", async ({ page, server }) => {
+      await page.getByLabel("Entrypoint").fill("train.py");
+      await page.getByLabel("Arguments").fill("--epochs\n3\n");
+      await page.getByLabel("Label").fill("from the form");
+      await page.getByRole("button", { name: "Start run" }).dblclick();
+      await page.waitForURL(/\/runs\/n/);
+      await page.waitForSelector("h1:has-text('from the form')");
+      const posts = server.seen.filter((each) => each.method === "POST");
+      expect(posts[0]?.body).toEqual({
+        label: "from the form",
+        spec: { entrypoint: "train.py", args: ["--epochs", "3"], provider: "local" },
+      });
+      expect(new Set(posts.map((each) => each.key)).size).toBe(1);
+      expect(posts[0]?.key).toMatch(/^[0-9a-f]{32}$/);
+    }));
+
+  it("shows the server's errors at their fields, also where they are folded away", () =>
+    withPage("/new", async ({ page, server }) => {
+      await page.getByText("More settings").click();
+      await page.getByLabel("Disk").fill("a lot");
+      await page.getByText("More settings").click();
+      await page.getByRole("button", { name: "Start run" }).click();
+      const entrypoint = page.getByLabel("Entrypoint");
+      await page.waitForSelector("#field-entrypoint-error >> text=must not be empty");
+      await page.waitForSelector("#field-disk_gb-error:visible >> text=must be a whole number");
+      expect(await entrypoint.getAttribute("aria-invalid")).toBe("true");
+      expect(await entrypoint.getAttribute("aria-describedby")).toContain("field-entrypoint-error");
+      expect(await entrypoint.evaluate((input) => input === document.activeElement)).toBe(true);
+      await entrypoint.fill("train.py");
+      await page.getByLabel("Disk").fill("");
+      await page.getByRole("button", { name: "Start run" }).click();
+      await page.waitForURL(/\/runs\/n/);
+      const keys = server.seen.flatMap((each) => (each.method === "POST" ? [each.key] : []));
+      expect(new Set(keys).size, "a refused form may be sent again under a new key").toBe(2);
+    }));
+
+  it("prefills the form from an earlier run", () =>
+    withPage("/runs/r1-digits", async ({ page }) => {
+      await page.getByRole("link", { name: "Rerun with changes" }).click();
+      await page.waitForURL("**/new?from=r1-digits");
+      expect(await page.getByLabel("Label").inputValue()).toBe("digits, two hidden layers");
+      expect(await page.getByLabel("Entrypoint").inputValue()).toBe("examples/digits/train.py");
+    }));
+
+  it("leads from an empty list to a filled form", () =>
+    withPage(
+      "/",
+      async ({ page }) => {
+        await page.getByRole("link", { name: "Try the digits example" }).click();
+        await page.waitForURL("**/new?*");
+        expect(await page.getByLabel("Entrypoint").inputValue()).toBe("examples/digits/train.py");
+      },
+      { runs: [], machines: [], providers: [] },
+    ));
+
+  it("shows new log lines, steps and states as they come", () =>
+    withPage("/runs/r1-digits", async ({ page, server }) => {
+      await page.waitForSelector(".log-row >> text=epoch >> nth=0");
+      const before = server.seen.length;
+      server.appendLog("r1-digits", `now \u001b[31mred ${HOSTILE}\u001b[0m\n1%\r99%`);
+      await page.waitForSelector(".log-row >> text=now red");
+      await page.waitForSelector(".log-row >> text=/^99%$/");
+      const logReads = server.seen.slice(before).filter((each) => each.path.includes("/logs"));
+      expect(logReads.length).toBeGreaterThan(0);
+      expect(
+        logReads.every((each) => /offset=[1-9]/.test(each.path)),
+        "the log is read on from its offset",
+      ).toBe(true);
+
+      const run = server.run("r1-digits");
+      run.timeline.steps = [...run.timeline.steps.slice(0, -1), step("stream", 46, 0), step("collect", 0, null)];
+      run.record = { ...run.record, status: "terminating", note: "collecting checkpoints" };
+      server.emit("job.transition", "r1-digits", { from: "running", to: "terminating", event: "run.exited" });
+      await page.waitForSelector(".run-head .pill >> text=terminating");
+      await page.waitForSelector(".step-running >> text=collect");
+      await page.waitForSelector("text=collecting checkpoints");
+      expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
+    }));
+
+  it("adds points to the charts without reading the whole again", () =>
+    withPage("/runs/r1-digits?tab=metrics", async ({ page, server }) => {
+      await page.waitForSelector("canvas");
+      const before = server.seen.length;
+      server.appendMetric("r1-digits", "loss", { step: 5_000, time: 1_700_009_000, value: 0.015_625, rank: 0 });
+      await page.waitForSelector(".chart-value >> text=0.015625");
+      const reads = server.seen.slice(before).filter((each) => each.path.includes("/metrics"));
+      expect(reads.every((each) => each.path.includes("since_step="))).toBe(true);
+    }));
+
+  it("keeps the document small, reaches the whole history and stops following when scrolled up", () =>
+    withPage("/runs/r4-long?tab=logs", async ({ page, server }) => {
+      await page.waitForSelector("text=line 5000 of five thousand");
+      expect(await page.locator(".log-row").count()).toBeLessThan(200);
+      const view = page.getByRole("log");
+      await view.evaluate((element) => (element.scrollTop = 0));
+      await page.waitForSelector("text=Jump to end");
+      for (let i = 0; i < 20 && (await page.getByRole("button", { name: "Load earlier" }).isVisible()); i++) {
+        await page.getByRole("button", { name: "Load earlier" }).click();
+        await page.waitForFunction(() => document.querySelector(".log-bar")?.textContent?.includes("5,000 lines"));
+      }
+      await view.evaluate((element) => (element.scrollTop = 0));
+      await page.waitForSelector("text=/^line 1 of five thousand$/");
+      server.appendLog("r4-long", "one more\n");
+      await page.waitForFunction(() => document.querySelector(".log-bar")?.textContent?.includes("5,001 lines"));
+      expect(await view.evaluate((element) => element.scrollTop)).toBe(0);
+      await page.getByRole("button", { name: "Jump to end" }).click();
+      await page.waitForSelector("text=/^one more$/");
+    }));
+
+  it("names run and machine before it kills", () =>
+    withPage("/", async ({ page, server }) => {
+      await page.getByRole("button", { name: "Kill digits, two hidden layers r1-digits" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.waitFor();
+      expect(await dialog.textContent()).toContain("digits, two hidden layers");
+      expect(await dialog.textContent()).toContain("svc-r1-digits-0");
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "hidden" });
+      expect(server.seen.some((each) => each.path.endsWith("/kill"))).toBe(false);
+      await page.getByRole("button", { name: "Kill digits, two hidden layers r1-digits" }).click();
+      await dialog.getByRole("button", { name: "Kill run" }).click();
+      await page.waitForSelector("tr:has-text('r1-digits') .pill >> text=terminating");
+      await dialog.waitFor({ state: "hidden" });
+    }));
+
+  it("filters by status and loads more", () =>
+    withPage("/", async ({ page }) => {
+      await page.waitForSelector("text=digits, two hidden layers");
+      expect(await page.locator(".runs tbody tr").count()).toBe(50);
+      await page.getByRole("button", { name: "Load more" }).click();
+      await page.waitForFunction(() => document.querySelectorAll(".runs tbody tr").length === 65);
+      await page.getByRole("link", { name: "failed", exact: true }).click();
+      await page.waitForFunction(() => document.querySelectorAll(".runs tbody tr").length === 1);
+      expect(page.url()).toContain("?status=failed");
+      await page.goBack();
+      await page.waitForSelector("text=digits, two hidden layers");
+    }));
+
+  it("says what is paid for and what may still cost money", () =>
+    withPage("/", async ({ page }) => {
+      const money = page.locator("details.money");
+      await money.waitFor();
+      expect(await money.locator("summary").textContent()).toContain("$18.40/h");
+      expect(await money.locator("summary").textContent()).toContain("1 may still cost money");
+      await money.locator("summary").click();
+      await page.waitForSelector("text=svc-r5-ending-0");
+    }));
+
+  it("catches up after the connection was lost, without loading the page again", () =>
+    withPage("/runs/r1-digits", async ({ page, server }) => {
+      await page.waitForSelector(".log-row >> text=epoch >> nth=0");
+      await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
+      server.emit("notice", "r1-digits");
+      await page.waitForTimeout(50);
+      server.cut(true);
+      await page.waitForSelector(".connection-reconnecting, .connection-offline");
+      server.appendLog("r1-digits", "written while away\n");
+      const run = server.run("r1-digits");
+      run.record = { ...run.record, status: "succeeded", exit_code: 0, ended_at: new Date().toISOString() };
+      server.emit("job.transition", "r1-digits");
+      server.cut(false);
+      await page.waitForSelector(".connection-live");
+      await page.waitForSelector(".log-row >> text=written while away");
+      await page.waitForSelector(".run-head .pill >> text=succeeded");
+      expect(await page.evaluate(() => "sameDocument" in globalThis)).toBe(true);
+    }));
+
+  it("goes from the list to a run and back with the keyboard alone", () =>
+    withPage("/", async ({ page }) => {
+      await page.getByRole("link", { name: "digits, two hidden layers" }).focus();
+      await page.keyboard.press("Enter");
+      await page.waitForURL("**/runs/r1-digits");
+      await page.goBack();
+      await page.waitForSelector(".runs");
+    }));
+});

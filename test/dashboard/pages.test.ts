@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { dashboard, expectAccessible, hasChromium } from "./browser.ts";
+
+const PAGES: { name: string; path: string; ready: string }[] = [
+  { name: "the list", path: "/", ready: "text=digits, two hidden layers" },
+  { name: "a running run", path: "/runs/r1-digits", ready: ".log-row >> text=epoch >> nth=0" },
+  { name: "a failed run with hostile words", path: "/runs/r2-failed", ready: "text=The script ended with exit code 1" },
+  { name: "a retrying run on two nodes", path: "/runs/r3-retry", ready: "text=Attempt 3" },
+  { name: "the log", path: "/runs/r4-long?tab=logs", ready: "text=line 5000 of five thousand" },
+  { name: "the metrics", path: "/runs/r1-digits?tab=metrics", ready: "canvas >> nth=0" },
+  { name: "the checkpoints", path: "/runs/r1-digits?tab=checkpoints", ready: "text=epoch-020/model.bin" },
+  { name: "spec and code", path: "/runs/r1-digits?tab=spec", ready: "text=run.sh" },
+  { name: "the form", path: "/new", ready: "text=Start run" },
+  { name: "an unknown address", path: "/nothing", ready: "text=There is nothing here" },
+];
+const LOOKS = [
+  { width: 390, colorScheme: "light" },
+  { width: 390, colorScheme: "dark" },
+  { width: 1440, colorScheme: "light" },
+  { width: 1440, colorScheme: "dark" },
+] as const;
+
+describe.skipIf(!hasChromium)("pages of the dashboard", { timeout: 60_000 }, () => {
+  const board = dashboard();
+  for (const { width, colorScheme } of LOOKS) {
+    for (const { name, path, ready } of PAGES) {
+      it(`shows ${name} at ${width} pixels in ${colorScheme} without a complaint`, async () => {
+        const opened = await board.open(path, { viewport: { width, height: 900 }, colorScheme });
+        try {
+          await opened.page.waitForSelector(ready);
+          await opened.page.waitForSelector(".connection-live");
+          expect(
+            await opened.page.evaluate(
+              () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            ),
+          ).toBeLessThanOrEqual(0);
+          await expectAccessible(opened.page);
+          expect(await opened.page.evaluate(() => "hacked" in globalThis)).toBe(false);
+          expect(await opened.complaints()).toEqual([]);
+        } finally {
+          await opened.close();
+        }
+      });
+    }
+  }
+});
