@@ -131,8 +131,10 @@ async function follow(url: string, id: string): Promise<JobRecord> {
   try {
     while (Date.now() < deadline) {
       const job = await get<JobRecord>(url, `/jobs/${id}`);
-      progress.steps(await get<Timeline>(url, `/jobs/${id}/timeline`));
+      const timeline = await get<Timeline>(url, `/jobs/${id}/timeline`);
+      // Shown before the steps: the last epoch belongs above the end of the step that brought it.
       progress.metrics(await get<Metrics>(url, `/jobs/${id}/metrics`));
+      progress.steps(timeline);
       if (isOver(job)) return job;
       await Promise.race([nudge.next(), wait(1_000)]);
       await wait(LOOK_MS);
