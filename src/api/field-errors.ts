@@ -1,0 +1,79 @@
+// From zod's issues to words: the field as a JSON path, and what it must be.
+
+import type { z } from "zod";
+import { SvcError, type FieldError } from "../errors/index.ts";
+
+const ERRORS_MAX = 50;
+
+/** The checked value. Throws `invalid_request` that names every field at fault; `whole` names the value itself. */
+export function checked<S extends z.ZodType>(schema: S, value: unknown, whole: string): z.output<S> {
+  const result = schema.safeParse(value, { reportInput: true });
+  if (result.success) return result.data;
+  throw invalid(result.error.issues.flatMap((issue) => fieldErrors(issue, whole)));
+}
+
+export function invalid(errors: FieldError[]): SvcError<"invalid_request"> {
+  const [first, ...more] = errors;
+  const rest = more.length === 0 ? "" : more.length === 1 ? " (and one more field)" : ` (and ${more.length} more fields)`;
+  const summary = `The request is not valid: ${first?.field ?? "it"} ${first?.message ?? "is wrong"}${rest}.`;
+  return new SvcError("invalid_request", { summary }, { errors: errors.slice(0, ERRORS_MAX) });
+}
+
+function fieldErrors(issue: z.core.$ZodIssue, whole: string): FieldError[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => ({ field: jsonPath([...issue.path, key], whole), message: "is not a known field" }));
+  }
+  return [{ field: jsonPath(issue.path, whole), message: words(issue) }];
+}
+
+/** zod's own phrases begin with these; any other message was written in a schema, for people. */
+const BUILT_IN = /^(Invalid|Too |Unrecognized)/;
+
+function words(issue: z.core.$ZodIssue): string {
+  if (issue.code === "invalid_type" && issue.input === undefined) return "is required";
+  if (issue.code === "invalid_key") return issue.issues[0] ? `is named wrongly: the name ${words(issue.issues[0])}` : "is named wrongly";
+  if (!BUILT_IN.test(issue.message)) return issue.message;
+  switch (issue.code) {
+    case "invalid_type":
+      return `must be ${KINDS[issue.expected] ?? issue.expected}, not ${kindOf(issue.input)}`;
+    case "invalid_value":
+      return issue.input === undefined ? "is required" : `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
+    case "too_big":
+      return `must be at most ${issue.maximum}${unit(issue.origin)}`;
+    case "too_small":
+      return `must be at least ${issue.minimum}${unit(issue.origin)}`;
+    case "invalid_union":
+      return "has none of the forms it may have";
+    default:
+      return issue.message.charAt(0).toLowerCase() + issue.message.slice(1);
+  }
+}
+
+const KINDS: Record<string, string> = {
+  string: "text", number: "a number", int: "a whole number", boolean: "true or false", array: "a list", object: "an object", record: "an object",
+};
+
+const unit = (origin: string): string =>
+  origin === "string" ? " characters long" : origin === "array" ? " items long" : origin === "object" ? " entries" : "";
+
+function kindOf(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "number") {
+    if (Number.isNaN(value)) return "something else";
+    return Number.isFinite(value) ? "a number" : "a number beyond all bounds";
+  }
+  return typeof value === "string" ? "text" : typeof value === "boolean" ? String(value) : "an object";
+}
+
+/** `spec.args[3]`; a name that is not plain is quoted: `spec.env["A B"]`. */
+function jsonPath(path: readonly PropertyKey[], whole: string): string {
+  let text = "";
+  for (const part of path) {
+    const name = String(part).slice(0, 100);
+    if (typeof part === "number") text += `[${part}]`;
+    else if (/^[A-Za-z_][A-Za-z0-9_-]*$/.test(name)) text += text ? `.${name}` : name;
+    else text += `[${JSON.stringify(name)}]`;
+  }
+  return text || whole;
+}

@@ -1,0 +1,178 @@
+// The gate. Every request passes here before any routing, whatever its method: API, static files, upgrades.
+//
+// G1. A loopback connection of another user is cut at accept, before a byte of it is parsed.
+// G2. `Host` must name this server exactly, port included; that alone stops DNS rebinding.
+// G3. `Origin`, when sent, must be the very address in `Host`. Not merely one of ours: another program may listen on
+//     [::1] beside our 127.0.0.1, and `localhost` is then its page.
+// G4. `Sec-Fetch-Site` may not be cross-site or same-site, but for opening the empty page shell in a tab.
+// G5. The owner's own processes need no token on loopback. Whoever cannot be recognised, and everyone when the server is
+//     bound to another address, must show it: as a bearer, or as the cookie that the link `/?token=` was exchanged for.
+// G6. What is not admitted is refused.
+
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { isIPv6, type Socket } from "node:net";
+import { hostname } from "node:os";
+import { SvcError } from "../errors/index.ts";
+import { peerUid, withoutMapping } from "./peer.ts";
+
+export type Verdict =
+  | { kind: "admitted"; self: string }
+  | { kind: "refused"; error: SvcError }
+  /** The one-time link was good: go on without it in the address. */
+  | { kind: "exchanged"; self: string; cookie: string | null };
+
+export interface GateOptions {
+  /** The address that the server is bound to. */
+  host: string;
+  token?: string;
+  connectionsMax: number;
+  log: (line: string) => void;
+}
+
+const SESSIONS_MAX = 64;
+
+export class Gate {
+  readonly #options: GateOptions;
+  readonly #loopback: boolean;
+  readonly #peers = new WeakMap<object, "owner" | "unknown">();
+  readonly #overflow = new WeakSet<object>();
+  readonly #sessions = new Set<string>();
+  readonly #uidsTold = new Set<number>();
+  #ticket: string | null = null;
+  #open = 0;
+
+  constructor(options: GateOptions) {
+    this.#options = options;
+    this.#loopback = isLoopback(options.host);
+    if (options.token !== undefined) this.#ticket = randomBytes(24).toString("base64url");
+  }
+
+  /** Good for one exchange; null when there is no token to exchange it for. */
+  get ticket(): string | null {
+    return this.#ticket;
+  }
+
+  /** To be called for each connection before Node's parser sees it. False when the connection was cut. */
+  accept(socket: Socket): boolean {
+    const uid = this.#loopback ? uidOf(socket) : null;
+    if (uid !== null && uid !== process.getuid?.()) {
+      if (!this.#uidsTold.has(uid)) this.#options.log(`cut a connection of another user (uid ${uid})`);
+      if (this.#uidsTold.size < 1_000) this.#uidsTold.add(uid);
+      socket.destroy();
+      return false;
+    }
+    this.#peers.set(socket, uid === null ? "unknown" : "owner");
+    this.#open += 1;
+    if (this.#open > this.#options.connectionsMax) this.#overflow.add(socket);
+    socket.once("close", () => (this.#open -= 1));
+    return true;
+  }
+
+  check(request: IncomingMessage): Verdict {
+    if (this.#overflow.has(request.socket)) return refused(new SvcError("too_many_connections", {}));
+    const self = this.#self(request);
+    if (self === null) return refused(new SvcError("host_refused", { host: short(request.headers.host) }));
+    const target = request.url ?? "";
+    if (!target.startsWith("/")) return refused(new SvcError("malformed_request", { why: "its target is not a path" }));
+
+    const origins = request.headersDistinct["origin"] ?? [];
+    const foreign = origins.find((origin) => origin !== `http://${self}`);
+    if (foreign !== undefined) return refused(new SvcError("origin_refused", { origin: short(foreign) }));
+    const site = request.headers["sec-fetch-site"];
+    if (site !== undefined && site !== "same-origin" && site !== "none" && !opensShell(request, target)) {
+      return refused(new SvcError("origin_refused", { origin: "another site" }));
+    }
+
+    const link = linkToken(request, target);
+    if (link !== null) return this.#exchange(request, self, link);
+    return this.#mayEnter(request) ? { kind: "admitted", self } : refused(new SvcError("unauthorized", {}));
+  }
+
+  /** The caller's name for this server when it is truly ours, else null. */
+  #self(request: IncomingMessage): string | null {
+    const [host, ...more] = request.headersDistinct["host"] ?? [];
+    if (host === undefined || more.length > 0) return null;
+    const { localAddress = "", localPort = 0 } = request.socket;
+    const names = new Set(["localhost", bracketed(withoutMapping(localAddress))]);
+    if (!this.#loopback) {
+      names.add(hostname().toLowerCase());
+      names.add("127.0.0.1");
+    }
+    const asked = host.toLowerCase();
+    for (const name of names) {
+      if (asked === `${name}:${localPort}` || (localPort === 80 && asked === name)) return asked;
+    }
+    return null;
+  }
+
+  #mayEnter(request: IncomingMessage): boolean {
+    if (this.#peers.get(request.socket) === "owner") return true;
+    const { token } = this.#options;
+    if (token === undefined) return false;
+    const bearer = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
+    if (bearer !== undefined) return same(bearer, token);
+    const session = cookieOf(request, this.#cookieName(request));
+    return session !== null && this.#sessions.has(digest(session).toString("hex"));
+  }
+
+  #exchange(request: IncomingMessage, self: string, link: string): Verdict {
+    const { token } = this.#options;
+    const ticketGood = this.#ticket !== null && same(link, this.#ticket);
+    if (token === undefined || !(ticketGood || same(link, token))) {
+      // A caller who needs no token loses nothing by a stale link: it is only taken out of the address.
+      if (this.#mayEnter(request)) return { kind: "exchanged", self, cookie: null };
+      return refused(new SvcError("unauthorized", {}));
+    }
+    if (ticketGood) this.#ticket = null;
+    const session = randomBytes(32).toString("base64url");
+    if (this.#sessions.size >= SESSIONS_MAX) this.#sessions.delete([...this.#sessions][0] ?? "");
+    this.#sessions.add(digest(session).toString("hex"));
+    return { kind: "exchanged", self, cookie: `${this.#cookieName(request)}=${session}; Path=/; HttpOnly; SameSite=Strict` };
+  }
+
+  /** Cookies know no ports: the name keeps two servers on one computer apart. */
+  #cookieName(request: IncomingMessage): string {
+    return `svc_session_${request.socket.localPort ?? 0}`;
+  }
+}
+
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+export function pathOf(target: string): string {
+  const cut = target.search(/[?#]/);
+  return cut < 0 ? target : target.slice(0, cut);
+}
+
+const refused = (error: SvcError): Verdict => ({ kind: "refused", error });
+const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]` : address);
+const short = (text: string | undefined): string => JSON.stringify((text ?? "").slice(0, 100)).slice(1, -1) || "(none)";
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+/** Takes the same time wherever the two differ, and whatever their lengths. */
+const same = (given: string, wanted: string): boolean => timingSafeEqual(digest(given), digest(wanted));
+
+function uidOf(socket: Socket): number | null {
+  const { remoteAddress, remotePort, localAddress, localPort } = socket;
+  if (!remoteAddress || !remotePort || !localAddress || !localPort) return null;
+  return peerUid({ address: remoteAddress, port: remotePort }, { address: localAddress, port: localPort });
+}
+
+function opensShell(request: IncomingMessage, target: string): boolean {
+  const { "sec-fetch-mode": mode, "sec-fetch-dest": dest } = request.headers;
+  return request.method === "GET" && mode === "navigate" && dest === "document" && pathOf(target) === "/";
+}
+
+function linkToken(request: IncomingMessage, target: string): string | null {
+  if (request.method !== "GET" || !target.startsWith("/?")) return null;
+  return new URLSearchParams(target.slice(2)).get("token");
+}
+
+function cookieOf(request: IncomingMessage, name: string): string | null {
+  for (const pair of (request.headers.cookie ?? "").split(";")) {
+    const cut = pair.indexOf("=");
+    if (cut > 0 && pair.slice(0, cut).trim() === name) return pair.slice(cut + 1).trim();
+  }
+  return null;
+}

@@ -1,0 +1,73 @@
+// Every refusal is one RFC 9457 document, whether Fastify, the gate or the HTTP parser found the fault.
+
+import { STATUS_CODES, type ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { SvcError } from "../errors/index.ts";
+import type { Problem } from "../schemas/job.ts";
+
+export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
+
+/** Carried by every answer. `self` is the caller's own, already checked, name for this server. */
+export function securityHeaders(self: string | null): Record<string, string> {
+  return {
+    "content-security-policy":
+      `default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; ` +
+      `connect-src 'self'${self ? ` ws://${self}` : ""}; object-src 'none'; base-uri 'none'; ` +
+      `form-action 'self'; frame-ancestors 'none'`,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+  };
+}
+
+export function toProblem(error: SvcError): Problem {
+  return {
+    type: `urn:svc:error:${error.code}`,
+    title: STATUS_CODES[error.status] ?? "Error",
+    status: error.status,
+    detail: error.message,
+    code: error.code,
+    hint: error.hint,
+    ...(error.errors ? { errors: error.errors } : {}),
+  };
+}
+
+/** Headers that belong to a status. */
+export function headersOf(error: SvcError): Record<string, string> {
+  if (error.code === "unauthorized") return { "www-authenticate": 'Bearer realm="svc"' };
+  if (error.code === "too_many_connections") return { connection: "close", "retry-after": "5" };
+  if (error.code === "method_not_allowed") return { allow: (error as SvcError<"method_not_allowed">).data.allow };
+  if (error.code === "upgrade_required") return { connection: "close", upgrade: "websocket" };
+  return {};
+}
+
+/** For a request that never reaches Fastify. Its body is not read, so the connection ends with the answer. */
+export function answer(response: ServerResponse, error: SvcError): void {
+  const body = JSON.stringify(toProblem(error));
+  response.writeHead(error.status, {
+    "content-type": PROBLEM_TYPE,
+    "content-length": Buffer.byteLength(body),
+    connection: "close",
+    ...headersOf(error),
+  });
+  response.end(response.req.method === "HEAD" ? undefined : body);
+}
+
+/** For a socket without a response object: a refused upgrade, or bytes that are not HTTP. */
+export function answerSocket(socket: Duplex, error: SvcError): void {
+  if (!socket.writable) return void socket.destroy();
+  const body = JSON.stringify(toProblem(error));
+  const headers = {
+    ...securityHeaders(null),
+    "content-type": PROBLEM_TYPE,
+    "content-length": String(Buffer.byteLength(body)),
+    ...headersOf(error),
+    connection: "close",
+  };
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.on("error", () => socket.destroy());
+  socket.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}\r\n${head.join("")}\r\n${body}`, () => socket.destroy());
+}

@@ -1,0 +1,79 @@
+// One table declares the API: what a route takes and answers. Routing, checking and the OpenAPI document all come from it.
+
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { z } from "zod";
+import type { ControlPlane } from "../engine/control-plane.ts";
+import { SvcError, type ErrorCode } from "../errors/index.ts";
+import type { JobRecord } from "../schemas/job.ts";
+import type { Limits } from "./limits.ts";
+
+/** What every handler may use. */
+export interface Backend {
+  cp: ControlPlane;
+  /** Stands in for a missing project_dir. */
+  projectDir: string;
+  version: string;
+  limits: Limits;
+  log: (line: string) => void;
+  /** The OpenAPI document. */
+  openapi: () => unknown;
+}
+
+export interface Call<Query = unknown, Body = unknown> extends Backend {
+  /** Decoded parts of the path, by the names in braces. */
+  params: Record<string, string>;
+  query: Query;
+  body: Body;
+  request: FastifyRequest;
+  reply: FastifyReply;
+}
+
+export interface Answer {
+  status: number;
+  body: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface ResponseDoc {
+  description: string;
+  schema?: z.ZodType;
+  /** `application/json` unless said otherwise. */
+  contentType?: string;
+}
+
+interface RouteOf<Query extends z.ZodType, Body extends z.ZodType> {
+  method: "GET" | "POST";
+  /** In OpenAPI's form. A last parameter named `path` takes the rest of the path, slashes included. */
+  path: string;
+  id: string;
+  summary: string;
+  description?: string;
+  query?: Query;
+  body?: Body;
+  /** Request headers that mean something, for the document. */
+  headers?: Record<string, string>;
+  responses: Record<number, ResponseDoc>;
+  errors: ErrorCode[];
+  /** Resolves with null when the handler has answered by itself. */
+  handle: (call: Call<z.output<Query>, z.output<Body>>) => Answer | null | Promise<Answer | null>;
+  /** For a path that speaks WebSocket: called with the open socket after `handle` did not throw. */
+  socket?: (call: Call<z.output<Query>, z.output<Body>>, socket: import("@fastify/websocket").WebSocket) => void;
+}
+
+export type Route = RouteOf<z.ZodType<unknown>, z.ZodType<unknown>>;
+
+/** Ties a handler to the types of its schemas. */
+export function route<Query extends z.ZodType, Body extends z.ZodType>(definition: RouteOf<Query, Body>): Route {
+  // The table is a list of routes with different schemas; each is called only with what its own schemas returned.
+  return definition as unknown as Route;
+}
+
+export const ok = (body: unknown): Answer => ({ status: 200, body });
+
+/** The job that the path names, by its full id. */
+export function jobOf(call: Call): JobRecord {
+  const id = call.params["id"] ?? "";
+  const record = /^[a-z0-9][a-z0-9-]{0,63}$/.test(id) ? call.cp.reads.job(id) : null;
+  if (!record) throw new SvcError("job_not_found", { id: JSON.stringify(id.slice(0, 100)).slice(1, -1) });
+  return record;
+}

@@ -1,0 +1,180 @@
+// The stored log, byte for byte. A reader that falls behind holds back only itself: bytes are read from disk as the
+// socket takes them.
+
+import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { z } from "zod";
+import type { ControlPlane } from "../../engine/control-plane.ts";
+import type { Reads } from "../../store/reads.ts";
+import { OUTCOMES } from "../../schemas/job.ts";
+import { invalid } from "../field-errors.ts";
+import { jobOf, route } from "../route.ts";
+
+const CHUNK_BYTES = 64 * 1024;
+/** A hint may be missed when the feed is busy; a follower then looks by itself. */
+const LOOK_AGAIN_MS = 1_000;
+
+const Switch = z.enum(["0", "1", "true", "false"]).transform((v) => v === "1" || v === "true");
+const whole = (max: number) =>
+  z.string().regex(/^\d{1,15}$/, "must be a whole number of 0 or more").transform(Number).pipe(z.number().max(max));
+
+const LogsQuery = z.strictObject({
+  follow: Switch.optional(),
+  offset: whole(Number.MAX_SAFE_INTEGER).optional(),
+  tail: whole(1_000_000).optional(),
+  timestamps: Switch.optional(),
+});
+
+export const LOG_ROUTE = route({
+  method: "GET", path: "/jobs/{id}/logs", id: "getLogs",
+  summary: "The log of a job",
+  description:
+    "Bytes as they were stored, from `offset` (bytes) or the last `tail` lines. `follow=1` goes on until the job has ended and " +
+    "every byte is delivered. `timestamps=1` puts the time before each line. The header svc-log-offset names the first byte.",
+  query: LogsQuery,
+  responses: { 200: { description: "The log.", contentType: "text/plain; charset=utf-8" } },
+  errors: ["job_not_found", "invalid_request"],
+  async handle(call) {
+    const { id } = jobOf(call);
+    const { query, cp } = call;
+    if (query.offset !== undefined && query.tail !== undefined) {
+      throw invalid([{ field: "tail", message: "cannot be given together with offset" }]);
+    }
+    const start = query.tail !== undefined ? cp.reads.logTailOffset(id, query.tail) : (query.offset ?? 0);
+    const end = query.follow ? null : Math.max(start, cp.reads.logBytes(id));
+
+    call.reply.hijack();
+    const response = call.reply.raw;
+    response.writeHead(200, {
+      "content-type": "text/plain; charset=utf-8",
+      "svc-log-offset": String(start),
+      ...(end !== null && !query.timestamps ? { "content-length": String(end - start) } : {}),
+    });
+    if (call.request.raw.method === "HEAD") {
+      response.end();
+      return null;
+    }
+    response.flushHeaders();
+    const bytes = end === null ? follow(cp, id, start, closed(response)) : slice(cp.reads, id, start, end);
+    await send(query.timestamps ? stamped(cp.reads, id, start, bytes) : bytes, response);
+    return null;
+  },
+});
+
+/** Ends with the last byte, or with the caller; a caller that went away is no fault. */
+async function send(bytes: AsyncIterable<Buffer>, response: ServerResponse): Promise<void> {
+  try {
+    await pipeline(Readable.from(bytes, { objectMode: false }), response);
+  } catch {
+    response.destroy();
+  }
+}
+
+async function* slice(reads: Reads, id: string, start: number, end: number): AsyncGenerator<Buffer> {
+  for (let at = start; at < end; ) {
+    const chunk = reads.readLog(id, at, Math.min(CHUNK_BYTES, end - at));
+    if (chunk.length === 0) return;
+    at += chunk.length;
+    yield chunk;
+  }
+}
+
+async function* follow(cp: ControlPlane, id: string, start: number, gone: AbortSignal): AsyncGenerator<Buffer> {
+  const bell = new Bell();
+  const stop = cp.subscribe((event) => event.job_id === id && bell.ring());
+  gone.addEventListener("abort", () => bell.ring(), { once: true });
+  try {
+    for (let at = start; !gone.aborted; await bell.heard(LOOK_AGAIN_MS)) {
+      // Asked before the bytes are read: whatever was stored before the end is then delivered too.
+      const status = cp.reads.job(id)?.status;
+      const ended = status === undefined || (OUTCOMES as readonly string[]).includes(status);
+      for (;;) {
+        const chunk = cp.reads.readLog(id, at, CHUNK_BYTES);
+        if (chunk.length === 0) break;
+        at += chunk.length;
+        yield chunk;
+      }
+      if (ended) return;
+    }
+  } finally {
+    stop();
+  }
+}
+
+/** Remembers a ring that came while nobody was waiting. */
+class Bell {
+  #rung = false;
+  #wake: (() => void) | null = null;
+
+  ring(): void {
+    this.#rung = true;
+    this.#wake?.();
+  }
+
+  async heard(maxMs: number): Promise<void> {
+    if (!this.#rung) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, maxMs);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#rung = false;
+    this.#wake = null;
+  }
+}
+
+function closed(response: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  response.once("close", () => controller.abort());
+  return controller.signal;
+}
+
+const NEWLINE = 0x0a;
+
+/** Puts the time of its first byte before each line that begins in the part sent. */
+async function* stamped(reads: Reads, id: string, start: number, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let atLineStart = start === 0 || reads.readLog(id, start - 1, 1)[0] === NEWLINE;
+  const clock = new LineClock(reads, id);
+  let offset = start;
+  for await (const chunk of source) {
+    const parts: Buffer[] = [];
+    for (let from = 0; from < chunk.length; ) {
+      if (atLineStart) parts.push(Buffer.from(`${new Date(clock.at(offset + from)).toISOString()} `));
+      const newline = chunk.indexOf(NEWLINE, from);
+      const to = newline < 0 ? chunk.length : newline + 1;
+      parts.push(chunk.subarray(from, to));
+      atLineStart = newline >= 0;
+      from = to;
+    }
+    offset += chunk.length;
+    yield Buffer.concat(parts);
+  }
+}
+
+/** When the byte at an offset was written. Offsets are asked for in ascending order. */
+class LineClock {
+  #times: { offset: number; at_ms: number }[] = [];
+  #index = 0;
+  #known = 0;
+  readonly #reads: Reads;
+  readonly #id: string;
+
+  constructor(reads: Reads, id: string) {
+    this.#reads = reads;
+    this.#id = id;
+  }
+
+  at(offset: number): number {
+    if (offset >= this.#known) {
+      this.#known = this.#reads.logBytes(this.#id);
+      this.#times = this.#reads.logTimes(this.#id, offset);
+      this.#index = 0;
+    }
+    for (let next = this.#times[this.#index + 1]; next && next.offset <= offset; next = this.#times[this.#index + 1]) this.#index++;
+    return this.#times[this.#index]?.at_ms ?? 0;
+  }
+}

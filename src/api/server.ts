@@ -1,0 +1,263 @@
+// The HTTP server: the gate in front, the table of routes behind it, and the dashboard's files.
+
+import websocket from "@fastify/websocket";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { isIPv6 } from "node:net";
+import type { Duplex } from "node:stream";
+import type { ControlPlane } from "../engine/control-plane.ts";
+import { asSvcError, SvcError } from "../errors/index.ts";
+import { checked, invalid } from "./field-errors.ts";
+import { Gate, isLoopback, pathOf } from "./gate.ts";
+import { LIMITS, type Limits } from "./limits.ts";
+import { openApiDocument } from "./openapi.ts";
+import { portTaken } from "./port-holder.ts";
+import { answer, answerSocket, headersOf, PROBLEM_TYPE, securityHeaders, toProblem } from "./problem.ts";
+import type { Backend, Call, Route } from "./route.ts";
+import { ROUTES } from "./routes/index.ts";
+import { loadStatic, serveStatic, type StaticFiles } from "./static-files.ts";
+import { parseStrictJson } from "./strict-json.ts";
+
+export interface ServerOptions {
+  /** `127.0.0.1` unless the owner chose otherwise. */
+  host: string;
+  /** 0 takes any free port. */
+  port: number;
+  /** Stands in for a missing project_dir. */
+  projectDir: string;
+  /** The built dashboard; null where there is none. */
+  dashboardDir: string | null;
+  version: string;
+  /** Must be given off loopback. On loopback it lets in callers whose user cannot be told; without it they are refused. */
+  token?: string;
+  log?: (line: string) => void;
+  limits?: Partial<Limits>;
+}
+
+export interface RunningServer {
+  /** Without a slash at the end; always with a number for a host, so that no other listener on `localhost` is met. */
+  url: string;
+  /** What to open in a browser. Where a token is needed it holds a ticket that is good once. */
+  openUrl: string;
+  port: number;
+  close(): Promise<void>;
+}
+
+const MAX_HEADER_BYTES = 16 * 1024;
+
+/** Resolves once the port answers. Throws `port_taken` or `start_failed`; then nothing listens. */
+export async function startServer(cp: ControlPlane, options: ServerOptions): Promise<RunningServer> {
+  const host = options.host === "localhost" ? "127.0.0.1" : options.host;
+  const limits = { ...LIMITS, ...options.limits };
+  const log = options.log ?? (() => undefined);
+  if (!isLoopback(host) && !options.token) {
+    throw new SvcError("start_failed", { why: `listening on ${host}, which other computers reach, needs a token` });
+  }
+  const gate = new Gate({ host, log, connectionsMax: limits.connectionsMax, ...(options.token ? { token: options.token } : {}) });
+  let document: unknown;
+  const openapi = (): unknown => (document ??= openApiDocument(ROUTES, options.version));
+  const backend: Backend = { cp, projectDir: options.projectDir, version: options.version, limits, log, openapi };
+
+  const app = Fastify({
+    logger: false,
+    bodyLimit: limits.bodyBytesMax,
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: MAX_HEADER_BYTES },
+    serverFactory: (handler) => guardedServer(gate, limits, handler),
+    clientErrorHandler: (error, socket) => unreadable(error, socket),
+    frameworkErrors: (error, _request, reply) => sendProblem(reply, asProblemError(error, limits)),
+  });
+  app.setErrorHandler((thrown, request, reply) => {
+    const error = asProblemError(thrown, limits);
+    if (error.status >= 500) log(`${request.method} ${pathOf(request.url).slice(0, 200)} ${error.status} ${error.code}: ${error.message}`);
+    sendProblem(reply, error);
+  });
+  acceptOnlyJson(app);
+  await app.register(websocket, {
+    options: { maxPayload: 64 * 1024, maxFragments: 256, maxBufferedChunks: 4_096, perMessageDeflate: false },
+    errorHandler: (_error, socket) => socket.close(1011),
+    preClose: function (this: FastifyInstance, done: () => void) {
+      for (const client of this.websocketServer.clients) {
+        client.close(1001, "the control plane is ending");
+        setTimeout(() => client.terminate(), 1_000).unref();
+      }
+      this.websocketServer.close();
+      done();
+    },
+  });
+  const files = loadStatic(options.dashboardDir);
+  app.addHook("onRequest", async (request, reply) => {
+    if (request.ws) void reply.headers(securityHeaders(null));
+    if (request.is404) return unmatched(files, request, reply);
+    if (request.method === "POST") requireJson(request);
+    return undefined;
+  });
+  for (const route of ROUTES) mount(app, route, backend);
+
+  try {
+    await app.listen({ host, port: options.port });
+  } catch (cause) {
+    await app.close();
+    if ((cause as NodeJS.ErrnoException).code === "EADDRINUSE") throw await portTaken(host, options.port, cause);
+    throw new SvcError("start_failed", { why: `${host} port ${options.port}: ${(cause as Error).message}` }, { cause });
+  }
+  guardUpgrades(app.server, gate);
+  const { port } = app.server.address() as AddressInfo;
+  const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  const url = `http://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`;
+  const openUrl = isLoopback(host) || gate.ticket === null ? `${url}/` : `${url}/?token=${gate.ticket}`;
+  return { url, openUrl, port, close: () => app.close() };
+}
+
+/** A server whose every request and connection passes the gate first. */
+function guardedServer(gate: Gate, limits: Limits, handler: (request: IncomingMessage, response: ServerResponse) => void): Server {
+  const server = createServer(
+    {
+      requestTimeout: limits.requestTimeoutMs,
+      headersTimeout: limits.headersTimeoutMs,
+      connectionsCheckingInterval: limits.lateCheckMs,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      // A missing Host is the gate's to refuse, in the words of every other refusal.
+      requireHostHeader: false,
+      noDelay: true,
+    },
+    (request, response) => {
+      const verdict = gate.check(request);
+      const headers = securityHeaders(verdict.kind === "refused" ? null : verdict.self);
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      if (verdict.kind === "refused") return answer(response, verdict.error);
+      if (verdict.kind === "admitted") return handler(request, response);
+      response.writeHead(303, { location: "/", "content-length": 0, ...(verdict.cookie ? { "set-cookie": verdict.cookie } : {}) });
+      response.end();
+    },
+  );
+  server.maxConnections = limits.connectionsMax * 2;
+  server.prependListener("connection", (socket: Socket) => void gate.accept(socket));
+  return server;
+}
+
+/** Puts the gate before the listener that would route an upgrade. Only one path may be upgraded at all. */
+function guardUpgrades(server: Server, gate: Gate): void {
+  const listeners = server.listeners("upgrade") as ((request: IncomingMessage, socket: Duplex, head: Buffer) => void)[];
+  server.removeAllListeners("upgrade");
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const verdict = gate.check(request);
+    if (verdict.kind === "refused") return answerSocket(socket, verdict.error);
+    const path = pathOf(request.url ?? "/");
+    const known = ROUTES.some((route) => route.socket && route.path === path);
+    if (!known || request.method !== "GET") return answerSocket(socket, new SvcError("not_found", { path: path.slice(0, 200) }));
+    if (request.headers.upgrade?.toLowerCase() !== "websocket") return answerSocket(socket, new SvcError("upgrade_required", {}));
+    for (const listener of listeners) listener(request, socket, head);
+  });
+}
+
+function mount(app: FastifyInstance, route: Route, backend: Backend): void {
+  const url = route.path.replace("/{path}", "/*").replaceAll(/\{(\w+)\}/g, ":$1");
+  const callOf = (request: FastifyRequest, reply: FastifyReply): Call => {
+    const { "*": path, ...params } = request.params as Record<string, string>;
+    return {
+      ...backend,
+      params: path === undefined ? params : { ...params, path },
+      query: route.query ? checked(route.query, request.query, "query") : {},
+      body: route.body ? checkedBody(route.body, request.body) : undefined,
+      request,
+      reply,
+    };
+  };
+  const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    const result = await route.handle(callOf(request, reply));
+    if (result === null) return reply;
+    void reply.code(result.status).headers({ "content-type": "application/json; charset=utf-8", ...result.headers });
+    return reply.send(JSON.stringify(result.body));
+  };
+  const { socket: onSocket } = route;
+  if (!onSocket) return void app.route({ method: route.method, url, handler });
+
+  // What is wrong with the query is said as an ordinary answer, before the protocol changes.
+  const calls = new WeakMap<FastifyRequest, Call>();
+  app.route({
+    method: "GET",
+    url,
+    preHandler: async (request, reply) => {
+      const call = callOf(request, reply);
+      await route.handle(call);
+      calls.set(request, call);
+    },
+    handler,
+    wsHandler: (socket, request) => {
+      const call = calls.get(request);
+      if (call) onSocket(call, socket);
+    },
+  });
+}
+
+function checkedBody(schema: NonNullable<Route["body"]>, body: unknown): unknown {
+  if (body === undefined && !schema.safeParse(undefined).success) throw new SvcError("invalid_json", { reason: "it is empty" });
+  return checked(schema, body, "body");
+}
+
+function acceptOnlyJson(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
+    try {
+      done(null, body.length === 0 ? undefined : parseStrictJson(body as Buffer));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+/** Nothing but `application/json`, in UTF-8, as it is: what a foreign page may send without asking is refused here too. */
+function requireJson(request: FastifyRequest): void {
+  const { headers } = request;
+  const type = headers["content-type"];
+  const empty = headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) === 0;
+  if (type === undefined ? !empty : !/^application\/json\s*(;\s*charset\s*=\s*(utf-8|"utf-8")\s*)?$/i.test(type)) {
+    throw new SvcError("unsupported_media_type", {});
+  }
+  const encoding = headers["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    throw new SvcError("unsupported_media_type", {}, { errors: [{ field: "Content-Encoding", message: "bodies must be sent uncompressed" }] });
+  }
+}
+
+const PATTERNS = ROUTES.map(({ method, path }) => ({
+  methods: method === "GET" ? ["GET", "HEAD"] : [method],
+  pattern: new RegExp(`^${path.replace("/{path}", "/.*").replaceAll(/\{\w+\}/g, "[^/]+")}$`, "s"),
+}));
+
+/** Another method of a path of ours, a file of the dashboard, or nothing. */
+function unmatched(files: StaticFiles, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const path = pathOf(request.url);
+  const allow = new Set(PATTERNS.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods));
+  if (allow.size > 0 && !allow.has(request.method)) throw new SvcError("method_not_allowed", { allow: [...allow].sort().join(", ") });
+  if (serveStatic(files, path, request, reply)) return reply;
+  throw new SvcError("not_found", { path: path.slice(0, 200) });
+}
+
+function asProblemError(thrown: unknown, limits: Limits): SvcError {
+  const { code, statusCode, message } = thrown as { code?: string; statusCode?: number; message?: string };
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new SvcError("body_too_large", { max: limits.bodyBytesMax });
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return new SvcError("unsupported_media_type", {});
+  if (code === "FST_ERR_BAD_URL") return new SvcError("malformed_request", { why: "its path is not well-formed" });
+  if (code === "FST_ERR_CTP_INVALID_CONTENT_LENGTH") return invalid([{ field: "Content-Length", message: "does not fit the body" }]);
+  if (!(thrown instanceof SvcError) && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return new SvcError("malformed_request", { why: message ?? "it was refused" }, { cause: thrown });
+  }
+  return asSvcError(thrown);
+}
+
+function sendProblem(reply: FastifyReply, error: SvcError): void {
+  void reply.code(error.status).headers(headersOf(error)).type(PROBLEM_TYPE).send(JSON.stringify(toProblem(error)));
+}
+
+/** Bytes that Node's parser gave up on, and requests that took too long. */
+function unreadable(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void {
+  // In the middle of an answer nothing more can be said that would be understood.
+  if (error.code === "ECONNRESET" || socket._httpMessage) return void socket.destroy();
+  if (error.code === "HPE_HEADER_OVERFLOW") return answerSocket(socket, new SvcError("headers_too_large", {}));
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") return answerSocket(socket, new SvcError("request_timeout", {}));
+  answerSocket(socket, new SvcError("malformed_request", { why: "it is not HTTP/1.1" }));
+}

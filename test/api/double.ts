@@ -1,0 +1,170 @@
+// An in-memory control plane with explicit behaviour: what a test puts in is what the API can read. Submitting makes a
+// record and an event; killing ends it at once; nothing runs.
+
+import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach } from "vitest";
+import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
+import type { ControlPlane, SubmitOptions } from "../../src/engine/control-plane.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import type { CheckpointFile, CodeSnapshot, FeedEvent, FeedHint, JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
+import type { SubmitBody } from "../../src/schemas/spec.ts";
+import type { Reads } from "../../src/store/reads.ts";
+
+export class PlaneDouble implements ControlPlane {
+  readonly home = realpathSync(mkdtempSync(join(tmpdir(), "svc-api-")));
+  readonly installationId = "inst1";
+  readonly startedAt = "2026-01-02T03:04:05.000Z";
+  readonly records = new Map<string, JobRecord>();
+  readonly logs = new Map<string, Buffer>();
+  readonly times = new Map<string, { offset: number; at_ms: number }[]>();
+  readonly files = new Map<string, { entry: CheckpointFile; path: string }[]>();
+  readonly snapshots = new Map<string, CodeSnapshot>();
+  readonly feed: FeedEvent[] = [];
+  readonly listeners = new Set<(event: FeedEvent | FeedHint) => void>();
+  readonly submitted: { body: SubmitBody; options: SubmitOptions }[] = [];
+  readonly reconciled: boolean[] = [];
+  #byKey = new Map<string, { id: string; body: string }>();
+  #next = 1;
+
+  addJob(patch: Partial<JobRecord> = {}): JobRecord {
+    const id = `job${String(this.#next++).padStart(6, "0")}`;
+    const record: JobRecord = {
+      id, status: "running", exit_code: null, cost_usd: 0, label: null, provider: "local", gpus: "cpu", nodes: 1,
+      entrypoint: "train.py", args: [], created_at: "2026-01-02T03:04:05.000Z", started_at: null, ended_at: null,
+      price_per_hour_usd: null, machines: [], error: null, code_snapshot: null, spec: { entrypoint: "train.py" }, note: null, ...patch,
+    };
+    this.records.set(record.id, record);
+    return record;
+  }
+
+  emit(jobId: string | null, type = "notice", data: Record<string, unknown> = {}): FeedEvent {
+    const event = { seq: this.feed.length + 1, job_id: jobId, at: "2026-01-02T03:04:05.000Z", type, data };
+    this.feed.push(event);
+    for (const listener of this.listeners) listener(event);
+    return event;
+  }
+
+  hint(hint: FeedHint): void {
+    for (const listener of this.listeners) listener(hint);
+  }
+
+  appendLog(id: string, text: string | Buffer, atMs = 0): void {
+    const before = this.logs.get(id) ?? Buffer.alloc(0);
+    this.times.set(id, [...(this.times.get(id) ?? []), { offset: before.length, at_ms: atMs }]);
+    this.logs.set(id, Buffer.concat([before, Buffer.from(text)]));
+    this.hint({ type: "log.advanced", job_id: id });
+  }
+
+  end(id: string, status: JobRecord["status"]): void {
+    this.records.set(id, { ...this.#job(id), status });
+    this.emit(id, "job.transition", { to: status });
+  }
+
+  #job(id: string): JobRecord {
+    const record = this.records.get(id);
+    if (!record) throw new SvcError("job_not_found", { id });
+    return record;
+  }
+
+  readonly reads: Reads = {
+    job: (id) => this.records.get(id) ?? null,
+    resolveJobId: (prefix) => this.#job(prefix).id,
+    jobs: (query) => {
+      const all = [...this.records.values()].reverse().filter((r) => query.status === undefined || r.status === query.status);
+      const from = query.cursor === undefined ? 0 : all.findIndex((r) => r.id === query.cursor) + 1;
+      const jobs = all.slice(from, from + query.limit);
+      return { jobs, next_cursor: from + query.limit < all.length ? (jobs.at(-1)?.id ?? null) : null };
+    },
+    timeline: (): Timeline => ({ steps: [], transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt }] }),
+    metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
+    logBytes: (id) => this.logs.get(id)?.length ?? 0,
+    readLog: (id, offset, max) => (this.logs.get(id) ?? Buffer.alloc(0)).subarray(offset, offset + max),
+    logTailOffset: (id, lines) => {
+      const bytes = this.logs.get(id) ?? Buffer.alloc(0);
+      let at = bytes.at(-1) === 10 ? bytes.length - 1 : bytes.length;
+      for (let n = 0; n < lines; n++) {
+        if (at <= 0) return 0;
+        at = bytes.lastIndexOf(10, at - 1);
+        if (at < 0) return 0;
+      }
+      return lines === 0 ? bytes.length : at + 1;
+    },
+    logTimes: (id, from) => {
+      const times = this.times.get(id) ?? [];
+      return times.slice(Math.max(0, times.findLastIndex((t) => t.offset <= from)));
+    },
+    checkpoints: (id) => (this.files.get(id) ?? []).map((f) => f.entry),
+    checkpointPath: (id, path) => this.files.get(id)?.find((f) => f.entry.path === path)?.path ?? null,
+    code: (id) => this.snapshots.get(id) ?? null,
+    machines: () => [
+      { name: "svc-inst1-job1-0", id: "m1", provider: "market", job_id: null, node: 0, state: "held", address: null, price_per_hour_usd: 1.5, created_at: this.startedAt, age_seconds: 60, note: null },
+    ],
+    eventsSince: (since, { jobId, limit }) =>
+      this.feed.filter((e) => e.seq > since && (jobId === undefined || e.job_id === jobId)).slice(0, limit),
+    latestSeq: () => this.feed.length,
+  };
+
+  async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
+    this.submitted.push({ body, options });
+    const text = JSON.stringify(body);
+    const earlier = options.idempotencyKey === undefined ? undefined : this.#byKey.get(options.idempotencyKey);
+    if (earlier && earlier.body !== text) throw new SvcError("idempotency_conflict", { job_id: earlier.id });
+    if (earlier) return { record: this.#job(earlier.id), created: false };
+    const record = this.addJob({ label: body.label ?? null, entrypoint: body.spec.entrypoint, status: "provisioning" });
+    if (options.idempotencyKey !== undefined) this.#byKey.set(options.idempotencyKey, { id: record.id, body: text });
+    this.emit(record.id, "job.created");
+    return { record, created: true };
+  }
+
+  async kill(id: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }> {
+    const alreadyTerminal = this.#job(id).status === "cancelled";
+    if (!alreadyTerminal) this.end(id, "cancelled");
+    return { record: this.#job(id), alreadyTerminal };
+  }
+
+  async killAll(): Promise<string[]> {
+    const ids = [...this.records.values()].filter((r) => r.status === "running").map((r) => r.id);
+    for (const id of ids) this.end(id, "cancelled");
+    return ids;
+  }
+
+  async reconcile({ dryRun }: { dryRun: boolean }): ReturnType<ControlPlane["reconcile"]> {
+    this.reconciled.push(dryRun);
+    return { dry_run: dryRun, replayed: [], resumed: [], terminated: [], failed: [], unreachable_providers: [] };
+  }
+
+  providers(): ReturnType<ControlPlane["providers"]> {
+    const capabilities = { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true };
+    return [{ name: "local", speaks: "this computer", connected: true, source: "none_needed", missing: [], capabilities, stops_by_itself: "never" }];
+  }
+
+  subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  async shutdown(): Promise<{ unfinished: string[] }> {
+    return { unfinished: [] };
+  }
+}
+
+const toClose: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of toClose.splice(0)) await close();
+});
+
+/** A server over a fresh double; closed after the test. */
+export async function serve(options: Partial<ServerOptions> = {}): Promise<{ plane: PlaneDouble; server: RunningServer; lines: string[] }> {
+  const plane = new PlaneDouble();
+  const lines: string[] = [];
+  const server = await startServer(plane, {
+    host: "127.0.0.1", port: 0, projectDir: "/projects/mine", dashboardDir: null, version: "9.8.7", log: (line) => lines.push(line), ...options,
+  });
+  toClose.push(async () => {
+    await server.close();
+    rmSync(plane.home, { recursive: true, force: true });
+  });
+  return { plane, server, lines };
+}
