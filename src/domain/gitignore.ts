@@ -66,12 +66,15 @@ function escaped(line: string, at: number): boolean {
 /** The glob as a regular expression; null where git takes it for one that matches nothing. */
 function sourceOf(glob: string): string | null {
   let out = "";
+  // Git compares what comes before the first wildcard by itself and matches the rest alone: so `**` also counts as leading
+  // right behind a literal beginning (`a**` reaches below the folder `ab`; seen with git 2.39).
+  const literalLength = glob.search(/[*?[\\]/);
   for (let i = 0; i < glob.length; ) {
     const c = glob[i]!;
     if (c === "*") {
       let end = i;
       while (glob[end] === "*") end++;
-      const fromSlash = i === 0 || glob[i - 1] === "/";
+      const fromSlash = i === literalLength || glob[i - 1] === "/";
       if (end - i >= 2 && fromSlash && glob[end] === "/") {
         out += "(?:.*/)?";
         end++;

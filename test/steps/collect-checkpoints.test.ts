@@ -1,0 +1,192 @@
+import { copyFile, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
+import { CheckpointCollector, readCheckpoints, SETTLE_MS } from "../../src/steps/collect-checkpoints.ts";
+
+let top: string;
+let source: string;
+let targetDir: string;
+let now: number;
+let fetched: string[];
+/** Called before each fetch: what the script does meanwhile. */
+let meanwhile: (path: string) => Promise<void>;
+/** What a lying machine adds to its listing. */
+let lies: RemoteFile[];
+const signal = new AbortController().signal;
+
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), "svc-collect-"));
+  source = join(top, "source");
+  targetDir = join(top, "artifacts", "job", "checkpoints");
+  await mkdir(source);
+  now = 1_000;
+  fetched = [];
+  lies = [];
+  meanwhile = async () => undefined;
+});
+afterEach(() => rm(top, { recursive: true, force: true }));
+
+async function put(path: string, text: string): Promise<void> {
+  await mkdir(dirname(join(source, path)), { recursive: true });
+  await writeFile(join(source, path), text);
+}
+
+/** The checkpoint half of a host, over a real folder. */
+const host = {
+  async listCheckpoints(): Promise<RemoteFile[]> {
+    const files: RemoteFile[] = [...lies];
+    for (const path of await readdir(source, { recursive: true })) {
+      const stats = await lstat(join(source, path));
+      if (stats.isFile()) files.push({ path, size: stats.size, mtimeMs: stats.mtimeMs, inode: stats.ino });
+    }
+    return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  },
+  async fetchCheckpoint(file: RemoteFile, target: string): Promise<void> {
+    fetched.push(file.path);
+    await meanwhile(file.path);
+    await copyFile(join(source, file.path), target);
+  },
+} as unknown as RunHost;
+
+const collector = () => new CheckpointCollector({ targetDir, now: () => now });
+const paths = (files: { path: string }[]) => files.map((f) => f.path);
+
+describe("CheckpointCollector", () => {
+  it("fetches a file once it was the same for ten seconds, whole, private and with its time", async () => {
+    await put("epoch-1/model.pt", "weights");
+    await utimes(join(source, "epoch-1/model.pt"), 1_764_000_000.123, 1_764_000_000.123);
+    const c = collector();
+    const scan = () => c.scan(host, { final: false, announced: new Set(), signal });
+    expect(await scan()).toEqual({ saved: [], pending: ["epoch-1/model.pt"], skipped: [] });
+    now += SETTLE_MS - 1;
+    expect((await scan()).pending).toEqual(["epoch-1/model.pt"]);
+    now += 1;
+    expect(await scan()).toEqual({ saved: [{ path: "epoch-1/model.pt", size: 7, modified_at: "2025-11-24T16:00:00.123Z" }], pending: [], skipped: [] });
+    const file = join(targetDir, "epoch-1/model.pt");
+    expect(await readFile(file, "utf8")).toBe("weights");
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect((await stat(dirname(file))).mode & 0o777).toBe(0o700);
+    expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+  });
+
+  it("begins to wait anew when a file grows, or is replaced by one of the same size and time", async () => {
+    await put("a.pt", "1");
+    const c = collector();
+    const scan = () => c.scan(host, { final: false, announced: new Set(), signal });
+    await scan();
+    now += SETTLE_MS;
+    await put("a.pt", "22");
+    expect((await scan()).pending).toEqual(["a.pt"]);
+    const { atime, mtime } = await stat(join(source, "a.pt"));
+    await put("b", "33");
+    await utimes(join(source, "b"), atime, mtime);
+    await rename(join(source, "b"), join(source, "a.pt"));
+    now += SETTLE_MS;
+    expect((await scan()).pending).toEqual(["a.pt"]);
+    now += SETTLE_MS;
+    expect(paths((await scan()).saved)).toEqual(["a.pt"]);
+  });
+
+  it("fetches what was announced at once, folders too, and takes the names out when they are done", async () => {
+    await put("c-1/x", "1");
+    await put("c-1/y.tmp", "2");
+    await put("c-2/x", "3");
+    await put("solo", "4");
+    const announced = new Set(["./c-1/", "solo"]);
+    const result = await collector().scan(host, { final: false, announced, signal });
+    expect(paths(result.saved)).toEqual(["c-1/x", "solo"]);
+    expect(result.pending).toEqual(["c-1/y.tmp", "c-2/x"]);
+    expect([...announced]).toEqual(["./c-1/"]);
+  });
+
+  it("does not fetch again what is at home, also in a new process, but what changed since", async () => {
+    await put("a", "1");
+    await put("b", "1");
+    const final = () => collector().scan(host, { final: true, announced: new Set(), signal });
+    expect(paths((await final()).saved)).toEqual(["a", "b"]);
+    expect((await final()).saved).toEqual([]);
+    expect(fetched).toEqual(["a", "b"]);
+    await put("a", "2!");
+    expect(paths((await final()).saved)).toEqual(["a"]);
+    expect(await readFile(join(targetDir, "a"), "utf8")).toBe("2!");
+  });
+
+  it("at the end takes everything complete and names what was not finished", async () => {
+    for (const path of ["ok.pt", "a.tmp", "tmp-1-x/w", "b.partial", "hf/checkpoint-is-incomplete.txt", "hf/w/1", ".svc-checkpoints.json"]) await put(path, "x");
+    const { saved, pending, skipped } = await collector().scan(host, { final: true, announced: new Set(["a.tmp"]), signal });
+    expect(paths(saved)).toEqual(["ok.pt"]);
+    expect(pending).toEqual([]);
+    expect(paths(skipped).sort()).toEqual(["a.tmp", "b.partial", "hf/checkpoint-is-incomplete.txt", "hf/w/1", "tmp-1-x/w"]);
+  });
+
+  it("never lets a file into place that changed while it was copied", async () => {
+    await put("a", "old");
+    await put("gone", "x");
+    meanwhile = async (path) => (path === "gone" ? rm(join(source, "gone")) : put("a", `new ${fetched.length}`));
+    const c = collector();
+    const during = await c.scan(host, { final: false, announced: new Set(["."]), signal });
+    expect(during).toEqual({ saved: [], pending: ["a"], skipped: [] });
+    expect(await readCheckpoints(targetDir)).toEqual([]);
+    const end = await c.scan(host, { final: true, announced: new Set(), signal });
+    expect(end.saved).toEqual([]);
+    expect(end.skipped).toEqual([{ path: "a", why: "it kept changing while it was copied" }]);
+    let once = true;
+    meanwhile = async () => {
+      if (once) await put("a", "settled");
+      once = false;
+    };
+    expect(paths((await c.scan(host, { final: true, announced: new Set(), signal })).saved)).toEqual(["a"]);
+    expect(await readFile(join(targetDir, "a"), "utf8")).toBe("settled");
+  });
+
+  it("keeps the file before when a fetch fails, and leaves nothing beside", async () => {
+    await put("a", "1");
+    await collector().scan(host, { final: true, announced: new Set(), signal });
+    await put("a", "22");
+    meanwhile = () => Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" }));
+    await expect(collector().scan(host, { final: true, announced: new Set(), signal })).rejects.toMatchObject({ code: "disk_full" });
+    expect(await readFile(join(targetDir, "a"), "utf8")).toBe("1");
+    expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+  });
+
+  it.each([
+    "../evil", "/etc/passwd", "a//b", "a/./b", "a/..", "", "a\0b", "a\nb", "a\x1b[2Jb", "c:x", "a\\..\\b", "x/".repeat(32) + "y", "n".repeat(256),
+  ])("refuses the path %j from the machine and writes nothing", async (path) => {
+    lies = [{ path, size: 1, mtimeMs: 1, inode: 1 }];
+    const result = await collector().scan(host, { final: true, announced: new Set([path]), signal });
+    expect(result.skipped).toHaveLength(1);
+    expect(fetched).toEqual([]);
+    expect(await readCheckpoints(targetDir)).toEqual([]);
+  });
+
+  it("refuses numbers that are none", async () => {
+    lies = [{ path: "a", size: -1, mtimeMs: 1, inode: 1 }, { path: "b", size: 1, mtimeMs: NaN, inode: 1 }, { path: "c", size: 1, mtimeMs: 1e300, inode: 1 }];
+    expect(paths((await collector().scan(host, { final: true, announced: new Set(), signal })).skipped)).toEqual(["a", "b", "c"]);
+  });
+
+  it("follows no link at home and says when something is in the way", async () => {
+    await put("dir/a", "1");
+    await put("file/b", "1");
+    await mkdir(join(targetDir), { recursive: true });
+    await mkdir(join(top, "elsewhere"));
+    await symlink(join(top, "elsewhere"), join(targetDir, "dir"));
+    await writeFile(join(targetDir, "file"), "");
+    const { saved, skipped } = await collector().scan(host, { final: true, announced: new Set(), signal });
+    expect(saved).toEqual([]);
+    expect(paths(skipped)).toEqual(["dir/a", "file/b"]);
+    expect(await readdir(join(top, "elsewhere"))).toEqual([]);
+    expect(paths(await readCheckpoints(targetDir))).toEqual(["file"]);
+  });
+
+  it("clears what an earlier process left beside, and stops when told", async () => {
+    await put("a", "1");
+    await mkdir(join(targetDir, ".svc-partial"), { recursive: true });
+    await writeFile(join(targetDir, ".svc-partial", "torn"), "x");
+    const stopped = AbortSignal.abort(new Error("stop"));
+    await expect(collector().scan(host, { final: true, announced: new Set(), signal: stopped })).rejects.toThrow("stop");
+    expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+    expect(fetched).toEqual([]);
+  });
+});
