@@ -5,6 +5,23 @@ export interface FieldError {
   message: string;
 }
 
+/** The words of an error that nobody throws: what a record says. Costs no stack trace. */
+export function describeError<C extends ErrorCode>(code: C, data: ErrorData<C>): { code: C; message: string; hint: string } {
+  const { message, hint } = entryOf(code);
+  return { code, message: message(data), hint: typeof hint === "string" ? hint : hint(data) };
+}
+
+interface AnyEntry {
+  status: number;
+  exit: number;
+  retry: Retry;
+  message: (d: unknown) => string;
+  hint: string | ((d: unknown) => string);
+}
+
+// The catalogue ties each code to its own data type; indexing by a type parameter loses that tie.
+const entryOf = (code: ErrorCode): AnyEntry => CATALOGUE[code] as unknown as AnyEntry;
+
 /** The one error class. Everything a caller may see is in the catalogue; `cause` keeps what led here. */
 export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
   override readonly name = "SvcError";
@@ -17,10 +34,7 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
   readonly data: ErrorData<C>;
 
   constructor(code: C, data: ErrorData<C>, options: { cause?: unknown; errors?: FieldError[] } = {}) {
-    // The catalogue ties each code to its own data type; indexing by a type parameter loses that tie.
-    const e = CATALOGUE[code] as unknown as {
-      status: number; exit: number; retry: Retry; message: (d: unknown) => string; hint: string | ((d: unknown) => string);
-    };
+    const e = entryOf(code);
     super(e.message(data), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.data = data;

@@ -1,0 +1,254 @@
+// The composition root: the one file that names every concrete part and puts them together.
+
+import { createHmac, randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { setTimeout as pause } from "node:timers/promises";
+import { customAlphabet } from "nanoid";
+import { JobIds } from "./domain/ids.ts";
+import { Redactor } from "./domain/redaction.ts";
+import { isReference, SECRET_NAME } from "./domain/secret-names.ts";
+import { steadyClock } from "./domain/steady-clock.ts";
+import type { ControlPlane } from "./engine/control-plane.ts";
+import { Engine } from "./engine/engine.ts";
+import { DurableLedger } from "./engine/ledger.ts";
+import { Service } from "./engine/service.ts";
+import { DurableStorySink } from "./engine/story-sink.ts";
+import { findPython } from "./providers/local/python.ts";
+import { LocalProvider } from "./providers/local/local-provider.ts";
+import { installationPrefix, type Provider } from "./providers/provider.ts";
+import { describeProviders } from "./providers/registry.ts";
+import type { RunSpec } from "./schemas/spec.ts";
+import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
+import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
+import { createSnapshot } from "./steps/code-snapshot.ts";
+import { checkEntrypoint, checkProjectDir } from "./steps/project-files.ts";
+import type { JobFacts } from "./steps/ports.ts";
+import { provisionStep } from "./steps/provision.ts";
+import { planRun } from "./steps/run-plan.ts";
+import type { RunServices } from "./steps/run-services.ts";
+import { awaitSshStep, collectStep, installStep, launchStep, streamStep, syncStep } from "./steps/run-steps.ts";
+import type { StepRegistry } from "./steps/step.ts";
+import { terminateStep } from "./steps/terminate.ts";
+import { HomeLock, openStore, prepareHome, writeAtomic } from "./store/database.ts";
+import { DiskReserve } from "./store/disk-reserve.ts";
+import { EngineStore } from "./store/engine-store.ts";
+import { StoreReads } from "./store/open-reads.ts";
+
+export interface ControlPlaneOptions {
+  home: string;
+  log?: (line: string) => void;
+  /** Only to kill or reconcile: runs are ended, not followed. What is not told to end is left exactly as it is. */
+  reconcileOnly?: boolean;
+  env?: NodeJS.ProcessEnv;
+}
+
+export interface OpenControlPlane extends ControlPlane {
+  /** What recovery found. */
+  readonly recovered: { resumed: string[]; parked: string[] };
+  /** Says where this control plane answers, for the message that a second one gives. */
+  announce(url: string): void;
+  /** Leaves every row as it is and frees the home. */
+  close(): Promise<void>;
+}
+
+/** Where the program lies: the folder that holds package.json, in a checkout and beside a bundle. */
+export const programRoot = ((): string => {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, "package.json")) && dirname(folder) !== folder) folder = dirname(folder);
+  return folder;
+})();
+
+const newInstallationId = customAlphabet("0123456789abcdefghijklmnopqrstuvwxyz", 16);
+
+/** Takes the home, opens its store, recovers what was open. Throws with a remedy and changes nothing where it cannot. */
+export async function openControlPlane(options: ControlPlaneOptions): Promise<OpenControlPlane> {
+  const { home, log = () => {} } = options;
+  const env = options.env ?? process.env;
+  process.umask(0o077);
+  prepareHome(home);
+  const startedAt = new Date().toISOString();
+  const holder = { pid: process.pid, command: options.reconcileOnly ? "svc kill or reconcile" : "svc serve", started_at: startedAt, url: null };
+  const lock = HomeLock.take(home, holder);
+  try {
+    const clock = steadyClock();
+    const store = new EngineStore(await openStore(home, { newInstallationId: newInstallationId(), now: clock.now() }));
+    const reads = new StoreReads(store.db, home, clock.now);
+    const reserve = new DiskReserve(home);
+    let service: Service | null = null;
+    const engine: Engine = new Engine({
+      store,
+      clock,
+      steps: lazily(() => steps),
+      defer: (fn) => void setImmediate(fn),
+      publish: (events) => service?.publish(events),
+      report: log,
+      onDiskFull: () => reserve.spend(),
+    });
+    const ledger = new DurableLedger(engine);
+    const sink = new DurableStorySink({ engine, home, hint: (hint) => service?.publish([hint]) });
+    const python = async () => (await findPython(env)).path;
+    const runnerPath = join(programRoot, "runner", "svc_runner.py");
+    const providers = new Map<string, Provider>([
+      ["local", new LocalProvider({ home, runnerPath, python, prefix: installationPrefix(store.installationId) })],
+    ]);
+    const services = runServices({ home, env, engine, ledger, sink, providers, reads, python });
+    const steps = stepRegistry(services);
+    service = new Service({
+      home, startedAt, engine, reads, ledger, reserve, providers,
+      newJobId: ((ids) => () => ids.next())(new JobIds(clock.now)),
+      describeProviders: () => describeProviders(providers),
+      checkProject: async (projectDir, spec) => {
+        await checkProjectDir(projectDir, home);
+        await checkEntrypoint(projectDir, spec.entrypoint);
+        await python();
+      },
+      snapshot: async (projectDir) => (await createSnapshot({ projectDir, codeDir: join(home, "code"), now: Date.now() })).id,
+      checkSecrets: (spec) => {
+        for (const value of Object.values(spec.env)) if (isReference(value)) resolveSecret(value, home, env);
+      },
+      onTerminal: (jobId) => {
+        sink.forget(jobId);
+        services.forget(jobId);
+      },
+    });
+    const recovered = await engine.recover(options.reconcileOnly ? "ending only" : "all");
+    if (!options.reconcileOnly) service.begin();
+    const opened: Service = service;
+    return Object.assign(opened, {
+      recovered,
+      announce: (url: string) => lock.announce({ ...holder, url }),
+      close: async () => {
+        await opened.stop();
+        store.db.close();
+        lock.release();
+      },
+    });
+  } catch (e) {
+    lock.release();
+    throw e;
+  }
+}
+
+/** Breaks the circle: steps need the engine's ledger and sink, the engine needs the steps. */
+function lazily(make: () => StepRegistry): StepRegistry {
+  return new Proxy({} as StepRegistry, { get: (_, name) => make()[name as keyof StepRegistry] });
+}
+
+function stepRegistry(services: RunServices): StepRegistry {
+  return {
+    provision: provisionStep(services),
+    await_ssh: awaitSshStep(services),
+    sync: syncStep(services),
+    install: installStep(services),
+    launch: launchStep(services),
+    stream: streamStep(services),
+    collect: collectStep(services),
+    terminate: terminateStep(services),
+  };
+}
+
+interface Parts {
+  home: string;
+  env: NodeJS.ProcessEnv;
+  engine: Engine;
+  ledger: DurableLedger;
+  sink: DurableStorySink;
+  providers: Map<string, Provider>;
+  reads: StoreReads;
+  python: () => Promise<string>;
+}
+
+function runServices(parts: Parts): RunServices & { forget(jobId: string): void } {
+  const { home, env, engine, providers, reads } = parts;
+  const key = installationKey(home);
+  const derive = (...words: string[]): string => createHmac("sha256", key).update(words.join("\0")).digest("hex").slice(0, 32);
+  const factsOf = new Map<string, JobFacts>();
+  const collectors = new Map<string, CheckpointCollector>();
+  const facts = (jobId: string): JobFacts => {
+    let known = factsOf.get(jobId);
+    if (!known) {
+      const row = engine.store.job(jobId);
+      if (!row) throw new TypeError(`job ${jobId} has no row`);
+      // Checked against the schema when it was submitted, and written by us since.
+      const spec = JSON.parse(row.spec) as RunSpec;
+      factsOf.set(jobId, (known = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
+    }
+    return known;
+  };
+  const nodeDir = (jobId: string, node: number): string => join(home, "runs", jobId, `node${node}`);
+  const secret = (reference: string): string => resolveSecret(reference, home, env);
+  /** A secret that cannot be found any more cannot be redacted either; it could not have been given to the run. */
+  const secretsOf = (spec: RunSpec): string[] => {
+    const values = Object.values(injectedVariables(env));
+    for (const [name, value] of Object.entries(spec.env)) {
+      if (isReference(value)) {
+        try {
+          values.push(secret(value));
+        } catch {
+          continue;
+        }
+      } else if (SECRET_NAME.test(name)) values.push(value);
+    }
+    return values;
+  };
+  const mark = (jobId: string): string => derive("mark", jobId).slice(0, 24);
+  return {
+    installationId: engine.store.installationId,
+    now: engine.clock.now,
+    facts,
+    provider: (name) => {
+      const provider = providers.get(name);
+      if (!provider) throw new TypeError(`provider ${name} is not there`);
+      return provider;
+    },
+    ledger: parts.ledger,
+    sink: parts.sink,
+    secrecy: (jobId) => ({ mark: mark(jobId), redactor: new Redactor([...secretsOf(facts(jobId).spec), mark(jobId)]) }),
+    entry: checkEntrypoint,
+    plan: async (jobId, node, purpose) => {
+      const { spec, projectDir } = facts(jobId);
+      return planRun({
+        jobId, node, spec, projectDir,
+        entry: await checkEntrypoint(projectDir, spec.entrypoint),
+        python: await parts.python(),
+        checkpointDir: join(nodeDir(jobId, node), "checkpoints"),
+        dataDir: join(home, "data"),
+        packageDir: join(programRoot, "python"),
+        mark: mark(jobId),
+        nonce: derive("nonce", jobId, String(node), purpose),
+        inherited: env,
+        secret,
+        injected: injectedVariables(env),
+      });
+    },
+    checkpointDir: (jobId, node) => join(nodeDir(jobId, node), "checkpoints"),
+    collector: (jobId, node) => {
+      const name = `${jobId} ${node}`;
+      let collector = collectors.get(name);
+      if (!collector) {
+        const targetDir = join(home, "artifacts", jobId, "checkpoints");
+        mkdirSync(targetDir, { recursive: true, mode: 0o700 });
+        collectors.set(name, (collector = new CheckpointCollector({ targetDir, now: Date.now })));
+      }
+      return collector;
+    },
+    lastLine: (jobId) => {
+      const end = reads.logBytes(jobId);
+      return reads.readLog(jobId, Math.max(0, end - 2_000), 2_000).toString("utf8").trimEnd().split("\n").at(-1)?.slice(0, 500) ?? "";
+    },
+    pause: (ms) => pause(ms),
+    forget: (jobId) => {
+      factsOf.delete(jobId);
+      for (const name of collectors.keys()) if (name.startsWith(`${jobId} `)) collectors.delete(name);
+    },
+  };
+}
+
+/** From this come marks and nonces: unguessable, the same after every restart, and written down nowhere else. */
+function installationKey(home: string): Buffer {
+  const file = join(home, "installation.key");
+  if (!existsSync(file)) writeAtomic(file, randomBytes(32).toString("hex"));
+  return Buffer.from(readFileSync(file, "utf8").trim(), "hex");
+}

@@ -1,0 +1,108 @@
+// Carrying effects out: one attempt of one step at a time, with its signal, its retries and its words for the timeline.
+
+import type { Clock } from "../domain/clock.ts";
+import { asSvcError, type SvcError } from "../errors/index.ts";
+import type { StepName } from "../schemas/job.ts";
+import type { EffectRow } from "../store/engine-store.ts";
+import type { RetryPolicy, StepRegistry } from "../steps/step.ts";
+
+const PROGRESS_MS = 500;
+
+/** What became of one attempt. */
+export type EffectVerdict =
+  | { kind: "done"; output: Record<string, unknown>; detail: Record<string, unknown> | undefined }
+  | { kind: "later"; afterMs: number; why: string }
+  | { kind: "error"; error: SvcError; detail: Record<string, unknown> | undefined };
+
+interface Running {
+  controller: AbortController;
+  settled: Promise<void>;
+}
+
+export interface EffectRunnerOptions {
+  steps: StepRegistry;
+  clock: Clock;
+  probe: (point: string) => void;
+  settle: (effect: EffectRow, verdict: EffectVerdict) => Promise<void>;
+  detail: (effectId: number, attempt: number, text: string) => void;
+}
+
+/** A number in [0, 1) that is the same for the same effect and attempt, in every run of a simulation. */
+export function jitter(effectId: number, attempt: number): number {
+  let h = Math.imul(effectId ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(attempt + 0x7f4a7c15, 0xc2b2ae35);
+  h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
+  h = Math.imul(h ^ (h >>> 12), 0x297a2d39);
+  return ((h ^ (h >>> 15)) >>> 0) / 0x1_0000_0000;
+}
+
+/** Exponential with full jitter above the least delay. */
+export function retryDelayMs(policy: RetryPolicy, effectId: number, attempt: number): number {
+  const ceiling = Math.min(policy.delayMsMax, policy.delayMsMin * 2 ** Math.min(attempt, 30));
+  return Math.round(policy.delayMsMin + jitter(effectId, attempt) * (ceiling - policy.delayMsMin));
+}
+
+export class EffectRunner {
+  readonly #o: EffectRunnerOptions;
+  readonly #running = new Map<number, Running>();
+
+  constructor(options: EffectRunnerOptions) {
+    this.#o = options;
+  }
+
+  start(effect: EffectRow): void {
+    this.#o.probe("effect.before");
+    const controller = new AbortController();
+    const settled = this.#run(effect, controller.signal).finally(() => {
+      if (this.#running.get(effect.id)?.controller === controller) this.#running.delete(effect.id);
+    });
+    this.#running.set(effect.id, { controller, settled });
+  }
+
+  abort(effectId: number): void {
+    this.#running.get(effectId)?.controller.abort(new Error("the step was cancelled"));
+  }
+
+  async abortAll(): Promise<void> {
+    const all = [...this.#running.values()];
+    for (const { controller } of all) controller.abort(new Error("the control plane is ending"));
+    await Promise.allSettled(all.map((r) => r.settled));
+  }
+
+  async #run(effect: EffectRow, signal: AbortSignal): Promise<void> {
+    const definition = this.#o.steps[effect.step as StepName];
+    const progress = this.#progress(effect);
+    let verdict: EffectVerdict;
+    try {
+      const result = await definition.run({
+        jobId: effect.job_id, node: effect.node, attempt: effect.attempt, effectId: effect.id, signal, progress: progress.say,
+      });
+      verdict =
+        "later" in result
+          ? { kind: "later", ...result.later }
+          : { kind: "done", output: result.done, detail: result.detail ?? progress.last() };
+    } catch (e) {
+      verdict = { kind: "error", error: asSvcError(e), detail: progress.last() };
+    }
+    progress.close();
+    // A cancelled effect has been settled by the transition that cancelled it.
+    if (signal.aborted) return;
+    this.#o.probe("effect.after");
+    await this.#o.settle(effect, verdict);
+  }
+
+  #progress(effect: EffectRow) {
+    let last: Record<string, unknown> | undefined;
+    let timer: { cancel(): void } | null = null;
+    return {
+      say: (detail: Record<string, unknown>): void => {
+        last = detail;
+        timer ??= this.#o.clock.setTimer(PROGRESS_MS, () => {
+          timer = null;
+          this.#o.detail(effect.id, effect.attempt, JSON.stringify(last));
+        });
+      },
+      last: () => last,
+      close: () => timer?.cancel(),
+    };
+  }
+}

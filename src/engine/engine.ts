@@ -1,0 +1,416 @@
+// The durable engine. It folds events through the pure job machine, commits event, snapshot and wanted effects together, and
+// only then acts. What it holds in memory can be lost at any moment; what is committed is enough to go on.
+//
+// E1. An effect starts strictly after the commit that asked for it, and is asked for again after a crash: at least once.
+// E2. A result is taken once: only from the attempt that is under way, in one transaction with what it changes.
+// E3. Effects and timers belong to the state that asked for them; the transition that leaves it cancels them.
+// E4. Deadlines and retries are rows. The process only remembers when to look.
+// E5. A stored snapshot that cannot be loaded parks its job. It is never guessed at, and a kill still releases its machine.
+
+import { initialTransition, transition } from "xstate";
+import { asSvcError, describeError, SvcError } from "../errors/index.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { SetTimer, StartSteps } from "../machines/job-machine.ts";
+import { JOB_MACHINE_VERSION, jobMachine } from "../machines/job-machine.ts";
+import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
+import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
+import type { FeedEvent, StepName } from "../schemas/job.ts";
+import type { EffectRow, EngineStore, JobRow } from "../store/engine-store.ts";
+import type { StepRegistry } from "../steps/step.ts";
+import { Agenda } from "./agenda.ts";
+import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
+import { fingerprint, timerEvent } from "./journal.ts";
+import { Committer, type Transaction } from "./transaction.ts";
+
+/** Even a wait of years is looked at again after this long: clocks jump and laptops sleep. */
+const TICK_MS = 30_000;
+/** Between tries to write something that must be written, while the disk is full. */
+const REWRITE_MS = 1_000;
+
+export interface EngineOptions {
+  store: EngineStore;
+  steps: StepRegistry;
+  clock: Clock;
+  /** Runs `fn` at the end of this turn of the event loop. */
+  defer: (fn: () => void) => void;
+  /** Called at every boundary where a crash may be simulated. */
+  probe?: (point: string) => void;
+  publish?: (events: FeedEvent[]) => void;
+  /** The disk is full: whoever keeps a reserve gives it up now. */
+  onDiskFull?: () => void;
+  /** What went wrong inside, in words, for the control plane's own log. */
+  report?: (message: string) => void;
+}
+
+export interface NewJob {
+  id: string;
+  input: Omit<JobInput, "at" | "job_id">;
+  row: Pick<JobRow, "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "idem_key" | "idem_hash">;
+}
+
+type Snapshot = ReturnType<typeof jobMachine.resolveState>;
+interface Live {
+  seq: number;
+  snapshot: Snapshot;
+}
+/** An event without its instant: the engine stamps it. */
+export type EventBody = JobEvent extends infer E ? (E extends JobEvent ? Omit<E, "at"> : never) : never;
+export type SendResult = { accepted: boolean; state: string };
+
+export class Engine {
+  readonly store: EngineStore;
+  readonly clock: Clock;
+  readonly #o: EngineOptions;
+  readonly #committer: Committer;
+  readonly #effects: EffectRunner;
+  readonly #agenda = new Agenda();
+  readonly #live = new Map<string, Live>();
+  readonly #parked = new Set<string>();
+  #alarm: { at: number; cancel: () => void } | null = null;
+  #stopped = false;
+
+  constructor(options: EngineOptions) {
+    this.#o = options;
+    this.store = options.store;
+    this.clock = options.clock;
+    const probe = options.probe ?? (() => {});
+    this.#committer = new Committer({
+      store: options.store,
+      now: () => options.clock.now(),
+      defer: options.defer,
+      probe,
+      forget: (jobs) => {
+        for (const id of jobs) this.#live.delete(id);
+      },
+      publish: (events) => options.publish?.(events),
+    });
+    this.#effects = new EffectRunner({
+      steps: options.steps,
+      clock: options.clock,
+      probe,
+      settle: (effect, verdict) => this.#settle(effect, verdict),
+      detail: (effectId, attempt, text) => {
+        void this.commit((tx) => tx.store.detailAttempt(effectId, attempt, text)).catch((e: unknown) => this.#report(e));
+      },
+    });
+  }
+
+  /** Durable when it resolves. See `Committer`. */
+  commit<T>(fn: (tx: Transaction) => T): Promise<T> {
+    return this.#committer.commit(fn);
+  }
+
+  /** As `commit`, for what has happened in the world and must be written down: while the disk is full it tries again. */
+  async commitSurely<T>(fn: (tx: Transaction) => T): Promise<T> {
+    for (;;) {
+      try {
+        return await this.commit(fn);
+      } catch (e) {
+        const error = asSvcError(e);
+        if (error.code === "disk_full") this.#o.onDiskFull?.();
+        if (this.#stopped || error.code !== "disk_full") throw e;
+        this.#report(error);
+        await new Promise<void>((resolve) => this.clock.setTimer(REWRITE_MS, resolve));
+      }
+    }
+  }
+
+  // Jobs
+
+  /** First transaction of a job: its row, the first journal entry, the first effects. */
+  create(job: NewJob): Promise<void> {
+    return this.commit((tx) => {
+      const input: JobInput = { ...job.input, job_id: job.id, at: tx.at };
+      const [snapshot, actions] = initialTransition(jobMachine, input);
+      const { text, hash } = fingerprint(snapshot);
+      const state = snapshot.value as string;
+      tx.store.insertJob({
+        ...job.row, id: job.id, seq: 1, version: JOB_MACHINE_VERSION, state, status: state, snapshot: text, hash, parked: null,
+        exit_code: null, error: null, created_at: tx.at, started_at: null, ended_at: null,
+      });
+      tx.store.insertJournal({
+        job_id: job.id, seq: 1, at: tx.at, epoch: tx.store.epoch, type: "job.created",
+        event: JSON.stringify({ type: "job.created", input, version: JOB_MACHINE_VERSION }), from_state: null, to_state: state, hash,
+      });
+      this.#remember(tx, job.id, { seq: 1, snapshot });
+      tx.feed(job.id, "job.created", { status: state, label: job.row.label, provider: job.row.provider });
+      this.#act(tx, job.id, 1, actions);
+    });
+  }
+
+  /** Folds one event. Resolves once it is durable; an event that means nothing in this state changes nothing. */
+  send(jobId: string, event: EventBody): Promise<SendResult> {
+    return this.commit((tx) => this.apply(tx, jobId, event));
+  }
+
+  apply(tx: Transaction, jobId: string, body: EventBody): SendResult {
+    const row = this.store.job(jobId);
+    if (!row) throw new SvcError("job_not_found", { id: jobId });
+    if (row.state === "terminal") return { accepted: false, state: row.state };
+    if (row.parked !== null) return body.type === "job.kill" ? this.#rescue(tx, row, body) : { accepted: false, state: row.state };
+    const live = this.#live.get(jobId) ?? this.#load(row);
+    const event = { ...body, at: tx.at } as JobEvent;
+    const [next, actions] = transition(jobMachine, live.snapshot, event);
+    if (next === live.snapshot && actions.length === 0) return { accepted: false, state: row.state };
+    this.#advance(tx, row, event.type, event, live.snapshot.value as string, next, actions);
+    return { accepted: true, state: next.value as string };
+  }
+
+  /** Journal, row, cancelled and new effects of one transition. */
+  #advance(tx: Transaction, row: JobRow, type: string, event: object, from: string, next: Snapshot, actions: readonly { type: string; params?: unknown }[]): void {
+    const seq = row.seq + 1;
+    const { text, hash } = fingerprint(next);
+    const to = next.value as string;
+    const context: JobContext = next.context;
+    const status = to === "terminal" ? (context.outcome ?? "failed") : to;
+    tx.store.insertJournal({
+      job_id: row.id, seq, at: tx.at, epoch: tx.store.epoch, type, event: JSON.stringify(event), from_state: from, to_state: to, hash,
+    });
+    tx.store.updateJob({
+      id: row.id, seq, version: JOB_MACHINE_VERSION, state: to, status, snapshot: text, hash, exit_code: context.exit_code,
+      error: context.error === null ? null : JSON.stringify(context.error), started_at: context.started_at, ended_at: context.ended_at,
+    });
+    this.#remember(tx, row.id, { seq, snapshot: next });
+    if (to !== from) {
+      for (const effect of tx.store.openEffectsOf(row.id)) this.#cancel(tx, effect);
+      tx.store.clearTimers(row.id);
+      tx.feed(row.id, "job.transition", { seq, from, to, event: type, status });
+    }
+    this.#act(tx, row.id, seq, actions);
+    if (to === "terminal") tx.after(() => this.#live.delete(row.id));
+  }
+
+  #act(tx: Transaction, jobId: string, seq: number, actions: readonly { type: string; params?: unknown }[]): void {
+    for (const action of actions) {
+      // The machine's own types name these params; xstate hands actions back untyped.
+      if (action.type === "startSteps") {
+        const { step, nodes } = action.params as StartSteps;
+        for (const node of nodes) this.#start(tx, jobId, seq, step, node);
+      } else if (action.type === "cancelSteps") {
+        const { step } = action.params as { step: StepName };
+        for (const effect of tx.store.openEffectsOf(jobId)) if (effect.step === step) this.#cancel(tx, effect);
+      } else if (action.type === "setTimer") {
+        const { timer, after_ms } = action.params as SetTimer;
+        if (after_ms <= 0) continue;
+        const due = tx.at + after_ms;
+        tx.store.setTimer({ job_id: jobId, name: timer, due, event: JSON.stringify(timerEvent(timer, after_ms, tx.store.job(jobId)?.state ?? "")) });
+        tx.after(() => this.#awaitTimer(jobId, timer, due));
+      }
+    }
+  }
+
+  /** The first attempt counts as begun with the commit that asks for it: one fsync a step, not two. */
+  #start(tx: Transaction, jobId: string, seq: number, step: StepName, node: number): void {
+    const id = tx.store.insertEffect({ job_id: jobId, seq, step, node, state: "running", attempt: 1, first_at: tx.at, next_at: null });
+    this.#beginAttempt(tx, { id, job_id: jobId, seq, step, node, state: "running", attempt: 1, first_at: tx.at, next_at: null });
+  }
+
+  #beginAttempt(tx: Transaction, effect: EffectRow): void {
+    tx.store.insertAttempt({
+      effect_id: effect.id, attempt: effect.attempt, epoch: tx.store.epoch, status: "running", started_at: tx.at, ended_at: null, error: null, detail: null,
+    });
+    tx.feed(effect.job_id, "step.started", { step: effect.step, node: effect.node, attempt: effect.attempt });
+    tx.after(() => this.#effects.start(effect));
+  }
+
+  #cancel(tx: Transaction, effect: EffectRow): void {
+    tx.store.cancelEffect(effect.id);
+    tx.store.endAttempt({ effect_id: effect.id, attempt: effect.attempt, status: "cancelled", ended_at: tx.at, error: null, detail: null });
+    tx.feed(effect.job_id, "step.cancelled", { step: effect.step, node: effect.node, attempt: effect.attempt });
+    tx.after(() => this.#effects.abort(effect.id));
+  }
+
+  // Results of effects
+
+  async #settle(effect: EffectRow, verdict: EffectVerdict): Promise<void> {
+    if (this.#stopped) return;
+    try {
+      await this.commitSurely((tx) => this.#take(tx, effect, verdict));
+    } catch (e) {
+      this.#report(e);
+    }
+  }
+
+  #take(tx: Transaction, effect: EffectRow, verdict: EffectVerdict): void {
+    const step = effect.step as StepName;
+    const about = { step, node: effect.node, attempt: effect.attempt };
+    const detail = (d: Record<string, unknown> | undefined) => (d === undefined ? null : JSON.stringify(d));
+    const close = (state: EffectRow["state"], nextAt: number | null) => tx.store.settleEffect(effect.id, effect.attempt, state, nextAt);
+    const end = { effect_id: effect.id, attempt: effect.attempt, ended_at: tx.at, error: null };
+
+    if (verdict.kind === "later") {
+      const nextAt = tx.at + verdict.afterMs;
+      if (!close("retrying", nextAt)) return; // E2: too late, or told twice
+      tx.store.detailAttempt(effect.id, effect.attempt, JSON.stringify({ waiting_for: verdict.why }));
+      tx.after(() => this.#awaitRetry({ ...effect, state: "retrying", next_at: nextAt }, "same attempt"));
+      return;
+    }
+    if (verdict.kind === "done") {
+      if (!close("done", null)) return;
+      tx.store.endAttempt({ ...end, status: "succeeded", detail: detail(verdict.detail) });
+      tx.feed(effect.job_id, "step.succeeded", about);
+      // Each step's result carries what its own event needs; the machine's types hold the steps to that.
+      this.apply(tx, effect.job_id, { type: `${step}.done`, node: effect.node, ...verdict.output } as unknown as EventBody);
+      return;
+    }
+    const error = verdict.error.toJobError();
+    const failed = { ...end, status: "failed", error: JSON.stringify(error), detail: detail(verdict.detail) } as const;
+    const policy = this.#o.steps[step].retry;
+    const failures = tx.store.failures(effect.id) + 1;
+    if (policy.attemptsMax === Infinity || (verdict.error.retry !== "never" && failures < policy.attemptsMax)) {
+      const nextAt = tx.at + retryDelayMs(policy, effect.id, failures);
+      if (!close("retrying", nextAt)) return;
+      tx.store.endAttempt(failed);
+      tx.feed(effect.job_id, "step.retrying", { ...about, error, next_attempt_at: new Date(nextAt).toISOString() });
+      tx.after(() => this.#awaitRetry({ ...effect, state: "retrying", next_at: nextAt }, "next attempt"));
+    } else {
+      if (!close("failed", null)) return;
+      tx.store.endAttempt(failed);
+      tx.feed(effect.job_id, "step.failed", { ...about, error });
+      this.apply(tx, effect.job_id, { type: "step.failed", step, node: effect.node, error });
+    }
+  }
+
+  // Time
+
+  #awaitTimer(jobId: string, name: string, due: number): void {
+    this.#agenda.add({ at: due, key: `timer ${jobId} ${name}`, fire: () => this.#surely((tx) => this.#fireTimer(tx, jobId, name, due)) });
+    this.#arm();
+  }
+
+  #fireTimer(tx: Transaction, jobId: string, name: string, due: number): void {
+    const row = tx.store.timer(jobId, name);
+    if (row?.due !== due || !tx.store.takeTimer(jobId, name, due)) return;
+    this.apply(tx, jobId, JSON.parse(row.event) as EventBody);
+  }
+
+  #awaitRetry(effect: EffectRow, as: "same attempt" | "next attempt"): void {
+    const at = effect.next_at ?? this.clock.now();
+    const fire = () => this.#surely((tx) => this.#retry(tx, effect, as));
+    this.#agenda.add({ at, key: `retry ${String(effect.id).padStart(12, "0")}`, fire });
+    this.#arm();
+  }
+
+  #retry(tx: Transaction, effect: EffectRow, as: "same attempt" | "next attempt"): void {
+    const open = tx.store.openEffectsOf(effect.job_id).find((e) => e.id === effect.id);
+    if (open?.state !== "retrying" || open.attempt !== effect.attempt) return;
+    const attempt = open.attempt + (as === "next attempt" ? 1 : 0);
+    const next: EffectRow = { ...open, state: "running", attempt, next_at: null };
+    tx.store.rearmEffect(next.id, next.attempt);
+    if (as === "next attempt") {
+      tx.store.leaveAttempt(next.id, tx.at);
+      this.#beginAttempt(tx, next);
+    } else tx.after(() => this.#effects.start(next));
+  }
+
+  #surely(fn: (tx: Transaction) => void): void {
+    void this.commitSurely(fn).catch((e: unknown) => this.#report(e));
+  }
+
+  #arm(): void {
+    const next = this.#agenda.nextAt;
+    if (next === null || this.#stopped || (this.#alarm && this.#alarm.at <= next)) return;
+    this.#alarm?.cancel();
+    const wait = Math.min(Math.max(0, next - this.clock.now()), TICK_MS);
+    const timer = this.clock.setTimer(wait, () => {
+      this.#alarm = null;
+      for (const due of this.#agenda.take(this.clock.now())) due.fire();
+      this.#arm();
+    });
+    this.#alarm = { at: next, cancel: () => timer.cancel() };
+  }
+
+  // Recovery
+
+  /** One pass over what is open, without a call to any provider: loads, parks what it cannot load, starts effects again, arms timers. */
+  async recover(what: "all" | "ending only" = "all"): Promise<{ resumed: string[]; parked: string[] }> {
+    return await this.commit((tx) => {
+      const resumed: string[] = [];
+      const parked: string[] = [];
+      const alive = new Set<string>();
+      for (const row of tx.store.liveJobs()) {
+        // To end some jobs, the others need not be followed: their rows wait as they are.
+        if (what === "ending only" && row.state !== "terminating") continue;
+        const why = row.parked ?? this.#tryLoad(tx, row);
+        if (why === null) {
+          alive.add(row.id);
+          resumed.push(row.id);
+        } else {
+          parked.push(row.id);
+          this.#parked.add(row.id);
+        }
+      }
+      for (const effect of tx.store.openEffects()) if (alive.has(effect.job_id)) this.#resume(tx, effect);
+      for (const timer of tx.store.timers()) {
+        if (alive.has(timer.job_id)) tx.after(() => this.#awaitTimer(timer.job_id, timer.name, timer.due));
+      }
+      return { resumed, parked };
+    });
+  }
+
+  #resume(tx: Transaction, effect: EffectRow): void {
+    if (effect.state === "retrying") {
+      // Whether it failed or only waited is not worth a column: after a crash it counts as a new attempt either way.
+      tx.after(() => this.#awaitRetry(effect, "next attempt"));
+      return;
+    }
+    tx.store.endAttempt({
+      effect_id: effect.id, attempt: effect.attempt, status: "cancelled", ended_at: tx.at, error: null,
+      detail: JSON.stringify({ interrupted: "the control plane ended during this attempt" }),
+    });
+    const next: EffectRow = { ...effect, attempt: effect.attempt + 1 };
+    tx.store.rearmEffect(next.id, next.attempt);
+    this.#beginAttempt(tx, next);
+  }
+
+  /** Null when the job is loaded; otherwise why it was parked. */
+  #tryLoad(tx: Transaction, row: JobRow): string | null {
+    const loaded = loadStored(row.version, row.snapshot);
+    if (!loaded.ok) {
+      tx.store.park(row.id, loaded.why);
+      tx.feed(row.id, "notice", { level: "error", ...describeError("needs_attention", { why: loaded.why }) });
+      return loaded.why;
+    }
+    if (loaded.migrated) this.#rebase(tx, row, loaded.snapshot);
+    return null;
+  }
+
+  #load(row: JobRow): Live {
+    const loaded = loadStored(row.version, row.snapshot);
+    if (!loaded.ok) throw new SvcError("needs_attention", { why: loaded.why });
+    return { seq: row.seq, snapshot: jobMachine.resolveState(loaded.snapshot) };
+  }
+
+  /** A snapshot that no event led to (a migration, a rescue) enters the journal whole: folds start from it. */
+  #rebase(tx: Transaction, row: JobRow, stored: StoredSnapshot): JobRow {
+    const snapshot = jobMachine.resolveState(stored);
+    this.#advance(tx, row, "machine.rebased", { type: "machine.rebased", snapshot: stored, version: JOB_MACHINE_VERSION }, row.state, snapshot, []);
+    return { ...row, seq: row.seq + 1, version: JOB_MACHINE_VERSION, state: stored.value };
+  }
+
+  /** A kill of a parked job: a fresh machine takes its place and goes straight to giving back what the ledger says it holds. */
+  #rescue(tx: Transaction, row: JobRow, body: EventBody): SendResult {
+    const [fresh] = initialTransition(jobMachine, { job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at });
+    const context: JobContext = { ...fresh.context, launched: true };
+    tx.store.park(row.id, null);
+    const based = this.#rebase(tx, row, { value: "provisioning", context });
+    this.#parked.delete(row.id);
+    return this.apply(tx, based.id, body);
+  }
+
+  #remember(tx: Transaction, jobId: string, live: Live): void {
+    tx.touched.add(jobId);
+    this.#live.set(jobId, live);
+  }
+
+  #report(e: unknown): void {
+    if (!this.#stopped) this.#o.report?.(asSvcError(e).message);
+  }
+
+  /** Ends all activity in this process and leaves every row as it is: what is open goes on at the next start. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#alarm?.cancel();
+    await this.#effects.abortAll();
+  }
+}

@@ -1,0 +1,138 @@
+// The machine ledger: what is owed to providers, written before it can be owed and closed only by proof.
+
+import type { LedgerEntry, Ledger } from "../steps/ports.ts";
+import type { MachineHandle } from "../providers/provider.ts";
+import type { MachineRow } from "../store/engine-store.ts";
+import { LedgerStore } from "../store/ledger-store.ts";
+import type { Engine } from "./engine.ts";
+import type { Transaction } from "./transaction.ts";
+
+export function entryOf(row: MachineRow): LedgerEntry {
+  return {
+    name: row.name,
+    jobId: row.job_id,
+    node: row.node,
+    ordinal: row.ordinal,
+    state: row.state,
+    // Written by `held` below, from a handle.
+    handle: row.handle === null ? null : (JSON.parse(row.handle) as MachineHandle),
+    createdAt: row.created_at,
+    horizonAt: row.horizon_at,
+    emptyLooks: row.empty_looks,
+    lastLookAt: row.last_look_at,
+  };
+}
+
+export class DurableLedger implements Ledger {
+  readonly #engine: Engine;
+  readonly #rows: LedgerStore;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+    this.#rows = new LedgerStore(engine.store.db);
+  }
+
+  open(jobId: string, node: number): LedgerEntry[] {
+    return this.#rows.openOf(jobId, node).map(entryOf);
+  }
+
+  /** Everything that is owed, by whatever job. */
+  owed(): MachineRow[] {
+    return this.#rows.open();
+  }
+
+  row(name: string): MachineRow | undefined {
+    return this.#rows.get(name);
+  }
+
+  nextOrdinal(jobId: string, node: number): number {
+    return this.#rows.lastOrdinal(jobId, node) + 1;
+  }
+
+  intend(order: { name: string; jobId: string; node: number; ordinal: number; provider: string; horizonAt: number }): Promise<void> {
+    return this.#engine.commit((tx) => {
+      this.#rows.insert({ ...blank(order.name, order.provider, tx.at), job_id: order.jobId, node: order.node, ordinal: order.ordinal, horizon_at: order.horizonAt });
+      this.#tell(tx, order.name);
+    });
+  }
+
+  renew(name: string, horizonAt: number): Promise<void> {
+    return this.#engine.commit(() => this.#rows.renew(name, horizonAt));
+  }
+
+  held(name: string, handle: MachineHandle): Promise<void> {
+    return this.#surely(name, (tx) => {
+      const row = this.#rows.get(name);
+      this.#rows.held({
+        name,
+        state: row?.state === "releasing" ? "releasing" : "held",
+        resource_id: handle.id,
+        handle: JSON.stringify(handle),
+        address: handle.address,
+        price_micro: handle.priceMicro,
+        held_at: row?.held_at ?? tx.at,
+      });
+    });
+  }
+
+  unknown(name: string, note: string): Promise<void> {
+    return this.#surely(name, () => {
+      const row = this.#rows.get(name);
+      if (row?.state === "intended") this.#rows.state(name, "unknown", note);
+    });
+  }
+
+  async emptyLook(name: string): Promise<number> {
+    return await this.#engine.commitSurely((tx) => {
+      const looks = (this.#rows.get(name)?.empty_looks ?? 0) + 1;
+      this.#rows.look(name, looks, tx.at);
+      return looks;
+    });
+  }
+
+  releasing(name: string): Promise<void> {
+    return this.#surely(name, () => this.#rows.state(name, "releasing", this.#rows.get(name)?.note ?? null));
+  }
+
+  released(name: string, proof: string): Promise<void> {
+    return this.#surely(name, (tx) => {
+      if (this.#rows.get(name)?.state !== "released") this.#rows.released(name, tx.at, proof);
+    });
+  }
+
+  async note(name: string, note: string | null): Promise<void> {
+    if (this.#rows.get(name)?.note === note) return;
+    await this.#surely(name, () => this.#rows.note(name, note));
+  }
+
+  /** A machine with our mark that no row explains: it gets one, so that it is owed like any other. */
+  async adopt(handle: MachineHandle, note: string): Promise<void> {
+    await this.#surely(handle.name, (tx) => {
+      if (!this.#rows.get(handle.name)) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
+      this.#rows.held({
+        name: handle.name, state: "held", resource_id: handle.id, handle: JSON.stringify(handle), address: handle.address,
+        price_micro: handle.priceMicro, held_at: tx.at,
+      });
+      this.#rows.note(handle.name, note);
+    });
+  }
+
+  #surely(name: string, fn: (tx: Transaction) => void): Promise<void> {
+    return this.#engine.commitSurely((tx) => {
+      fn(tx);
+      this.#tell(tx, name);
+    });
+  }
+
+  #tell(tx: Transaction, name: string): void {
+    const row = this.#rows.get(name);
+    if (row) tx.feed(row.job_id, "machine.changed", { name, state: row.state, node: row.node, note: row.note });
+  }
+}
+
+function blank(name: string, provider: string, at: number): MachineRow {
+  return {
+    name, job_id: null, node: 0, ordinal: 0, provider, state: "intended", resource_id: null, handle: null, address: null, price_micro: null,
+    created_at: at, horizon_at: at, held_at: null, empty_looks: 0, last_look_at: null, released_at: null, proof: null, note: null,
+  };
+}

@@ -1,0 +1,111 @@
+// Comparing what is recorded with what providers list, and with what journals say. Only what bears this installation's mark is
+// ever touched.
+
+import { asSvcError } from "../errors/index.ts";
+import { installationPrefix, type MachineHandle, type Provider } from "../providers/provider.ts";
+import type { ReconcileReport } from "../schemas/job.ts";
+import { release } from "../steps/terminate.ts";
+import type { Engine } from "./engine.ts";
+import { refold } from "./journal.ts";
+import { entryOf, type DurableLedger } from "./ledger.ts";
+
+/** Looks at one orphan before the report leaves it to the next sweep. */
+const LOOKS_MAX = 5;
+const LOOK_GAP_MS = 500;
+
+export interface ReconcileParts {
+  engine: Engine;
+  ledger: DurableLedger;
+  providers: Map<string, Provider>;
+}
+
+type Swept = Pick<ReconcileReport, "terminated" | "failed" | "unreachable_providers">;
+
+export async function reconcile(parts: ReconcileParts, options: { dryRun: boolean }): Promise<ReconcileReport> {
+  const live = parts.engine.store.liveJobs();
+  const replayed = live.map((row) => {
+    const { text, differsAt } = refold(parts.engine.store.journal(row.id));
+    const ok = differsAt === null && text === row.snapshot;
+    return { job_id: row.id, ok, first_difference_seq: ok ? null : (differsAt ?? row.seq) };
+  });
+  const resumed = live.filter((row) => row.parked === null && row.state !== "terminating").map((row) => row.id);
+  return { dry_run: options.dryRun, replayed, resumed, ...(await sweep(parts, options)) };
+}
+
+/** Finds and releases machines of ours that no live job owns. */
+export async function sweep(parts: ReconcileParts, options: { dryRun: boolean }): Promise<Swept> {
+  const report: Swept = { terminated: [], failed: [], unreachable_providers: [] };
+  for (const provider of parts.providers.values()) {
+    let owned: MachineHandle[];
+    try {
+      owned = await provider.listOwned(installationPrefix(parts.engine.store.installationId), AbortSignal.timeout(60_000));
+    } catch {
+      // A listing that fails proves nothing about anything: the provider is named, its rows stay open.
+      report.unreachable_providers.push(provider.name);
+      continue;
+    }
+    for (const handle of owned) if (isOrphan(parts, handle)) await end(parts, provider, handle, options, report);
+    // Owed by a job that is over: a late answer reopened it.
+    for (const row of parts.ledger.owed()) {
+      const handle = entryOf(row).handle;
+      if (row.provider !== provider.name || handle === null || owned.some((m) => m.name === row.name)) continue;
+      if (!ownerLives(parts, row.job_id)) await end(parts, provider, handle, options, report);
+    }
+  }
+  return report;
+}
+
+function ownerLives(parts: ReconcileParts, jobId: string | null): boolean {
+  const job = jobId === null ? undefined : parts.engine.store.job(jobId);
+  return job !== undefined && job.state !== "terminal";
+}
+
+function isOrphan({ ledger, ...parts }: ReconcileParts, handle: MachineHandle): boolean {
+  const row = ledger.row(handle.name);
+  if (!row) return true;
+  if (!ownerLives({ ledger, ...parts }, row.job_id)) return true;
+  // A second machine under a name that is taken: the row names the one that is the job's own.
+  return row.resource_id !== null && row.resource_id !== handle.id;
+}
+
+async function end(parts: ReconcileParts, provider: Provider, handle: MachineHandle, options: { dryRun: boolean }, report: Swept): Promise<void> {
+  const jobId = parts.ledger.row(handle.name)?.job_id ?? null;
+  const name = { name: handle.name, id: handle.id, provider: provider.name, job_id: jobId };
+  if (options.dryRun) {
+    report.terminated.push(name);
+    return;
+  }
+  try {
+    const row = parts.ledger.row(handle.name);
+    if (row && row.resource_id !== null && row.resource_id !== handle.id && ownerLives(parts, row.job_id)) {
+      await provider.terminate(handle, AbortSignal.timeout(60_000));
+      report.terminated.push(name);
+      return;
+    }
+    await parts.ledger.adopt(handle, "An orphan: no live job owns this machine. It is being released.");
+    if (await releasedBy(parts, provider, handle.name)) report.terminated.push(name);
+    else report.failed.push({ name: handle.name, provider: provider.name, error: asSvcError(new Error("the provider still lists it; the next sweep goes on")).toJobError() });
+  } catch (e) {
+    report.failed.push({ name: handle.name, provider: provider.name, error: asSvcError(e).toJobError() });
+  }
+}
+
+async function releasedBy(parts: ReconcileParts, provider: Provider, machine: string): Promise<boolean> {
+  const { engine, ledger } = parts;
+  const ports = {
+    installationId: engine.store.installationId,
+    now: () => engine.clock.now(),
+    ledger,
+    facts: (): never => {
+      throw new TypeError("an orphan has no job");
+    },
+    provider: () => provider,
+  };
+  for (let look = 0; look < LOOKS_MAX; look++) {
+    const row = ledger.row(machine);
+    if (!row || row.state === "released") return true;
+    if ((await release(ports, provider, entryOf(row), AbortSignal.timeout(60_000))) === null) return true;
+    await new Promise<void>((resolve) => engine.clock.setTimer(LOOK_GAP_MS, resolve));
+  }
+  return false;
+}

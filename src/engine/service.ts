@@ -1,0 +1,233 @@
+// The control plane behind the API: requests become events, answers are read from the store.
+
+import { createHash } from "node:crypto";
+import { resolve } from "node:path";
+import { describeError, SvcError } from "../errors/index.ts";
+import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
+import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
+import type { Provider } from "../providers/provider.ts";
+import type { Reads } from "../store/reads.ts";
+import type { DiskReserve } from "../store/disk-reserve.ts";
+import type { ControlPlane, SubmitOptions } from "./control-plane.ts";
+import type { Engine } from "./engine.ts";
+import type { DurableLedger } from "./ledger.ts";
+import { reconcile, sweep } from "./reconcile.ts";
+
+const RESERVE_CHECK_MS = 30_000;
+const SWEEP_EVERY_MS = 10 * 60_000;
+
+export interface ServiceOptions {
+  home: string;
+  startedAt: string;
+  engine: Engine;
+  reads: Reads;
+  ledger: DurableLedger;
+  reserve: DiskReserve;
+  newJobId: () => string;
+  /** The providers that can be used here. */
+  providers: Map<string, Provider>;
+  describeProviders: () => ProviderInfo[];
+  /** Checks the project and its entrypoint; throws the error that names the field. */
+  checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
+  /** Stores the project's code; resolves with the snapshot's id. */
+  snapshot: (projectDir: string) => Promise<string>;
+  /** Throws where a secret that the spec names cannot be found. */
+  checkSecrets: (spec: RunSpec) => void;
+  onTerminal: (jobId: string) => void;
+}
+
+export class Service implements ControlPlane {
+  readonly home: string;
+  readonly installationId: string;
+  readonly startedAt: string;
+  readonly reads: Reads;
+  readonly #o: ServiceOptions;
+  readonly #listeners = new Set<(event: FeedEvent | FeedHint) => void>();
+  readonly #timers: { cancel(): void }[] = [];
+  #closing = false;
+
+  constructor(options: ServiceOptions) {
+    this.#o = options;
+    this.home = options.home;
+    this.installationId = options.engine.store.installationId;
+    this.startedAt = options.startedAt;
+    this.reads = options.reads;
+  }
+
+  /** Begins the chores that run now and then. */
+  begin(): void {
+    this.#o.reserve.restore();
+    this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
+    this.#every(SWEEP_EVERY_MS, () => void this.#sweep());
+  }
+
+  async #sweep(): Promise<void> {
+    await sweep(this.#reconcileParts(), { dryRun: false }).catch(() => {
+      // Each provider's failure is in the sweep's report; what is thrown here is the store's, and the next commit says it.
+    });
+  }
+
+  #every(ms: number, fn: () => void): void {
+    const next = (): void => {
+      const timer = this.#o.engine.clock.setTimer(ms, () => {
+        this.#timers.splice(this.#timers.indexOf(timer), 1);
+        fn();
+        if (!this.#closing) next();
+      });
+      this.#timers.push(timer);
+    };
+    next();
+  }
+
+  // Events
+
+  publish(events: readonly (FeedEvent | FeedHint)[]): void {
+    for (const event of events) {
+      if (event.type === "job.transition" && (event as FeedEvent).data["to"] === "terminal") {
+        const id = (event as FeedEvent).job_id;
+        if (id !== null) this.#o.onTerminal(id);
+      }
+      for (const listener of this.#listeners) listener(event);
+    }
+  }
+
+  subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  // Jobs
+
+  async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
+    const { engine, reserve } = this.#o;
+    const spec: RunSpec = { ...body.spec, project_dir: resolve(options.defaultProjectDir, body.spec.project_dir ?? ".") };
+    const hash = createHash("sha256").update(JSON.stringify({ label: body.label ?? null, spec })).digest("hex");
+    const key = options.idempotencyKey ?? null;
+    const before = key === null ? undefined : this.#byKey(key, hash);
+    if (before) return before;
+    if (this.#closing) throw new SvcError("shutting_down", {});
+    if (!reserve.restore()) throw new SvcError("disk_full", { path: this.home });
+    this.#checkSpec(spec);
+    const projectDir = spec.project_dir ?? options.defaultProjectDir;
+    await this.#o.checkProject(projectDir, spec);
+    this.#o.checkSecrets(spec);
+    const code = await this.#o.snapshot(projectDir);
+    const id = this.#o.newJobId();
+    try {
+      await engine.create({
+        id,
+        input: { nodes: spec.nodes, max_runtime_ms: spec.max_runtime_minutes ? Math.round(spec.max_runtime_minutes * 60_000) : null },
+        row: {
+          label: body.label ?? null, provider: spec.provider, gpus: spec.gpus, nodes: spec.nodes, spec: JSON.stringify(spec),
+          code_snapshot: code, idem_key: key, idem_hash: key === null ? null : hash,
+        },
+      });
+    } catch (e) {
+      // Two calls with one key at once: the second finds the first's job.
+      const raced = key === null ? undefined : this.#byKey(key, hash);
+      if (raced) return raced;
+      throw e;
+    }
+    return { record: this.#record(id), created: true };
+  }
+
+  #byKey(key: string, hash: string): { record: JobRecord; created: boolean } | undefined {
+    const row = this.#o.engine.store.jobByKey(key);
+    if (!row) return undefined;
+    if (row.idem_hash !== hash) throw new SvcError("idempotency_conflict", { job_id: row.id });
+    return { record: this.#record(row.id), created: false };
+  }
+
+  #checkSpec(spec: RunSpec): void {
+    const refuse = (field: string, error: SvcError): never => {
+      throw new SvcError(error.code, error.data, { errors: [{ field: `spec.${field}`, message: error.message }] });
+    };
+    const provider = this.#o.providers.get(spec.provider);
+    if (!provider) {
+      const missing = this.#o.describeProviders().find((p) => p.name === spec.provider)?.missing.join(", ") ?? "it is not known";
+      return refuse("provider", new SvcError("provider_unavailable", { provider: spec.provider, why: missing }));
+    }
+    const nodes_max = provider.info.capabilities.nodes_max;
+    if (spec.nodes > nodes_max) refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
+    if (spec.provider === "local" && spec.gpus !== "cpu") refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
+    const unavailable = (field: string, what: string): never =>
+      refuse(field, new SvcError("feature_unavailable", { what, why: "this version of svc does not have it" }));
+    if (spec.launcher === "torchrun" || spec.launcher === "ray") unavailable("launcher", `The launcher ${spec.launcher}`);
+    if (spec.resume_from !== undefined) unavailable("resume_from", "Resuming from another job");
+    if (spec.data.length > 0) unavailable("data", "A data manifest");
+    if (spec.sinks.length > 0) unavailable("sinks", "A checkpoint or log sink");
+  }
+
+  #record(id: string): JobRecord {
+    const record = this.reads.job(id);
+    if (!record) throw new SvcError("job_not_found", { id });
+    return record;
+  }
+
+  async kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }> {
+    const row = this.#o.engine.store.job(jobId);
+    if (!row) throw new SvcError("job_not_found", { id: jobId });
+    if (row.state === "terminal") return { record: this.#record(jobId), alreadyTerminal: true };
+    await this.#tell(jobId, "job.kill");
+    return { record: this.#record(jobId), alreadyTerminal: false };
+  }
+
+  async killAll(): Promise<string[]> {
+    const ids = this.#o.engine.store.liveJobs().map((row) => row.id);
+    await Promise.all(ids.map((id) => this.#tell(id, "job.kill")));
+    return ids;
+  }
+
+  async #tell(jobId: string, type: "job.kill" | "control.end"): Promise<void> {
+    const error = describeError(type === "job.kill" ? "cancelled_by_user" : "control_plane_ended", {});
+    await this.#o.engine.commitSurely((tx) => this.#o.engine.apply(tx, jobId, { type, error }));
+  }
+
+  providers(): ProviderInfo[] {
+    return this.#o.describeProviders();
+  }
+
+  // Reconcile and the end
+
+  #reconcileParts() {
+    const { engine, ledger, providers } = this.#o;
+    return { engine, ledger, providers };
+  }
+
+  reconcile(options: { dryRun: boolean }): Promise<ReconcileReport> {
+    return reconcile(this.#reconcileParts(), options);
+  }
+
+  async shutdown(deadlineMs: number): Promise<{ unfinished: string[] }> {
+    this.#closing = true;
+    const ending = this.#o.engine.store.liveJobs().filter((row) => (JSON.parse(row.spec) as RunSpec).terminate_on_exit);
+    await Promise.all(ending.map((row) => this.#tell(row.id, "control.end")));
+    return { unfinished: await this.#untilTerminal(ending.map((row) => row.id), deadlineMs) };
+  }
+
+  /** Resolves when the jobs are terminal, or after the deadline with those that are not. */
+  async #untilTerminal(ids: string[], deadlineMs: number): Promise<string[]> {
+    const open = () => ids.filter((id) => this.#o.engine.store.job(id)?.state !== "terminal");
+    if (open().length === 0) return [];
+    await new Promise<void>((done) => {
+      const timer = this.#o.engine.clock.setTimer(deadlineMs, () => end());
+      const stop = this.subscribe((event) => {
+        if (event.type === "job.transition" && open().length === 0) end();
+      });
+      const end = (): void => {
+        timer.cancel();
+        stop();
+        done();
+      };
+      if (open().length === 0) end();
+    });
+    return open();
+  }
+
+  /** Ends the chores and all activity of this process; rows stay as they are. */
+  async stop(): Promise<void> {
+    this.#closing = true;
+    for (const timer of this.#timers) timer.cancel();
+    await this.#o.engine.stop();
+  }
+}

@@ -1,0 +1,175 @@
+// Writing a run's story down. The stored text lies in a file per job; its committed length, the place in the source and every
+// metric of the same bytes are one transaction.
+//
+// L1. Text is on the disk (fdatasync) before the transaction that counts it.
+// L2. What the file holds beyond the committed length never happened: the next write goes over it.
+// L3. The cursor moves by compare-and-set: a part is counted once, whoever brings it again.
+
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import type { LogRecord } from "../domain/log-stream.ts";
+import type { FeedHint, CheckpointFile } from "../schemas/job.ts";
+import type { RunnerSample } from "../schemas/runner.ts";
+import type { LogCursor, StorySink } from "../steps/ports.ts";
+import { LogStore } from "../store/log-store.ts";
+import type { Engine } from "./engine.ts";
+
+/** Times of the log are kept this far apart. */
+const TIME_GAP_MS = 200;
+
+interface OpenLog {
+  /** Parts of one job are written one after the other, whichever node they come from. */
+  queue: Promise<unknown>;
+  lastTimeMs: number;
+  /** Ids and next indices, as the last commit left them. */
+  series: Map<string, { id: number; next: number }>;
+}
+
+export interface StorySinkOptions {
+  engine: Engine;
+  home: string;
+  hint: (hint: FeedHint) => void;
+}
+
+type Part = Parameters<StorySink["append"]>[0];
+
+export class DurableStorySink implements StorySink {
+  readonly #o: StorySinkOptions;
+  readonly #rows: LogStore;
+  readonly #logs = new Map<string, OpenLog>();
+
+  constructor(options: StorySinkOptions) {
+    this.#o = options;
+    this.#rows = new LogStore(options.engine.store.db);
+  }
+
+  cursor(jobId: string, node: number, stream: "run" | "install"): LogCursor {
+    const row = this.#rows.cursor(jobId, node, stream);
+    return { sourceOffset: row?.source_offset ?? 0, samplesOffset: row?.samples_offset ?? 0 };
+  }
+
+  append(part: Part): Promise<void> {
+    const log = this.#log(part.jobId);
+    const turn = log.queue.then(() => this.#write(log, part));
+    log.queue = turn.catch(() => {});
+    return turn;
+  }
+
+  async #write(log: OpenLog, part: Part): Promise<void> {
+    const { jobId, text } = part;
+    const start = this.#rows.stored(jobId);
+    try {
+      if (text.length > 0) {
+        // Opened for each part: a thousand live runs must not hold a thousand descriptors.
+        const file = await open(join(this.#o.home, "logs", `${jobId}.log`), constants.O_RDWR | constants.O_CREAT, 0o600);
+        try {
+          let done = 0;
+          while (done < text.length) done += (await file.write(text, done, text.length - done, start + done)).bytesWritten;
+          await file.datasync();
+        } finally {
+          await file.close();
+        }
+      }
+      await this.#o.engine.commit((tx) => {
+        const at = { job_id: jobId, node: part.node, stream: part.stream };
+        const from = { source_offset: part.from.sourceOffset, samples_offset: part.from.samplesOffset };
+        const to = { source_offset: part.to.sourceOffset, samples_offset: part.to.samplesOffset };
+        if (!this.#rows.moveCursor(at, from, to)) throw new SvcError("stale_writer", { epoch: tx.store.epoch });
+        if (text.length > 0) {
+          this.#rows.setStored(jobId, start + text.length);
+          const atMs = part.times[0]?.atMs ?? tx.at;
+          if (atMs - log.lastTimeMs >= TIME_GAP_MS) {
+            this.#rows.time(jobId, start, atMs);
+            log.lastTimeMs = atMs;
+          }
+        }
+        this.#points(log, jobId, part.records);
+        this.#samples(log, jobId, part.node, part.samples);
+      });
+    } catch (e) {
+      // Nothing of this part counts; what was remembered for it is read again.
+      log.series.clear();
+      throw e;
+    }
+    if (text.length > 0) this.#o.hint({ type: "log.advanced", job_id: jobId, bytes: start + text.length });
+    if (part.records.length > 0 || part.samples.length > 0) this.#o.hint({ type: "metrics.advanced", job_id: jobId });
+  }
+
+  #points(log: OpenLog, jobId: string, records: LogRecord[]): void {
+    for (const record of records) {
+      if (record.kind !== "metrics") continue;
+      for (const [name, value] of record.values) this.#point(log, jobId, name, record.step, record.time, toReal(value), record.rank);
+    }
+  }
+
+  /** What the machine did, as series beside the script's own; unknown stays out, it is not zero. */
+  #samples(log: OpenLog, jobId: string, node: number, samples: RunnerSample[]): void {
+    for (const sample of samples) {
+      const values: [string, number | null][] = [
+        ["system/cpu_cores", sample.cpu_cores],
+        ["system/memory_bytes", sample.memory_bytes],
+        ["system/disk_bytes_per_s", sample.disk_bytes_per_s],
+        ["system/net_bytes_per_s", sample.net_bytes_per_s],
+        ...(sample.gpus ?? []).flatMap((gpu): [string, number | null][] => [
+          [`system/gpu${gpu.index}_util_percent`, gpu.util_percent],
+          [`system/gpu${gpu.index}_memory_mib`, gpu.memory_used_mib],
+          [`system/gpu${gpu.index}_power_watts`, gpu.power_watts],
+        ]),
+      ];
+      for (const [name, value] of values) {
+        if (value === null) continue;
+        const series = this.#series(log, jobId, name);
+        this.#rows.point(series.id, series.next, series.next, sample.at_ms / 1000, value, node);
+        series.next++;
+      }
+    }
+  }
+
+  #point(log: OpenLog, jobId: string, name: string, step: number, time: number, value: number | null, rank: number): void {
+    const series = this.#series(log, jobId, name);
+    this.#rows.point(series.id, series.next, step, time, value, rank);
+    series.next++;
+  }
+
+  #series(log: OpenLog, jobId: string, name: string): { id: number; next: number } {
+    let series = log.series.get(name);
+    if (!series) log.series.set(name, (series = this.#rows.series(jobId, name)));
+    return series;
+  }
+
+  async checkpoints(jobId: string, files: CheckpointFile[]): Promise<void> {
+    await this.#o.engine.commitSurely((tx) => {
+      for (const file of files) {
+        this.#rows.checkpoint({ job_id: jobId, path: file.path, size: file.size, modified_at: Date.parse(file.modified_at), saved_at: tx.at });
+        tx.feed(jobId, "checkpoint.saved", { path: file.path, size: file.size });
+      }
+    });
+  }
+
+  async notice(jobId: string, level: "info" | "warning", message: string): Promise<void> {
+    await this.#o.engine.commit((tx) => tx.feed(jobId, "notice", { level, message }));
+  }
+
+  async idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void> {
+    await this.#o.engine.send(jobId, { type: "watchdog.idle", node, error });
+  }
+
+  #log(jobId: string): OpenLog {
+    let log = this.#logs.get(jobId);
+    if (!log) this.#logs.set(jobId, (log = { queue: Promise.resolve(), lastTimeMs: 0, series: new Map() }));
+    return log;
+  }
+
+  /** Once a job is over. */
+  forget(jobId: string): void {
+    this.#logs.delete(jobId);
+  }
+}
+
+/** SQLite has no NaN: it is stored as NULL, and read back as what it was. */
+function toReal(value: number | "NaN" | "Infinity" | "-Infinity"): number | null {
+  if (typeof value === "number") return Number.isNaN(value) ? null : value;
+  return value === "NaN" ? null : value === "Infinity" ? Infinity : -Infinity;
+}

@@ -1,0 +1,120 @@
+// Group commit. Callers of one turn of the event loop share one fsync; each keeps its own fate.
+//
+// T1. A caller's promise resolves only after COMMIT returned. What it asked to happen `after` starts only then, too.
+// T2. A caller that throws loses its own writes and nobody else's.
+// T3. When COMMIT itself fails, nothing of the group happened and every caller is told.
+
+import type { FeedEvent } from "../schemas/job.ts";
+import type { EngineStore } from "../store/engine-store.ts";
+
+export class Transaction {
+  readonly at: number;
+  readonly store: EngineStore;
+  readonly afters: (() => void)[] = [];
+  readonly feeds: FeedEvent[] = [];
+  /** Jobs whose cached snapshot must be forgotten if this fails. */
+  readonly touched = new Set<string>();
+
+  constructor(store: EngineStore, at: number) {
+    this.store = store;
+    this.at = at;
+  }
+
+  /** Runs once the commit is durable; never if it fails. */
+  after(fn: () => void): void {
+    this.afters.push(fn);
+  }
+
+  /** Adds an event to the feed that every client can replay. */
+  feed(jobId: string | null, type: string, data: Record<string, unknown>): void {
+    const seq = this.store.insertFeed(jobId, this.at, type, JSON.stringify(data));
+    this.feeds.push({ seq, job_id: jobId, at: new Date(this.at).toISOString(), type, data });
+  }
+}
+
+interface Waiting {
+  fn: (tx: Transaction) => unknown;
+  resolve: (value: unknown) => void;
+  reject: (error: unknown) => void;
+}
+
+type Verdict = { ok: true; value: unknown; tx: Transaction } | { ok: false; error: unknown };
+
+export interface CommitterOptions {
+  store: EngineStore;
+  now: () => number;
+  /** Runs `fn` at the end of this turn: `setImmediate`, or a simulation's scheduler. */
+  defer: (fn: () => void) => void;
+  /** Named points at which a simulation may crash the process. */
+  probe: (point: string) => void;
+  /** Forget what was cached of these jobs: their transaction did not happen. */
+  forget: (jobs: Iterable<string>) => void;
+  publish: (events: FeedEvent[]) => void;
+}
+
+export class Committer {
+  readonly #o: CommitterOptions;
+  #queue: Waiting[] = [];
+  #scheduled = false;
+
+  constructor(options: CommitterOptions) {
+    this.#o = options;
+  }
+
+  /** Runs `fn` inside the next group's transaction; resolves with its value once that is durable. */
+  commit<T>(fn: (tx: Transaction) => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ fn, resolve: resolve as (value: unknown) => void, reject });
+      if (!this.#scheduled) {
+        this.#scheduled = true;
+        this.#o.defer(() => this.flush());
+      }
+    });
+  }
+
+  flush(): void {
+    this.#scheduled = false;
+    const group = this.#queue;
+    if (group.length === 0) return;
+    this.#queue = [];
+    const { store } = this.#o;
+    const verdicts: Verdict[] = [];
+    try {
+      store.begin();
+      for (const waiting of group) verdicts.push(this.#one(waiting, group.length > 1));
+      this.#o.probe("commit.before");
+      store.commit();
+    } catch (e) {
+      store.rollback();
+      const error = store.asError(e);
+      for (const v of verdicts) if (v.ok) this.#o.forget(v.tx.touched);
+      for (const waiting of group) waiting.reject(error);
+      return;
+    }
+    this.#o.probe("commit.after");
+    const events = verdicts.flatMap((v) => (v.ok ? v.tx.feeds : []));
+    for (const [i, waiting] of group.entries()) {
+      const v = verdicts[i];
+      if (v === undefined) continue;
+      if (v.ok) {
+        for (const after of v.tx.afters) after();
+        waiting.resolve(v.value);
+      } else waiting.reject(v.error);
+    }
+    if (events.length > 0) this.#o.publish(events);
+  }
+
+  #one(waiting: Waiting, shared: boolean): Verdict {
+    const { store } = this.#o;
+    const tx = new Transaction(store, this.#o.now());
+    const act = () => waiting.fn(tx);
+    try {
+      return { ok: true, value: shared ? store.nested(act) : act(), tx };
+    } catch (e) {
+      this.#o.forget(tx.touched);
+      // A disk that is full ends SQLite's transaction as a whole; alone in the group, a failure does too.
+      if (!shared || !store.db.inTransaction) throw e;
+      return { ok: false, error: store.asError(e) };
+    }
+  }
+}

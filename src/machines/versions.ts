@@ -1,0 +1,50 @@
+// Stored snapshots outlive the program. Each carries the version of the machine that wrote it; here is how an older one
+// becomes today's, and how anything else is refused before xstate could guess.
+//
+// V1. A snapshot of today's version loads when its value is one of today's states and its context has today's keys.
+// V2. An older version goes through one migration per step, each pure. The engine journals the new base; folds start there.
+// V3. Everything else (newer, unknown state, broken JSON) is refused with a reason; the engine parks the job, it never guesses.
+
+import { initialTransition } from "xstate";
+import type { JobContext } from "./job-context.ts";
+import { JOB_MACHINE_VERSION, jobMachine } from "./job-machine.ts";
+
+/** What is stored: only what cannot be derived. */
+export interface StoredSnapshot {
+  value: string;
+  context: JobContext;
+}
+
+type Migration = (old: { value: unknown; context: Record<string, unknown> }) => { value: unknown; context: Record<string, unknown> };
+
+/** `migrations[n]` turns version n into n + 1. Empty while version 1 is the first that was ever released. */
+const migrations: Readonly<Record<number, Migration>> = {};
+
+const STATES = new Set(Object.keys(jobMachine.states));
+const CONTEXT_KEYS = Object.keys(
+  initialTransition(jobMachine, { job_id: "probe", nodes: 1, max_runtime_ms: null, at: 0 })[0].context,
+)
+  .toSorted()
+  .join();
+
+export type Loaded = { ok: true; snapshot: StoredSnapshot; migrated: boolean } | { ok: false; why: string };
+
+export function loadStored(version: number, text: string, chain: Readonly<Record<number, Migration>> = migrations): Loaded {
+  if (version > JOB_MACHINE_VERSION) return { ok: false, why: `it was written by machine version ${version}, this program knows ${JOB_MACHINE_VERSION}` };
+  let shape: { value: unknown; context: Record<string, unknown> };
+  try {
+    shape = JSON.parse(text) as typeof shape;
+  } catch {
+    return { ok: false, why: "its snapshot is not JSON" };
+  }
+  for (let v = version; v < JOB_MACHINE_VERSION; v++) {
+    const migrate = chain[v];
+    if (!migrate) return { ok: false, why: `there is no way from machine version ${v} to ${v + 1}` };
+    shape = migrate(shape);
+  }
+  if (typeof shape?.value !== "string" || !STATES.has(shape.value)) return { ok: false, why: `its state ${JSON.stringify(shape?.value)} does not exist` };
+  const keys = Object.keys(shape.context ?? {}).toSorted().join();
+  if (keys !== CONTEXT_KEYS) return { ok: false, why: "its context does not have today's keys" };
+  // Checked above: a known state and exactly today's context keys.
+  return { ok: true, snapshot: shape as unknown as StoredSnapshot, migrated: version !== JOB_MACHINE_VERSION };
+}

@@ -1,0 +1,96 @@
+// Bringing a run's story home while it lasts: log, metrics, samples, checkpoints. Whatever is interrupted goes on from the
+// recorded offset; nothing is kept in memory that the next control plane could miss.
+
+import type { CheckpointCollector } from "./collect-checkpoints.ts";
+import type { LogCursor, StorySink } from "./ports.ts";
+import { parseLog, type LogRecord } from "../domain/log-stream.ts";
+import type { Redactor } from "../domain/redaction.ts";
+import type { RunHost } from "../providers/host.ts";
+import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
+
+/** Bytes asked for at once: bounds the memory of a flood, and is large enough to keep up with one. */
+const PULL_BYTES = 4 * 1024 * 1024;
+const ACK_EVERY_BYTES = 8 * 1024 * 1024;
+
+export interface FollowedRun {
+  jobId: string;
+  node: number;
+  stream: "run" | "install";
+  host: RunHost;
+  sink: StorySink;
+  mark: string;
+  redactor: Redactor;
+  signal: AbortSignal;
+}
+
+/** What one pull saw. */
+export interface Pulled {
+  bytes: number;
+  records: LogRecord[];
+  samples: RunnerSample[];
+}
+
+/** Follows one stream of one node. Every method may be called again after a failure. */
+export class Follower {
+  readonly #run: FollowedRun;
+  #at: LogCursor;
+  #acked: number;
+
+  constructor(run: FollowedRun) {
+    this.#run = run;
+    this.#at = run.sink.cursor(run.jobId, run.node, run.stream);
+    this.#acked = this.#at.sourceOffset;
+  }
+
+  get offset(): number {
+    return this.#at.sourceOffset;
+  }
+
+  /**
+   * Takes what there is, up to `PULL_BYTES`.
+   * @param endsAt length of the log where the run is over: then its last bytes are decided, whatever they look like.
+   */
+  async pull(endsAt: number | null, withSamples: boolean): Promise<Pulled> {
+    const { host, sink, jobId, node, stream, mark, redactor, signal } = this.#run;
+    const from = this.#at;
+    const slice = await host.readLog(from.sourceOffset, PULL_BYTES, signal);
+    const sampled = withSamples ? await host.readSamples(from.samplesOffset, signal) : { samples: [], next: from.samplesOffset };
+    const final = endsAt !== null && from.sourceOffset + slice.bytes.length >= endsAt;
+    const parsed = parseLog(slice.bytes, { mark, redactor, final });
+    const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
+    if (parsed.consumed > 0 || sampled.samples.length > 0) {
+      await sink.append({ jobId, node, stream, text: parsed.text, records: parsed.records, samples: sampled.samples, from, to, times: slice.times });
+      this.#at = to;
+    }
+    if (to.sourceOffset - this.#acked >= ACK_EVERY_BYTES || (final && to.sourceOffset > this.#acked)) {
+      await host.ackLog(to.sourceOffset, signal);
+      this.#acked = to.sourceOffset;
+    }
+    return { bytes: parsed.consumed, records: parsed.records, samples: sampled.samples };
+  }
+
+  /** Everything up to the end of a run that is over. */
+  async drain(status: RunnerStatus): Promise<void> {
+    const end = status.log_bytes ?? Infinity;
+    for (;;) {
+      const before = this.#at.sourceOffset;
+      if (before >= end) break;
+      const { bytes } = await this.pull(end === Infinity ? before : end, false);
+      if (bytes === 0) break;
+    }
+    await this.pull(this.#at.sourceOffset, true);
+  }
+}
+
+/** Paths, relative to the checkpoint directory, that the script itself called complete. */
+export function announced(records: LogRecord[], checkpointDir: string): string[] {
+  const root = checkpointDir.endsWith("/") ? checkpointDir : `${checkpointDir}/`;
+  return records.flatMap((r) => (r.kind !== "checkpoint" ? [] : [r.path.startsWith(root) ? r.path.slice(root.length) : r.path]));
+}
+
+/** One scan; what came home is recorded at once. */
+export async function collectNow(run: FollowedRun, collector: CheckpointCollector, names: Set<string>, final: boolean) {
+  const result = await collector.scan(run.host, { final, announced: names, signal: run.signal });
+  if (result.saved.length > 0) await run.sink.checkpoints(run.jobId, result.saved);
+  return result;
+}

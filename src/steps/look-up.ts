@@ -1,0 +1,30 @@
+// An order whose outcome is unknown is a state of its own. Here is the only way out of it.
+
+import type { MachineHandle, Provider } from "../providers/provider.ts";
+import { nodePrefix } from "../providers/provider.ts";
+import type { LedgerEntry, StepPorts } from "./ports.ts";
+
+const LOOK_AGAIN_MS = 5_000;
+
+export type Found = { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
+
+/**
+ * Looks an order up by its name. Found, it is held. Not found, it stays open until no request can land and no listing can lag
+ * any more, and then until enough listings in a row were empty.
+ */
+export async function lookUp(ports: StepPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<Found> {
+  const { certainty } = provider;
+  const owned = await provider.listOwned(nodePrefix(ports.installationId, entry.jobId ?? "", entry.node), signal);
+  const handle = owned.find((m) => m.name === entry.name);
+  if (handle) {
+    await ports.ledger.held(entry.name, handle);
+    return { is: "held", handle };
+  }
+  const certainAt = entry.horizonAt + certainty.listingLagMs;
+  const wait = certainAt - ports.now();
+  if (wait > 0) return { is: "open", afterMs: Math.min(wait, LOOK_AGAIN_MS), why: "the answer to the create call was lost; looking for the machine by its name" };
+  const looks = await ports.ledger.emptyLook(entry.name);
+  if (looks < certainty.emptyLooks) return { is: "open", afterMs: certainty.lookGapMs, why: "making sure that the lost create call made no machine" };
+  await ports.ledger.released(entry.name, `${looks} listings in a row without it, after any late request had landed`);
+  return { is: "absent" };
+}

@@ -1,0 +1,83 @@
+// What steps need from the control plane. The engine's side implements these over the store; a simulation does too.
+
+import type { MachineState } from "../schemas/job.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import type { MachineHandle, Provider } from "../providers/provider.ts";
+import type { RunnerSample } from "../schemas/runner.ts";
+import type { LogRecord } from "../domain/log-stream.ts";
+import type { CheckpointFile } from "../schemas/job.ts";
+
+export interface JobFacts {
+  id: string;
+  spec: RunSpec;
+  projectDir: string;
+}
+
+/** One order of a machine, from the intent to the proof that nothing of it is left. */
+export interface LedgerEntry {
+  name: string;
+  jobId: string | null;
+  node: number;
+  ordinal: number;
+  state: MachineState;
+  handle: MachineHandle | null;
+  createdAt: number;
+  /** Until then a request that was sent for this order may still take effect. */
+  horizonAt: number;
+  emptyLooks: number;
+  lastLookAt: number | null;
+}
+
+/** Every call is durable when it resolves. */
+export interface Ledger {
+  /** Orders of the node that are not proven released, oldest first. */
+  open(jobId: string, node: number): LedgerEntry[];
+  /** Ordinal for the next order of the node. */
+  nextOrdinal(jobId: string, node: number): number;
+  /** Must resolve before the create request leaves. */
+  intend(order: { name: string; jobId: string; node: number; ordinal: number; provider: string; horizonAt: number }): Promise<void>;
+  /** The request has not left yet and the intent grew old: move its horizon. */
+  renew(name: string, horizonAt: number): Promise<void>;
+  /** The machine exists. Reopens an order that was thought released. */
+  held(name: string, handle: MachineHandle): Promise<void>;
+  unknown(name: string, note: string): Promise<void>;
+  /** A listing after the horizon did not show it; resolves with how many such in a row. */
+  emptyLook(name: string): Promise<number>;
+  releasing(name: string): Promise<void>;
+  released(name: string, proof: string): Promise<void>;
+  note(name: string, note: string | null): Promise<void>;
+}
+
+export interface LogCursor {
+  sourceOffset: number;
+  samplesOffset: number;
+}
+
+/** Where a run's story is written down: text, metrics, samples and the place in the source, together. */
+export interface StorySink {
+  cursor(jobId: string, node: number, stream: "run" | "install"): LogCursor;
+  append(part: {
+    jobId: string;
+    node: number;
+    stream: "run" | "install";
+    text: Buffer;
+    records: LogRecord[];
+    samples: RunnerSample[];
+    /** Where this part began in the source: a part that was written before is refused. */
+    from: LogCursor;
+    to: LogCursor;
+    times: { offset: number; atMs: number }[];
+  }): Promise<void>;
+  checkpoints(jobId: string, files: CheckpointFile[]): Promise<void>;
+  notice(jobId: string, level: "info" | "warning", message: string): Promise<void>;
+  /** Sends the idle watchdog's verdict to the machine. */
+  idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void>;
+}
+
+export interface StepPorts {
+  installationId: string;
+  now: () => number;
+  facts(jobId: string): JobFacts;
+  provider(name: string): Provider;
+  ledger: Ledger;
+}

@@ -1,0 +1,98 @@
+// What exactly is started for a job: argument vector, environment, secrets. Pure but for the secrets' lookup.
+
+import type { RunSpec } from "../schemas/spec.ts";
+import type { RunnerSpec } from "../schemas/runner.ts";
+import { isReference, SECRET_NAME } from "../domain/secret-names.ts";
+
+/** Names that must not leak from the control plane's own environment into a run's options. */
+const DROPPED = /^PET_/;
+
+export interface PlanInput {
+  jobId: string;
+  node: number;
+  spec: RunSpec;
+  entry: { kind: "python" | "module" | "sh" | "exec"; path: string };
+  python: string;
+  projectDir: string;
+  checkpointDir: string;
+  dataDir: string;
+  packageDir: string;
+  mark: string;
+  nonce: string;
+  /** The environment that the run inherits: this computer's, for a local run. */
+  inherited: NodeJS.ProcessEnv;
+  /** Looks up `env://NAME` and `store://path`. */
+  secret: (reference: string) => string;
+  /** Hub and tracker variables, when configured. */
+  injected: Record<string, string>;
+}
+
+export interface RunPlan {
+  runner: RunnerSpec;
+  secretEnv: Record<string, string>;
+}
+
+/** Grace between TERM and KILL: long enough to write a last checkpoint. */
+export const STOP_GRACE_SECONDS = 10;
+/** Bytes of log that a run may be ahead of the control plane before its writes wait. */
+export const SPOOL_CAP_BYTES = 8 * 1024 ** 3;
+/** Between two looks at CPU, memory and GPU. */
+export const SAMPLE_SECONDS = 10;
+
+export function planRun(input: PlanInput): RunPlan {
+  const { spec, entry, inherited } = input;
+  const secretEnv: Record<string, string> = { ...input.injected, SVC_METRICS_MARK: input.mark };
+  const plainEnv: Record<string, string> = {};
+  for (const [name, value] of Object.entries(spec.env)) {
+    if (isReference(value)) secretEnv[name] = input.secret(value);
+    else if (SECRET_NAME.test(name)) secretEnv[name] = value;
+    else plainEnv[name] = value;
+  }
+  const given = (name: string): string | undefined => plainEnv[name] ?? secretEnv[name] ?? inherited[name];
+  const pythonPath = [given("PYTHONPATH"), input.packageDir].filter((s) => s !== undefined && s !== "").join(":");
+  const defaults: Record<string, string> = { PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5" };
+  const env: Record<string, string | null> = {
+    ...Object.fromEntries(Object.keys(inherited).filter((name) => DROPPED.test(name)).map((name) => [name, null])),
+    ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),
+    ...plainEnv,
+    PYTHONPATH: pythonPath,
+    SVC_JOB_ID: input.jobId,
+    SVC_CHECKPOINT_DIR: input.checkpointDir,
+    SVC_DATA_DIR: input.dataDir,
+    SVC_ATTEMPT: "1",
+    SVC_NODE_RANK: String(input.node),
+    SVC_NUM_NODES: String(spec.nodes),
+    SVC_NODE_IPS: "127.0.0.1",
+    SVC_MASTER_ADDR: "127.0.0.1",
+    SVC_GPUS_PER_NODE: "0",
+  };
+  return {
+    secretEnv,
+    runner: {
+      job_id: input.jobId,
+      node: input.node,
+      attempt: 1,
+      nonce: input.nonce,
+      argv: [...command(entry, input.python), ...spec.args],
+      cwd: input.projectDir,
+      env,
+      checkpoint_dir: input.checkpointDir,
+      stop_grace_seconds: STOP_GRACE_SECONDS,
+      spool_cap_bytes: SPOOL_CAP_BYTES,
+      sample_seconds: SAMPLE_SECONDS,
+    },
+  };
+}
+
+function command(entry: PlanInput["entry"], python: string): string[] {
+  switch (entry.kind) {
+    case "python":
+      return [python, "-u", entry.path];
+    case "module":
+      return [python, "-u", "-m", entry.path];
+    case "sh":
+      return ["/bin/sh", entry.path];
+    case "exec":
+      return [`./${entry.path}`];
+  }
+}

@@ -1,0 +1,20 @@
+import type { Redactor } from "../domain/redaction.ts";
+import type { CheckpointCollector } from "./collect-checkpoints.ts";
+import type { StepPorts, StorySink } from "./ports.ts";
+import type { RunPlan } from "./run-plan.ts";
+
+/** What the steps of a run need beyond the ledger; made in the composition root. */
+export interface RunServices extends StepPorts {
+  sink: StorySink;
+  /** The metrics mark of the job and the matcher of all its secrets. */
+  secrecy(jobId: string): { mark: string; redactor: Redactor };
+  /** Checks the entrypoint where it lies. Throws `entrypoint_not_found` and its kin. */
+  entry(projectDir: string, entrypoint: string): Promise<{ kind: "python" | "module" | "sh" | "exec"; path: string }>;
+  plan(jobId: string, node: number, purpose: "run" | "install"): Promise<RunPlan>;
+  checkpointDir(jobId: string, node: number): string;
+  /** One per job and node, so that two scans of one run can be compared. */
+  collector(jobId: string, node: number): CheckpointCollector;
+  /** The last line of the stored log, for an error message. */
+  lastLine(jobId: string): string;
+  pause(ms: number): Promise<void>;
+}

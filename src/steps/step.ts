@@ -1,0 +1,46 @@
+// What a step is. It loads, acts and returns; the engine records. A step may run twice, or once and a half: every one is
+// written so that the second time does no harm.
+
+import type { StepName } from "../schemas/job.ts";
+
+export interface RetryPolicy {
+  /** Failures after which the step has failed; Infinity for what must never be given up. */
+  attemptsMax: number;
+  delayMsMin: number;
+  delayMsMax: number;
+}
+
+export interface StepContext {
+  readonly jobId: string;
+  readonly node: number;
+  readonly attempt: number;
+  /** Stable over attempts and restarts: names this one effect. */
+  readonly effectId: number;
+  readonly signal: AbortSignal;
+  /** Words and numbers for the timeline; the last call wins. Not a transition, written within half a second. */
+  progress(detail: Record<string, unknown>): void;
+}
+
+/** What the step tells the machine, beside its node and the instant. */
+export interface StepDone {
+  done: Record<string, unknown>;
+  detail?: Record<string, unknown>;
+}
+
+/** Not yet: look again then. The wait is a durable row, not a sleeping promise, and no failure. */
+export interface StepLater {
+  later: { afterMs: number; why: string };
+}
+
+export interface StepDefinition {
+  readonly name: StepName;
+  readonly retry: RetryPolicy;
+  run(context: StepContext): Promise<StepDone | StepLater>;
+}
+
+export type StepRegistry = Readonly<Record<StepName, StepDefinition>>;
+
+/** Throws the reason when the signal is aborted. */
+export function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw signal.reason;
+}

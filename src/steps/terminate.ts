@@ -1,0 +1,55 @@
+// Giving the machine back, until the provider proves it gone. Nothing here gives up.
+
+import { nodePrefix } from "../providers/provider.ts";
+import { lookUp } from "./look-up.ts";
+import type { LedgerEntry, StepPorts } from "./ports.ts";
+import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
+import type { Provider } from "../providers/provider.ts";
+
+const LOOK_AGAIN_MS = 3_000;
+const STILL_THERE = "The provider still lists the machine; it may still cost money. Termination is asked for again until it is gone.";
+
+export function terminateStep(ports: StepPorts): StepDefinition {
+  return {
+    name: "terminate",
+    retry: { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 60_000 },
+    async run({ jobId, node, signal }: StepContext): Promise<StepDone | StepLater> {
+      const provider = ports.provider(ports.facts(jobId).spec.provider);
+      const entries = ports.ledger.open(jobId, node);
+      for (const entry of entries) {
+        const later = await release(ports, provider, entry, signal);
+        if (later) return later;
+      }
+      // The ledger is clean. The provider has the last word: a create call may have made more than it said.
+      const left = await provider.listOwned(nodePrefix(ports.installationId, jobId, node), signal);
+      for (const handle of left) await provider.terminate(handle, signal);
+      if (left.length > 0) return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
+      return { done: {}, detail: { released: entries.map((e) => e.name) } };
+    },
+  };
+}
+
+/** Null when the order is proven released. */
+export async function release(ports: StepPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<StepLater | null> {
+  let handle = entry.handle;
+  if (handle === null) {
+    const found = await lookUp(ports, provider, entry, signal);
+    if (found.is === "absent") return null;
+    if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
+    handle = found.handle;
+  }
+  if (entry.state !== "releasing") await ports.ledger.releasing(entry.name);
+  try {
+    await provider.terminate(handle, signal);
+    const status = await provider.inspect(handle, signal);
+    if (status.phase === "gone") {
+      await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist");
+      return null;
+    }
+    if (handle.priceMicro !== 0) await ports.ledger.note(entry.name, STILL_THERE);
+  } catch (e) {
+    if (!signal.aborted) await ports.ledger.note(entry.name, `Terminating failed (${e instanceof Error ? e.message : String(e)}); the machine may still cost money. It is tried again until it is gone.`);
+    throw e;
+  }
+  return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
+}

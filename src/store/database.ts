@@ -1,0 +1,231 @@
+// Opening the store of a home. The only place that knows how a database is judged fit to be written.
+//
+// D1. A store is never silently empty: a used home without its database, or with an empty file, is refused.
+// D2. A store written by a newer program is refused untouched.
+// D3. Before a migration there is a copy in `backups/`.
+// D4. Files are 600 in a home of 700, also -wal and -shm, whatever the umask.
+// D5. One writer: the lock is held by the kernel as long as the process lives; the epoch stops a writer that outlived it.
+
+import Database from "better-sqlite3";
+import { Kysely, SqliteDialect } from "kysely";
+import { Migrator } from "kysely/migration";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import { migrations } from "./migrations.ts";
+
+export type Sqlite = Database.Database;
+
+const MIGRATION_NAMES = Object.keys(migrations).toSorted();
+/** `PRAGMA user_version` of a store of this program. */
+export const SCHEMA_VERSION = MIGRATION_NAMES.length;
+const BACKUPS_KEPT = 10;
+/** Stores up to this size are checked whole at start; larger ones only in the tables that money depends on. */
+const FULL_CHECK_BYTES = 32 * 1024 * 1024;
+
+const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e));
+
+/** Makes the home if there is none; refuses one that is not ours alone. */
+export function prepareHome(home: string): void {
+  try {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+    const stat = statSync(home);
+    if (!stat.isDirectory()) throw new SvcError("home_unusable", { home, why: "is not a folder" });
+    const uid = process.getuid?.();
+    if (uid !== undefined && stat.uid !== uid) throw new SvcError("home_unusable", { home, why: "belongs to another user" });
+    if ((stat.mode & 0o002) !== 0) throw new SvcError("home_unusable", { home, why: "can be written by every user of this computer" });
+    if ((stat.mode & 0o077) !== 0) chmodSync(home, 0o700);
+    const probe = join(home, `.probe-${process.pid}`);
+    writeFileSync(probe, "", { mode: 0o600 });
+    rmSync(probe);
+    for (const folder of ["logs", "runs", "artifacts", "code", "backups"]) mkdirSync(join(home, folder), { recursive: true, mode: 0o700 });
+  } catch (e) {
+    if (e instanceof SvcError) throw e;
+    const code = (e as NodeJS.ErrnoException).code;
+    if (code === "ENOSPC") throw new SvcError("disk_full", { path: home }, { cause: e });
+    const why =
+      code === "EEXIST" || code === "ENOTDIR"
+        ? "is not a folder"
+        : code === "EROFS"
+          ? "is on a read-only file system"
+          : code === "EACCES" || code === "EPERM"
+            ? "may not be written by you"
+            : `cannot be used (${messageOf(e)})`;
+    throw new SvcError("home_unusable", { home, why }, { cause: e });
+  }
+}
+
+export interface Holder {
+  pid: number;
+  command: string;
+  started_at: string;
+  url: string | null;
+}
+
+/** The lock of a home. Freed by the kernel when the process ends, however it ends. */
+export class HomeLock {
+  readonly #db: Sqlite;
+  readonly #file: string;
+
+  private constructor(db: Sqlite, file: string) {
+    this.#db = db;
+    this.#file = file;
+  }
+
+  /** @throws `home_locked`, naming the holder. Changes nothing then. */
+  static take(home: string, holder: Holder): HomeLock {
+    const file = join(home, "holder.json");
+    const db = new Database(join(home, "lock.db"), { timeout: 0 });
+    chmodSync(join(home, "lock.db"), 0o600);
+    try {
+      db.pragma("journal_mode = DELETE");
+      db.exec("BEGIN EXCLUSIVE");
+    } catch (e) {
+      db.close();
+      if ((e as { code?: string }).code?.startsWith("SQLITE_BUSY")) {
+        throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
+      }
+      throw e;
+    }
+    const lock = new HomeLock(db, file);
+    lock.announce(holder);
+    return lock;
+  }
+
+  /** Tells others who holds the home and where it answers. */
+  announce(holder: Holder): void {
+    writeAtomic(this.#file, JSON.stringify(holder));
+  }
+
+  release(): void {
+    rmSync(this.#file, { force: true });
+    this.#db.exec("ROLLBACK");
+    this.#db.close();
+  }
+}
+
+export function readHolder(home: string): Holder | null {
+  try {
+    return JSON.parse(readFileSync(join(home, "holder.json"), "utf8")) as Holder;
+  } catch {
+    return null;
+  }
+}
+
+function describeHolder(holder: Holder | null): string {
+  return holder ? `process ${holder.pid} (${holder.command})${holder.url ? ` at ${holder.url}` : ""}, since ${holder.started_at}` : "a process that has not said its name yet";
+}
+
+export function writeAtomic(file: string, text: string): void {
+  const temp = `${file}.${process.pid}.${Math.trunc(performance.now() * 1000)}.tmp`;
+  writeFileSync(temp, text, { mode: 0o600, flag: "wx", flush: true });
+  renameSync(temp, file);
+}
+
+export interface OpenedStore {
+  db: Sqlite;
+  epoch: number;
+  installationId: string;
+  file: string;
+}
+
+/**
+ * Opens the store for writing and takes the next epoch. The caller holds the home's lock.
+ * @throws `store_missing`, `store_corrupt`, `store_newer`, `disk_full`: the file is then as it was.
+ */
+export async function openStore(home: string, options: { newInstallationId: string; now: number; synchronous?: "FULL" | "OFF" }): Promise<OpenedStore> {
+  const file = join(home, "svc.db");
+  const mark = join(home, "installation.json");
+  const used = existsSync(mark);
+  if (!existsSync(file)) {
+    if (used) throw new SvcError("store_missing", { file });
+  } else if (used && statSync(file).size === 0) {
+    throw new SvcError("store_corrupt", { file, why: "the file is empty" });
+  }
+  const db = openFile(file);
+  try {
+    const version = db.pragma("user_version", { simple: true }) as number;
+    if (version > SCHEMA_VERSION) throw new SvcError("store_newer", { file });
+    if (version > 0) checkIntegrity(db, file);
+    db.pragma("journal_mode = WAL");
+    db.pragma(`synchronous = ${options.synchronous ?? "FULL"}`);
+    if (process.platform === "darwin") db.pragma("fullfsync = 1");
+    db.pragma("temp_store = MEMORY");
+    db.pragma("cache_size = -16000");
+    // Each checkpoint costs two more syncs: at 16 MB of log they are rare, and the log is read back in well under a second.
+    db.pragma("wal_autocheckpoint = 4000");
+    if (version < SCHEMA_VERSION) await migrate(db, home, version);
+    tightenModes(file);
+    const row = db
+      .prepare(
+        `UPDATE fence SET epoch = epoch + 1, pid = ?, host = ?, started_at = ?,
+         installation_id = CASE installation_id WHEN '' THEN ? ELSE installation_id END RETURNING epoch, installation_id`,
+      )
+      .get(process.pid, hostname(), options.now, installationFrom(mark) ?? options.newInstallationId) as { epoch: number; installation_id: string };
+    if (!used) writeAtomic(mark, JSON.stringify({ installation_id: row.installation_id, created_at: new Date(options.now).toISOString() }));
+    return { db, epoch: row.epoch, installationId: row.installation_id, file };
+  } catch (e) {
+    db.close();
+    throw asStoreError(e, file);
+  }
+}
+
+function openFile(file: string): Sqlite {
+  try {
+    const db = new Database(file, { timeout: 5_000 });
+    chmodSync(file, 0o600);
+    return db;
+  } catch (e) {
+    throw asStoreError(e, file);
+  }
+}
+
+/** SQLite's codes in our words. What is not about the store passes unchanged. */
+export function asStoreError(e: unknown, file: string): unknown {
+  const code = (e as { code?: unknown } | null)?.code;
+  if (e instanceof SvcError || typeof code !== "string") return e;
+  if (code === "SQLITE_FULL" || code === "ENOSPC") return new SvcError("disk_full", { path: file }, { cause: e });
+  if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB") return new SvcError("store_corrupt", { file, why: messageOf(e) }, { cause: e });
+  if (code.startsWith("SQLITE_READONLY") || code.startsWith("SQLITE_CANTOPEN") || code.startsWith("SQLITE_PERM") || code === "EACCES" || code === "EROFS") {
+    return new SvcError("home_unusable", { home: file, why: `cannot be written (${messageOf(e)})` }, { cause: e });
+  }
+  return e;
+}
+
+function installationFrom(mark: string): string | null {
+  try {
+    const id = (JSON.parse(readFileSync(mark, "utf8")) as { installation_id?: unknown }).installation_id;
+    return typeof id === "string" && /^[a-z0-9]{8,32}$/.test(id) ? id : null;
+  } catch {
+    return null;
+  }
+}
+
+function checkIntegrity(db: Sqlite, file: string): void {
+  const checks = statSync(file).size <= FULL_CHECK_BYTES ? [""] : ["(job)", "(machine)", "(effect)", "(timer)"];
+  for (const what of checks) {
+    const found = db.pragma(`quick_check${what}`, { simple: true }) as string;
+    if (found !== "ok") throw new SvcError("store_corrupt", { file, why: found.split("\n")[0] ?? found });
+  }
+}
+
+async function migrate(db: Sqlite, home: string, from: number): Promise<void> {
+  if (from > 0) {
+    const copy = join(home, "backups", `svc-schema${from}-${new Date().toISOString().replaceAll(/[:.]/g, "-")}.db`);
+    await db.backup(copy);
+    chmodSync(copy, 0o600);
+    const old = readdirSync(join(home, "backups")).filter((f) => f.startsWith("svc-schema")).toSorted();
+    for (const name of old.slice(0, -BACKUPS_KEPT)) rmSync(join(home, "backups", name), { force: true });
+  }
+  // The migrator runs everything that is pending in one transaction; `destroy` would close our connection, so it is not called.
+  const kysely = new Kysely<unknown>({ dialect: new SqliteDialect({ database: db }) });
+  const migrator = new Migrator({ db: kysely, provider: { getMigrations: () => Promise.resolve(migrations) } });
+  const { error } = await migrator.migrateToLatest();
+  if (error) throw error;
+  db.pragma(`user_version = ${SCHEMA_VERSION}`);
+}
+
+function tightenModes(file: string): void {
+  for (const suffix of ["", "-wal", "-shm"]) if (existsSync(file + suffix)) chmodSync(file + suffix, 0o600);
+}

@@ -1,0 +1,47 @@
+// A few megabytes set aside, so that a full disk cannot stop machines from being given back: the reserve is deleted, and what
+// must be written fits again. New runs wait until it stands again.
+
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+
+const RESERVE_BYTES = 4 * 1024 * 1024;
+
+export class DiskReserve {
+  readonly #file: string;
+
+  constructor(home: string) {
+    this.#file = join(home, "reserve");
+  }
+
+  get stands(): boolean {
+    return existsSync(this.#file);
+  }
+
+  /** Gives the space back to whoever must write now. */
+  spend(): void {
+    rmSync(this.#file, { force: true });
+  }
+
+  /** True when the space is set aside (again). */
+  restore(): boolean {
+    if (this.stands) return true;
+    const temp = `${this.#file}.tmp`;
+    let fd: number | null = null;
+    try {
+      fd = openSync(temp, "w", 0o600);
+      // Written, not truncated to size: a sparse file reserves nothing.
+      const block = Buffer.alloc(256 * 1024, 0x5a);
+      for (let at = 0; at < RESERVE_BYTES; ) at += writeSync(fd, block);
+      fsyncSync(fd);
+      closeSync(fd);
+      fd = null;
+      renameSync(temp, this.#file);
+      return true;
+    } catch {
+      // No room for the reserve is an answer, not a failure.
+      if (fd !== null) closeSync(fd);
+      rmSync(temp, { force: true });
+      return false;
+    }
+  }
+}

@@ -1,0 +1,271 @@
+// The engine's rows: jobs, journal, effects, attempts, timers, feed. Every method is synchronous, so that deciding and
+// committing happen in one turn and nothing can come between.
+//
+// S1. Nothing is written outside of `transaction`, and every transaction first proves that this epoch still owns the home.
+// S2. A job's row changes only by compare-and-set on `seq`.
+// S3. Journal, feed and attempts only grow.
+
+import type { Insertable, Selectable } from "kysely";
+import { SvcError } from "../errors/index.ts";
+import type { OpenedStore, Sqlite } from "./database.ts";
+import { asStoreError } from "./database.ts";
+import { columns, lit, p, prepare, q } from "./statements.ts";
+import type { Tables } from "./tables.ts";
+
+export type JobRow = Selectable<Tables["job"]>;
+export type JournalRow = Selectable<Tables["journal"]>;
+export type EffectRow = Selectable<Tables["effect"]>;
+export type AttemptRow = Selectable<Tables["attempt"]>;
+export type TimerRow = Selectable<Tables["timer"]>;
+export type MachineRow = Selectable<Tables["machine"]>;
+
+type JobChange = Pick<JobRow, "id" | "seq" | "version" | "state" | "status" | "snapshot" | "hash" | "exit_code" | "error" | "started_at" | "ended_at">;
+
+export class EngineStore {
+  readonly db: Sqlite;
+  readonly epoch: number;
+  readonly installationId: string;
+  readonly file: string;
+  readonly #s;
+
+  constructor(opened: OpenedStore) {
+    this.db = opened.db;
+    this.epoch = opened.epoch;
+    this.installationId = opened.installationId;
+    this.file = opened.file;
+    const db = opened.db;
+    this.#s = {
+      begin: db.prepare("BEGIN IMMEDIATE"),
+      commit: db.prepare("COMMIT"),
+      rollback: db.prepare("ROLLBACK"),
+      savepoint: db.prepare("SAVEPOINT one"),
+      release: db.prepare("RELEASE one"),
+      rollbackTo: db.prepare("ROLLBACK TO one"),
+      epoch: db.prepare("SELECT epoch FROM fence WHERE one = 1").pluck(),
+
+      insertJob: prepare(
+        db,
+        q.insertInto("job").values(
+          columns(
+            "id", "seq", "version", "state", "status", "snapshot", "hash", "parked", "label", "provider", "gpus", "nodes", "spec",
+            "code_snapshot", "idem_key", "idem_hash", "exit_code", "error", "created_at", "started_at", "ended_at",
+          ),
+        ),
+      ),
+      job: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("id", "=", p("id"))),
+      liveJobs: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("state", "<>", lit("terminal")).orderBy("id")),
+      jobByKey: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("idem_key", "=", p("key"))),
+      updateJob: prepare(
+        db,
+        q
+          .updateTable("job")
+          .set(columns("seq", "version", "state", "status", "snapshot", "hash", "exit_code", "error", "started_at", "ended_at"))
+          .where("id", "=", p("id"))
+          .where("seq", "=", p("expected")),
+      ),
+      park: prepare(db, q.updateTable("job").set(columns("parked")).where("id", "=", p("id"))),
+      insertJournal: prepare(
+        db,
+        q.insertInto("journal").values(columns("job_id", "seq", "at", "epoch", "type", "event", "from_state", "to_state", "hash")),
+      ),
+      journal: prepare<JournalRow>(db, q.selectFrom("journal").selectAll().where("job_id", "=", p("job_id")).orderBy("seq")),
+      insertEffect: prepare(
+        db,
+        q.insertInto("effect").values(columns("job_id", "seq", "step", "node", "state", "attempt", "first_at", "next_at")),
+      ),
+      openEffects: prepare<EffectRow>(
+        db,
+        q.selectFrom("effect").selectAll().where("state", "in", [lit("running"), lit("retrying")]).orderBy("id"),
+      ),
+      openEffectsOf: prepare<EffectRow>(
+        db,
+        q.selectFrom("effect").selectAll().where("job_id", "=", p("job_id")).where("state", "in", [lit("running"), lit("retrying")]),
+      ),
+      // Only the attempt that is under way may settle: a late or doubled result changes nothing. */
+      settleEffect: prepare(
+        db,
+        q
+          .updateTable("effect")
+          .set(columns("state", "next_at"))
+          .where("id", "=", p("id"))
+          .where("attempt", "=", p("attempt"))
+          .where("state", "=", lit("running")),
+      ),
+      rearmEffect: prepare(
+        db,
+        q.updateTable("effect").set({ state: lit("running"), attempt: p("attempt"), next_at: lit(null) }).where("id", "=", p("id")),
+      ),
+      cancelEffect: prepare(db, q.updateTable("effect").set({ state: lit("cancelled"), next_at: lit(null) }).where("id", "=", p("id"))),
+      insertAttempt: prepare(
+        db,
+        q.insertInto("attempt").values(columns("effect_id", "attempt", "epoch", "status", "started_at", "ended_at", "error", "detail")),
+      ),
+      endAttempt: prepare(
+        db,
+        q
+          .updateTable("attempt")
+          .set((e) => ({ status: p("status"), ended_at: p("ended_at"), error: p("error"), detail: e.fn.coalesce(e.val<string | null>(p("detail")), "detail") }))
+          .where("effect_id", "=", p("effect_id"))
+          .where("attempt", "=", p("attempt")),
+      ),
+      failures: prepare<{ n: number }>(
+        db,
+        q
+          .selectFrom("attempt")
+          .select((e) => e.fn.countAll<number>().as("n"))
+          .where("effect_id", "=", p("effect_id"))
+          .where("status", "=", "failed"),
+      ),
+      leaveAttempt: prepare(
+        db,
+        q
+          .updateTable("attempt")
+          .set({ status: "cancelled", ended_at: p("ended_at") })
+          .where("effect_id", "=", p("effect_id"))
+          .where("status", "=", "running"),
+      ),
+      detailAttempt: prepare(
+        db,
+        q.updateTable("attempt").set(columns("detail")).where("effect_id", "=", p("effect_id")).where("attempt", "=", p("attempt")),
+      ),
+      setTimer: prepare(db, q.replaceInto("timer").values(columns("job_id", "name", "due", "event"))),
+      takeTimer: prepare(
+        db,
+        q.deleteFrom("timer").where("job_id", "=", p("job_id")).where("name", "=", p("name")).where("due", "=", p("due")),
+      ),
+      timer: prepare<TimerRow>(db, q.selectFrom("timer").selectAll().where("job_id", "=", p("job_id")).where("name", "=", p("name"))),
+      clearTimers: prepare(db, q.deleteFrom("timer").where("job_id", "=", p("job_id"))),
+      timers: prepare<TimerRow>(db, q.selectFrom("timer").selectAll().orderBy("due").orderBy("job_id").orderBy("name")),
+      insertFeed: prepare(db, q.insertInto("feed").values(columns("job_id", "at", "type", "data"))),
+    };
+  }
+
+  // Transactions
+
+  begin(): void {
+    this.#s.begin.run();
+    const epoch = this.#s.epoch.get() as number;
+    if (epoch !== this.epoch) {
+      this.#s.rollback.run();
+      throw new SvcError("stale_writer", { epoch });
+    }
+  }
+  commit(): void {
+    this.#s.commit.run();
+  }
+  /** Safe to call whether or not SQLite has rolled back by itself, as it does when the disk is full. */
+  rollback(): void {
+    if (this.db.inTransaction) this.#s.rollback.run();
+  }
+  /** Runs `fn` so that its failure undoes only what it wrote. */
+  nested<T>(fn: () => T): T {
+    this.#s.savepoint.run();
+    try {
+      const value = fn();
+      this.#s.release.run();
+      return value;
+    } catch (e) {
+      if (this.db.inTransaction) {
+        this.#s.rollbackTo.run();
+        this.#s.release.run();
+      }
+      throw e;
+    }
+  }
+  asError(e: unknown): unknown {
+    return asStoreError(e, this.file);
+  }
+
+  // Jobs and journal
+
+  insertJob(row: Insertable<Tables["job"]>): void {
+    this.#s.insertJob.run(row as Record<string, unknown>);
+  }
+  job(id: string): JobRow | undefined {
+    return this.#s.job.get({ id });
+  }
+  liveJobs(): JobRow[] {
+    return this.#s.liveJobs.all({});
+  }
+  jobByKey(key: string): JobRow | undefined {
+    return this.#s.jobByKey.get({ key });
+  }
+  /** @throws `stale_writer` when somebody else moved the job on. */
+  updateJob(change: JobChange): void {
+    const { changes } = this.#s.updateJob.run({ ...change, expected: change.seq - 1 });
+    if (changes !== 1) throw new SvcError("stale_writer", { epoch: this.epoch });
+  }
+  park(id: string, why: string | null): void {
+    this.#s.park.run({ id, parked: why });
+  }
+  insertJournal(row: JournalRow): void {
+    this.#s.insertJournal.run(row as unknown as Record<string, unknown>);
+  }
+  journal(jobId: string): JournalRow[] {
+    return this.#s.journal.all({ job_id: jobId });
+  }
+
+  // Effects and attempts
+
+  insertEffect(row: Omit<EffectRow, "id">): number {
+    return Number(this.#s.insertEffect.run(row).lastInsertRowid);
+  }
+  openEffects(): EffectRow[] {
+    return this.#s.openEffects.all({});
+  }
+  openEffectsOf(jobId: string): EffectRow[] {
+    return this.#s.openEffectsOf.all({ job_id: jobId });
+  }
+  /** False when the attempt is no longer the one under way: the result comes too late and must be dropped. */
+  settleEffect(id: number, attempt: number, state: EffectRow["state"], nextAt: number | null): boolean {
+    return this.#s.settleEffect.run({ id, attempt, state, next_at: nextAt }).changes === 1;
+  }
+  rearmEffect(id: number, attempt: number): void {
+    this.#s.rearmEffect.run({ id, attempt });
+  }
+  cancelEffect(id: number): void {
+    this.#s.cancelEffect.run({ id });
+  }
+  insertAttempt(row: AttemptRow): void {
+    this.#s.insertAttempt.run(row as unknown as Record<string, unknown>);
+  }
+  endAttempt(row: Pick<AttemptRow, "effect_id" | "attempt" | "status" | "ended_at" | "error" | "detail">): void {
+    this.#s.endAttempt.run(row);
+  }
+  /** How many attempts of the effect have failed; an attempt cut short by a crash is not a failure. */
+  failures(effectId: number): number {
+    return this.#s.failures.get({ effect_id: effectId })?.n ?? 0;
+  }
+  /** Ends whatever attempt of the effect still stands as running: a crash took it. */
+  leaveAttempt(effectId: number, endedAt: number): void {
+    this.#s.leaveAttempt.run({ effect_id: effectId, ended_at: endedAt });
+  }
+  detailAttempt(effectId: number, attempt: number, detail: string): void {
+    this.#s.detailAttempt.run({ effect_id: effectId, attempt, detail });
+  }
+
+  // Timers
+
+  setTimer(row: TimerRow): void {
+    this.#s.setTimer.run(row as unknown as Record<string, unknown>);
+  }
+  timer(jobId: string, name: string): TimerRow | undefined {
+    return this.#s.timer.get({ job_id: jobId, name });
+  }
+  /** True for the one caller that may fire it. */
+  takeTimer(jobId: string, name: string, due: number): boolean {
+    return this.#s.takeTimer.run({ job_id: jobId, name, due }).changes === 1;
+  }
+  clearTimers(jobId: string): void {
+    this.#s.clearTimers.run({ job_id: jobId });
+  }
+  timers(): TimerRow[] {
+    return this.#s.timers.all({});
+  }
+
+  // Feed
+
+  insertFeed(jobId: string | null, at: number, type: string, data: string): number {
+    return Number(this.#s.insertFeed.run({ job_id: jobId, at, type, data }).lastInsertRowid);
+  }
+}

@@ -1,0 +1,78 @@
+// The machine ledger's rows. A row closes only with a proof; the schema holds that, too.
+
+import type { MachineRow } from "./engine-store.ts";
+import type { Sqlite } from "./database.ts";
+import { columns, lit, p, prepare, q } from "./statements.ts";
+
+export class LedgerStore {
+  readonly #s;
+
+  constructor(db: Sqlite) {
+    const change = (...names: Parameters<typeof columns>) => q.updateTable("machine").set(columns(...names)).where("name", "=", p("name"));
+    const open = q.selectFrom("machine").selectAll().where("state", "<>", lit("released"));
+    this.#s = {
+      get: prepare<MachineRow>(db, q.selectFrom("machine").selectAll().where("name", "=", p("name"))),
+      openOf: prepare<MachineRow>(db, open.where("job_id", "=", p("job_id")).where("node", "=", p("node")).orderBy("ordinal")),
+      open: prepare<MachineRow>(db, open.orderBy("created_at").orderBy("name")),
+      last: prepare<{ n: number | null }>(
+        db,
+        q
+          .selectFrom("machine")
+          .select((e) => e.fn.max("ordinal").as("n"))
+          .where("job_id", "=", p("job_id"))
+          .where("node", "=", p("node")),
+      ),
+      insert: prepare(
+        db,
+        q
+          .insertInto("machine")
+          .values(
+            columns(
+              "name", "job_id", "node", "ordinal", "provider", "state", "resource_id", "handle", "address", "price_micro", "created_at",
+              "horizon_at", "held_at", "empty_looks", "last_look_at", "released_at", "proof", "note",
+            ),
+          ),
+      ),
+      renew: prepare(db, change("horizon_at")),
+      held: prepare(db, change("state", "resource_id", "handle", "address", "price_micro", "held_at", "released_at", "proof", "note")),
+      state: prepare(db, change("state", "note")),
+      look: prepare(db, change("empty_looks", "last_look_at")),
+      released: prepare(db, change("state", "released_at", "proof", "note")),
+      note: prepare(db, change("note")),
+    };
+  }
+
+  get(name: string): MachineRow | undefined {
+    return this.#s.get.get({ name });
+  }
+  openOf(jobId: string, node: number): MachineRow[] {
+    return this.#s.openOf.all({ job_id: jobId, node });
+  }
+  open(): MachineRow[] {
+    return this.#s.open.all({});
+  }
+  lastOrdinal(jobId: string, node: number): number {
+    return this.#s.last.get({ job_id: jobId, node })?.n ?? 0;
+  }
+  insert(row: MachineRow): void {
+    this.#s.insert.run(row as unknown as Record<string, unknown>);
+  }
+  renew(name: string, horizonAt: number): void {
+    this.#s.renew.run({ name, horizon_at: horizonAt });
+  }
+  held(row: Pick<MachineRow, "name" | "state" | "resource_id" | "handle" | "address" | "price_micro" | "held_at">): void {
+    this.#s.held.run({ ...row, released_at: null, proof: null, note: null });
+  }
+  state(name: string, state: MachineRow["state"], note: string | null): void {
+    this.#s.state.run({ name, state, note });
+  }
+  look(name: string, emptyLooks: number, at: number): void {
+    this.#s.look.run({ name, empty_looks: emptyLooks, last_look_at: at });
+  }
+  released(name: string, at: number, proof: string): void {
+    this.#s.released.run({ name, state: "released", released_at: at, proof, note: null });
+  }
+  note(name: string, note: string | null): void {
+    this.#s.note.run({ name, note });
+  }
+}

@@ -1,0 +1,13 @@
+// Forward only. A migration is never edited once released; a database that has one we do not know is newer than we are.
+
+import { sql, type Kysely } from "kysely";
+import type { Migration } from "kysely/migration";
+import { SCHEMA_0001 } from "./schema-0001.ts";
+
+const initial: Migration = {
+  async up(db: Kysely<unknown>) {
+    for (const statement of SCHEMA_0001) await sql.raw(statement).execute(db);
+  },
+};
+
+export const migrations: Record<string, Migration> = { "0001-first-tables": initial };

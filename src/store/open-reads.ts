@@ -1,0 +1,228 @@
+// Reading a home, by SQL written out: this is on the way of every `svc jobs`, and must load neither a query builder nor a
+// schema library. Works beside a running control plane and without one.
+
+import Database from "better-sqlite3";
+import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { downsample } from "../domain/downsample.ts";
+import { tailOffset } from "../domain/log-lines.ts";
+import { SvcError } from "../errors/index.ts";
+import type { CheckpointFile, CodeSnapshot, FeedEvent, JobRecord, JobsPage, JobsQuery, LedgerMachine, MetricPoint, Metrics, MetricsQuery, Timeline } from "../schemas/job.ts";
+import type { AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./engine-store.ts";
+import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
+import type { Reads } from "./reads.ts";
+import { SCHEMA_0001 } from "./schema-0001.ts";
+
+type Sqlite = Database.Database;
+
+/** Schema that these queries are written for; kept beside them because counting migrations would load the migrator. */
+const READS_SCHEMA = 1;
+
+const finite = (value: number | null): MetricPoint["value"] =>
+  value === null ? "NaN" : value === Infinity ? "Infinity" : value === -Infinity ? "-Infinity" : value;
+
+export class StoreReads implements Reads {
+  readonly #db: Sqlite;
+  readonly #home: string;
+  readonly #now: () => number;
+  readonly #statements = new Map<string, Database.Statement>();
+
+  constructor(db: Sqlite, home: string, now: () => number = Date.now) {
+    this.#db = db;
+    this.#home = home;
+    this.#now = now;
+  }
+
+  #q(sql: string): Database.Statement {
+    let statement = this.#statements.get(sql);
+    if (!statement) this.#statements.set(sql, (statement = this.#db.prepare(sql)));
+    return statement;
+  }
+  #all<Row>(sql: string, ...args: unknown[]): Row[] {
+    return this.#q(sql).all(...args) as Row[];
+  }
+  #get<Row>(sql: string, ...args: unknown[]): Row | undefined {
+    return this.#q(sql).get(...args) as Row | undefined;
+  }
+
+  job(id: string): JobRecord | null {
+    const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
+    return row ? jobRecordOf(row, this.#machinesOf(id), this.#now()) : null;
+  }
+
+  #machinesOf(id: string): MachineRow[] {
+    return this.#all<MachineRow>("SELECT * FROM machine WHERE job_id = ? ORDER BY node, ordinal", id);
+  }
+
+  resolveJobId(prefix: string): string {
+    if (/^[a-z0-9]{1,64}$/.test(prefix)) {
+      const found = this.#all<{ id: string }>("SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT 4", prefix, `${prefix}{`);
+      const exact = found.find((row) => row.id === prefix) ?? (found.length === 1 ? found[0] : undefined);
+      if (exact) return exact.id;
+      if (found.length > 1) throw new SvcError("job_ambiguous", { id: prefix, matches: found.map((row) => row.id) });
+    }
+    throw new SvcError("job_not_found", { id: prefix });
+  }
+
+  jobs(query: JobsQuery): JobsPage {
+    const conditions: string[] = [];
+    const args: unknown[] = [];
+    const where = (condition: string, value: unknown): void => {
+      conditions.push(condition);
+      args.push(value);
+    };
+    if (query.status !== undefined) where("status = ?", query.status);
+    if (query.provider !== undefined) where("provider = ?", query.provider);
+    if (query.label !== undefined) where("label = ?", query.label);
+    if (query.cursor !== undefined) where("id < ?", query.cursor);
+    const sql = `SELECT * FROM job ${conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : ""} ORDER BY id DESC LIMIT ?`;
+    const rows = this.#all<JobRow>(sql, ...args, query.limit + 1);
+    const page = rows.slice(0, query.limit);
+    const now = this.#now();
+    const machines = Map.groupBy(this.#machinesOfAll(page.map((row) => row.id)), (m) => m.job_id ?? "");
+    return {
+      jobs: page.map((row) => jobRecordOf(row, machines.get(row.id) ?? [], now)),
+      next_cursor: rows.length > query.limit ? (page.at(-1)?.id ?? null) : null,
+    };
+  }
+
+  #machinesOfAll(ids: string[]): MachineRow[] {
+    return this.#all<MachineRow>("SELECT * FROM machine WHERE job_id IN (SELECT value FROM json_each(?)) ORDER BY job_id, node, ordinal", JSON.stringify(ids));
+  }
+
+  timeline(id: string): Timeline {
+    const effects = new Map(this.#all<EffectRow>("SELECT * FROM effect WHERE job_id = ?", id).map((e) => [e.id, e]));
+    const attempts = this.#all<AttemptRow>(
+      "SELECT a.* FROM attempt a JOIN effect e ON e.id = a.effect_id WHERE e.job_id = ? ORDER BY a.effect_id, a.attempt",
+      id,
+    );
+    const journal = this.#all<JournalRow>("SELECT * FROM journal WHERE job_id = ? AND (from_state IS NULL OR from_state <> to_state) ORDER BY seq", id);
+    return {
+      steps: attempts.flatMap((a) => {
+        const effect = effects.get(a.effect_id);
+        return effect ? [timelineStepOf(effect, a)] : [];
+      }),
+      transitions: journal.map((j) => ({ seq: j.seq, from: j.from_state, to: j.to_state, event: j.type, at: new Date(j.at).toISOString() })),
+    };
+  }
+
+  metrics(id: string, query: MetricsQuery): Metrics {
+    const all = this.#all<{ id: number; name: string }>("SELECT id, name FROM series WHERE job_id = ? ORDER BY name", id);
+    const wanted = query.name === undefined ? all : all.filter((s) => s.name === query.name);
+    const series: Metrics["series"] = {};
+    for (const s of wanted) {
+      const rows = this.#all<{ step: number; time: number; value: number | null; rank: number }>(
+        "SELECT step, time, value, rank FROM point WHERE series_id = ? AND step > ? ORDER BY i",
+        s.id,
+        query.since_step ?? -Infinity,
+      );
+      const points = rows.map((r): MetricPoint => ({ step: r.step, time: r.time, value: finite(r.value), rank: r.rank }));
+      series[s.name] = query.max_points === undefined ? points : downsample(points, query.max_points);
+    }
+    return { series };
+  }
+
+  logBytes(id: string): number {
+    return this.#get<{ n: number }>("SELECT stored_bytes AS n FROM log WHERE job_id = ?", id)?.n ?? 0;
+  }
+
+  readLog(id: string, offset: number, max: number): Buffer {
+    // What lies beyond the committed length was not acknowledged to anybody and may be cut off by a recovery.
+    const length = Math.min(max, this.logBytes(id) - offset);
+    if (length <= 0) return Buffer.alloc(0);
+    const fd = openSync(join(this.#home, "logs", `${id}.log`), "r");
+    try {
+      const buffer = Buffer.allocUnsafe(length);
+      let got = 0;
+      while (got < length) {
+        const n = readSync(fd, buffer, got, length - got, offset + got);
+        if (n === 0) break;
+        got += n;
+      }
+      return buffer.subarray(0, got);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  logTailOffset(id: string, lines: number): number {
+    return tailOffset((offset, max) => this.readLog(id, offset, max), this.logBytes(id), lines);
+  }
+
+  logTimes(id: string, from: number): { offset: number; at_ms: number }[] {
+    return this.#all(
+      `SELECT offset, at_ms FROM log_time WHERE job_id = ?1 AND offset >= coalesce(
+         (SELECT max(offset) FROM log_time WHERE job_id = ?1 AND offset <= ?2), 0) ORDER BY offset`,
+      id,
+      from,
+    );
+  }
+
+  checkpoints(id: string): CheckpointFile[] {
+    return this.#all<{ path: string; size: number; modified_at: number }>(
+      "SELECT path, size, modified_at FROM checkpoint WHERE job_id = ? ORDER BY path",
+      id,
+    ).map((r) => ({ path: r.path, size: r.size, modified_at: new Date(r.modified_at).toISOString() }));
+  }
+
+  checkpointPath(id: string, path: string): string | null {
+    const row = this.#get<{ path: string }>("SELECT path FROM checkpoint WHERE job_id = ? AND path = ?", id, path);
+    return row ? join(this.#home, "artifacts", id, "checkpoints", row.path) : null;
+  }
+
+  code(id: string): CodeSnapshot | null {
+    const snapshot = this.#get<{ code_snapshot: string | null }>("SELECT code_snapshot FROM job WHERE id = ?", id)?.code_snapshot ?? null;
+    // The id is a hash that we made; the file is ours and is written once.
+    return snapshot === null ? null : (JSON.parse(readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8")) as CodeSnapshot);
+  }
+
+  machines(): LedgerMachine[] {
+    const now = this.#now();
+    return this.#all<MachineRow>("SELECT * FROM machine WHERE state <> 'released' ORDER BY created_at, name").map((row) => ledgerMachineOf(row, now));
+  }
+
+  eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[] {
+    type Row = { seq: number; job_id: string | null; at: number; type: string; data: string };
+    const rows =
+      options.jobId === undefined
+        ? this.#all<Row>("SELECT * FROM feed WHERE seq > ? ORDER BY seq LIMIT ?", since, options.limit)
+        : this.#all<Row>("SELECT * FROM feed WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?", options.jobId, since, options.limit);
+    return rows.map((r) => ({ ...r, at: new Date(r.at).toISOString(), data: JSON.parse(r.data) as Record<string, unknown> }));
+  }
+
+  latestSeq(): number {
+    return this.#get<{ n: number | null }>("SELECT max(seq) AS n FROM feed")?.n ?? 0;
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+/**
+ * Opens a home for reading only. A home that was never used reads as empty.
+ * @throws `store_missing`, `store_corrupt`, `store_newer`, `home_unusable`.
+ */
+export function openReads(home: string): Reads & { close(): void } {
+  const file = join(home, "svc.db");
+  if (!existsSync(file)) {
+    if (existsSync(join(home, "installation.json"))) throw new SvcError("store_missing", { file });
+    const empty = new Database(":memory:");
+    for (const sql of SCHEMA_0001) empty.exec(sql);
+    return new StoreReads(empty, home);
+  }
+  if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });
+  let db: Sqlite;
+  try {
+    db = new Database(file, { readonly: true, timeout: 5_000 });
+    const version = db.pragma("user_version", { simple: true }) as number;
+    if (version > READS_SCHEMA) throw new SvcError("store_newer", { file });
+  } catch (e) {
+    if (e instanceof SvcError) throw e;
+    const why = e instanceof Error ? e.message : String(e);
+    const code = (e as { code?: string }).code ?? "";
+    if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB") throw new SvcError("store_corrupt", { file, why }, { cause: e });
+    throw new SvcError("home_unusable", { home, why: `cannot be read (${why})` }, { cause: e });
+  }
+  return new StoreReads(db, home);
+}

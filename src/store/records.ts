@@ -1,0 +1,98 @@
+// From rows to the records that people and programs see.
+
+import { isReference, SECRET_NAME } from "../domain/secret-names.ts";
+import type { JobError, JobMachine, JobRecord, LedgerMachine, TimelineStep } from "../schemas/job.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./engine-store.ts";
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
+const usd = (micro: number | null): number | null => (micro === null ? null : micro / 1e6);
+
+const MASK = "***";
+
+/** The spec as others may see it. */
+export function maskSpec(spec: RunSpec): Record<string, unknown> {
+  const env = Object.fromEntries(
+    Object.entries(spec.env).map(([name, value]) => [name, SECRET_NAME.test(name) && !isReference(value) ? MASK : value]),
+  );
+  const sinks = spec.sinks.map((sink) =>
+    sink.credentials ? { ...sink, credentials: Object.fromEntries(Object.keys(sink.credentials).map((k) => [k, MASK])) } : sink,
+  );
+  return { ...spec, env, sinks };
+}
+
+/** Money owed for one machine so far, in dollars. A machine without a price costs nothing that we could know. */
+function costUsd(row: MachineRow, now: number): number {
+  if (row.price_micro === null || row.held_at === null) return 0;
+  const until = row.released_at ?? now;
+  return (Math.max(0, until - row.held_at) / 3_600_000) * (row.price_micro / 1e6);
+}
+
+export function jobMachineOf(row: MachineRow): JobMachine {
+  return {
+    id: row.resource_id, name: row.name, node: row.node, address: row.address, state: row.state,
+    price_per_hour_usd: usd(row.price_micro), created_at: iso(row.created_at), terminated_at: isoOrNull(row.released_at),
+  };
+}
+
+export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
+  return {
+    name: row.name, id: row.resource_id, provider: row.provider as LedgerMachine["provider"], job_id: row.job_id, node: row.node,
+    state: row.state, address: row.address, price_per_hour_usd: usd(row.price_micro), created_at: iso(row.created_at),
+    age_seconds: Math.max(0, (now - row.created_at) / 1000), note: row.note,
+  };
+}
+
+function noteOf(row: JobRow, machines: MachineRow[]): string | null {
+  if (row.parked !== null) return `Parked: ${row.parked}. Its machine may still cost money; \`svc kill\` releases it.`;
+  const owed = machines.filter((m) => m.released_at === null);
+  const unsure = owed.find((m) => m.note !== null);
+  if (unsure?.note) return unsure.note;
+  if (row.state === "terminating" && owed.some((m) => m.price_micro !== 0)) return "Being released; the machine may still cost money until the provider proves it gone.";
+  return null;
+}
+
+export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
+  const spec = JSON.parse(row.spec) as RunSpec;
+  const prices = machines.filter((m) => m.released_at === null || row.state === "terminal").map((m) => m.price_micro);
+  const known = prices.filter((price) => price !== null);
+  return {
+    id: row.id,
+    status: row.status as JobRecord["status"],
+    exit_code: row.exit_code,
+    cost_usd: Math.round(machines.reduce((sum, m) => sum + costUsd(m, now), 0) * 1e6) / 1e6,
+    label: row.label,
+    provider: spec.provider,
+    gpus: row.gpus,
+    nodes: row.nodes,
+    entrypoint: spec.entrypoint,
+    args: spec.args,
+    created_at: iso(row.created_at),
+    started_at: isoOrNull(row.started_at),
+    ended_at: isoOrNull(row.ended_at),
+    price_per_hour_usd: known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / 1e6,
+    machines: machines.map(jobMachineOf),
+    error: row.error === null ? null : (JSON.parse(row.error) as JobError),
+    code_snapshot: row.code_snapshot,
+    spec: maskSpec(spec),
+    note: noteOf(row, machines),
+  };
+}
+
+export function timelineStepOf(effect: EffectRow, attempt: AttemptRow): TimelineStep {
+  const last = attempt.attempt === effect.attempt;
+  const status =
+    attempt.status === "failed" && last && effect.state === "retrying" ? "retrying" : attempt.status === "waiting" ? "running" : attempt.status;
+  return {
+    step: effect.step as TimelineStep["step"],
+    node: effect.node,
+    attempt: attempt.attempt,
+    status,
+    started_at: iso(attempt.started_at),
+    ended_at: isoOrNull(attempt.ended_at),
+    error: attempt.error === null ? null : (JSON.parse(attempt.error) as JobError),
+    detail: attempt.detail === null ? null : (JSON.parse(attempt.detail) as Record<string, unknown>),
+    next_attempt_at: last && effect.state === "retrying" ? isoOrNull(effect.next_at) : null,
+  };
+}

@@ -1,0 +1,92 @@
+// The tables, as kysely sees them. Instants are milliseconds since the epoch, money is integer micro-dollars.
+
+import type { Generated } from "kysely";
+
+export interface Tables {
+  fence: { one: number; epoch: number; pid: number; host: string; started_at: number; installation_id: string };
+  job: {
+    id: string;
+    seq: number;
+    version: number;
+    state: string;
+    /** `state` while it lives, then the outcome: what people call the status. */
+    status: string;
+    snapshot: string;
+    hash: string;
+    /** Why the stored state cannot be continued, or null. */
+    parked: string | null;
+    label: string | null;
+    provider: string;
+    gpus: string;
+    nodes: number;
+    spec: string;
+    code_snapshot: string | null;
+    idem_key: string | null;
+    idem_hash: string | null;
+    exit_code: number | null;
+    error: string | null;
+    created_at: number;
+    started_at: number | null;
+    ended_at: number | null;
+  };
+  journal: {
+    job_id: string;
+    seq: number;
+    at: number;
+    epoch: number;
+    type: string;
+    event: string;
+    from_state: string | null;
+    to_state: string;
+    hash: string;
+  };
+  effect: {
+    id: Generated<number>;
+    job_id: string;
+    seq: number;
+    step: string;
+    node: number;
+    state: "running" | "retrying" | "done" | "failed" | "cancelled";
+    attempt: number;
+    first_at: number;
+    next_at: number | null;
+  };
+  attempt: {
+    effect_id: number;
+    attempt: number;
+    epoch: number;
+    status: "running" | "succeeded" | "failed" | "cancelled" | "waiting";
+    started_at: number;
+    ended_at: number | null;
+    error: string | null;
+    detail: string | null;
+  };
+  timer: { job_id: string; name: string; due: number; event: string };
+  machine: {
+    name: string;
+    job_id: string | null;
+    node: number;
+    ordinal: number;
+    provider: string;
+    state: "intended" | "unknown" | "held" | "releasing" | "released";
+    resource_id: string | null;
+    handle: string | null;
+    address: string | null;
+    price_micro: number | null;
+    created_at: number;
+    horizon_at: number;
+    held_at: number | null;
+    empty_looks: number;
+    last_look_at: number | null;
+    released_at: number | null;
+    proof: string | null;
+    note: string | null;
+  };
+  feed: { seq: Generated<number>; job_id: string | null; at: number; type: string; data: string };
+  log: { job_id: string; stored_bytes: number };
+  log_cursor: { job_id: string; node: number; stream: string; source_offset: number; samples_offset: number; ended: number };
+  log_time: { job_id: string; offset: number; at_ms: number };
+  series: { id: Generated<number>; job_id: string; name: string };
+  point: { series_id: number; i: number; step: number; time: number; value: number | null; rank: number };
+  checkpoint: { job_id: string; path: string; size: number; modified_at: number; saved_at: number };
+}
