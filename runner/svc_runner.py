@@ -744,11 +744,6 @@ class Run:
 
     def start(self):
         """Claims the nonce, then starts the script; returns once it was exec'ed, or why it could not be."""
-        write_status(self.stat)  # R1
-        self.spool = Spool(int(self.spec["spool_cap_bytes"]))
-        self.oom_before = oom_kills() if LINUX else None
-        if LINUX:
-            prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: whatever the script leaves behind becomes our child
         self.wake_r, self.wake_w = os.pipe()
         os.set_blocking(self.wake_r, False)
         os.set_blocking(self.wake_w, False)
@@ -757,6 +752,11 @@ class Run:
         for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self.wake_w, warn_on_full_buffer=False)
+        write_status(self.stat)  # R1; from here on an order to stop may come
+        self.spool = Spool(int(self.spec["spool_cap_bytes"]))
+        self.oom_before = oom_kills() if LINUX else None
+        if LINUX:
+            prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: whatever the script leaves behind becomes our child
         error = self.launch()
         self.stat["pid"] = self.pid
         if error:

@@ -1,6 +1,17 @@
 // The provider `local`: what of it lives, ending it with proof, checkpoints, and finding Python.
 
-import { chmodSync, linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -18,7 +29,9 @@ describe("runs of a home", () => {
     expect(listLocalRuns(home)).toEqual([]);
     await run.host.start(run.spec, {}, never);
     await until(run, "up");
-    expect(listLocalRuns(home)).toEqual([{ runDir: run.runDir, jobId: run.spec.job_id, node: 0, pids: expect.anything() as number[] }]);
+    expect(listLocalRuns(home)).toEqual([
+      { runDir: run.runDir, jobId: run.spec.job_id, node: 0, pids: expect.anything() as number[] },
+    ]);
     expect(listLocalRuns(join(home, "runs"))).toEqual([]);
     const status = await run.host.status(never);
     process.kill(status?.runner_pid ?? 0, "SIGKILL");
@@ -26,7 +39,9 @@ describe("runs of a home", () => {
     const [left] = listLocalRuns(home);
     expect(left?.pids.length).toBeGreaterThanOrEqual(1);
     expect(left?.pids).not.toContain(status?.runner_pid);
-    await expect(terminateLocal({ runDir: run.runDir, runnerPath, python }, 0, never)).resolves.toMatchObject({ processes: 0 });
+    await expect(terminateLocal({ runDir: run.runDir, runnerPath, python }, 0, never)).resolves.toMatchObject({
+      processes: 0,
+    });
     expect(processesWith(run.spec.nonce)).toEqual([]);
     expect(listLocalRuns(home)).toEqual([]);
   });
@@ -76,8 +91,15 @@ describe("checkpoints", () => {
     expect(statSync(target).mtimeMs).toBe(1_000_500);
 
     const other = join(home, "other");
-    for (const [path, code] of [["link", "file_not_found"], ["folder-link/outside", "file_not_found"], ["../../../outside", "file_not_found"], ["gone", "file_not_found"]]) {
-      await expect(run.host.fetchCheckpoint({ ...file, path: path as string }, other, never)).rejects.toMatchObject({ code });
+    for (const [path, code] of [
+      ["link", "file_not_found"],
+      ["folder-link/outside", "file_not_found"],
+      ["../../../outside", "file_not_found"],
+      ["gone", "file_not_found"],
+    ]) {
+      await expect(run.host.fetchCheckpoint({ ...file, path: path as string }, other, never)).rejects.toMatchObject({
+        code,
+      });
     }
     writeFileSync(join(dir, "step 1", "model ü.pt"), "other weights");
     await expect(run.host.fetchCheckpoint(file, other, never)).rejects.toMatchObject({ code: "runner_failed" });

@@ -98,6 +98,21 @@ describe("stop", () => {
     await leavesNothing(run);
   });
 
+  it("wins or loses cleanly against a start at the same moment: nothing is left, and the nonce is spent", async () => {
+    for (let i = 0; i < 20; i++) {
+      const run = newRun("setsid sleep 1000 & sleep 1000");
+      const starting = run.host.start(run.spec, {}, never);
+      while (!existsSync(join(run.runDir, "spec.json"))) await new Promise((resolve) => setImmediate(resolve));
+      await new Promise((resolve) => setTimeout(resolve, i * 1.5));
+      await run.host.stop(0.1, never);
+      await starting;
+      await leavesNothing(run);
+      expect(await run.host.status(never)).toMatchObject({ stopped: true });
+      expect(await run.host.start(run.spec, {}, never)).toMatchObject({ stopped: true });
+      await leavesNothing(run);
+    }
+  });
+
   it("is no error where nothing was ever started", async () => {
     const run = newRun("true");
     await run.host.stop(0, never);

@@ -44,7 +44,8 @@ export class LocalHost implements RunHost {
     signal.throwIfAborted();
     const before = await this.status(signal);
     if (before?.nonce === spec.nonce) return startable(before, spec);
-    if (before?.phase === "running") throw new SvcError("runner_failed", { why: `another run lives in ${this.runDir}` });
+    if (before?.phase === "running")
+      throw new SvcError("runner_failed", { why: `another run lives in ${this.runDir}` });
     await mkdir(this.runDir, { recursive: true, mode: 0o700 });
     await chmod(this.runDir, 0o700);
     await mkdir(spec.checkpoint_dir, { recursive: true, mode: 0o700 });
@@ -210,7 +211,8 @@ export class LocalHost implements RunHost {
       throw thrown;
     }
     const status = RunnerStatus.safeParse(parseJson(text));
-    if (!status.success) throw new SvcError("runner_failed", { why: `${this.#path("status.json")} is damaged` }, { cause: status.error });
+    if (!status.success)
+      throw new SvcError("runner_failed", { why: `${this.#path("status.json")} is damaged` }, { cause: status.error });
     return status.data;
   }
 

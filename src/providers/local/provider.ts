@@ -18,7 +18,8 @@ export const LOCAL_PROVIDER: ProviderInfo = {
   source: "none_needed",
   missing: [],
   capabilities: { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true },
-  stops_by_itself: "The run ends with its script. It costs nothing, so a run that no control plane comes for goes on to its end.",
+  stops_by_itself:
+    "The run ends with its script. It costs nothing, so a run that no control plane comes for goes on to its end.",
 };
 
 /** A run directory of a home in which processes live: the runner, the script, or what they left. */
@@ -59,7 +60,9 @@ export async function terminateLocal(
   await new LocalHost(run).stop(graceSeconds, signal);
   const left = processesOf(run.runDir);
   if (left.length > 0) {
-    throw new SvcError("runner_failed", { why: `processes of the run in ${run.runDir} are still there: ${left.join(", ")}` });
+    throw new SvcError("runner_failed", {
+      why: `processes of the run in ${run.runDir} are still there: ${left.join(", ")}`,
+    });
   }
   return { processes: 0, checkedAtMs: Date.now() };
 }

@@ -49,7 +49,11 @@ export function callRunner(
     };
     const onAbort = (): void => done(() => reject(signal.reason as Error));
     const timer = setTimeout(() => {
-      done(() => reject(new SvcError("runner_failed", { why: `\`${args[0]}\` gave no answer in ${options.timeoutMs / 1000} s` })));
+      done(() =>
+        reject(
+          new SvcError("runner_failed", { why: `\`${args[0]}\` gave no answer in ${options.timeoutMs / 1000} s` }),
+        ),
+      );
     }, options.timeoutMs);
     signal.addEventListener("abort", onAbort, { once: true });
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
@@ -65,7 +69,11 @@ export function callRunner(
         reject(
           missing
             ? new SvcError("python_missing", { tried: program.python }, { cause: error })
-            : new SvcError("runner_failed", { why: `it could not be started (${error.code ?? error.message})` }, { cause: error }),
+            : new SvcError(
+                "runner_failed",
+                { why: `it could not be started (${error.code ?? error.message})` },
+                { cause: error },
+              ),
         ),
       );
     });

@@ -58,7 +58,9 @@ export class SpoolReader {
     const starts = this.#segments();
     const first = starts[0];
     if (first !== undefined && offset < first) {
-      throw new SvcError("runner_failed", { why: `log bytes before ${first} were acknowledged and dropped; ${offset} was asked for` });
+      throw new SvcError("runner_failed", {
+        why: `log bytes before ${first} were acknowledged and dropped; ${offset} was asked for`,
+      });
     }
     for (let i = starts.findLastIndex((s) => s <= at); i >= 0 && i < starts.length && at - offset < max; i++) {
       const start = starts[i] as number; // i is within bounds
