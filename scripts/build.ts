@@ -23,7 +23,9 @@ const result = await build({
   // Its addon is found from its own folder.
   external: ["better-sqlite3"],
   // CommonJS packages inside of an ES module still call require.
-  banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
+  banner: {
+    js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
+  },
   legalComments: "none",
   sourcemap: "linked",
   sourcesContent: false,
@@ -35,7 +37,9 @@ console.log(`dist/: ${sizes.length} files, ${Math.round(sizes.reduce((sum, [, o]
 
 if (existsSync(join(root, "dashboard", "index.html"))) {
   const { build: viteBuild } = await import("vite");
-  const config = ["vite.config.ts", "dashboard/vite.config.ts"].map((name) => join(root, name)).find((path) => existsSync(path));
+  const config = ["vite.config.ts", "dashboard/vite.config.ts"]
+    .map((name) => join(root, name))
+    .find((path) => existsSync(path));
   await viteBuild({
     root: join(root, "dashboard"),
     configFile: config ?? false,

@@ -4,7 +4,17 @@
 // W2. A call that may not have arrived is repeated only where twice is once: reads, and submissions under one key.
 
 import type {
-  CheckpointFile, CodeSnapshot, Gpu, JobRecord, JobsPage, LedgerMachine, Metrics, ProviderInfo, ReconcileReport, Timeline, Health as HealthSchema,
+  CheckpointFile,
+  CodeSnapshot,
+  Gpu,
+  JobRecord,
+  JobsPage,
+  LedgerMachine,
+  Metrics,
+  ProviderInfo,
+  ReconcileReport,
+  Timeline,
+  Health as HealthSchema,
 } from "../src/schemas/job.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
 import type { z } from "zod";
@@ -55,7 +65,12 @@ export class Client {
   }
   /** The same key and body twice make one job. */
   submit(body: { label?: string | null; spec: RunSpecInput }, idempotencyKey: string): Promise<JobRecord> {
-    return this.#json("/jobs", { method: "POST", body, headers: { "Idempotency-Key": idempotencyKey }, deadlineMs: 60_000 });
+    return this.#json("/jobs", {
+      method: "POST",
+      body,
+      headers: { "Idempotency-Key": idempotencyKey },
+      deadlineMs: 60_000,
+    });
   }
   job(id: string): Promise<JobRecord> {
     return this.#json(job(id), {});
@@ -175,7 +190,8 @@ export class Client {
     let text = "";
     let size = 0;
     const reader = answer.body?.getReader();
-    while (reader) {
+    if (!reader) return null;
+    for (;;) {
       const part = await reader.read().catch((e: unknown) => {
         throw SvcError.unreachable(this.baseUrl, why(e), e);
       });

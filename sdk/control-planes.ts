@@ -6,7 +6,17 @@
 // P3. It never keeps this process alive; when the script has nothing left to do, it is ended and waited for.
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { appendFileSync, chmodSync, closeSync, constants, existsSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  statSync,
+} from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Client } from "./client.ts";
@@ -63,7 +73,8 @@ export async function endOwned(): Promise<void> {
 async function connect(home: string): Promise<Client> {
   const found = await findControlPlane(home);
   if (found.state === "running") return found.client;
-  if (found.state === "silent") throw SvcError.unreachable(found.file.url, `its process ${found.file.pid} lives but does not answer`);
+  if (found.state === "silent")
+    throw SvcError.unreachable(found.file.url, `its process ${found.file.pid} lives but does not answer`);
   return start(home);
 }
 
@@ -112,9 +123,11 @@ async function start(home: string): Promise<Client> {
 /** Ours did not come up. Where another caller was faster, that one's control plane serves us as well. */
 async function instead(home: string, said: string, log: string): Promise<Client> {
   const lines = said.split("\n").filter((l) => l.trim() !== "");
-  const error = lines.map((l) => (parse(l) as { error?: { code?: string; message?: string; hint?: string } } | null)?.error).findLast((e) => e?.code);
+  const error = lines
+    .map((l) => (parse(l) as { error?: { code?: string; message?: string; hint?: string } } | null)?.error)
+    .findLast((e) => e?.code);
   if (error?.code === "home_locked") {
-    for (const end = performance.now() + WINNER_MS_MAX; performance.now() < end; ) {
+    for (const end = performance.now() + WINNER_MS_MAX; performance.now() < end;) {
       const found = await findControlPlane(home);
       if (found.state === "running") return found.client;
       await new Promise((r) => setTimeout(r, 50));
@@ -136,12 +149,17 @@ export function findCli(env: NodeJS.ProcessEnv = process.env): string {
     if (existsSync(beside) && existsSync(join(folder, "package.json"))) return beside;
     if (folder === dirname(folder)) break;
   }
-  for (const folder of (env["PATH"] ?? "").split(delimiter)) if (folder && existsSync(join(folder, "svc"))) return join(folder, "svc");
+  for (const folder of (env["PATH"] ?? "").split(delimiter))
+    if (folder && existsSync(join(folder, "svc"))) return join(folder, "svc");
   throw startFailed("the command `svc` is neither beside the SDK nor on the PATH (SVC_BIN may name it)");
 }
 
 const startFailed = (why: string): SvcError =>
-  new SvcError({ code: "start_failed", message: `A control plane could not be started: ${why.replace(/\.$/, "")}.`, hint: "Run `svc doctor`, which says what this computer lacks." });
+  new SvcError({
+    code: "start_failed",
+    message: `A control plane could not be started: ${why.replace(/\.$/, "")}.`,
+    hint: "Run `svc doctor`, which says what this computer lacks.",
+  });
 
 function openLog(home: string): string {
   const log = join(home, "control-plane.log");

@@ -50,7 +50,13 @@ function readFile(home: string): ControlPlaneFile | null {
     const stat = lstatSync(path);
     if (!stat.isFile() || stat.size > 65_536 || (process.getuid && stat.uid !== process.getuid())) return null;
     const said = JSON.parse(readFileSync(path, "utf8")) as Partial<ControlPlaneFile>;
-    if (typeof said.url !== "string" || !Number.isSafeInteger(said.pid) || (said.pid ?? 0) <= 0 || typeof said.installation_id !== "string") return null;
+    if (
+      typeof said.url !== "string" ||
+      !Number.isSafeInteger(said.pid) ||
+      (said.pid ?? 0) <= 0 ||
+      typeof said.installation_id !== "string"
+    )
+      return null;
     return ADDRESS.test(said.url) ? (said as ControlPlaneFile) : null;
   } catch {
     return null;

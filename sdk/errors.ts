@@ -31,17 +31,30 @@ export class SvcError extends Error {
 
   /** Exit code that a command line tool gives this error: 2 usage, 3 not found, 4 credential, 5 not reachable, else 1. */
   get exit(): number {
-    if (this.status === 0) return this.code === "unreachable" || this.code === "start_failed" ? 5 : this.code === "job_not_found" ? 3 : 1;
+    if (this.status === 0)
+      return this.code === "unreachable" || this.code === "start_failed" ? 5 : this.code === "job_not_found" ? 3 : 1;
     if (this.status === 404) return 3;
     if (this.status === 401 || this.code === "provider_unavailable") return 4;
-    return this.status === 400 || this.status === 405 || this.status === 409 || this.status === 413 || this.status === 415 ? 2 : 1;
+    return this.status === 400 ||
+      this.status === 405 ||
+      this.status === 409 ||
+      this.status === 413 ||
+      this.status === 415
+      ? 2
+      : 1;
   }
 
   /** From an `application/problem+json` answer; whatever else was answered becomes `unexpected_answer`. */
   static fromAnswer(status: number, body: unknown): SvcError {
     const p = body as Partial<Problem> | null;
     if (p && typeof p === "object" && typeof p.code === "string" && typeof p.hint === "string")
-      return new SvcError({ code: p.code, message: String(p.detail ?? p.title ?? p.code), hint: p.hint, status, ...(p.errors ? { errors: p.errors } : {}) });
+      return new SvcError({
+        code: p.code,
+        message: p.detail ?? p.title ?? p.code,
+        hint: p.hint,
+        status,
+        ...(p.errors ? { errors: p.errors } : {}),
+      });
     return new SvcError({
       code: "unexpected_answer",
       message: `The control plane answered ${status} without saying why.`,
@@ -51,6 +64,11 @@ export class SvcError extends Error {
   }
 
   static unreachable(url: string, why: string, cause?: unknown): SvcError {
-    return new SvcError({ code: "unreachable", message: `No control plane answers at ${url}: ${why}.`, hint: "Start one with `svc serve`.", cause });
+    return new SvcError({
+      code: "unreachable",
+      message: `No control plane answers at ${url}: ${why}.`,
+      hint: "Start one with `svc serve`.",
+      cause,
+    });
   }
 }

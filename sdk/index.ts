@@ -8,6 +8,18 @@
 
 export { SvcError } from "./errors.ts";
 export { configure, type Credential, type Registry } from "./configure.ts";
-export { job, jobs, kill, listGpus, reconcile, run, stream, vramFor, wait, type RunParameters, type Task } from "./runs.ts";
+export {
+  job,
+  jobs,
+  kill,
+  listGpus,
+  reconcile,
+  run,
+  stream,
+  vramFor,
+  wait,
+  type RunParameters,
+  type Task,
+} from "./runs.ts";
 export { checkpointDir, log } from "./log.ts";
 export type { Gpu, JobRecord, JobStatus, ReconcileReport } from "../src/schemas/job.ts";

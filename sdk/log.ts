@@ -34,7 +34,13 @@ export function log(values: Record<string, number | boolean | bigint>, step?: nu
     }
     const mark = process.env["SVC_METRICS_MARK"] ?? "";
     if (/^[!-~]+$/.test(mark)) record(mark, at, rank, pairs);
-    else if (pairs.length > 0) writeSync(1, `step ${at}: ${Object.entries(values).map(([k, v]) => `${k}=${v}`).join("  ")}\n`);
+    else if (pairs.length > 0)
+      writeSync(
+        1,
+        `step ${at}: ${Object.entries(values)
+          .map(([k, v]) => `${k}=${v}`)
+          .join("  ")}\n`,
+      );
   } catch (e) {
     warn("", `the call was left out: ${e instanceof Error ? e.message : String(e)}`);
   }
@@ -83,7 +89,12 @@ function writeLine(line: string): void {
         continue;
       }
       if (code !== "EAGAIN") off = true;
-      warn("write", code === "EAGAIN" ? "a record was dropped: the output is full" : `turned off: the output cannot be written (${code})`);
+      warn(
+        "write",
+        code === "EAGAIN"
+          ? "a record was dropped: the output is full"
+          : `turned off: the output cannot be written (${code})`,
+      );
       return;
     }
   }
@@ -93,11 +104,14 @@ function number(value: unknown): string | null {
   if (typeof value === "boolean") return value ? "1" : "0";
   if (typeof value === "bigint") return String(Number(value));
   if (typeof value !== "number") return null;
-  return Number.isFinite(value) ? String(value) : `"${Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity"}"`;
+  return Number.isFinite(value)
+    ? String(value)
+    : `"${Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity"}"`;
 }
 
 /** A JSON string of ASCII alone, so that characters are bytes. */
-const ascii = (text: string): string => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const ascii = (text: string): string =>
+  JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 function warn(about: string, text: string): void {
   if (warned.has(about) || warned.size > 1_000) return;

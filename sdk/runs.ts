@@ -38,8 +38,10 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   if (typeof parameters !== "object" || parameters === null) throw refused("run", "takes one object of parameters");
   const { task, label, wait: waits, idempotency_key, ...rest } = parameters;
   if (typeof task !== "object" || task === null) throw refused("task", "must be { entrypoint, args }");
-  for (const name of Object.keys(task)) if (name !== "entrypoint" && name !== "args") throw refused(`task.${name}`, "is not known");
-  if ("entrypoint" in rest || "args" in rest) throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs into task");
+  for (const name of Object.keys(task))
+    if (name !== "entrypoint" && name !== "args") throw refused(`task.${name}`, "is not known");
+  if ("entrypoint" in rest || "args" in rest)
+    throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs into task");
   finite("", rest);
   // The directory of the control plane is not the caller's, so the caller's is always sent.
   const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
@@ -73,7 +75,9 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
   let cursor: string | null = null;
   do {
     const at: string | null = cursor;
-    const page: JobsPage = await call((client) => client.jobs({ ...filter, limit: Math.min(500, want - found.length), ...(at ? { cursor: at } : {}) }));
+    const page: JobsPage = await call((client) =>
+      client.jobs({ ...filter, limit: Math.min(500, want - found.length), ...(at ? { cursor: at } : {}) }),
+    );
     found.push(...page.jobs);
     cursor = page.next_cursor;
   } while (cursor && found.length < want);
@@ -84,7 +88,8 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
 export const kill = (jobId: string): Promise<JobRecord> => call((client) => client.kill(jobId));
 
 /** Continues what a crash left, and terminates machines of ours that no live job owns. */
-export const reconcile = (options: { dryRun?: boolean } = {}): Promise<ReconcileReport> => call((client) => client.reconcile(options.dryRun ?? false));
+export const reconcile = (options: { dryRun?: boolean } = {}): Promise<ReconcileReport> =>
+  call((client) => client.reconcile(options.dryRun ?? false));
 
 /** The GPUs that a provider commonly offers, or all of the catalogue. It is a menu, not a limit. */
 export const listGpus = (provider?: ProviderName): Gpu[] => catalogue(provider);
@@ -161,14 +166,22 @@ function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
 }
 
 function refused(field: string, message: string): SvcError {
-  return new SvcError({ code: "invalid_request", message: `${field} ${message}.`, hint: "Correct it and call again. Nothing was started.", status: 400, errors: [{ field, message }] });
+  return new SvcError({
+    code: "invalid_request",
+    message: `${field} ${message}.`,
+    hint: "Correct it and call again. Nothing was started.",
+    status: 400,
+    errors: [{ field, message }],
+  });
 }
 
 /** JSON would turn NaN and infinities into null, and a price cap of null is none at all. */
 function finite(at: string, value: unknown): void {
   if (typeof value === "number" && !Number.isFinite(value)) throw refused(at, "must be a finite number");
-  if (typeof value === "bigint" || typeof value === "function" || typeof value === "symbol") throw refused(at, `cannot be a ${typeof value}`);
-  if (typeof value === "object" && value !== null) for (const [k, v] of Object.entries(value)) finite(at ? `${at}.${k}` : k, v);
+  if (typeof value === "bigint" || typeof value === "function" || typeof value === "symbol")
+    throw refused(at, `cannot be a ${typeof value}`);
+  if (typeof value === "object" && value !== null)
+    for (const [k, v] of Object.entries(value)) finite(at ? `${at}.${k}` : k, v);
 }
 
 // Ctrl-C. A script that called `run()` owns its runs when it also started the control plane: both then end in order, and
@@ -191,16 +204,23 @@ let interruptedBefore = false;
 function onInterrupt(): void {
   if (process.listenerCount("SIGINT") > 1) return;
   if (interruptedBefore) {
-    process.stderr.write("svc: not waiting; the control plane goes on ending by itself. `svc jobs` shows what is left.\n");
+    process.stderr.write(
+      "svc: not waiting; the control plane goes on ending by itself. `svc jobs` shows what is left.\n",
+    );
     process.exit(130);
   }
   interruptedBefore = true;
   const mine = ownedBy(home());
   if (!mine) {
-    if (watched.size > 0) process.stderr.write(`svc: interrupted; ${[...watched].join(", ")} goes on, driven by the control plane of ${home()}. \`svc kill\` ends it.\n`);
+    if (watched.size > 0)
+      process.stderr.write(
+        `svc: interrupted; ${[...watched].join(", ")} goes on, driven by the control plane of ${home()}. \`svc kill\` ends it.\n`,
+      );
     process.exit(130);
   }
-  process.stderr.write(`svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and releasing what was rented. Press Ctrl-C again not to wait.\n`);
+  process.stderr.write(
+    `svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and releasing what was rented. Press Ctrl-C again not to wait.\n`,
+  );
   void endOwned().then(() => {
     process.stderr.write("svc: ended; nothing is left running.\n");
     process.exit(130);

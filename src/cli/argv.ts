@@ -12,9 +12,7 @@ import type { Command, Input } from "./command.ts";
 type CacOption = CAC["globalCommand"]["options"][number];
 
 export type Parsed =
-  | { kind: "run"; command: Command; input: Input }
-  | { kind: "help"; command: Command | null }
-  | { kind: "version" };
+  { kind: "run"; command: Command; input: Input } | { kind: "help"; command: Command | null } | { kind: "version" };
 
 export const usage = (what: string, instead: string): SvcError => new SvcError("usage", { what, instead });
 
@@ -39,8 +37,15 @@ export function declare(commands: Command[], version: string): CAC {
     const matched = commands.find((c) => c.name === cli.matchedCommandName);
     if (matched) shown[0] = { body: `svc ${matched.name}: ${matched.summary}` };
     const exits = [...EXITS, ...(matched ? (matched.exits ?? []) : ALL_EXITS)];
-    shown.push({ title: "Exit codes", body: exits.map(([code, meaning]) => `  ${code.padEnd(4)} ${meaning}`).join("\n") });
-    if (!matched) shown.push({ title: "Where", body: "  SVC_HOME  the folder that holds runs, logs and checkpoints (default ~/.svc)" });
+    shown.push({
+      title: "Exit codes",
+      body: exits.map(([code, meaning]) => `  ${code.padEnd(4)} ${meaning}`).join("\n"),
+    });
+    if (!matched)
+      shown.push({
+        title: "Where",
+        body: "  SVC_HOME  the folder that holds runs, logs and checkpoints (default ~/.svc)",
+      });
     return shown;
   });
   return cli;
@@ -84,7 +89,10 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     if (value === null && takesValue.has(camel(name))) {
       const next = words[i + 1];
       if (next === undefined || (next.startsWith("-") && !/^-\d/.test(next)))
-        throw usage(`${typed} needs a value.`, `Write ${typed} VALUE, or ${typed}=VALUE if the value begins with a dash.`);
+        throw usage(
+          `${typed} needs a value.`,
+          `Write ${typed} VALUE, or ${typed}=VALUE if the value begins with a dash.`,
+        );
       value = next;
       i++;
     }
@@ -99,8 +107,14 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   const commandName = plain.shift() ?? null;
   const command = commands.find((c) => c.name === commandName) ?? null;
   if (commandName !== null && !command) {
-    const near = nearest(commandName, commands.map((c) => c.name));
-    throw usage(`There is no command \`${commandName}\`.`, near ? `Did you mean \`svc ${near}\`? \`svc --help\` lists them all.` : "`svc --help` lists them all.");
+    const near = nearest(
+      commandName,
+      commands.map((c) => c.name),
+    );
+    throw usage(
+      `There is no command \`${commandName}\`.`,
+      near ? `Did you mean \`svc ${near}\`? \`svc --help\` lists them all.` : "`svc --help` lists them all.",
+    );
   }
   const declared = cli.commands.find((c) => c.name === commandName);
   const known = [...cli.globalCommand.options, ...(declared?.options ?? [])];
@@ -139,9 +153,16 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   const args = [...plain, ...dashed];
   const shape = declared?.args ?? [];
   const missing = shape.filter((a) => a.required)[args.length];
-  if (missing) throw usage(`\`svc ${command.name}\` needs ${missing.value.toUpperCase()}.`, `Write \`svc ${declared?.rawName ?? command.name}\`.`);
+  if (missing)
+    throw usage(
+      `\`svc ${command.name}\` needs ${missing.value.toUpperCase()}.`,
+      `Write \`svc ${declared?.rawName ?? command.name}\`.`,
+    );
   if (!shape.some((a) => a.variadic) && args.length > shape.length)
-    throw usage(`\`svc ${command.name}\` does not know what to do with \`${args[shape.length]}\`.`, `Write \`svc ${declared?.rawName ?? command.name}\`.`);
+    throw usage(
+      `\`svc ${command.name}\` does not know what to do with \`${args[shape.length]}\`.`,
+      `Write \`svc ${declared?.rawName ?? command.name}\`.`,
+    );
   return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json") } };
 }
 
@@ -151,7 +172,8 @@ export function printHelp(cli: CAC, command: Command | null): void {
 }
 
 /** Whether the words ask for JSON, also where they cannot be parsed: the error then is JSON as well. */
-export const asksForJson = (words: string[]): boolean => (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).includes("--json");
+export const asksForJson = (words: string[]): boolean =>
+  (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).includes("--json");
 
 /** The one value of a flag, or undefined. */
 export const value = (input: Input, name: string): string | undefined => input.values.get(name)?.[0];
@@ -162,7 +184,10 @@ export function whole(input: Input, name: string, bounds: { min: number; max: nu
   if (text === undefined) return undefined;
   const n = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : Number.NaN;
   if (!(n >= bounds.min && n <= bounds.max))
-    throw usage(`--${name} must be a whole number from ${bounds.min} to ${bounds.max}, not \`${text}\`.`, `For example --${name} ${Math.max(bounds.min, Math.min(20, bounds.max))}.`);
+    throw usage(
+      `--${name} must be a whole number from ${bounds.min} to ${bounds.max}, not \`${text}\`.`,
+      `For example --${name} ${Math.max(bounds.min, Math.min(20, bounds.max))}.`,
+    );
   return n;
 }
 
@@ -173,7 +198,10 @@ export function oneOf<T extends string>(input: Input, name: string, allowed: rea
   const found = allowed.find((a) => a === text);
   if (found) return found;
   const near = nearest(text, [...allowed]);
-  throw usage(`--${name} cannot be \`${text}\`.`, `${near ? `Did you mean ${near}? ` : ""}It is one of ${allowed.join(", ")}.`);
+  throw usage(
+    `--${name} cannot be \`${text}\`.`,
+    `${near ? `Did you mean ${near}? ` : ""}It is one of ${allowed.join(", ")}.`,
+  );
 }
 
 /** The nearest of `words` by edits, when it is near enough to be a slip of the finger. */
@@ -204,7 +232,8 @@ function edits(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-const camel = (name: string): string => name.replace(/([a-z])-([a-z])/g, (_, a: string, b: string) => a + b.toUpperCase());
+const camel = (name: string): string =>
+  name.replace(/([a-z])-([a-z])/g, (_, a: string, b: string) => a + b.toUpperCase());
 const kebab = (name: string): string => name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
 
 function spellings(option: CacOption): string[] {

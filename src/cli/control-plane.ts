@@ -9,7 +9,11 @@ import type { Io } from "./io.ts";
 /** The client of the running control plane, or null. Throws `unreachable` for one that lives but does not answer. */
 export async function runningClient(io: Io): Promise<Client | null> {
   const found: Found = await findControlPlane(io.home());
-  if (found.state === "silent") throw new SvcError("unreachable", { url: found.file.url, why: `its process ${found.file.pid} lives but does not answer` });
+  if (found.state === "silent")
+    throw new SvcError("unreachable", {
+      url: found.file.url,
+      why: `its process ${found.file.pid} lives but does not answer`,
+    });
   return found.state === "running" ? found.client : null;
 }
 

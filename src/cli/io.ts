@@ -39,7 +39,7 @@ export function processIo(): Io {
   };
   process.stdout.on("error", onError);
   process.stderr.on("error", () => {});
-  const tty = process.stdout.isTTY === true;
+  const tty = process.stdout.isTTY;
   return {
     out: (data) => new Promise((resolve) => process.stdout.write(data, () => resolve())),
     err: (text) => void process.stderr.write(text.endsWith("\n") ? text : `${text}\n`),

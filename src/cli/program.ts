@@ -1,12 +1,10 @@
 // The CLI as a whole: which commands there are, how an error is told, and with which code the process ends.
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { asSvcError } from "../errors/index.ts";
 import { asksForJson, declare, parseArgv, printHelp } from "./argv.ts";
 import { COMMANDS } from "./commands/index.ts";
 import { processIo } from "./io.ts";
-import { checkoutRoot } from "./root.ts";
+import { version } from "./root.ts";
 import { safeField, toJson } from "./text.ts";
 
 /** Runs one command line and ends the process with its exit code. */
@@ -27,7 +25,7 @@ export async function runCli(words: string[]): Promise<void> {
       if (io.interrupted.aborted) code = 130;
     }
   } catch (thrown) {
-    code = io.interrupted.aborted ? 130 : tellError(thrown, asksForJson(words), io.err);
+    code = io.interrupted.aborted ? 130 : tellError(thrown, asksForJson(words), (text) => io.err(text));
   }
   process.exitCode = code;
   // Both streams are handed to the system before the process ends, whatever handles a library still holds.
@@ -59,14 +57,13 @@ interface Told {
 /** Errors of this process and errors that a control plane answered with look the same to the user. */
 function asTold(thrown: unknown): Told {
   const e = thrown as Partial<Told> | null;
-  if (e && typeof e.code === "string" && typeof e.hint === "string" && typeof e.message === "string" && typeof e.exit === "number") return e as Told;
+  if (
+    e &&
+    typeof e.code === "string" &&
+    typeof e.hint === "string" &&
+    typeof e.message === "string" &&
+    typeof e.exit === "number"
+  )
+    return e as Told;
   return asSvcError(thrown);
-}
-
-export function version(): string {
-  try {
-    return String(JSON.parse(readFileSync(join(checkoutRoot(), "package.json"), "utf8")).version);
-  } catch {
-    return "unknown";
-  }
 }

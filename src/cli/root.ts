@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** The folder that holds package.json, going up from this file: the same from the sources and from the bundle. */
@@ -10,4 +10,13 @@ export function checkoutRoot(): string {
     folder = up;
   }
   return folder;
+}
+
+/** The version of svc, from its package.json. */
+export function version(): string {
+  try {
+    return String(JSON.parse(readFileSync(join(checkoutRoot(), "package.json"), "utf8")).version);
+  } catch {
+    return "unknown";
+  }
 }

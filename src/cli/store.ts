@@ -18,7 +18,11 @@ export async function openStore(io: Io): Promise<OpenReads | null> {
 }
 
 /** Opens the store and finds the job that a prefix means. */
-export async function withJob<T>(io: Io, prefix: string, use: (reads: OpenReads, id: string) => Promise<T>): Promise<T> {
+export async function withJob<T>(
+  io: Io,
+  prefix: string,
+  use: (reads: OpenReads, id: string) => Promise<T>,
+): Promise<T> {
   const reads = await openStore(io);
   if (!reads) throw new SvcError("job_not_found", { id: prefix });
   try {

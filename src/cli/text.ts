@@ -26,11 +26,15 @@ export const safeField = (text: string): string =>
 /** JSON that is safe to print on a terminal as well. */
 export function toJson(value: unknown, indent?: number): string {
   // eslint-disable-next-line no-control-regex -- JSON.stringify leaves these as they are
-  return JSON.stringify(value, null, indent).replace(/[\u007f-\u009f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return JSON.stringify(value, null, indent).replace(
+    /[\u007f-\u009f\u2028\u2029]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** The one way a command prints JSON: readable on a terminal, one line when piped. */
-export const printJson = (io: Io, value: unknown): Promise<void> => io.out(`${toJson(value, io.tty ? 2 : undefined)}\n`);
+export const printJson = (io: Io, value: unknown): Promise<void> =>
+  io.out(`${toJson(value, io.tty ? 2 : undefined)}\n`);
 
 export interface Column {
   title: string;
@@ -64,7 +68,10 @@ export function table(io: Io, columns: Column[], rows: string[][]): string {
       })
       .join("  ")
       .trimEnd();
-  const head = line(columns.map((c) => c.title), false);
+  const head = line(
+    columns.map((c) => c.title),
+    false,
+  );
   return `${io.color ? `\u001b[1m${head}\u001b[0m` : head}\n${cells.map((row) => `${line(row, true)}\n`).join("")}`;
 }
 
@@ -84,7 +91,8 @@ export function duration(ms: number): string {
   if (s < 59.95) return `${s < 9.995 ? s.toFixed(s < 1 ? 2 : 1) : Math.round(s)} s`;
   const whole = Math.round(s);
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
+  if (whole < 86_400)
+    return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
   return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
 }
 
@@ -116,8 +124,14 @@ export function width(text: string): number {
 }
 
 const isWide = (p: number): boolean =>
-  (p >= 0x1100 && p <= 0x115f) || (p >= 0x2e80 && p <= 0xa4cf) || (p >= 0xac00 && p <= 0xd7a3) || (p >= 0xf900 && p <= 0xfaff) ||
-  (p >= 0xfe30 && p <= 0xfe6f) || (p >= 0xff00 && p <= 0xff60) || (p >= 0xffe0 && p <= 0xffe6) || (p >= 0x1f300 && p <= 0x1faff) ||
+  (p >= 0x1100 && p <= 0x115f) ||
+  (p >= 0x2e80 && p <= 0xa4cf) ||
+  (p >= 0xac00 && p <= 0xd7a3) ||
+  (p >= 0xf900 && p <= 0xfaff) ||
+  (p >= 0xfe30 && p <= 0xfe6f) ||
+  (p >= 0xff00 && p <= 0xff60) ||
+  (p >= 0xffe0 && p <= 0xffe6) ||
+  (p >= 0x1f300 && p <= 0x1faff) ||
   (p >= 0x20000 && p <= 0x3fffd);
 
 function take(text: string, columns: number): string {

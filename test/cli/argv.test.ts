@@ -57,16 +57,19 @@ test.each([
   refusal(line);
 });
 
-test.each(["010", "x", "-5", "1e3", "1.0", "+1", "0x10", "Infinity", "", " 5", "99999999999999999999"])("a count is exactly digits: %j is refused", (text) => {
-  try {
-    const parsed = parseArgv(["logs", "a", `--tail=${text}`], cli, COMMANDS);
-    if (parsed.kind === "run") whole(parsed.input, "tail", { min: 0, max: 1_000_000_000 });
-  } catch (e) {
-    expect((e as SvcError).code).toBe("usage");
-    return;
-  }
-  throw new Error("accepted");
-});
+test.each(["010", "x", "-5", "1e3", "1.0", "+1", "0x10", "Infinity", "", " 5", "99999999999999999999"])(
+  "a count is exactly digits: %j is refused",
+  (text) => {
+    try {
+      const parsed = parseArgv(["logs", "a", `--tail=${text}`], cli, COMMANDS);
+      if (parsed.kind === "run") whole(parsed.input, "tail", { min: 0, max: 1_000_000_000 });
+    } catch (e) {
+      expect((e as SvcError).code).toBe("usage");
+      return;
+    }
+    throw new Error("accepted");
+  },
+);
 
 test("a count may follow as its own word, also when it is wrong", () => {
   expect(whole(run("logs a --tail 0").input, "tail", { min: 0, max: 9 })).toBe(0);
@@ -108,7 +111,9 @@ test("help and version are recognised wherever they stand", () => {
 });
 
 test("one of a list names the nearest", () => {
-  expect(refusal("jobs --status runing", (i) => oneOf(i, "status", ["running", "failed"])).hint).toContain("Did you mean running?");
+  expect(refusal("jobs --status runing", (i) => oneOf(i, "status", ["running", "failed"])).hint).toContain(
+    "Did you mean running?",
+  );
 });
 
 test("nearest takes slips of the finger, not other words", () => {

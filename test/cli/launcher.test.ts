@@ -1,7 +1,16 @@
 // bin/svc in a checkout of its own, whose program only says who runs it.
 
 import { spawnSync } from "node:child_process";
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -9,7 +18,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 let root: string;
 beforeEach(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "svc launcher ")));
-  for (const folder of ["bin", "dist", "src/cli", "tools", "node_modules/node/bin"]) mkdirSync(join(root, folder), { recursive: true });
+  for (const folder of ["bin", "dist", "src/cli", "tools", "node_modules/node/bin"])
+    mkdirSync(join(root, folder), { recursive: true });
   copyFileSync(join(import.meta.dirname, "../../bin/svc"), join(root, "bin/svc"));
   chmodSync(join(root, "bin/svc"), 0o755);
   program("dist/cli.mjs", "built");
@@ -17,13 +27,23 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const program = (path: string, word: string): void =>
-  writeFileSync(join(root, path), `console.log(JSON.stringify([${JSON.stringify(word)}, process.execPath, ...process.argv.slice(2)]))`);
+  writeFileSync(
+    join(root, path),
+    `console.log(JSON.stringify([${JSON.stringify(word)}, process.execPath, ...process.argv.slice(2)]))`,
+  );
 const fakeNode = (path: string, version: string, name: string): void => {
-  writeFileSync(join(root, path), `#!/bin/sh\n[ "$1" = --version ] && { echo ${version}; exit; }\necho "${name}: $*"\n`);
+  writeFileSync(
+    join(root, path),
+    `#!/bin/sh\n[ "$1" = --version ] && { echo ${version}; exit; }\necho "${name}: $*"\n`,
+  );
   chmodSync(join(root, path), 0o755);
 };
 const TOOLS = "/usr/bin:/bin";
-function svc(command: string, args: string[], env: Record<string, string> = {}): { code: number | null; out: string; err: string } {
+function svc(
+  command: string,
+  args: string[],
+  env: Record<string, string> = {},
+): { code: number | null; out: string; err: string } {
   const r = spawnSync(command, args, { env: { PATH: TOOLS, ...env }, encoding: "utf8", cwd: tmpdir() });
   return { code: r.status, out: r.stdout, err: r.stderr };
 }
@@ -38,7 +58,9 @@ test("prefers SVC_NODE, and hands over every argument exactly", () => {
 test("takes the Node of its own checkout before the one on the PATH", () => {
   fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
   fakeNode("tools/node", "v24.0.0", "path");
-  expect(svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` }).out).toBe(`own: ${root}/dist/cli.mjs x\n`);
+  expect(svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` }).out).toBe(
+    `own: ${root}/dist/cli.mjs x\n`,
+  );
 });
 
 test("finds its checkout through a chain of relative and absolute links", () => {

@@ -18,7 +18,12 @@ export class Workplace {
   readonly root = realpathSync(mkdtempSync(join(tmpdir(), "svc-cli-")));
   readonly home = join(this.root, "home");
   readonly project = join(this.root, "project");
-  readonly env: NodeJS.ProcessEnv = { ...process.env, SVC_HOME: this.home, SVC_NODE: process.execPath, SVC_FROM_SOURCE: "1" };
+  readonly env: NodeJS.ProcessEnv = {
+    ...process.env,
+    SVC_HOME: this.home,
+    SVC_NODE: process.execPath,
+    SVC_FROM_SOURCE: "1",
+  };
   readonly #served: Served[] = [];
 
   constructor() {
@@ -79,7 +84,7 @@ export class Workplace {
 
 /** Looks until it is so; says what was waited for when it never is. */
 export async function until(is: () => boolean | Promise<boolean>, what: string, msMax = 45_000): Promise<void> {
-  for (const end = performance.now() + msMax; !(await is()); ) {
+  for (const end = performance.now() + msMax; !(await is());) {
     if (performance.now() > end) throw new Error(`not within ${msMax} ms: ${what}`);
     await new Promise((r) => setTimeout(r, 25));
   }

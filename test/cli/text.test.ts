@@ -21,18 +21,31 @@ test("JSON parses to the same value and holds no raw control character", () => {
 });
 
 test("piped, a row is exactly its fields between tabs, whatever they hold", () => {
-  const text = table(io(false), columns, [["a", "1", "x\ty\nz"], ["b", "2", ""]]);
+  const text = table(io(false), columns, [
+    ["a", "1", "x\ty\nz"],
+    ["b", "2", ""],
+  ]);
   expect(text.split("\n").map((l) => l.split("\t").length)).toEqual([3, 3, 1]);
 });
 
 test("on a terminal, columns stand under each other, also with wide and combining characters", () => {
-  const text = table(io(true), [...columns, { title: "END" }], [["a", "1", "日本語", "|"], ["bbb", "22", "e\u0301", "|"]]);
+  const text = table(
+    io(true),
+    [...columns, { title: "END" }],
+    [
+      ["a", "1", "日本語", "|"],
+      ["bbb", "22", "e\u0301", "|"],
+    ],
+  );
   const [, one = "", two = ""] = text.split("\n");
   expect(width(one.slice(0, one.indexOf("|")))).toBe(width(two.slice(0, two.indexOf("|"))));
 });
 
 test("a row is never wider than the terminal while something can shrink", () => {
-  const text = table(io(true, 30), columns, [["abcdefgh", "1", "l".repeat(500)], ["a", "2", "漢".repeat(90)]]);
+  const text = table(io(true, 30), columns, [
+    ["abcdefgh", "1", "l".repeat(500)],
+    ["a", "2", "漢".repeat(90)],
+  ]);
   for (const line of text.split("\n")) expect(width(line)).toBeLessThanOrEqual(30);
 });
 
@@ -43,7 +56,15 @@ test("colour appears only where it is wanted", () => {
 });
 
 test.each([
-  [0, "0.00 s"], [999, "1.00 s"], [1_400, "1.4 s"], [59_900, "60 s"], [59_950, "1 min 0 s"], [200_000, "3 min 20 s"], [7_500_000, "2 h 05 min"], [273_600_000, "3 d 4 h"], [-5, "0.00 s"],
+  [0, "0.00 s"],
+  [999, "1.00 s"],
+  [1_400, "1.4 s"],
+  [59_900, "60 s"],
+  [59_950, "1 min 0 s"],
+  [200_000, "3 min 20 s"],
+  [7_500_000, "2 h 05 min"],
+  [273_600_000, "3 d 4 h"],
+  [-5, "0.00 s"],
 ])("%d ms is told as %s", (ms, told) => {
   expect(duration(ms)).toBe(told);
 });

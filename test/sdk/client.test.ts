@@ -15,16 +15,26 @@ afterEach(() => {
   }
 });
 
-async function serve(listener: RequestListener, options: { bytesMax?: number; deadlineMs?: number; token?: string } = {}): Promise<Client> {
+async function serve(
+  listener: RequestListener,
+  options: { bytesMax?: number; deadlineMs?: number; token?: string } = {},
+): Promise<Client> {
   const server = createServer(listener);
   servers.push(server);
   await new Promise<void>((r) => server.listen(0, "127.0.0.1", r));
   const { token, ...rest } = options;
-  return new Client({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, ...rest, ...(token ? { token: () => token } : {}) });
+  return new Client({
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...rest,
+    ...(token ? { token: () => token } : {}),
+  });
 }
 
 async function failure(promise: Promise<unknown>): Promise<SvcError> {
-  const e = await promise.then(() => null, (thrown: unknown) => thrown);
+  const e = await promise.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
   expect(e).toBeInstanceOf(SvcError);
   return e as SvcError;
 }
@@ -32,10 +42,27 @@ async function failure(promise: Promise<unknown>): Promise<SvcError> {
 test("a problem answer becomes an error with code, message, hint and fields", async () => {
   const client = await serve((_, res) => {
     res.writeHead(400, { "content-type": "application/problem+json" });
-    res.end(JSON.stringify({ type: "x", title: "t", status: 400, detail: "nodes is wrong.", code: "invalid_request", hint: "Correct it.", errors: [{ field: "nodes", message: "no" }] }));
+    res.end(
+      JSON.stringify({
+        type: "x",
+        title: "t",
+        status: 400,
+        detail: "nodes is wrong.",
+        code: "invalid_request",
+        hint: "Correct it.",
+        errors: [{ field: "nodes", message: "no" }],
+      }),
+    );
   });
   const e = await failure(client.job("a"));
-  expect(e).toMatchObject({ code: "invalid_request", message: "nodes is wrong.", hint: "Correct it.", status: 400, exit: 2, errors: [{ field: "nodes", message: "no" }] });
+  expect(e).toMatchObject({
+    code: "invalid_request",
+    message: "nodes is wrong.",
+    hint: "Correct it.",
+    status: 400,
+    exit: 2,
+    errors: [{ field: "nodes", message: "no" }],
+  });
 });
 
 test("an answer that is no problem document is told as such", async () => {
@@ -62,7 +89,9 @@ test("a silent server costs no more than the deadline", async () => {
 
 test("an answer is capped after inflation", async () => {
   const bomb = gzipSync(Buffer.alloc(8 * 1024 * 1024, "a"));
-  const client = await serve((_, res) => void res.writeHead(200, { "content-encoding": "gzip" }).end(bomb), { bytesMax: 1024 * 1024 });
+  const client = await serve((_, res) => void res.writeHead(200, { "content-encoding": "gzip" }).end(bomb), {
+    bytesMax: 1024 * 1024,
+  });
   expect((await failure(client.jobs())).message).toContain("larger than");
 });
 
@@ -111,7 +140,11 @@ test("a followed log is its bytes from the offset, and a cut link is an error, n
   for await (const part of client.followLog("j", 7)) parts.push(part);
   expect(Buffer.concat(parts)).toEqual(Buffer.from([0xff, 0x0a, 0x00]));
   expect(urls[0]).toBe("/jobs/j/logs?follow=1&offset=7");
-  const e = await failure((async () => { for await (const _ of client.followLog("j", 0)); })());
+  const e = await failure(
+    (async () => {
+      for await (const _ of client.followLog("j", 0));
+    })(),
+  );
   expect(e.code).toBe("unreachable");
 });
 

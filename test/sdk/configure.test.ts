@@ -14,7 +14,17 @@ test.each([
   [{ registry: { credentials: [{ provider: "local" }] } }, "cred_id"],
   [{ registry: { credentials: [{ cred_id: "a", provider: "moon" }] } }, "provider"],
   [{ registry: { credentials: [{ cred_id: "a", provider: "local", secret_ref: "plain" }] } }, "secret_ref"],
-  [{ registry: { credentials: [{ cred_id: "a", provider: "local" }, { cred_id: "a", provider: "local" }] } }, "twice"],
+  [
+    {
+      registry: {
+        credentials: [
+          { cred_id: "a", provider: "local" },
+          { cred_id: "a", provider: "local" },
+        ],
+      },
+    },
+    "twice",
+  ],
   [{ use: ["nobody"] }, "use[0]"],
 ])("refuses %j and names %s", (settings, named) => {
   expect(() => configure(settings as Parameters<typeof configure>[0])).toThrow(SvcError);

@@ -12,16 +12,28 @@ let cwd: string;
 beforeEach(() => void (cwd = realpathSync(mkdtempSync(join(tmpdir(), "svc-log-")))));
 afterEach(() => rmSync(cwd, { recursive: true, force: true }));
 
-function script(body: string, env: Record<string, string> = {}): { out: string; err: string; records: { n: number; s: number; r: number; m: Record<string, unknown> }[] } {
-  const r = spawnSync(process.execPath, ["--input-type=module", "-e", `import { log, checkpointDir } from ${sdk};\n${body}`], { cwd, env: { PATH: process.env["PATH"] ?? "", ...env }, encoding: "utf8" });
+function script(
+  body: string,
+  env: Record<string, string> = {},
+): { out: string; err: string; records: { n: number; s: number; r: number; m: Record<string, unknown> }[] } {
+  const r = spawnSync(
+    process.execPath,
+    ["--input-type=module", "-e", `import { log, checkpointDir } from ${sdk};\n${body}`],
+    { cwd, env: { PATH: process.env["PATH"] ?? "", ...env }, encoding: "utf8" },
+  );
   expect(r.status, r.stderr).toBe(0);
   const head = `\u001esvc1:${env["SVC_METRICS_MARK"]} `;
-  const records = r.stdout.split("\n").filter((l) => l.startsWith(head)).map((l) => JSON.parse(l.slice(head.length)));
+  const records = r.stdout
+    .split("\n")
+    .filter((l) => l.startsWith(head))
+    .map((l) => JSON.parse(l.slice(head.length)));
   return { out: r.stdout, err: r.stderr, records };
 }
 
 test("one call is one record line with the mark", () => {
-  const { out, records } = script("log({ loss: 0.5, acc: 1 }, 120); log({ loss: 0.25 }); log({ loss: 0.2 })", { SVC_METRICS_MARK: MARK });
+  const { out, records } = script("log({ loss: 0.5, acc: 1 }, 120); log({ loss: 0.25 }); log({ loss: 0.2 })", {
+    SVC_METRICS_MARK: MARK,
+  });
   expect(records.map((r) => [r.n, r.s, r.r, r.m])).toEqual([
     [1, 120, 0, { loss: 0.5, acc: 1 }],
     [2, 0, 0, { loss: 0.25 }],
@@ -31,13 +43,19 @@ test("one call is one record line with the mark", () => {
 });
 
 test("values that JSON lacks travel as words, and what is no number is left out with one line each", () => {
-  const { records, err } = script('for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, f: "x", g: null, h: {} })', { SVC_METRICS_MARK: MARK });
+  const { records, err } = script(
+    'for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, f: "x", g: null, h: {} })',
+    { SVC_METRICS_MARK: MARK },
+  );
   expect(records[0]?.m).toEqual({ a: "NaN", b: "Infinity", c: "-Infinity", d: 1, e: 7 });
   expect(err.trim().split("\n")).toHaveLength(3);
 });
 
 test("a large map goes over several lines of at most 4096 bytes with one n, and loses nothing", () => {
-  const { out, records } = script('log(Object.fromEntries(Array.from({ length: 900 }, (_, i) => ["größe/" + i, i])), 1); log({ x: 1 }, 2)', { SVC_METRICS_MARK: MARK });
+  const { out, records } = script(
+    'log(Object.fromEntries(Array.from({ length: 900 }, (_, i) => ["größe/" + i, i])), 1); log({ x: 1 }, 2)',
+    { SVC_METRICS_MARK: MARK },
+  );
   for (const line of out.split("\n")) expect(Buffer.byteLength(line) + 1).toBeLessThanOrEqual(4096);
   expect(Object.keys(Object.assign({}, ...records.filter((r) => r.n === 1).map((r) => r.m)))).toHaveLength(900);
   expect(records.at(-1)).toMatchObject({ n: 2, s: 2, m: { x: 1 } });
@@ -49,7 +67,10 @@ test("only rank 0 records, unless all ranks are asked for", () => {
 });
 
 test("never throws, whatever it is given", () => {
-  const { err } = script("log(null); log(undefined, 1); log({ get a() { throw new Error('no'); } }); log('abc'); console.error('alive')", { SVC_METRICS_MARK: MARK });
+  const { err } = script(
+    "log(null); log(undefined, 1); log({ get a() { throw new Error('no'); } }); log('abc'); console.error('alive')",
+    { SVC_METRICS_MARK: MARK },
+  );
   expect(err).toContain("alive");
 });
 

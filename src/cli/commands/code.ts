@@ -35,8 +35,20 @@ async function list(json: boolean, io: Io): Promise<number> {
   const reads = await openStore(io);
   try {
     const jobs = (reads?.jobs({ limit: 500 }).jobs ?? []).filter((j) => j.code_snapshot !== null);
-    if (json) await printJson(io, { snapshots: jobs.map((j) => ({ job_id: j.id, code_snapshot: j.code_snapshot, created_at: j.created_at })) });
-    else await io.out(jobs.length ? table(io, [{ title: "JOB" }, { title: "SNAPSHOT" }, { title: "CREATED" }], jobs.map((j) => [j.id, j.code_snapshot ?? "", instant(io, j.created_at)])) : "");
+    if (json)
+      await printJson(io, {
+        snapshots: jobs.map((j) => ({ job_id: j.id, code_snapshot: j.code_snapshot, created_at: j.created_at })),
+      });
+    else
+      await io.out(
+        jobs.length
+          ? table(
+              io,
+              [{ title: "JOB" }, { title: "SNAPSHOT" }, { title: "CREATED" }],
+              jobs.map((j) => [j.id, j.code_snapshot ?? "", instant(io, j.created_at)]),
+            )
+          : "",
+      );
     return 0;
   } finally {
     reads?.close();
@@ -51,7 +63,20 @@ const show = (job: string, json: boolean, io: Io): Promise<number> =>
       await printJson(io, { job_id: id, ...snapshot });
       return 0;
     }
-    await io.out(table(io, [{ title: "SIZE", right: true }, { title: "SHA-256" }, { title: "FILE" }], snapshot.files.map((f) => [io.tty ? bytes(f.size) : String(f.size), io.tty ? f.sha256.slice(0, 12) : f.sha256, f.path])));
-    if (io.tty) io.err(`${snapshot.files.length} files, ${bytes(snapshot.bytes)}${snapshot.git ? `, git ${safeField(snapshot.git.commit.slice(0, 12))}${snapshot.git.dirty ? " with changes" : ""}` : ""}`);
+    await io.out(
+      table(
+        io,
+        [{ title: "SIZE", right: true }, { title: "SHA-256" }, { title: "FILE" }],
+        snapshot.files.map((f) => [
+          io.tty ? bytes(f.size) : String(f.size),
+          io.tty ? f.sha256.slice(0, 12) : f.sha256,
+          f.path,
+        ]),
+      ),
+    );
+    if (io.tty)
+      io.err(
+        `${snapshot.files.length} files, ${bytes(snapshot.bytes)}${snapshot.git ? `, git ${safeField(snapshot.git.commit.slice(0, 12))}${snapshot.git.dirty ? " with changes" : ""}` : ""}`,
+      );
     return 0;
   });

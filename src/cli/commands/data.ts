@@ -14,7 +14,10 @@ export const data: Command = {
     const action = input.args[0] ?? "";
     if (!ACTIONS.includes(action)) {
       const near = nearest(action, ACTIONS);
-      throw usage(`There is no \`svc data ${action}\`.`, `${near ? `Did you mean ${near}? ` : ""}It is one of ${ACTIONS.join(", ")}.`);
+      throw usage(
+        `There is no \`svc data ${action}\`.`,
+        `${near ? `Did you mean ${near}? ` : ""}It is one of ${ACTIONS.join(", ")}.`,
+      );
     }
     throw new SvcError("command_unavailable", {
       what: "This version of svc does not keep data manifests.",

@@ -26,7 +26,16 @@ export const doctor: Command = {
   async run(input, io) {
     const home = io.home();
     const checks = await Promise.all([
-      node(), python(io), ssh(io), rsync(io), homeFolder(home), placeOfHome(home), disk(home), store(io), port(home), proc(),
+      node(),
+      python(io),
+      ssh(io),
+      rsync(io),
+      homeFolder(home),
+      placeOfHome(home),
+      disk(home),
+      store(io),
+      port(home),
+      proc(),
     ]);
     const failed = checks.some((c) => c.status === "fail");
     if (input.json) await printJson(io, { ok: !failed, checks });
@@ -59,7 +68,9 @@ function ask(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<s
 async function node(): Promise<Check> {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   const enough = major > 22 || (major === 22 && minor >= 14);
-  return enough ? ok("node", `${process.version} at ${process.execPath}`) : fail("node", process.version, "Run `npm run setup`, or set SVC_NODE to a Node 22.14 or newer.");
+  return enough
+    ? ok("node", `${process.version} at ${process.execPath}`)
+    : fail("node", process.version, "Run `npm run setup`, or set SVC_NODE to a Node 22.14 or newer.");
 }
 
 async function python(io: Io): Promise<Check> {
@@ -72,7 +83,11 @@ async function python(io: Io): Promise<Check> {
     if (n >= 310) return ok("python", `${said?.trim()} (${program})`);
     return fail("python", `${said?.trim()} (${program})`, "Install Python 3.10 or newer, or set SVC_PYTHON to one.");
   }
-  return fail("python", "none", "Install Python 3.10 or newer (`apt install python3`, `brew install python`), or set SVC_PYTHON to one.");
+  return fail(
+    "python",
+    "none",
+    "Install Python 3.10 or newer (`apt install python3`, `brew install python`), or set SVC_PYTHON to one.",
+  );
 }
 
 async function ssh(io: Io): Promise<Check> {
@@ -84,11 +99,16 @@ async function ssh(io: Io): Promise<Check> {
 
 async function rsync(io: Io): Promise<Check> {
   const said = await ask("rsync", ["--version"], io.env);
-  if (said === null) return warn("rsync", "none", "Local runs do without it; for rented machines install it (`apt install rsync`).");
+  if (said === null)
+    return warn("rsync", "none", "Local runs do without it; for rented machines install it (`apt install rsync`).");
   const [, a = "0", b = "0", c = "0"] = /version v?(\d+)\.(\d+)\.(\d+)/.exec(said) ?? [];
   const found = `${a}.${b}.${c}`;
   return Number(a) * 1e6 + Number(b) * 1e3 + Number(c) < 3_004_003
-    ? warn("rsync", found, "Versions before 3.4.3 trust the other side too much; upgrade, unless your distribution has patched it.")
+    ? warn(
+        "rsync",
+        found,
+        "Versions before 3.4.3 trust the other side too much; upgrade, unless your distribution has patched it.",
+      )
     : ok("rsync", found);
 }
 
@@ -100,8 +120,10 @@ async function homeFolder(home: string): Promise<Check> {
     if (process.getuid && stat.uid !== process.getuid()) return fail("home", `${home} belongs to another user`, remedy);
     accessSync(home, constants.R_OK | constants.W_OK | constants.X_OK);
     const mode = stat.mode & 0o777;
-    if (mode & 0o022) return fail("home", `${home} may be written by others (mode ${mode.toString(8)})`, `Run \`chmod 700 ${home}\`.`);
-    if (mode & 0o077) return warn("home", `${home} may be read by others (mode ${mode.toString(8)})`, `Run \`chmod 700 ${home}\`.`);
+    if (mode & 0o022)
+      return fail("home", `${home} may be written by others (mode ${mode.toString(8)})`, `Run \`chmod 700 ${home}\`.`);
+    if (mode & 0o077)
+      return warn("home", `${home} may be read by others (mode ${mode.toString(8)})`, `Run \`chmod 700 ${home}\`.`);
     return ok("home", home);
   } catch (e) {
     if ((e as NodeJS.ErrnoException).code !== "ENOENT") return fail("home", `${home}: ${(e as Error).message}`, remedy);
@@ -121,29 +143,51 @@ function nearestFolder(path: string): string {
 }
 
 const NETWORK_TYPES = new Map([
-  [0x6969, "NFS"], [0xff534d42, "CIFS"], [0xfe534d42, "SMB"], [0x517b, "SMB"], [0x65735546, "FUSE"], [0x01021997, "9P"], [0x00c36400, "Ceph"], [0x47504653, "GPFS"], [0x0bd00bd0, "Lustre"],
+  [0x6969, "NFS"],
+  [0xff534d42, "CIFS"],
+  [0xfe534d42, "SMB"],
+  [0x517b, "SMB"],
+  [0x65735546, "FUSE"],
+  [0x01021997, "9P"],
+  [0x00c36400, "Ceph"],
+  [0x47504653, "GPFS"],
+  [0x0bd00bd0, "Lustre"],
 ]);
-const SYNCED = /^(dropbox( .*)?|onedrive( .*)?|google drive|googledrive|my drive|icloud drive|mobile documents|cloudstorage|nextcloud|owncloud|seafile|syncthing|pcloud ?drive|mega)$/i;
+const SYNCED =
+  /^(dropbox( .*)?|onedrive( .*)?|google drive|googledrive|my drive|icloud drive|mobile documents|cloudstorage|nextcloud|owncloud|seafile|syncthing|pcloud ?drive|mega)$/i;
 
 async function placeOfHome(home: string): Promise<Check> {
   const at = realpathSync(nearestFolder(home));
   const synced = at.split(sep).find((part) => SYNCED.test(part));
-  if (synced) return warn("home place", `${at} lies in the synced folder ${synced}`, "Set SVC_HOME to a folder that no program synchronises: it can break the store.");
+  if (synced)
+    return warn(
+      "home place",
+      `${at} lies in the synced folder ${synced}`,
+      "Set SVC_HOME to a folder that no program synchronises: it can break the store.",
+    );
   let type: string | undefined;
   try {
-    type = process.platform === "linux" ? NETWORK_TYPES.get(Number(statfsSync(at).type) >>> 0) : undefined;
+    type = process.platform === "linux" ? NETWORK_TYPES.get(statfsSync(at).type >>> 0) : undefined;
   } catch {
     type = undefined;
   }
-  if (type) return warn("home place", `${at} is on a ${type} file system`, "Set SVC_HOME to a local disk: locks and the store's journal are not safe over a network.");
+  if (type)
+    return warn(
+      "home place",
+      `${at} is on a ${type} file system`,
+      "Set SVC_HOME to a local disk: locks and the store's journal are not safe over a network.",
+    );
   return ok("home place", at === homedir() ? "your home folder" : "a local folder");
 }
 
 async function disk(home: string): Promise<Check> {
   const s = statfsSync(nearestFolder(home));
   const free = s.bavail * s.bsize;
-  if (free < 50 * 1024 ** 2) return fail("disk", `${bytes(free)} free`, "Free some space: logs and checkpoints need it.");
-  return free < 1024 ** 3 ? warn("disk", `${bytes(free)} free`, "Free some space: checkpoints are large.") : ok("disk", `${bytes(free)} free`);
+  if (free < 50 * 1024 ** 2)
+    return fail("disk", `${bytes(free)} free`, "Free some space: logs and checkpoints need it.");
+  return free < 1024 ** 3
+    ? warn("disk", `${bytes(free)} free`, "Free some space: checkpoints are large.")
+    : ok("disk", `${bytes(free)} free`);
 }
 
 async function store(io: Io): Promise<Check> {
@@ -161,7 +205,9 @@ async function store(io: Io): Promise<Check> {
     const db = new Database(file, { readonly: true, fileMustExist: true });
     try {
       const said = String(db.pragma("quick_check(1)", { simple: true }));
-      return said === "ok" ? ok("store", "whole") : fail("store", said, `Stop the control plane and restore a copy from ${join(io.home(), "backups")}.`);
+      return said === "ok"
+        ? ok("store", "whole")
+        : fail("store", said, `Stop the control plane and restore a copy from ${join(io.home(), "backups")}.`);
     } finally {
       db.close();
     }
@@ -174,7 +220,12 @@ async function store(io: Io): Promise<Check> {
 async function port(home: string): Promise<Check> {
   const found = await findControlPlane(home).catch(() => ({ state: "none" as const }));
   if (found.state === "running") return ok("port", `a control plane of this home serves ${found.file.url}`);
-  if (found.state === "silent") return warn("port", `the control plane of this home (process ${found.file.pid}) does not answer`, "Look at what it printed, or end it; its runs are taken up by the next one.");
+  if (found.state === "silent")
+    return warn(
+      "port",
+      `the control plane of this home (process ${found.file.pid}) does not answer`,
+      "Look at what it printed, or end it; its runs are taken up by the next one.",
+    );
   const taken = await new Promise<boolean>((done) => {
     const socket = createConnection({ host: "127.0.0.1", port: 8780, timeout: 1_000 });
     const answer = (is: boolean) => (): void => {
@@ -183,7 +234,9 @@ async function port(home: string): Promise<Check> {
     };
     socket.once("connect", answer(true)).once("error", answer(false)).once("timeout", answer(false));
   });
-  return taken ? warn("port", "8780 is in use by another program", "Use `svc serve --port N`.") : ok("port", "8780 is free");
+  return taken
+    ? warn("port", "8780 is in use by another program", "Use `svc serve --port N`.")
+    : ok("port", "8780 is free");
 }
 
 async function proc(): Promise<Check> {
@@ -192,6 +245,10 @@ async function proc(): Promise<Check> {
     readFileSync("/proc/net/tcp");
     return ok("proc", "callers are known by their user");
   } catch {
-    return warn("proc", "there is no /proc", "The API then asks every caller for the token in the home; the CLI and the SDKs send it by themselves.");
+    return warn(
+      "proc",
+      "there is no /proc",
+      "The API then asks every caller for the token in the home; the CLI and the SDKs send it by themselves.",
+    );
   }
 }

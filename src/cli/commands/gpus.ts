@@ -15,8 +15,18 @@ export const gpus: Command = {
     const { listGpus } = await import("../../domain/gpus.ts");
     const list = listGpus(provider);
     if (input.json) await printJson(io, { gpus: list });
-    else await io.out(list.length ? table(io, [{ title: "MODEL" }, { title: "VRAM GB", right: true }, { title: "PROVIDERS" }], list.map((g) => [g.model, String(g.vram_gb), g.providers.join(io.tty ? ", " : ",")])) : "");
-    if (io.tty && !input.json && list.length === 0) io.err(`${provider} offers no GPUs of the catalogue; use gpus=cpu.`);
+    else
+      await io.out(
+        list.length
+          ? table(
+              io,
+              [{ title: "MODEL" }, { title: "VRAM GB", right: true }, { title: "PROVIDERS" }],
+              list.map((g) => [g.model, String(g.vram_gb), g.providers.join(io.tty ? ", " : ",")]),
+            )
+          : "",
+      );
+    if (io.tty && !input.json && list.length === 0)
+      io.err(`${provider} offers no GPUs of the catalogue; use gpus=cpu.`);
     return 0;
   },
 };

@@ -33,7 +33,8 @@ export const jobs: Command = {
       watch: input.flags.has("watch"),
       json: input.json,
     };
-    if (options.all && options.limit !== undefined) throw usage("--all and --limit contradict each other.", "Give one of them.");
+    if (options.all && options.limit !== undefined)
+      throw usage("--all and --limit contradict each other.", "Give one of them.");
     return listJobs(options, io);
   },
 };
@@ -45,7 +46,8 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
       const { jobs: list, next } = collect(reads, options);
       if (options.json) await printJson(io, { jobs: list, next_cursor: next });
       else await io.out(list.length ? jobsTable(io, list) : "");
-      if (!options.json && list.length === 0 && io.tty) io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` tells how to start one.");
+      if (!options.json && list.length === 0 && io.tty)
+        io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` tells how to start one.");
       if (!options.json && next !== null && io.tty) io.err("There are more: --limit N or --all.");
       return 0;
     }
@@ -56,7 +58,14 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
       const shown = options.json ? `${toJson({ jobs: list, next_cursor: next })}\n` : jobsTable(io, list);
       // On a terminal the durations move, so every look is drawn; a pipe gets a new block only when a run changed.
       const key = io.tty ? shown : JSON.stringify(list.map((j) => [j.id, j.status, j.exit_code, j.cost_usd]));
-      if (key !== before) await io.out(io.tty && !options.json ? `\u001b[H\u001b[2J${shown || "No runs yet.\n"}` : before && !options.json ? `\n${shown}` : shown);
+      if (key !== before)
+        await io.out(
+          io.tty && !options.json
+            ? `\u001b[H\u001b[2J${shown || "No runs yet.\n"}`
+            : before && !options.json
+              ? `\n${shown}`
+              : shown,
+        );
       before = key;
       await pause(1_000, io.interrupted);
     }
@@ -79,7 +88,8 @@ function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobReco
       ...(cursor ? { cursor } : {}),
     });
     list.push(...page.jobs);
-    if (page.next_cursor !== null && page.next_cursor === cursor) throw new SvcError("internal_error", { why: "a page of runs led back to itself" });
+    if (page.next_cursor !== null && page.next_cursor === cursor)
+      throw new SvcError("internal_error", { why: "a page of runs led back to itself" });
     cursor = page.next_cursor;
   } while (cursor !== null && list.length < want);
   return { jobs: list, next: cursor };

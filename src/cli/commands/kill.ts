@@ -35,9 +35,16 @@ export const kill: Command = {
   ],
   examples: ["svc kill 4k2m", "svc kill --all"],
   async run(input, io) {
-    const options: KillOptions = { jobs: input.args, all: input.flags.has("all"), wait: !input.flags.has("no-wait"), json: input.json };
-    if (options.all && options.jobs.length > 0) throw usage("--all and job ids contradict each other.", "Give one of them.");
-    if (!options.all && options.jobs.length === 0) throw usage("`svc kill` needs JOB or --all.", "Write `svc kill JOB` or `svc kill --all`.");
+    const options: KillOptions = {
+      jobs: input.args,
+      all: input.flags.has("all"),
+      wait: !input.flags.has("no-wait"),
+      json: input.json,
+    };
+    if (options.all && options.jobs.length > 0)
+      throw usage("--all and job ids contradict each other.", "Give one of them.");
+    if (!options.all && options.jobs.length === 0)
+      throw usage("`svc kill` needs JOB or --all.", "Write `svc kill JOB` or `svc kill --all`.");
     return killJobs(options, io);
   },
 };
@@ -88,7 +95,8 @@ async function killThrough(killer: Killer, ids: string[], options: KillOptions, 
   const told = await Promise.all(ids.map((id) => killer.kill(id)));
   for (const first of told) {
     let record = first;
-    if (!options.json && !hasEnded(record.status)) io.err(`${record.id}: ending it${options.wait ? "" : "; `svc jobs` tells when it is done"}`);
+    if (!options.json && !hasEnded(record.status))
+      io.err(`${record.id}: ending it${options.wait ? "" : "; `svc jobs` tells when it is done"}`);
     let note = record.note;
     while (options.wait && !hasEnded(record.status) && !io.interrupted.aborted) {
       await pause(150, io.interrupted);
@@ -102,6 +110,8 @@ async function killThrough(killer: Killer, ids: string[], options: KillOptions, 
   if (options.json) await printJson(io, { jobs: records });
   const left = records.filter((r) => !hasEnded(r.status));
   if (io.interrupted.aborted && left.length > 0)
-    io.err(`Not waiting for ${left.map((r) => r.id).join(", ")}: the kill stands, but a machine may still cost money.\n\`svc jobs\` shows what is left; \`svc reconcile\` goes on with it.`);
+    io.err(
+      `Not waiting for ${left.map((r) => r.id).join(", ")}: the kill stands, but a machine may still cost money.\n\`svc jobs\` shows what is left; \`svc reconcile\` goes on with it.`,
+    );
   return io.interrupted.aborted ? 130 : 0;
 }

@@ -69,7 +69,10 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
     if (!client) {
       over = ended();
       await stored();
-      if (!over) io.err(`No control plane drives job ${id} now; this is what is stored.\n\`svc serve\` starts one, which goes on with the run.`);
+      if (!over)
+        io.err(
+          `No control plane drives job ${id} now; this is what is stored.\n\`svc serve\` starts one, which goes on with the run.`,
+        );
       break;
     }
     try {

@@ -16,10 +16,13 @@ export const reconcile: Command = {
   async run(input, io) {
     const dryRun = input.flags.has("dry-run");
     const client = await runningClient(io);
-    const report = client ? await client.reconcile(dryRun, io.interrupted) : await withOwnControlPlane(io, (cp) => cp.reconcile({ dryRun }));
+    const report = client
+      ? await client.reconcile(dryRun, io.interrupted)
+      : await withOwnControlPlane(io, (cp) => cp.reconcile({ dryRun }));
     if (input.json) await printJson(io, report);
     else await tell(report, io);
-    const wrong = report.failed.length + report.unreachable_providers.length + report.replayed.filter((r) => !r.ok).length;
+    const wrong =
+      report.failed.length + report.unreachable_providers.length + report.replayed.filter((r) => !r.ok).length;
     return wrong > 0 ? 1 : 0;
   },
 };
@@ -28,12 +31,29 @@ async function tell(report: ReconcileReport, io: Io): Promise<void> {
   const would = report.dry_run ? "would be " : "";
   const lines = [
     `replayed\t${report.replayed.length} ${report.replayed.length === 1 ? "journal" : "journals"}, ${report.replayed.filter((r) => r.ok).length} equal to the stored snapshot`,
-    ...report.replayed.filter((r) => !r.ok).map((r) => `differs\t${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`),
+    ...report.replayed
+      .filter((r) => !r.ok)
+      .map(
+        (r) =>
+          `differs\t${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`,
+      ),
     ...report.resumed.map((id) => `${would}resumed\t${id}`),
-    ...report.terminated.map((m) => `${would}terminated\t${m.name} at ${m.provider}${m.job_id ? ` (job ${m.job_id})` : ""}`),
+    ...report.terminated.map(
+      (m) => `${would}terminated\t${m.name} at ${m.provider}${m.job_id ? ` (job ${m.job_id})` : ""}`,
+    ),
     ...report.failed.map((m) => `failed\t${m.name} at ${m.provider}: ${m.error.message} ${m.error.hint}`),
     ...report.unreachable_providers.map((p) => `unreachable\t${p}: it may hold machines of ours that cost money`),
   ];
   if (lines.length === 1) lines.push("nothing\tto resume or to terminate");
-  await io.out(lines.map((l) => `${l.split("\t").map(safeField).join(io.tty ? "  " : "\t")}\n`).join(""));
+  await io.out(
+    lines
+      .map(
+        (l) =>
+          `${l
+            .split("\t")
+            .map(safeField)
+            .join(io.tty ? "  " : "\t")}\n`,
+      )
+      .join(""),
+  );
 }

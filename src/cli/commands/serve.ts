@@ -13,8 +13,7 @@ import type { OpenControlPlane } from "../../app.ts";
 import { usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
-import { version } from "../program.ts";
-import { checkoutRoot } from "../root.ts";
+import { checkoutRoot, version } from "../root.ts";
 import { ACTIVE, safeField, toJson } from "../text.ts";
 import { writePrivate } from "../write-private.ts";
 
@@ -44,7 +43,8 @@ export const serve: Command = {
   examples: ["svc serve", "svc serve --open", "svc serve --port 0 --json"],
   async run(input, io) {
     const host = value(input, "host") ?? "127.0.0.1";
-    if (!/^[0-9a-zA-Z.:-]{1,253}$/.test(host)) throw usage(`--host cannot be \`${host}\`.`, "Give an address, for example 127.0.0.1.");
+    if (!/^[0-9a-zA-Z.:-]{1,253}$/.test(host))
+      throw usage(`--host cannot be \`${host}\`.`, "Give an address, for example 127.0.0.1.");
     return serveUntilEnd(
       {
         host: host === "localhost" ? "127.0.0.1" : host,
@@ -76,7 +76,10 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   if (options.parent !== undefined) watchParent(options.parent, () => ending.resolve("parent"));
 
   const say = (line: string): void => io.err(safeField(line));
-  const [{ openControlPlane }, { startServer }] = await Promise.all([import("../../app.ts"), import("../../api/server.ts")]);
+  const [{ openControlPlane }, { startServer }] = await Promise.all([
+    import("../../app.ts"),
+    import("../../api/server.ts"),
+  ]);
   cp = await openControlPlane({ home: io.home(), env: io.env, log: say });
   const root = checkoutRoot();
   const loopback = /^(127\.|::1$|localhost$)/.test(options.host);
@@ -98,19 +101,33 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   }
   const url = options.host === "0.0.0.0" || options.host === "::" ? `http://127.0.0.1:${server.port}` : server.url;
   const path = join(cp.home, "control-plane.json");
-  const file: ControlPlaneFile = { url, pid: process.pid, pid_start: pidStart(process.pid), started_at: cp.startedAt, installation_id: cp.installationId };
+  const file: ControlPlaneFile = {
+    url,
+    pid: process.pid,
+    pid_start: pidStart(process.pid),
+    started_at: cp.startedAt,
+    installation_id: cp.installationId,
+  };
   writePrivate(path, `${toJson(file)}\n`);
   await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
   cp.announce(url);
   const { resumed, parked } = cp.recovered;
-  if (resumed.length > 0) io.err(`Going on with ${count(resumed.length)} that an earlier control plane left: ${some(resumed)}`);
-  if (parked.length > 0) io.err(`Parked, because their stored state cannot be continued: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`);
+  if (resumed.length > 0)
+    io.err(`Going on with ${count(resumed.length)} that an earlier control plane left: ${some(resumed)}`);
+  if (parked.length > 0)
+    io.err(
+      `Parked, because their stored state cannot be continued: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`,
+    );
   if (!loopback) io.err(`Callers need the token in ${join(cp.home, "token")}.`);
   if (options.open) openBrowser(url, io);
 
   const why = await ending.promise;
   const live = activeIds(cp);
-  io.err(live.length > 0 ? `${because(why)}: ending ${count(live.length)}, releasing what was rented…` : `${because(why)}: ending.`);
+  io.err(
+    live.length > 0
+      ? `${because(why)}: ending ${count(live.length)}, releasing what was rented…`
+      : `${because(why)}: ending.`,
+  );
   const { unfinished } = await cp.shutdown(END_MS_MAX);
   if (unfinished.length > 0) io.err(`Not ended in ${END_MS_MAX / 1000} s: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   removeOwn(path);
@@ -140,7 +157,9 @@ function leftOver(cp: OpenControlPlane | null): string {
     const machines = cp.reads.machines().filter((m) => m.state !== "released");
     const ids = activeIds(cp);
     if (machines.length === 0 && ids.length === 0) return "Nothing is left.";
-    const names = machines.map((m) => `${m.name} at ${m.provider}${m.price_per_hour_usd ? ` ($${m.price_per_hour_usd}/hr)` : ""}`);
+    const names = machines.map(
+      (m) => `${m.name} at ${m.provider}${m.price_per_hour_usd ? ` ($${m.price_per_hour_usd}/hr)` : ""}`,
+    );
     return `Left: runs ${ids.join(", ") || "none"}; machines ${names.join(", ") || "none"}. \`svc reconcile\` goes on with them.`;
   } catch {
     return "What is left could not be read; run `svc reconcile`.";

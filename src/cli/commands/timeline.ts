@@ -30,11 +30,21 @@ export const timeline: Command = {
             { title: "TOOK", right: true },
             { title: "WHAT", shrinks: true },
           ],
-          told.steps.map((s) => [s.step, String(s.node), String(s.attempt), s.status, instant(io, s.started_at), took(s, io.tty), what(s)]),
+          told.steps.map((s) => [
+            s.step,
+            String(s.node),
+            String(s.attempt),
+            s.status,
+            instant(io, s.started_at),
+            took(s, io.tty),
+            what(s),
+          ]),
         ),
       );
       if (io.tty && job) {
-        io.err(`${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note)})` : ""}`);
+        io.err(
+          `${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note)})` : ""}`,
+        );
         if (job.error) io.err(`${safeField(job.error.message)}\n${safeField(job.error.hint)}`);
       }
       return 0;

@@ -1,0 +1,156 @@
+// Scripts that use the SDK, as processes of their own, with the control plane that the SDK starts for them.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { spawn } from "node:child_process";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { CLI, until, Workplace } from "../cli/serving.ts";
+
+const sdk = JSON.stringify(join(import.meta.dirname, "../../sdk/index.ts"));
+let at: Workplace;
+beforeEach(() => {
+  at = new Workplace();
+  at.env["SVC_BIN"] = CLI;
+  at.file(
+    "count.py",
+    'import sys, time\nfor i in range(int(sys.argv[1])):\n    print("line %d" % i, flush=True)\n    time.sleep(0.05)\nsys.exit(int(sys.argv[2]))\n',
+  );
+});
+afterEach(() => at.close());
+
+/** A script in the project directory. */
+function script(body: string): {
+  child: ReturnType<typeof spawn>;
+  out(): string;
+  err(): string;
+  exited: Promise<number | null>;
+} {
+  const text = `import { run, wait, stream, job, jobs, kill, reconcile, SvcError } from ${sdk};\n${body}`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", text], {
+    env: at.env,
+    cwd: at.project,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let out = "";
+  let err = "";
+  child.stdout?.setEncoding("utf8").on("data", (s: string) => (out += s));
+  child.stderr?.setEncoding("utf8").on("data", (s: string) => (err += s));
+  return {
+    child,
+    out: () => out,
+    err: () => err,
+    exited: new Promise((done) => child.once("close", (code) => done(code))),
+  };
+}
+const records = (): { id: string; status: string; exit_code: number | null }[] =>
+  JSON.parse(at.svc("jobs", "--json").out).jobs;
+const running = (): { pid: number } | null => {
+  try {
+    return JSON.parse(readFileSync(join(at.home, "control-plane.json"), "utf8"));
+  } catch {
+    return null;
+  }
+};
+const LONG = 'const r = await run({ task: { entrypoint: "count.py", args: ["9999", "0"] } });';
+
+test("runs, streams every line, waits, and leaves no control plane behind", { timeout: 90_000 }, async () => {
+  const s = script(`
+    const r = await run({ task: { entrypoint: "count.py", args: ["12", "3"] }, label: "first" });
+    const lines = [];
+    for await (const line of stream(r.id)) lines.push(line);
+    const end = await wait(r.id);
+    const whole = await run({ task: { entrypoint: "count.py", args: ["1", "0"] }, wait: true });
+    console.log(JSON.stringify({ early: r.status, lines, status: end.status, code: end.exit_code, whole: whole.status, listed: (await jobs()).length, report: (await reconcile({ dryRun: true })).dry_run }));
+  `);
+  expect(await s.exited, s.err()).toBe(0);
+  expect(JSON.parse(s.out())).toEqual({
+    early: "provisioning",
+    lines: Array.from({ length: 12 }, (_, i) => `line ${i}`),
+    status: "failed",
+    code: 3,
+    whole: "succeeded",
+    listed: 2,
+    report: true,
+  });
+  expect(running()).toBeNull();
+});
+
+test("a script that ends while a run goes on ends it, in order, before it is gone", { timeout: 90_000 }, async () => {
+  const s = script(`${LONG} console.log(r.id);`);
+  expect(await s.exited, s.err()).toBe(0);
+  expect(records().map((r) => [r.id, r.status])).toEqual([[s.out().trim(), "interrupted"]]);
+  expect(running()).toBeNull();
+});
+
+test("Ctrl-C ends run and machine in order, says so, and exits with 130", { timeout: 90_000 }, async () => {
+  const s = script(`${LONG} console.log(r.id); await wait(r.id);`);
+  await until(() => s.out() !== "", "the run is started");
+  s.child.kill("SIGINT");
+  expect(await s.exited).toBe(130);
+  expect(s.err()).toContain("ending the run");
+  expect(s.err()).toContain("nothing is left running");
+  expect(records()[0]?.status).toBe("interrupted");
+});
+
+test("a script that is killed takes its control plane down with it, in order", { timeout: 90_000 }, async () => {
+  const s = script(`${LONG} console.log(r.id); await wait(r.id);`);
+  await until(() => s.out() !== "", "the run is started");
+  s.child.kill("SIGKILL");
+  await s.exited;
+  await until(() => !existsSync(join(at.home, "control-plane.json")), "the control plane ended");
+  expect(records()[0]?.status).toBe("interrupted");
+});
+
+test(
+  "uses the control plane that runs, leaves it running, and its runs survive the script",
+  { timeout: 90_000 },
+  async () => {
+    const served = await at.serve();
+    const s = script(`${LONG} console.log(r.id);`);
+    expect(await s.exited, s.err()).toBe(0);
+    const id = s.out().trim();
+    await until(async () => (await at.status(served, id)) === "running", "the run goes on");
+    const k = script(`await kill(${JSON.stringify(id)}); console.log((await wait(${JSON.stringify(id)})).status);`);
+    expect(await k.exited, k.err()).toBe(0);
+    expect(k.out().trim()).toBe("cancelled");
+    expect(served.child.exitCode).toBeNull();
+  },
+);
+
+test("several scripts at once share one control plane", { timeout: 90_000 }, async () => {
+  const all = [1, 2, 3].map(() =>
+    script(
+      'const r = await run({ task: { entrypoint: "count.py", args: ["5", "0"] }, wait: true }); console.log(r.status);',
+    ),
+  );
+  const codes = await Promise.all(all.map((s) => s.exited));
+  // The first to end takes the control plane with it; the others are interrupted or done, but none is lost or run twice.
+  expect(codes, all.map((s) => s.err()).join("\n")).toEqual([0, 0, 0]);
+  expect(records()).toHaveLength(3);
+  for (const r of records()) expect(["succeeded", "interrupted"]).toContain(r.status);
+});
+
+test("what is wrong is refused with its name, and the same key makes one job", { timeout: 90_000 }, async () => {
+  const s = script(`
+    const told = [];
+    for (const bad of [
+      { task: { entrypoint: "count.py" }, gpu: "x" }, { task: { entrypoint: "nowhere.py" } }, { task: { entrypoint: "count.py", arg: [] } },
+      { task: { entrypoint: "count.py" }, price_cap: NaN }, { entrypoint: "count.py" }, { task: { entrypoint: "count.py" }, nodes: 0 },
+    ]) await run(bad).then(() => told.push("accepted"), (e) => told.push(e instanceof SvcError && e.hint ? e.code + " " + (e.errors?.[0]?.field ?? "") : String(e)));
+    await job("nosuchjob").catch((e) => told.push(e.code));
+    const same = { task: { entrypoint: "count.py", args: ["1", "0"] }, idempotency_key: "k1" };
+    const [a, b] = await Promise.all([run(same), run(same)]);
+    told.push(a.id === b.id);
+    console.log(JSON.stringify(told));
+  `);
+  expect(await s.exited, s.err()).toBe(0);
+  const told = JSON.parse(s.out()) as unknown[];
+  expect(told[0]).toMatch(/^invalid_request .*gpu/);
+  expect(told[1]).toMatch(/^entrypoint_not_found/);
+  expect(told[2]).toBe("invalid_request task.arg");
+  expect(told[3]).toBe("invalid_request price_cap");
+  expect(told[4]).toMatch(/^invalid_request task/);
+  expect(told[5]).toMatch(/^invalid_request .*nodes/);
+  expect(told.slice(6)).toEqual(["job_not_found", true]);
+  expect(records()).toHaveLength(1);
+});
