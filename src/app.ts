@@ -13,6 +13,7 @@ import { steadyClock } from "./domain/steady-clock.ts";
 import type { ControlPlane } from "./engine/control-plane.ts";
 import { Engine } from "./engine/engine.ts";
 import { DurableLedger } from "./engine/ledger.ts";
+import { removeRunFolder, removeRunFolders } from "./engine/run-folders.ts";
 import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
 import { findPython } from "./providers/local/python.ts";
@@ -111,10 +112,14 @@ export async function openControlPlane(options: ControlPlaneOptions): Promise<Op
       onTerminal: (jobId) => {
         sink.forget(jobId);
         services.forget(jobId);
+        removeRunFolder(store, home, jobId);
       },
     });
     const recovered = await engine.recover(options.reconcileOnly ? "ending only" : "all");
-    if (!options.reconcileOnly) service.begin();
+    if (!options.reconcileOnly) {
+      removeRunFolders(store, home);
+      service.begin();
+    }
     const opened: Service = service;
     return Object.assign(opened, {
       recovered,

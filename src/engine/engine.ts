@@ -391,7 +391,7 @@ export class Engine {
   /** A kill of a parked job: a fresh machine takes its place and goes straight to giving back what the ledger says it holds. */
   #rescue(tx: Transaction, row: JobRow, body: EventBody): SendResult {
     const [fresh] = initialTransition(jobMachine, { job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at });
-    const context: JobContext = { ...fresh.context, launched: true };
+    const context: JobContext = { ...fresh.context, occupied: true };
     tx.store.park(row.id, null);
     const based = this.#rebase(tx, row, { value: "provisioning", context });
     this.#parked.delete(row.id);

@@ -23,8 +23,8 @@ export interface JobContext {
   job_id: string;
   max_runtime_ms: number | null;
   nodes: NodeContext[];
-  /** True once `launch` was asked for: from then on there may be a run to stop, and a log and checkpoints to collect. */
-  launched: boolean;
+  /** True once anything was started on the machine: from then on there may be something to stop, and a log and checkpoints to collect. */
+  occupied: boolean;
   started_at: number | null;
   ended_at: number | null;
   outcome: Outcome | null;

@@ -48,8 +48,7 @@ export const jobMachine = setup({
   guards: {
     lastNodeAt: ({ context, event }, { phase }: { phase: NodePhase }) => isNode(event) && othersAt(context, event.node, phase),
     exitedBadly: ({ event }) => event.type === "stream.done" && (event.exit_code !== 0 || event.error !== null),
-    launched: ({ context }) => context.launched,
-    failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
+        failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
     hasMaxRuntime: ({ context }) => context.max_runtime_ms !== null,
   },
   actions: {
@@ -71,7 +70,7 @@ export const jobMachine = setup({
         event.type !== "stream.done" || (context.exit_code ?? 0) !== 0 ? context.exit_code : event.exit_code,
       error: ({ context, event }) => (event.type === "stream.done" ? (context.error ?? event.error) : context.error),
     }),
-    markLaunchAsked: assign({ launched: true }),
+    markOccupied: assign({ occupied: true }),
     markStarted: assign({ started_at: ({ context, event }) => context.started_at ?? event.at }),
     markCollectionOver: assign({
       nodes: ({ context }) => context.nodes.map((n) => (n.phase === "collected" ? n : { ...n, phase: "collected" as const })),
@@ -96,7 +95,7 @@ export const jobMachine = setup({
     job_id: input.job_id,
     max_runtime_ms: input.max_runtime_ms,
     nodes: Array.from({ length: input.nodes }, (_, node) => ({ node, phase: "waiting" as const, exit_code: null })),
-    launched: false,
+    occupied: false,
     started_at: null,
     ended_at: null,
     outcome: null,
@@ -170,6 +169,7 @@ export const jobMachine = setup({
       description: "Installing what the project needs.",
       tags: ["billable"],
       entry: [
+        "markOccupied",
         { type: "startSteps", params: ({ context }) => ({ step: "install", nodes: allNodes(context) }) },
         { type: "setTimer", params: { timer: "phase", after_ms: PHASE_LIMIT_MS.installing } },
       ],
@@ -188,7 +188,6 @@ export const jobMachine = setup({
       description: "The script runs; log and metrics come home.",
       tags: ["billable"],
       entry: [
-        { type: "markLaunchAsked" },
         { type: "startSteps", params: ({ context }) => ({ step: "launch", nodes: allNodes(context) }) },
         {
           // A limit of 0 ms asks for no timer: the engine leaves it out.
@@ -232,13 +231,13 @@ export const jobMachine = setup({
       entry: [
         {
           type: "startSteps",
-          params: ({ context }) => ({ step: context.launched ? "collect" : "terminate", nodes: allNodes(context) }),
+          params: ({ context }) => ({ step: context.occupied ? "collect" : "terminate", nodes: allNodes(context) }),
         },
         {
           type: "setTimer",
           params: ({ context }) => ({
             timer: "collect",
-            after_ms: !context.launched ? 0 : context.outcome === "cancelled" || context.outcome === "interrupted" ? COLLECT_LIMIT_MS.asked : COLLECT_LIMIT_MS.ended,
+            after_ms: !context.occupied ? 0 : context.outcome === "cancelled" || context.outcome === "interrupted" ? COLLECT_LIMIT_MS.asked : COLLECT_LIMIT_MS.ended,
           }),
         },
       ],

@@ -207,24 +207,34 @@ export function collectStep(services: RunServices): StepDefinition {
     name: "collect",
     retry: { attemptsMax: 10, delayMsMin: 1_000, delayMsMax: 30_000 },
     async run(context) {
-      const { jobId, node, signal } = context;
+      const { jobId, node } = context;
       const entry = services.ledger.open(jobId, node).find((e) => e.handle !== null);
       if (!entry?.handle) return { done: { exit_code: null }, detail: { nothing: "there was no machine" } };
-      const host = services.provider(services.facts(jobId).spec.provider).host(entry.handle, "run");
-      let status = await host.status(signal);
-      if (status === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
-      if (status.phase === "running") {
-        context.progress({ doing: "asking the script to end" });
-        await host.stop(STOP_GRACE_SECONDS, signal);
-        status = (await host.status(signal)) ?? status;
-      }
-      const run: FollowedRun = { jobId, node, host, stream: "run", sink: services.sink, ...services.secrecy(jobId), signal };
-      const follower = new Follower(run);
-      await follower.drain(status);
+      const provider = services.provider(services.facts(jobId).spec.provider);
+      await bringHome(services, context, provider.host(entry.handle, "install"), "install");
+      const run = await bringHome(services, context, provider.host(entry.handle, "run"), "run");
+      if (run === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
       context.progress({ doing: "bringing checkpoints home" });
-      const { saved, skipped } = await collectNow(run, services.collector(jobId, node), new Set(), true);
-      const left = skipped.map((s) => `${s.path}: ${s.why}`);
-      return { done: { exit_code: status.exit_code }, detail: { log_bytes: follower.offset, checkpoints: saved.length, ...(left.length > 0 ? { left_out: left.slice(0, 20) } : {}) } };
+      const { saved, skipped } = await collectNow(run.followed, services.collector(jobId, node), new Set(), true);
+      const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
+      const detail = { log_bytes: run.bytes, checkpoints: saved.length, ...(left.length > 0 ? { left_out: left } : {}) };
+      return { done: { exit_code: run.status.exit_code }, detail };
     },
   };
+}
+
+/** Ends what still runs and takes the rest of its log; null when nothing was ever started. */
+async function bringHome(services: RunServices, context: StepContext, host: RunHost, stream: "run" | "install") {
+  const { jobId, node, signal } = context;
+  let status = await host.status(signal);
+  if (status === null) return null;
+  if (status.phase === "running") {
+    context.progress({ doing: "asking the script to end" });
+    await host.stop(STOP_GRACE_SECONDS, signal);
+    status = (await host.status(signal)) ?? status;
+  }
+  const followed: FollowedRun = { jobId, node, host, stream, sink: services.sink, ...services.secrecy(jobId), signal };
+  const follower = new Follower(followed);
+  await follower.drain(status);
+  return { status, followed, bytes: follower.offset };
 }

@@ -116,6 +116,15 @@ export class EngineStore {
           .where("effect_id", "=", p("effect_id"))
           .where("status", "=", "failed"),
       ),
+      collects: prepare<Pick<EffectRow, "state"> & Pick<AttemptRow, "detail">>(
+        db,
+        q
+          .selectFrom("effect")
+          .innerJoin("attempt", (j) => j.onRef("attempt.effect_id", "=", "effect.id").onRef("attempt.attempt", "=", "effect.attempt"))
+          .select(["effect.state", "attempt.detail"])
+          .where("effect.job_id", "=", p("job_id"))
+          .where("effect.step", "=", "collect"),
+      ),
       leaveAttempt: prepare(
         db,
         q
@@ -239,6 +248,10 @@ export class EngineStore {
   /** Ends whatever attempt of the effect still stands as running: a crash took it. */
   leaveAttempt(effectId: number, endedAt: number): void {
     this.#s.leaveAttempt.run({ effect_id: effectId, ended_at: endedAt });
+  }
+  /** Whether all that the job left on its machines was brought home. */
+  collected(jobId: string): boolean {
+    return this.#s.collects.all({ job_id: jobId }).every((c) => c.state === "done" && !c.detail?.includes('"left_out"'));
   }
   detailAttempt(effectId: number, attempt: number, detail: string): void {
     this.#s.detailAttempt.run({ effect_id: effectId, attempt, detail });
