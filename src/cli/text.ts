@@ -134,7 +134,8 @@ const isWide = (p: number): boolean =>
   (p >= 0x1f300 && p <= 0x1faff) ||
   (p >= 0x20000 && p <= 0x3fffd);
 
-function take(text: string, columns: number): string {
+/** As much of the text as fits into so many columns. */
+export function take(text: string, columns: number): string {
   let out = "";
   let n = 0;
   for (const c of text) {

@@ -5,7 +5,7 @@ import { whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { pause, type Io } from "../io.ts";
 import { withJob, type OpenReads } from "../store.ts";
-import { hasEnded, toJson } from "../text.ts";
+import { hasEnded, safeField, take, toJson } from "../text.ts";
 
 export interface LogsOptions {
   follow: boolean;
@@ -17,6 +17,9 @@ export interface LogsOptions {
 }
 
 const CHUNK_BYTES = 256 * 1024;
+/** To the first column, and the line empty. */
+const REWRITE = "\r\u001b[2K";
+const SGR = /\u001b\[[0-9;:]{0,64}m/g;
 const LINE_BYTES_MAX = 64 * 1024;
 
 export const logs: Command = {
@@ -109,6 +112,8 @@ class LogPrinter {
   #restOffset = 0;
   #times: { offset: number; at_ms: number }[] = [];
   #timesTo = -1;
+  /** Whether an unfinished line stands on the terminal, to be written over. */
+  #unfinished = false;
 
   constructor(reads: OpenReads, id: string, options: LogsOptions, io: Io) {
     this.#reads = reads;
@@ -135,13 +140,26 @@ class LogPrinter {
     }
     this.#rest = Buffer.from(whole.subarray(start));
     this.#restOffset = base + start;
+    // A progress bar ends its line only when it is done; a person who follows wants to see it move.
+    if (this.#options.follow && this.#io.tty && !json && !timestamps) {
+      if (this.#unfinished) shown = `${REWRITE}${shown}`;
+      this.#unfinished = this.#rest.length > 0;
+      if (this.#unfinished) shown += this.#preview();
+    }
     if (shown) await this.#io.out(shown);
   }
 
   /** What is left without a line end. */
   async end(): Promise<void> {
+    if (this.#unfinished) await this.#io.out(REWRITE);
+    this.#unfinished = false;
     if (this.#rest.length > 0) await this.#io.out(this.#line(this.#rest, this.#restOffset));
     this.#rest = Buffer.alloc(0);
+  }
+
+  #preview(): string {
+    const text = foldReturns(this.#rest.subarray(-4096).toString("utf8")).replace(SGR, "");
+    return take(safeField(text), this.#io.columns() - 1);
   }
 
   #line(bytes: Buffer, offset: number): string {
