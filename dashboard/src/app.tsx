@@ -1,3 +1,4 @@
+import { useEffect, useRef } from "react";
 import { NewRunPage } from "./pages/new-run-page.tsx";
 import { RunPage } from "./pages/run-page.tsx";
 import { RunsPage } from "./pages/runs-page.tsx";
@@ -7,6 +8,12 @@ import { Link, usePlace } from "./router.tsx";
 
 export function App() {
   const { path, query } = usePlace();
+  const shown = useRef(path);
+  useEffect(() => {
+    // A new page is announced, and the next Tab starts at its beginning.
+    if (shown.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
+    shown.current = path;
+  }, [path]);
   return (
     <>
       <a className="skip" href="#main">

@@ -1,3 +1,4 @@
+import { withCode } from "../parts/with-code.tsx";
 import type { Field } from "./schema-fields.ts";
 
 interface FieldInputProps {
@@ -13,15 +14,11 @@ interface FieldInputProps {
   wide?: boolean;
 }
 
-/** Words between backquotes are code. */
-const withCode = (text: string) => text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part));
-
 /** One field with its label, its help and what the server had against it. */
 export function FieldInput({ field, value, error, onChange, suggestions, placeholder, notes, wide }: FieldInputProps) {
   const id = `field-${field.name}`;
-  const described = [field.description || field.unit ? `${id}-help` : "", error ? `${id}-error` : ""]
-    .filter(Boolean)
-    .join(" ");
+  const hasHelp = field.description !== "" || field.kind === "json";
+  const described = [hasHelp ? `${id}-help` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
   const common = {
     id,
     name: field.name,
@@ -32,10 +29,11 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
   };
   const help = (
     <>
-      {(field.description || field.unit) && (
+      {hasHelp && (
         <p className="help" id={`${id}-help`}>
           {withCode(field.description)}
           {field.kind === "lines" && " One per line."}
+          {field.kind === "json" && " A list in JSON."}
           {field.kind === "pairs" && " One NAME=value per line."}
         </p>
       )}

@@ -57,7 +57,7 @@ export function toText(kind: FieldKind, value: unknown): string {
       .map(([name, each]) => `${name}=${String(each)}`)
       .join("\n");
   if (kind === "json") return Array.isArray(value) && value.length === 0 ? "" : JSON.stringify(value, null, 2);
-  return String(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 const humanised = (name: string) =>

@@ -7,6 +7,7 @@ import { KillDialog } from "../parts/kill-dialog.tsx";
 import { StatusPill } from "../parts/status-pill.tsx";
 import { At, Span } from "../parts/time.tsx";
 import { useTitle } from "../parts/title.ts";
+import { withCode } from "../parts/with-code.tsx";
 import { Link, runPath } from "../router.tsx";
 import { CheckpointsView } from "../run/checkpoints-view.tsx";
 import { LogView } from "../run/log-view.tsx";
@@ -121,7 +122,7 @@ function RunHead({ job }: { job: JobRecord }) {
       {job.error && (
         <Banner tone="bad" title={<bdi>{job.error.message}</bdi>}>
           <p>
-            {job.error.hint} <code className="quiet">{job.error.code}</code>
+            {withCode(job.error.hint)} <code className="quiet">{job.error.code}</code>
           </p>
         </Banner>
       )}

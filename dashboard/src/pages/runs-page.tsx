@@ -161,22 +161,24 @@ function RunRow({ job, onKill }: { job: JobRecord; onKill: (id: string) => void 
 }
 
 function More() {
-  const [state, setState] = useState<"idle" | "busy" | string>("idle");
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState("");
   const load = async () => {
-    setState("busy");
-    setState(
+    setBusy(true);
+    setFailure(
       await loadMore().then(
-        () => "idle",
+        () => "",
         (error: unknown) => asProblem(error).detail,
       ),
     );
+    setBusy(false);
   };
   return (
     <p className="more">
-      <button type="button" className="button" disabled={state === "busy"} onClick={() => void load()}>
-        {state === "busy" ? "Loading…" : "Load more"}
+      <button type="button" className="button" disabled={busy} onClick={() => void load()}>
+        {busy ? "Loading…" : "Load more"}
       </button>
-      {state !== "idle" && state !== "busy" && <span className="bad"> {state}</span>}
+      {failure && <span className="bad"> {failure}</span>}
     </p>
   );
 }

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { withCode } from "./with-code.tsx";
 import type { Problem } from "../../../src/schemas/job.ts";
 
 /** Something a person should know before anything else on the page. */
@@ -22,6 +23,6 @@ export function Banner({
 /** What went wrong, and what to do. */
 export const ProblemBanner = ({ problem }: { problem: Pick<Problem, "detail" | "title" | "hint"> }) => (
   <Banner tone="bad" title={problem.detail || problem.title}>
-    {problem.hint && <p>{problem.hint}</p>}
+    {problem.hint && <p>{withCode(problem.hint)}</p>}
   </Banner>
 );

@@ -12,7 +12,7 @@ const colour = (name: string) => getComputedStyle(document.documentElement).getP
 export interface Chart {
   update(points: readonly MetricPoint[]): void;
   /** Draws anew with the colours of now. */
-  recolour(): void;
+  recolour: () => void;
   close(): void;
 }
 
@@ -113,9 +113,9 @@ function under(plot: uPlot, ranks: number[]): string | null {
 
 function short(value: number): string {
   const size = Math.abs(value);
-  if (size >= 1e9) return value.toExponential(0);
+  if (size >= 1e9) return Number(value.toPrecision(2)).toExponential();
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
   if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`;
-  if (size > 0 && size < 1e-3) return value.toExponential(0);
+  if (size > 0 && size < 1e-3) return Number(value.toPrecision(2)).toExponential();
   return String(Number(value.toPrecision(6)));
 }

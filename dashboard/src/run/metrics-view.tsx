@@ -64,7 +64,7 @@ function useSeries(jobId: string, ended: boolean): { series: Series | null; prob
     series: null,
     problem: null,
   });
-  const live = useRef<{ mark(): void; whole(): void } | null>(null);
+  const live = useRef<{ whole: () => void } | null>(null);
   useEffect(() => {
     const reader = new SeriesReader(jobId);
     let gone = false;
@@ -85,7 +85,7 @@ function useSeries(jobId: string, ended: boolean): { series: Series | null; prob
       whole = true;
       reading.mark();
     };
-    live.current = { mark: reading.mark, whole: readAll };
+    live.current = { whole: readAll };
     reading.mark();
     const stop = onHint((hint) => {
       if (hint.type === "opened") readAll();

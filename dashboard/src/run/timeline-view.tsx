@@ -86,7 +86,7 @@ function StepRow({ row, from, to, now }: { row: Row; from: number; to: number; n
 
 function stateWords(last: TimelineStep): string {
   const tries = last.attempt > 1 ? `, attempt ${last.attempt}` : "";
-  return last.status === "retrying" ? `attempt ${last.attempt} failed` : words(last.status) + tries;
+  return last.status === "retrying" ? "retrying" : words(last.status) + tries;
 }
 
 function StepWords({ last, now }: { last: TimelineStep; now: number }) {

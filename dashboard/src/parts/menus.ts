@@ -1,0 +1,18 @@
+const MENUS = "details.money[open], details.filter-more[open]";
+
+/** Menus made of `details` close when one clicks elsewhere, follows a link in them, or presses Escape. */
+export function closeMenus(): void {
+  document.addEventListener("click", (event) => {
+    const clicked = event.target instanceof Element ? event.target : null;
+    for (const menu of document.querySelectorAll(MENUS)) {
+      if (!menu.contains(clicked) || clicked?.closest("a")) menu.removeAttribute("open");
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of document.querySelectorAll(MENUS)) {
+      menu.removeAttribute("open");
+      menu.querySelector("summary")?.focus();
+    }
+  });
+}
