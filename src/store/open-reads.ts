@@ -177,8 +177,9 @@ export class StoreReads implements Reads {
   }
 
   machines(): LedgerMachine[] {
+    // A local run costs nothing, whatever becomes of it.
     const now = this.#now();
-    return this.#all<MachineRow>("SELECT * FROM machine WHERE state <> 'released' ORDER BY created_at, name").map((row) => ledgerMachineOf(row, now));
+    return this.#all<MachineRow>("SELECT * FROM machine WHERE state <> 'released' AND provider <> 'local' ORDER BY created_at, name").map((row) => ledgerMachineOf(row, now));
   }
 
   eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[] {

@@ -24,6 +24,7 @@ export interface Reads {
   /** Path on disk of a recorded checkpoint file, or null when the record does not name it. Never built from the caller's words. */
   checkpointPath(id: string, path: string): string | null;
   code(id: string): CodeSnapshot | null;
+  /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
   /** Feed entries with seq > since, oldest first. */
   eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[];
