@@ -56,8 +56,11 @@ export function forget(home: string, which?: Promise<Client>): void {
 /** The control plane that this process started for the home, while it runs. */
 export const ownedBy = (home: string): Owned | null => owned.get(home) ?? null;
 
-/** Ends, in order, every control plane that this process started. Resolves when they are gone or after two minutes. */
-export async function endOwned(): Promise<void> {
+/**
+ * Ends, in order, every control plane that this process started. Resolves when they are gone or after two minutes, with the
+ * logs of those that did not end well.
+ */
+export async function endOwned(): Promise<string[]> {
   const all = [...owned.values()];
   clients.clear();
   for (const o of all) {
@@ -68,6 +71,7 @@ export async function endOwned(): Promise<void> {
   const late = new Promise<void>((done) => (timer = setTimeout(done, END_MS_MAX)));
   await Promise.race([Promise.all(all.map((o) => o.ended)), late]);
   clearTimeout(timer);
+  return all.filter((o) => o.child.exitCode !== 0).map((o) => o.log);
 }
 
 async function connect(home: string): Promise<Client> {

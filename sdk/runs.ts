@@ -221,8 +221,9 @@ function onInterrupt(): void {
   process.stderr.write(
     `svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and releasing what was rented. Press Ctrl-C again not to wait.\n`,
   );
-  void endOwned().then(() => {
-    process.stderr.write("svc: ended; nothing is left running.\n");
+  void endOwned().then((unwell) => {
+    const how = unwell.length === 0 ? "ended in order" : `not everything has ended; see ${unwell.join(", ")}`;
+    process.stderr.write(`svc: ${how}.\n`);
     process.exit(130);
   });
 }

@@ -88,7 +88,7 @@ test("Ctrl-C ends run and machine in order, says so, and exits with 130", { time
   s.child.kill("SIGINT");
   expect(await s.exited).toBe(130);
   expect(s.err()).toContain("ending the run");
-  expect(s.err()).toContain("nothing is left running");
+  expect(s.err()).toContain("svc: ended in order");
   expect(records()[0]?.status).toBe("interrupted");
 });
 

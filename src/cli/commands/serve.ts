@@ -10,6 +10,7 @@ import { existsSync, readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../app.ts";
+import type { JobRecord } from "../../schemas/job.ts";
 import { usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
@@ -122,7 +123,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   if (options.open) openBrowser(url, io);
 
   const why = await ending.promise;
-  const live = activeIds(cp);
+  const live = activeIds(cp, (job) => job.spec["terminate_on_exit"] !== false);
   io.err(
     live.length > 0
       ? `${because(why)}: ending ${count(live.length)}, releasing what was rented…`
@@ -130,10 +131,13 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   );
   const { unfinished } = await cp.shutdown(END_MS_MAX);
   if (unfinished.length > 0) io.err(`Not ended in ${END_MS_MAX / 1000} s: ${unfinished.join(", ")}. ${leftOver(cp)}`);
+  const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
+  if (kept.length > 0)
+    io.err(`Left as they are, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
   removeOwn(path);
   await server.close();
   await cp.close();
-  io.err(unfinished.length > 0 ? "Ended." : "Ended; nothing is left running by this control plane.");
+  io.err(unfinished.length + kept.length > 0 ? "Ended." : "Ended; nothing is left running by this control plane.");
   return unfinished.length > 0 ? 1 : why === "SIGINT" ? 130 : 0;
 }
 
@@ -146,8 +150,9 @@ function because(why: Ending): string {
   return why === "SIGINT" ? "Interrupted" : `Got ${why}`;
 }
 
-function activeIds(cp: OpenControlPlane): string[] {
-  return [...new Set(ACTIVE.flatMap((status) => cp.reads.jobs({ status, limit: 500 }).jobs.map((j) => j.id)))];
+function activeIds(cp: OpenControlPlane, which: (job: JobRecord) => boolean = () => true): string[] {
+  const live = ACTIVE.flatMap((status) => cp.reads.jobs({ status, limit: 500 }).jobs);
+  return [...new Set(live.filter(which).map((job) => job.id))];
 }
 
 /** In words, what may still run or cost money. */
