@@ -62,27 +62,29 @@ function Code({ id }: { id: string }) {
           </>
         )}
       </p>
-      <table className="files">
-        <thead>
-          <tr>
-            <th scope="col">File</th>
-            <th scope="col" className="right">
-              Size
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {code.files.slice(0, FILES_MAX).map((file) => (
-            <tr key={file.path}>
-              <td>
-                <bdi>{file.path}</bdi>
-                {file.mode === "executable" && <span className="quiet"> executable</span>}
-              </td>
-              <td className="right num">{bytes(file.size)}</td>
+      <div className="file-list" tabIndex={0} role="region" aria-label="Files of the snapshot">
+        <table className="files">
+          <thead>
+            <tr>
+              <th scope="col">File</th>
+              <th scope="col" className="right">
+                Size
+              </th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {code.files.slice(0, FILES_MAX).map((file) => (
+              <tr key={file.path}>
+                <td>
+                  <bdi>{file.path}</bdi>
+                  {file.mode === "executable" && <span className="quiet"> executable</span>}
+                </td>
+                <td className="right num">{bytes(file.size)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
       {code.files.length > FILES_MAX && (
         <p className="quiet">And {plural(code.files.length - FILES_MAX, "more file")}.</p>
       )}
