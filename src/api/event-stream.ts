@@ -23,7 +23,12 @@ export class EventStream {
   #unsubscribe: () => void = () => undefined;
   #answered = true;
 
-  constructor(socket: WebSocket, cp: ControlPlane, from: { jobId: string | null; since: number | null }, limits: Limits) {
+  constructor(
+    socket: WebSocket,
+    cp: ControlPlane,
+    from: { jobId: string | null; since: number | null },
+    limits: Limits,
+  ) {
     this.#socket = socket;
     this.#cp = cp;
     this.#jobId = from.jobId;

@@ -14,7 +14,8 @@ export function checked<S extends z.ZodType>(schema: S, value: unknown, whole: s
 
 export function invalid(errors: FieldError[]): SvcError<"invalid_request"> {
   const [first, ...more] = errors;
-  const rest = more.length === 0 ? "" : more.length === 1 ? " (and one more field)" : ` (and ${more.length} more fields)`;
+  const rest =
+    more.length === 0 ? "" : more.length === 1 ? " (and one more field)" : ` (and ${more.length} more fields)`;
   const summary = `The request is not valid: ${first?.field ?? "it"} ${first?.message ?? "is wrong"}${rest}.`;
   return new SvcError("invalid_request", { summary }, { errors: errors.slice(0, ERRORS_MAX) });
 }
@@ -31,13 +32,16 @@ const BUILT_IN = /^(Invalid|Too |Unrecognized)/;
 
 function words(issue: z.core.$ZodIssue): string {
   if (issue.code === "invalid_type" && issue.input === undefined) return "is required";
-  if (issue.code === "invalid_key") return issue.issues[0] ? `is named wrongly: the name ${words(issue.issues[0])}` : "is named wrongly";
+  if (issue.code === "invalid_key")
+    return issue.issues[0] ? `is named wrongly: the name ${words(issue.issues[0])}` : "is named wrongly";
   if (!BUILT_IN.test(issue.message)) return issue.message;
   switch (issue.code) {
     case "invalid_type":
       return `must be ${KINDS[issue.expected] ?? issue.expected}, not ${kindOf(issue.input)}`;
     case "invalid_value":
-      return issue.input === undefined ? "is required" : `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
+      return issue.input === undefined
+        ? "is required"
+        : `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
     case "too_big":
       return `must be at most ${issue.maximum}${unit(issue.origin)}`;
     case "too_small":
@@ -50,7 +54,13 @@ function words(issue: z.core.$ZodIssue): string {
 }
 
 const KINDS: Record<string, string> = {
-  string: "text", number: "a number", int: "a whole number", boolean: "true or false", array: "a list", object: "an object", record: "an object",
+  string: "text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "an object",
+  record: "an object",
 };
 
 const unit = (origin: string): string =>

@@ -128,7 +128,11 @@ export class Gate {
     const session = randomBytes(32).toString("base64url");
     if (this.#sessions.size >= SESSIONS_MAX) this.#sessions.delete([...this.#sessions][0] ?? "");
     this.#sessions.add(digest(session).toString("hex"));
-    return { kind: "exchanged", self, cookie: `${this.#cookieName(request)}=${session}; Path=/; HttpOnly; SameSite=Strict` };
+    return {
+      kind: "exchanged",
+      self,
+      cookie: `${this.#cookieName(request)}=${session}; Path=/; HttpOnly; SameSite=Strict`,
+    };
   }
 
   /** Cookies know no ports: the name keeps two servers on one computer apart. */

@@ -8,7 +8,13 @@ import type { Route } from "./route.ts";
 type Json = Record<string, unknown>;
 
 /** Errors that any path may answer with. */
-const EVERYWHERE: readonly ErrorCode[] = ["host_refused", "origin_refused", "unauthorized", "too_many_connections", "internal_error"];
+const EVERYWHERE: readonly ErrorCode[] = [
+  "host_refused",
+  "origin_refused",
+  "unauthorized",
+  "too_many_connections",
+  "internal_error",
+];
 
 export function openApiDocument(routes: readonly Route[], version: string): Json {
   const components = new Components();
@@ -58,7 +64,12 @@ function operation(route: Route, components: Components): Json {
     ...(route.description ? { description: route.description } : {}),
     ...parametersOf(route, components),
     ...(route.body
-      ? { requestBody: { required: !route.body.safeParse(undefined).success, content: { "application/json": { schema: components.refTo(route.body) } } } }
+      ? {
+          requestBody: {
+            required: !route.body.safeParse(undefined).success,
+            content: { "application/json": { schema: components.refTo(route.body) } },
+          },
+        }
       : {}),
     responses,
   };
@@ -70,7 +81,10 @@ function parametersOf(route: Route, components: Components): Json {
     parameters.push({ name, in: "path", required: true, schema: { type: "string" } });
   }
   if (route.query) {
-    const { properties = {}, required = [] } = components.inline(route.query) as { properties?: Record<string, Json>; required?: string[] };
+    const { properties = {}, required = [] } = components.inline(route.query) as {
+      properties?: Record<string, Json>;
+      required?: string[];
+    };
     for (const [name, schema] of Object.entries(properties)) {
       parameters.push({ name, in: "query", required: required.includes(name), schema });
     }
@@ -95,7 +109,11 @@ class Components {
 
   /** What a caller may write, and what a reader must expect: answers may gain fields, so those are left open. */
   inline(schema: z.ZodType): Json {
-    const { $schema: _, $defs = {}, ...root } = z.toJSONSchema(schema, { io: "input" }) as Json & { $defs?: Record<string, Json> };
+    const {
+      $schema: _,
+      $defs = {},
+      ...root
+    } = z.toJSONSchema(schema, { io: "input" }) as Json & { $defs?: Record<string, Json> };
     for (const [id, definition] of Object.entries($defs)) this.#add(id, rewritten(definition) as Json);
     return rewritten(root) as Json;
   }
@@ -111,7 +129,9 @@ function rewritten(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, part]) =>
-      key === "$ref" && typeof part === "string" ? [key, part.replace("#/$defs/", "#/components/schemas/")] : [key, rewritten(part)],
+      key === "$ref" && typeof part === "string"
+        ? [key, part.replace("#/$defs/", "#/components/schemas/")]
+        : [key, rewritten(part)],
     ),
   );
 }

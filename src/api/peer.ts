@@ -3,8 +3,10 @@
 // U1. The row is read at accept: once the peer has closed, it says uid 0 with inode 0, which means nothing.
 // U2. No row, inode 0 or no /proc is "unknown" (null), never "the owner".
 // U3. An IPv4 peer may use an IPv6 socket (v4-mapped), so both tables are read.
+//
+// Measured: 1.7 ms with 550 rows, nearly all of it the kernel's walk; paid once per connection, not per request.
 
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { isIPv4 } from "node:net";
 import { endianness } from "node:os";
 
@@ -13,12 +15,18 @@ export interface Endpoint {
   port: number;
 }
 
+/** Whether this system has the tables at all. Where it has not, every caller is unknown. */
+export const canTellPeers = (): boolean => process.getuid !== undefined && existsSync("/proc/net/tcp");
+
 /** The uid that owns the peer's socket, or null when it cannot be told. */
 export function peerUid(peer: Endpoint, self: Endpoint): number | null {
   const peerBytes = addressBytes(peer.address);
   const selfBytes = addressBytes(self.address);
   if (!peerBytes || !selfBytes) return null;
-  for (const [table, width] of [["/proc/net/tcp", 4], ["/proc/net/tcp6", 16]] as const) {
+  for (const [table, width] of [
+    ["/proc/net/tcp", 4],
+    ["/proc/net/tcp6", 16],
+  ] as const) {
     const from = kernelHex(peerBytes, peer.port, width);
     const to = kernelHex(selfBytes, self.port, width);
     if (!from || !to) continue;
@@ -83,9 +91,11 @@ function addressBytes(address: string): number[] | null {
   const plain = withoutMapping(address);
   if (isIPv4(plain)) return plain.split(".").map(Number);
   const [head = "", tail] = plain.split("%", 1)[0]?.split("::") ?? [];
-  const groups = (part: string | undefined): number[] => (part ? part.split(":").map((g) => Number.parseInt(g, 16)) : []);
+  const groups = (part: string | undefined): number[] =>
+    part ? part.split(":").map((g) => Number.parseInt(g, 16)) : [];
   const [left, right] = [groups(head), groups(tail)];
-  const words = tail === undefined ? left : [...left, ...Array<number>(8 - left.length - right.length).fill(0), ...right];
+  const words =
+    tail === undefined ? left : [...left, ...Array<number>(8 - left.length - right.length).fill(0), ...right];
   if (words.length !== 8 || words.some((w) => !(w >= 0 && w <= 0xffff))) return null;
   return words.flatMap((word) => [word >> 8, word & 0xff]);
 }

@@ -9,7 +9,9 @@ const ANSWER_BYTES_MAX = 16 * 1024;
 /** `port_taken`, naming the holder where it is another control plane of this user. */
 export async function portTaken(host: string, port: number, cause: unknown): Promise<SvcError> {
   const health = await healthOf(host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host, port);
-  const holder = health ? ` by another svc (process ${health.pid}, home ${JSON.stringify(health.home.slice(0, 500))})` : "";
+  const holder = health
+    ? ` by another svc (process ${health.pid}, home ${JSON.stringify(health.home.slice(0, 500))})`
+    : "";
   return new SvcError("port_taken", { host, port, holder }, { cause });
 }
 

@@ -2,7 +2,7 @@
 
 import { STATUS_CODES, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { SvcError } from "../errors/index.ts";
+import type { SvcError } from "../errors/index.ts";
 import type { Problem } from "../schemas/job.ts";
 
 export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
@@ -69,5 +69,7 @@ export function answerSocket(socket: Duplex, error: SvcError): void {
   };
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.on("error", () => socket.destroy());
-  socket.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}\r\n${head.join("")}\r\n${body}`, () => socket.destroy());
+  socket.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}\r\n${head.join("")}\r\n${body}`, () =>
+    socket.destroy(),
+  );
 }

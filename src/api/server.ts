@@ -12,6 +12,7 @@ import { checked, invalid } from "./field-errors.ts";
 import { Gate, isLoopback, pathOf } from "./gate.ts";
 import { LIMITS, type Limits } from "./limits.ts";
 import { openApiDocument } from "./openapi.ts";
+import { canTellPeers } from "./peer.ts";
 import { portTaken } from "./port-holder.ts";
 import { answer, answerSocket, headersOf, PROBLEM_TYPE, securityHeaders, toProblem } from "./problem.ts";
 import type { Backend, Call, Route } from "./route.ts";
@@ -29,7 +30,7 @@ export interface ServerOptions {
   /** The built dashboard; null where there is none. */
   dashboardDir: string | null;
   version: string;
-  /** Must be given off loopback. On loopback it lets in callers whose user cannot be told; without it they are refused. */
+  /** Must be given off loopback, and where the system keeps no /proc/net/tcp. Lets in callers whose user cannot be told. */
   token?: string;
   log?: (line: string) => void;
   limits?: Partial<Limits>;
@@ -51,10 +52,17 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   const host = options.host === "localhost" ? "127.0.0.1" : options.host;
   const limits = { ...LIMITS, ...options.limits };
   const log = options.log ?? (() => undefined);
-  if (!isLoopback(host) && !options.token) {
-    throw new SvcError("start_failed", { why: `listening on ${host}, which other computers reach, needs a token` });
+  const knowsOwner = isLoopback(host) && canTellPeers();
+  if (!knowsOwner && !options.token) {
+    const why = isLoopback(host) ? "this system does not tell which user a caller is" : `other computers reach ${host}`;
+    throw new SvcError("start_failed", { why: `${why}, so a token is needed` });
   }
-  const gate = new Gate({ host, log, connectionsMax: limits.connectionsMax, ...(options.token ? { token: options.token } : {}) });
+  const gate = new Gate({
+    host,
+    log,
+    connectionsMax: limits.connectionsMax,
+    ...(options.token ? { token: options.token } : {}),
+  });
   let document: unknown;
   const openapi = (): unknown => (document ??= openApiDocument(ROUTES, options.version));
   const backend: Backend = { cp, projectDir: options.projectDir, version: options.version, limits, log, openapi };
@@ -71,7 +79,8 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   });
   app.setErrorHandler((thrown, request, reply) => {
     const error = asProblemError(thrown, limits);
-    if (error.status >= 500) log(`${request.method} ${pathOf(request.url).slice(0, 200)} ${error.status} ${error.code}: ${error.message}`);
+    if (error.status >= 500)
+      log(`${request.method} ${pathOf(request.url).slice(0, 200)} ${error.status} ${error.code}: ${error.message}`);
     sendProblem(reply, error);
   });
   acceptOnlyJson(app);
@@ -107,12 +116,16 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   const { port } = app.server.address() as AddressInfo;
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const url = `http://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`;
-  const openUrl = isLoopback(host) || gate.ticket === null ? `${url}/` : `${url}/?token=${gate.ticket}`;
+  const openUrl = knowsOwner || gate.ticket === null ? `${url}/` : `${url}/?token=${gate.ticket}`;
   return { url, openUrl, port, close: () => app.close() };
 }
 
 /** A server whose every request and connection passes the gate first. */
-function guardedServer(gate: Gate, limits: Limits, handler: (request: IncomingMessage, response: ServerResponse) => void): Server {
+function guardedServer(
+  gate: Gate,
+  limits: Limits,
+  handler: (request: IncomingMessage, response: ServerResponse) => void,
+): Server {
   const server = createServer(
     {
       requestTimeout: limits.requestTimeoutMs,
@@ -129,7 +142,11 @@ function guardedServer(gate: Gate, limits: Limits, handler: (request: IncomingMe
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       if (verdict.kind === "refused") return answer(response, verdict.error);
       if (verdict.kind === "admitted") return handler(request, response);
-      response.writeHead(303, { location: "/", "content-length": 0, ...(verdict.cookie ? { "set-cookie": verdict.cookie } : {}) });
+      response.writeHead(303, {
+        location: "/",
+        "content-length": 0,
+        ...(verdict.cookie ? { "set-cookie": verdict.cookie } : {}),
+      });
       response.end();
     },
   );
@@ -147,8 +164,10 @@ function guardUpgrades(server: Server, gate: Gate): void {
     if (verdict.kind === "refused") return answerSocket(socket, verdict.error);
     const path = pathOf(request.url ?? "/");
     const known = ROUTES.some((route) => route.socket && route.path === path);
-    if (!known || request.method !== "GET") return answerSocket(socket, new SvcError("not_found", { path: path.slice(0, 200) }));
-    if (request.headers.upgrade?.toLowerCase() !== "websocket") return answerSocket(socket, new SvcError("upgrade_required", {}));
+    if (!known || request.method !== "GET")
+      return answerSocket(socket, new SvcError("not_found", { path: path.slice(0, 200) }));
+    if (request.headers.upgrade?.toLowerCase() !== "websocket")
+      return answerSocket(socket, new SvcError("upgrade_required", {}));
     for (const listener of listeners) listener(request, socket, head);
   });
 }
@@ -194,7 +213,8 @@ function mount(app: FastifyInstance, route: Route, backend: Backend): void {
 }
 
 function checkedBody(schema: NonNullable<Route["body"]>, body: unknown): unknown {
-  if (body === undefined && !schema.safeParse(undefined).success) throw new SvcError("invalid_json", { reason: "it is empty" });
+  if (body === undefined && !schema.safeParse(undefined).success)
+    throw new SvcError("invalid_json", { reason: "it is empty" });
   return checked(schema, body, "body");
 }
 
@@ -219,7 +239,11 @@ function requireJson(request: FastifyRequest): void {
   }
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
-    throw new SvcError("unsupported_media_type", {}, { errors: [{ field: "Content-Encoding", message: "bodies must be sent uncompressed" }] });
+    throw new SvcError(
+      "unsupported_media_type",
+      {},
+      { errors: [{ field: "Content-Encoding", message: "bodies must be sent uncompressed" }] },
+    );
   }
 }
 
@@ -232,7 +256,8 @@ const PATTERNS = ROUTES.map(({ method, path }) => ({
 function unmatched(files: StaticFiles, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.url);
   const allow = new Set(PATTERNS.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods));
-  if (allow.size > 0 && !allow.has(request.method)) throw new SvcError("method_not_allowed", { allow: [...allow].sort().join(", ") });
+  if (allow.size > 0 && !allow.has(request.method))
+    throw new SvcError("method_not_allowed", { allow: [...allow].sort().join(", ") });
   if (serveStatic(files, path, request, reply)) return reply;
   throw new SvcError("not_found", { path: path.slice(0, 200) });
 }
@@ -242,7 +267,8 @@ function asProblemError(thrown: unknown, limits: Limits): SvcError {
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new SvcError("body_too_large", { max: limits.bodyBytesMax });
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return new SvcError("unsupported_media_type", {});
   if (code === "FST_ERR_BAD_URL") return new SvcError("malformed_request", { why: "its path is not well-formed" });
-  if (code === "FST_ERR_CTP_INVALID_CONTENT_LENGTH") return invalid([{ field: "Content-Length", message: "does not fit the body" }]);
+  if (code === "FST_ERR_CTP_INVALID_CONTENT_LENGTH")
+    return invalid([{ field: "Content-Length", message: "does not fit the body" }]);
   if (!(thrown instanceof SvcError) && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new SvcError("malformed_request", { why: message ?? "it was refused" }, { cause: thrown });
   }
@@ -250,13 +276,17 @@ function asProblemError(thrown: unknown, limits: Limits): SvcError {
 }
 
 function sendProblem(reply: FastifyReply, error: SvcError): void {
-  void reply.code(error.status).headers(headersOf(error)).type(PROBLEM_TYPE).send(JSON.stringify(toProblem(error)));
+  void reply
+    .code(error.status)
+    .headers(headersOf(error))
+    .type(PROBLEM_TYPE)
+    .send(JSON.stringify(toProblem(error)));
 }
 
 /** Bytes that Node's parser gave up on, and requests that took too long. */
-function unreadable(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void {
+function unreadable(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse | null }): void {
   // In the middle of an answer nothing more can be said that would be understood.
-  if (error.code === "ECONNRESET" || socket._httpMessage) return void socket.destroy();
+  if (error.code === "ECONNRESET" || socket._httpMessage?.headersSent) return void socket.destroy();
   if (error.code === "HPE_HEADER_OVERFLOW") return answerSocket(socket, new SvcError("headers_too_large", {}));
   if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") return answerSocket(socket, new SvcError("request_timeout", {}));
   answerSocket(socket, new SvcError("malformed_request", { why: "it is not HTTP/1.1" }));

@@ -54,7 +54,8 @@ function collect(directory: string, prefix: string, files: Map<string, StaticFil
     const path = join(directory, name);
     const found = lstatSync(path, { throwIfNoEntry: false });
     if (found?.isDirectory()) collect(path, `${prefix}/${name}`, files);
-    else if (found?.isFile() && files.size < FILES_MAX) files.set(`${prefix}/${name}`, entry(`${prefix}/${name}`, readFileSync(path)));
+    else if (found?.isFile() && files.size < FILES_MAX)
+      files.set(`${prefix}/${name}`, entry(`${prefix}/${name}`, readFileSync(path)));
   }
 }
 

@@ -8,7 +8,15 @@ import { afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
 import type { ControlPlane, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { SvcError } from "../../src/errors/index.ts";
-import type { CheckpointFile, CodeSnapshot, FeedEvent, FeedHint, JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
+import type {
+  CheckpointFile,
+  CodeSnapshot,
+  FeedEvent,
+  FeedHint,
+  JobRecord,
+  Metrics,
+  Timeline,
+} from "../../src/schemas/job.ts";
 import type { SubmitBody } from "../../src/schemas/spec.ts";
 import type { Reads } from "../../src/store/reads.ts";
 
@@ -31,9 +39,26 @@ export class PlaneDouble implements ControlPlane {
   addJob(patch: Partial<JobRecord> = {}): JobRecord {
     const id = `job${String(this.#next++).padStart(6, "0")}`;
     const record: JobRecord = {
-      id, status: "running", exit_code: null, cost_usd: 0, label: null, provider: "local", gpus: "cpu", nodes: 1,
-      entrypoint: "train.py", args: [], created_at: "2026-01-02T03:04:05.000Z", started_at: null, ended_at: null,
-      price_per_hour_usd: null, machines: [], error: null, code_snapshot: null, spec: { entrypoint: "train.py" }, note: null, ...patch,
+      id,
+      status: "running",
+      exit_code: null,
+      cost_usd: 0,
+      label: null,
+      provider: "local",
+      gpus: "cpu",
+      nodes: 1,
+      entrypoint: "train.py",
+      args: [],
+      created_at: "2026-01-02T03:04:05.000Z",
+      started_at: null,
+      ended_at: null,
+      price_per_hour_usd: null,
+      machines: [],
+      error: null,
+      code_snapshot: null,
+      spec: { entrypoint: "train.py" },
+      note: null,
+      ...patch,
     };
     this.records.set(record.id, record);
     return record;
@@ -72,12 +97,17 @@ export class PlaneDouble implements ControlPlane {
     job: (id) => this.records.get(id) ?? null,
     resolveJobId: (prefix) => this.#job(prefix).id,
     jobs: (query) => {
-      const all = [...this.records.values()].reverse().filter((r) => query.status === undefined || r.status === query.status);
+      const all = [...this.records.values()]
+        .reverse()
+        .filter((r) => query.status === undefined || r.status === query.status);
       const from = query.cursor === undefined ? 0 : all.findIndex((r) => r.id === query.cursor) + 1;
       const jobs = all.slice(from, from + query.limit);
       return { jobs, next_cursor: from + query.limit < all.length ? (jobs.at(-1)?.id ?? null) : null };
     },
-    timeline: (): Timeline => ({ steps: [], transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt }] }),
+    timeline: (): Timeline => ({
+      steps: [],
+      transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt }],
+    }),
     metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
     logBytes: (id) => this.logs.get(id)?.length ?? 0,
     readLog: (id, offset, max) => (this.logs.get(id) ?? Buffer.alloc(0)).subarray(offset, offset + max),
@@ -93,13 +123,30 @@ export class PlaneDouble implements ControlPlane {
     },
     logTimes: (id, from) => {
       const times = this.times.get(id) ?? [];
-      return times.slice(Math.max(0, times.findLastIndex((t) => t.offset <= from)));
+      return times.slice(
+        Math.max(
+          0,
+          times.findLastIndex((t) => t.offset <= from),
+        ),
+      );
     },
     checkpoints: (id) => (this.files.get(id) ?? []).map((f) => f.entry),
     checkpointPath: (id, path) => this.files.get(id)?.find((f) => f.entry.path === path)?.path ?? null,
     code: (id) => this.snapshots.get(id) ?? null,
     machines: () => [
-      { name: "svc-inst1-job1-0", id: "m1", provider: "market", job_id: null, node: 0, state: "held", address: null, price_per_hour_usd: 1.5, created_at: this.startedAt, age_seconds: 60, note: null },
+      {
+        name: "svc-inst1-job1-0",
+        id: "m1",
+        provider: "market",
+        job_id: null,
+        node: 0,
+        state: "held",
+        address: null,
+        price_per_hour_usd: 1.5,
+        created_at: this.startedAt,
+        age_seconds: 60,
+        note: null,
+      },
     ],
     eventsSince: (since, { jobId, limit }) =>
       this.feed.filter((e) => e.seq > since && (jobId === undefined || e.job_id === jobId)).slice(0, limit),
@@ -137,7 +184,17 @@ export class PlaneDouble implements ControlPlane {
 
   providers(): ReturnType<ControlPlane["providers"]> {
     const capabilities = { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true };
-    return [{ name: "local", speaks: "this computer", connected: true, source: "none_needed", missing: [], capabilities, stops_by_itself: "never" }];
+    return [
+      {
+        name: "local",
+        speaks: "this computer",
+        connected: true,
+        source: "none_needed",
+        missing: [],
+        capabilities,
+        stops_by_itself: "never",
+      },
+    ];
   }
 
   subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void {
@@ -156,11 +213,19 @@ afterEach(async () => {
 });
 
 /** A server over a fresh double; closed after the test. */
-export async function serve(options: Partial<ServerOptions> = {}): Promise<{ plane: PlaneDouble; server: RunningServer; lines: string[] }> {
+export async function serve(
+  options: Partial<ServerOptions> = {},
+): Promise<{ plane: PlaneDouble; server: RunningServer; lines: string[] }> {
   const plane = new PlaneDouble();
   const lines: string[] = [];
   const server = await startServer(plane, {
-    host: "127.0.0.1", port: 0, projectDir: "/projects/mine", dashboardDir: null, version: "9.8.7", log: (line) => lines.push(line), ...options,
+    host: "127.0.0.1",
+    port: 0,
+    projectDir: "/projects/mine",
+    dashboardDir: null,
+    version: "9.8.7",
+    log: (line) => lines.push(line),
+    ...options,
   });
   toClose.push(async () => {
     await server.close();

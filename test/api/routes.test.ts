@@ -26,7 +26,11 @@ describe("jobs", () => {
     const key = { "idempotency-key": "k-1" };
     const first = await post(server.port, "/jobs", { spec }, key);
     const second = await post(server.port, "/jobs", { spec }, key);
-    expect([second.status, second.json.id, second.headers["idempotency-replayed"]]).toEqual([201, first.json.id, "true"]);
+    expect([second.status, second.json.id, second.headers["idempotency-replayed"]]).toEqual([
+      201,
+      first.json.id,
+      "true",
+    ]);
     expect(first.headers["idempotency-replayed"]).toBeUndefined();
     const other = await post(server.port, "/jobs", { label: "x", spec }, key);
     expect([other.status, other.json.code]).toEqual([409, "idempotency_conflict"]);
@@ -39,7 +43,7 @@ describe("jobs", () => {
     const { plane, server } = await serve();
     for (let i = 0; i < 7; i++) plane.addJob();
     const seen: string[] = [];
-    for (let cursor: string | null = ""; cursor !== null; ) {
+    for (let cursor: string | null = ""; cursor !== null;) {
       const page = await ask({ port: server.port, path: `/jobs?limit=3${cursor && `&cursor=${cursor}`}` });
       seen.push(...page.json.jobs.map((job: { id: string }) => job.id));
       cursor = page.json.next_cursor;
@@ -58,13 +62,16 @@ describe("jobs", () => {
     expect([all.status, all.json]).toEqual([202, { jobs: [b.id] }]);
   });
 
-  it.each(["nope", "..", "%2e%2e", "job000001%00", "JOB000001", "a".repeat(2_000), "%F0%9F%92%A9"])("answers job_not_found or not_found for the id %s", async (id) => {
-    const { plane, server } = await serve();
-    plane.addJob();
-    const reply = await ask({ port: server.port, path: `/jobs/${id}` });
-    expect(reply.status).toBe(404);
-    expect(["job_not_found", "not_found"]).toContain(reply.json.code);
-  });
+  it.each(["nope", "..", "%2e%2e", "job000001%00", "JOB000001", "a".repeat(2_000), "%F0%9F%92%A9"])(
+    "answers job_not_found or not_found for the id %s",
+    async (id) => {
+      const { plane, server } = await serve();
+      plane.addJob();
+      const reply = await ask({ port: server.port, path: `/jobs/${id}` });
+      expect(reply.status).toBe(404);
+      expect(["job_not_found", "not_found"]).toContain(reply.json.code);
+    },
+  );
 
   it("takes ids only in full", async () => {
     const { plane, server } = await serve();
@@ -73,10 +80,18 @@ describe("jobs", () => {
   });
 
   it.each([
-    ["/jobs?limit=0", "limit"], ["/jobs?limit=501", "limit"], ["/jobs?limit=x", "limit"], ["/jobs?limit=1&limit=2", "limit"],
-    ["/jobs?status=odd", "status"], ["/jobs?colour=red", "colour"], ["/v1/gpus?provider=moon", "provider"],
-    ["/jobs/job000001/metrics?max_points=1", "max_points"], ["/jobs/job000001/logs?offset=-1", "offset"],
-    ["/jobs/job000001/logs?offset=1e3", "offset"], ["/jobs/job000001/logs?follow=maybe", "follow"], ["/jobs/job000001/logs?tail=1&offset=1", "tail"],
+    ["/jobs?limit=0", "limit"],
+    ["/jobs?limit=501", "limit"],
+    ["/jobs?limit=x", "limit"],
+    ["/jobs?limit=1&limit=2", "limit"],
+    ["/jobs?status=odd", "status"],
+    ["/jobs?colour=red", "colour"],
+    ["/v1/gpus?provider=moon", "provider"],
+    ["/jobs/job000001/metrics?max_points=1", "max_points"],
+    ["/jobs/job000001/logs?offset=-1", "offset"],
+    ["/jobs/job000001/logs?offset=1e3", "offset"],
+    ["/jobs/job000001/logs?follow=maybe", "follow"],
+    ["/jobs/job000001/logs?tail=1&offset=1", "tail"],
   ])("refuses %s by naming %s", async (path, field) => {
     const { plane, server } = await serve();
     plane.addJob();
@@ -99,7 +114,13 @@ describe("the other reads", () => {
     expect((await get("/v1/providers")).providers[0].name).toBe("local");
     const gpus = await get("/v1/gpus?provider=podhost");
     expect(gpus.gpus.find((g: { model: string }) => g.model === "A100").vram_gb).toBe(80);
-    expect(await get("/v1/health")).toMatchObject({ status: "ok", version: "9.8.7", pid: process.pid, home: plane.home, installation_id: "inst1" });
+    expect(await get("/v1/health")).toMatchObject({
+      status: "ok",
+      version: "9.8.7",
+      pid: process.pid,
+      home: plane.home,
+      installation_id: "inst1",
+    });
   });
 
   it("reconciles, dry when asked", async () => {
@@ -113,9 +134,15 @@ describe("the other reads", () => {
 
 describe("paths and methods", () => {
   it.each([
-    ["DELETE", "/jobs", "GET, HEAD, POST"], ["PUT", "/jobs/job000001", "GET, HEAD"], ["GET", "/jobs/job000001/kill", "POST"],
-    ["POST", "/v1/health", "GET, HEAD"], ["OPTIONS", "/jobs", "GET, HEAD, POST"], ["PATCH", "/jobs/job000001/checkpoints/a/b", "GET, HEAD"],
-    ["DELETE", "/jobs/kill", "GET, HEAD, POST"], ["PROPFIND", "/jobs", "GET, HEAD, POST"], ["GET", "/v1/reconcile", "POST"],
+    ["DELETE", "/jobs", "GET, HEAD, POST"],
+    ["PUT", "/jobs/job000001", "GET, HEAD"],
+    ["GET", "/jobs/job000001/kill", "POST"],
+    ["POST", "/v1/health", "GET, HEAD"],
+    ["OPTIONS", "/jobs", "GET, HEAD, POST"],
+    ["PATCH", "/jobs/job000001/checkpoints/a/b", "GET, HEAD"],
+    ["DELETE", "/jobs/kill", "GET, HEAD, POST"],
+    ["PROPFIND", "/jobs", "GET, HEAD, POST"],
+    ["GET", "/v1/reconcile", "POST"],
   ])("answers %s %s with 405 and Allow", async (method, path, allow) => {
     const { server } = await serve();
     const reply = await ask({ port: server.port, path, method });
@@ -123,17 +150,31 @@ describe("paths and methods", () => {
     expect(reply.headers["access-control-allow-origin"]).toBeUndefined();
   });
 
-  it.each(["/nothing", "/v1", "/v1/", "/v1/unknown", "//", "/jobs/a/b/c"])("answers %s with not_found, whatever is accepted", async (path) => {
-    const { server } = await serve();
-    const reply = await ask({ port: server.port, path, headers: path === "/nothing" || path === "//" ? {} : { accept: "text/html" } });
-    expect([reply.status, reply.headers["content-type"], reply.json.code]).toEqual([404, "application/problem+json; charset=utf-8", "not_found"]);
-  });
+  it.each(["/nothing", "/v1", "/v1/", "/v1/unknown", "//", "/jobs/a/b/c"])(
+    "answers %s with not_found, whatever is accepted",
+    async (path) => {
+      const { server } = await serve();
+      const reply = await ask({
+        port: server.port,
+        path,
+        headers: path === "/nothing" || path === "//" ? {} : { accept: "text/html" },
+      });
+      expect([reply.status, reply.headers["content-type"], reply.json.code]).toEqual([
+        404,
+        "application/problem+json; charset=utf-8",
+        "not_found",
+      ]);
+    },
+  );
 
-  it.each(["/jobs/%", "/jobs/%zz", "/%c0%af", "/jobs/%E0%A4%A"])("answers the malformed path %s in the same form", async (path) => {
-    const { server } = await serve();
-    const reply = await ask({ port: server.port, path });
-    expect([reply.status, reply.json.code]).toEqual([400, "malformed_request"]);
-  });
+  it.each(["/jobs/%", "/jobs/%zz", "/%c0%af", "/jobs/%E0%A4%A"])(
+    "answers the malformed path %s in the same form",
+    async (path) => {
+      const { server } = await serve();
+      const reply = await ask({ port: server.port, path });
+      expect([reply.status, reply.json.code]).toEqual([400, "malformed_request"]);
+    },
+  );
 
   it("answers HEAD without a body and without waiting for a run to end", async () => {
     const { plane, server } = await serve();
@@ -149,7 +190,11 @@ describe("paths and methods", () => {
     plane.reads.machines = () => {
       throw new TypeError("a bug");
     };
-    const reply = await ask({ port: server.port, path: "/v1/machines?secret=hunter2", headers: { authorization: "Bearer hunter3" } });
+    const reply = await ask({
+      port: server.port,
+      path: "/v1/machines?secret=hunter2",
+      headers: { authorization: "Bearer hunter3" },
+    });
     expect([reply.status, reply.json.code]).toEqual([500, "internal_error"]);
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain("GET /v1/machines 500");
@@ -179,12 +224,25 @@ describe("the dashboard's files", () => {
     const script = await ask({ port: server.port, path: "/assets/app-1a2b.js" });
     expect([script.status, script.headers["content-type"]]).toEqual([200, "text/javascript; charset=utf-8"]);
     expect(script.headers["cache-control"]).toContain("immutable");
-    const again = await ask({ port: server.port, path: "/assets/app-1a2b.js", headers: { "if-none-match": script.headers.etag as string } });
+    const again = await ask({
+      port: server.port,
+      path: "/assets/app-1a2b.js",
+      headers: { "if-none-match": script.headers.etag as string },
+    });
     expect([again.status, again.text]).toEqual([304, ""]);
-    for (const path of ["/linked.txt", "/assets/../../etc/passwd", "/assets/%2e%2e/%2e%2e/etc/passwd", "/assets", "/runs/x.js", "/jobs/nope"]) {
-      expect((await ask({ port: server.port, path, headers: path === "/assets" ? {} : html })).status, path).toBe(404);
+    for (const path of [
+      "/linked.txt",
+      "/assets/../../etc/passwd",
+      "/assets/%2e%2e/%2e%2e/etc/passwd",
+      "/assets",
+      "/runs/x.js",
+      "/jobs/nope",
+    ]) {
+      expect((await ask({ port: server.port, path, headers: path === "/assets" ? {} : html })).status).toBe(404);
     }
-    expect((await ask({ port: server.port, path: "/runs/abc", headers: { accept: "application/json" } })).status).toBe(404);
+    expect((await ask({ port: server.port, path: "/runs/abc", headers: { accept: "application/json" } })).status).toBe(
+      404,
+    );
   });
 
   it("says how to build the dashboard where there is none", async () => {
@@ -198,7 +256,13 @@ describe("the dashboard's files", () => {
 describe("the port", () => {
   it("names the svc that holds it", async () => {
     const { plane, server } = await serve();
-    const second = startServer(new PlaneDouble(), { host: "127.0.0.1", port: server.port, projectDir: "/", dashboardDir: null, version: "1" });
+    const second = startServer(new PlaneDouble(), {
+      host: "127.0.0.1",
+      port: server.port,
+      projectDir: "/",
+      dashboardDir: null,
+      version: "1",
+    });
     await expect(second).rejects.toMatchObject({ code: "port_taken", message: expect.stringContaining(plane.home) });
   });
 
@@ -208,7 +272,14 @@ describe("the port", () => {
   });
 
   it("says why an address cannot be had", async () => {
-    const impossible = startServer(new PlaneDouble(), { host: "192.0.2.1", port: 0, projectDir: "/", dashboardDir: null, version: "1", token: "t" });
+    const impossible = startServer(new PlaneDouble(), {
+      host: "192.0.2.1",
+      port: 0,
+      projectDir: "/",
+      dashboardDir: null,
+      version: "1",
+      token: "t",
+    });
     await expect(impossible).rejects.toMatchObject({ code: "start_failed" });
   });
 });

@@ -19,7 +19,14 @@ export interface Ask {
   body?: string | Buffer;
 }
 
-export function ask({ host = "127.0.0.1", port, path = "/v1/health", method = "GET", headers = {}, body }: Ask): Promise<Reply> {
+export function ask({
+  host = "127.0.0.1",
+  port,
+  path = "/v1/health",
+  method = "GET",
+  headers = {},
+  body,
+}: Ask): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const asking = request({ host, port, path, method, headers, agent: false }, (response) => {
       const parts: Buffer[] = [];
@@ -28,7 +35,12 @@ export function ask({ host = "127.0.0.1", port, path = "/v1/health", method = "G
       response.on("end", () => {
         const text = Buffer.concat(parts).toString("utf8");
         const isJson = /json/.test(response.headers["content-type"] ?? "");
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json: isJson && text ? JSON.parse(text) : null });
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          text,
+          json: isJson && text ? JSON.parse(text) : null,
+        });
       });
     });
     asking.on("error", reject);
@@ -51,7 +63,9 @@ export function raw(port: number, bytes: string | Buffer, host = "127.0.0.1"): P
 /** Posts a value, or bytes as they are. */
 export const post = (port: number, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Reply> =>
   ask({
-    port, path, method: "POST",
+    port,
+    path,
+    method: "POST",
     headers: { "content-type": "application/json", ...headers },
     body: typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body),
   });

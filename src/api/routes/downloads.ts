@@ -13,9 +13,14 @@ import { SvcError } from "../../errors/index.ts";
 import { jobOf, route } from "../route.ts";
 
 export const DOWNLOAD_ROUTE = route({
-  method: "GET", path: "/jobs/{id}/checkpoints/{path}", id: "downloadCheckpoint",
+  method: "GET",
+  path: "/jobs/{id}/checkpoints/{path}",
+  id: "downloadCheckpoint",
   summary: "Download a checkpoint file",
-  headers: { Range: "One range of bytes, for example bytes=0-1023.", "If-Range": "The ETag or Last-Modified the range belongs to." },
+  headers: {
+    Range: "One range of bytes, for example bytes=0-1023.",
+    "If-Range": "The ETag or Last-Modified the range belongs to.",
+  },
   responses: {
     200: { description: "The file.", contentType: "application/octet-stream" },
     206: { description: "The part asked for.", contentType: "application/octet-stream" },
@@ -78,7 +83,10 @@ async function openPlain(home: string, path: string): Promise<FileHandle | null>
     file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     const found = await file.stat();
     const inside = relative(home, path);
-    const straight = inside !== "" && !inside.startsWith("..") && (await realpath(dirname(path))) === join(await realpath(home), dirname(inside));
+    const straight =
+      inside !== "" &&
+      !inside.startsWith("..") &&
+      (await realpath(dirname(path))) === join(await realpath(home), dirname(inside));
     const named = straight ? await stat(path) : null;
     if (found.isFile() && named?.ino === found.ino && named.dev === found.dev) return file;
     await file.close();
@@ -86,7 +94,8 @@ async function openPlain(home: string, path: string): Promise<FileHandle | null>
   } catch (error) {
     await file?.close().catch(() => undefined);
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ELOOP" || code === "ENOTDIR" || code === "ENXIO" || code === "EACCES") return null;
+    if (code === "ENOENT" || code === "ELOOP" || code === "ENOTDIR" || code === "ENXIO" || code === "EACCES")
+      return null;
     throw error;
   }
 }
@@ -105,7 +114,13 @@ export function parseRange(header: string | undefined, size: number): [number, n
   return start >= size ? "unsatisfiable" : [start, end];
 }
 
-const asciiName = (path: string): string => basename(path).replace(/[^\w.+ -]/g, "_").slice(0, 150) || "checkpoint";
+const asciiName = (path: string): string =>
+  basename(path)
+    .replace(/[^\w.+ -]/g, "_")
+    .slice(0, 150) || "checkpoint";
 /** RFC 5987. Half a surrogate pair has no UTF-8 form. */
 const encodedName = (path: string): string =>
-  encodeURIComponent(basename(path).toWellFormed()).replace(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+  encodeURIComponent(basename(path).toWellFormed()).replace(
+    /['()*]/g,
+    (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
+  );

@@ -1,6 +1,15 @@
 import { z } from "zod";
 import { SvcError } from "../../errors/index.ts";
-import { Checkpoints, CodeSnapshot, JobRecord, JobsPage, JobsQuery, Metrics, MetricsQuery, Timeline } from "../../schemas/job.ts";
+import {
+  Checkpoints,
+  CodeSnapshot,
+  JobRecord,
+  JobsPage,
+  JobsQuery,
+  Metrics,
+  MetricsQuery,
+  Timeline,
+} from "../../schemas/job.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
 import { invalid } from "../field-errors.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
@@ -11,16 +20,30 @@ const Empty = z.strictObject({});
 /** Submitting, reading and ending jobs. */
 export const JOB_ROUTES = [
   route({
-    method: "POST", path: "/jobs", id: "submitJob",
+    method: "POST",
+    path: "/jobs",
+    id: "submitJob",
     summary: "Start a run",
-    description: "The job is durable when this answers. Repeating it with the same Idempotency-Key and body starts nothing new.",
+    description:
+      "The job is durable when this answers. Repeating it with the same Idempotency-Key and body starts nothing new.",
     headers: { "Idempotency-Key": "1 to 200 visible ASCII characters of your choice; one per run you mean to start." },
     body: SubmitBody,
     responses: { 201: { description: "The job record; its address is in Location.", schema: JobRecord } },
     errors: [
-      "invalid_request", "invalid_json", "entrypoint_not_found", "entrypoint_outside_project", "entrypoint_not_runnable",
-      "project_dir_refused", "nodes_unsupported", "gpus_unsupported", "feature_unavailable", "provider_unavailable",
-      "idempotency_conflict", "body_too_large", "unsupported_media_type", "disk_full",
+      "invalid_request",
+      "invalid_json",
+      "entrypoint_not_found",
+      "entrypoint_outside_project",
+      "entrypoint_not_runnable",
+      "project_dir_refused",
+      "nodes_unsupported",
+      "gpus_unsupported",
+      "feature_unavailable",
+      "provider_unavailable",
+      "idempotency_conflict",
+      "body_too_large",
+      "unsupported_media_type",
+      "disk_full",
     ],
     async handle(call) {
       const key = idempotencyKey(call);
@@ -33,7 +56,9 @@ export const JOB_ROUTES = [
     },
   }),
   route({
-    method: "GET", path: "/jobs", id: "listJobs",
+    method: "GET",
+    path: "/jobs",
+    id: "listJobs",
     summary: "List jobs, newest first",
     query: JobsQuery,
     responses: { 200: { description: "One page; `next_cursor` is null on the last.", schema: JobsPage } },
@@ -41,7 +66,9 @@ export const JOB_ROUTES = [
     handle: (call) => ok(call.cp.reads.jobs(call.query)),
   }),
   route({
-    method: "POST", path: "/jobs/kill", id: "killAllJobs",
+    method: "POST",
+    path: "/jobs/kill",
+    id: "killAllJobs",
     summary: "End every job and release its machines",
     body: z.strictObject({ all: z.literal(true, { error: "must be true" }) }).meta({ id: "KillAllBody" }),
     responses: { 202: { description: "Ids of the jobs that were told to end.", schema: JobIds } },
@@ -49,14 +76,18 @@ export const JOB_ROUTES = [
     handle: async (call) => ({ status: 202, body: { jobs: await call.cp.killAll() } }),
   }),
   route({
-    method: "GET", path: "/jobs/{id}", id: "getJob",
+    method: "GET",
+    path: "/jobs/{id}",
+    id: "getJob",
     summary: "One job record",
     responses: { 200: { description: "The job record.", schema: JobRecord } },
     errors: ["job_not_found"],
     handle: (call) => ok(jobOf(call)),
   }),
   route({
-    method: "POST", path: "/jobs/{id}/kill", id: "killJob",
+    method: "POST",
+    path: "/jobs/{id}/kill",
+    id: "killJob",
     summary: "End a job and release its machines",
     description: "Durable when it answers; the job then goes through `terminating`. A second kill changes nothing.",
     body: Empty.optional(),
@@ -71,7 +102,9 @@ export const JOB_ROUTES = [
     },
   }),
   route({
-    method: "GET", path: "/jobs/{id}/metrics", id: "getMetrics",
+    method: "GET",
+    path: "/jobs/{id}/metrics",
+    id: "getMetrics",
     summary: "Metrics of a job",
     description: "`max_points` thins each series and keeps its extremes.",
     query: MetricsQuery,
@@ -80,21 +113,27 @@ export const JOB_ROUTES = [
     handle: (call) => ok(call.cp.reads.metrics(jobOf(call).id, call.query)),
   }),
   route({
-    method: "GET", path: "/jobs/{id}/timeline", id: "getTimeline",
+    method: "GET",
+    path: "/jobs/{id}/timeline",
+    id: "getTimeline",
     summary: "Steps, attempts and transitions of a job",
     responses: { 200: { description: "The timeline.", schema: Timeline } },
     errors: ["job_not_found"],
     handle: (call) => ok(call.cp.reads.timeline(jobOf(call).id)),
   }),
   route({
-    method: "GET", path: "/jobs/{id}/checkpoints", id: "listCheckpoints",
+    method: "GET",
+    path: "/jobs/{id}/checkpoints",
+    id: "listCheckpoints",
     summary: "Checkpoint files of a job",
     responses: { 200: { description: "The files that are at home.", schema: Checkpoints } },
     errors: ["job_not_found"],
     handle: (call) => ok({ files: call.cp.reads.checkpoints(jobOf(call).id) }),
   }),
   route({
-    method: "GET", path: "/jobs/{id}/code", id: "getCode",
+    method: "GET",
+    path: "/jobs/{id}/code",
+    id: "getCode",
     summary: "The code snapshot that a job ran",
     responses: { 200: { description: "Its files and where they came from.", schema: CodeSnapshot } },
     errors: ["job_not_found", "not_found"],

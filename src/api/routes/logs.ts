@@ -17,7 +17,11 @@ const LOOK_AGAIN_MS = 1_000;
 
 const Switch = z.enum(["0", "1", "true", "false"]).transform((v) => v === "1" || v === "true");
 const whole = (max: number) =>
-  z.string().regex(/^\d{1,15}$/, "must be a whole number of 0 or more").transform(Number).pipe(z.number().max(max));
+  z
+    .string()
+    .regex(/^\d{1,15}$/, "must be a whole number of 0 or more")
+    .transform(Number)
+    .pipe(z.number().max(max));
 
 const LogsQuery = z.strictObject({
   follow: Switch.optional(),
@@ -27,7 +31,9 @@ const LogsQuery = z.strictObject({
 });
 
 export const LOG_ROUTE = route({
-  method: "GET", path: "/jobs/{id}/logs", id: "getLogs",
+  method: "GET",
+  path: "/jobs/{id}/logs",
+  id: "getLogs",
   summary: "The log of a job",
   description:
     "Bytes as they were stored, from `offset` (bytes) or the last `tail` lines. `follow=1` goes on until the job has ended and " +
@@ -72,7 +78,7 @@ async function send(bytes: AsyncIterable<Buffer>, response: ServerResponse): Pro
 }
 
 async function* slice(reads: Reads, id: string, start: number, end: number): AsyncGenerator<Buffer> {
-  for (let at = start; at < end; ) {
+  for (let at = start; at < end;) {
     const chunk = reads.readLog(id, at, Math.min(CHUNK_BYTES, end - at));
     if (chunk.length === 0) return;
     at += chunk.length;
@@ -136,13 +142,18 @@ function closed(response: ServerResponse): AbortSignal {
 const NEWLINE = 0x0a;
 
 /** Puts the time of its first byte before each line that begins in the part sent. */
-async function* stamped(reads: Reads, id: string, start: number, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* stamped(
+  reads: Reads,
+  id: string,
+  start: number,
+  source: AsyncIterable<Buffer>,
+): AsyncGenerator<Buffer> {
   let atLineStart = start === 0 || reads.readLog(id, start - 1, 1)[0] === NEWLINE;
   const clock = new LineClock(reads, id);
   let offset = start;
   for await (const chunk of source) {
     const parts: Buffer[] = [];
-    for (let from = 0; from < chunk.length; ) {
+    for (let from = 0; from < chunk.length;) {
       if (atLineStart) parts.push(Buffer.from(`${new Date(clock.at(offset + from)).toISOString()} `));
       const newline = chunk.indexOf(NEWLINE, from);
       const to = newline < 0 ? chunk.length : newline + 1;
@@ -174,7 +185,8 @@ class LineClock {
       this.#times = this.#reads.logTimes(this.#id, offset);
       this.#index = 0;
     }
-    for (let next = this.#times[this.#index + 1]; next && next.offset <= offset; next = this.#times[this.#index + 1]) this.#index++;
+    for (let next = this.#times[this.#index + 1]; next && next.offset <= offset; next = this.#times[this.#index + 1])
+      this.#index++;
     return this.#times[this.#index]?.at_ms ?? 0;
   }
 }

@@ -8,19 +8,27 @@ import { ok, route } from "../route.ts";
 
 const EventsQuery = z.strictObject({
   job_id: z.string().max(64).optional(),
-  since: z.string().regex(/^\d{1,15}$/, "must be the seq of the last event you have, or 0").transform(Number).optional(),
+  since: z
+    .string()
+    .regex(/^\d{1,15}$/, "must be the seq of the last event you have, or 0")
+    .transform(Number)
+    .optional(),
 });
 
 /** Everything that is not about one job. */
 export const SYSTEM_ROUTES = [
   route({
-    method: "GET", path: "/v1/events", id: "events",
+    method: "GET",
+    path: "/v1/events",
+    id: "events",
     summary: "WebSocket: events as they become durable",
     description:
       "Each message is one FeedEvent or FeedHint as JSON. `since=<seq>` first replays every later event, then goes on live: no gap, none " +
       "twice. Without it only what is new. A reader that does not keep up is closed with 1013 and resumes with the last seq it has.",
     query: EventsQuery,
-    responses: { 101: { description: "Messages.", schema: z.union([FeedEvent, FeedHint]).meta({ id: "FeedMessage" }) } },
+    responses: {
+      101: { description: "Messages.", schema: z.union([FeedEvent, FeedHint]).meta({ id: "FeedMessage" }) },
+    },
     errors: ["upgrade_required", "job_not_found", "invalid_request"],
     handle(call) {
       const id = call.query.job_id;
@@ -29,10 +37,17 @@ export const SYSTEM_ROUTES = [
       return null;
     },
     socket: (call, socket) =>
-      new EventStream(socket, call.cp, { jobId: call.query.job_id ?? null, since: call.query.since ?? null }, call.limits).start(),
+      new EventStream(
+        socket,
+        call.cp,
+        { jobId: call.query.job_id ?? null, since: call.query.since ?? null },
+        call.limits,
+      ).start(),
   }),
   route({
-    method: "POST", path: "/v1/reconcile", id: "reconcile",
+    method: "POST",
+    path: "/v1/reconcile",
+    id: "reconcile",
     summary: "Compare record and reality, and terminate orphaned machines",
     description: "`dry_run` only says what would be done.",
     body: z.strictObject({ dry_run: z.boolean().default(false) }).optional(),
@@ -41,41 +56,62 @@ export const SYSTEM_ROUTES = [
     handle: async (call) => ok(await call.cp.reconcile({ dryRun: call.body?.dry_run ?? false })),
   }),
   route({
-    method: "GET", path: "/v1/machines", id: "listMachines",
+    method: "GET",
+    path: "/v1/machines",
+    id: "listMachines",
     summary: "Machines that may cost money now",
     responses: { 200: { description: "The ledger's open entries.", schema: Machines } },
     errors: [],
     handle: (call) => ok({ machines: call.cp.reads.machines() }),
   }),
   route({
-    method: "GET", path: "/v1/providers", id: "listProviders",
+    method: "GET",
+    path: "/v1/providers",
+    id: "listProviders",
     summary: "Providers, what they can do and whether they are connected",
-    responses: { 200: { description: "Every provider.", schema: z.object({ providers: z.array(ProviderInfo) }).meta({ id: "Providers" }) } },
+    responses: {
+      200: {
+        description: "Every provider.",
+        schema: z.object({ providers: z.array(ProviderInfo) }).meta({ id: "Providers" }),
+      },
+    },
     errors: [],
     handle: (call) => ok({ providers: call.cp.providers() }),
   }),
   route({
-    method: "GET", path: "/v1/gpus", id: "listGpus",
+    method: "GET",
+    path: "/v1/gpus",
+    id: "listGpus",
     summary: "GPU models, their memory and where they are common",
     description: "A menu, not a limit: `gpus` of a run takes any model.",
     query: z.strictObject({ provider: ProviderName.optional() }),
-    responses: { 200: { description: "The catalogue.", schema: z.object({ gpus: z.array(Gpu) }).meta({ id: "Gpus" }) } },
+    responses: {
+      200: { description: "The catalogue.", schema: z.object({ gpus: z.array(Gpu) }).meta({ id: "Gpus" }) },
+    },
     errors: ["invalid_request"],
     handle: (call) => ok({ gpus: listGpus(call.query.provider) }),
   }),
   route({
-    method: "GET", path: "/v1/health", id: "health",
+    method: "GET",
+    path: "/v1/health",
+    id: "health",
     summary: "Whether the control plane lives, and which one it is",
     responses: { 200: { description: "It lives.", schema: Health } },
     errors: [],
     handle: (call) =>
       ok({
-        status: "ok", version: call.version, pid: process.pid, home: call.cp.home,
-        started_at: call.cp.startedAt, installation_id: call.cp.installationId,
+        status: "ok",
+        version: call.version,
+        pid: process.pid,
+        home: call.cp.home,
+        started_at: call.cp.startedAt,
+        installation_id: call.cp.installationId,
       }),
   }),
   route({
-    method: "GET", path: "/v1/openapi.json", id: "openapi",
+    method: "GET",
+    path: "/v1/openapi.json",
+    id: "openapi",
     summary: "This document",
     responses: { 200: { description: "OpenAPI 3.1." } },
     errors: [],

@@ -1,0 +1,124 @@
+import { describe, expect, it } from "vitest";
+import { ROUTES } from "../../src/api/routes/index.ts";
+import { CATALOGUE } from "../../src/errors/index.ts";
+import { Problem } from "../../src/schemas/job.ts";
+import { serve } from "./double.ts";
+import { ask, post, type Reply } from "./wire.ts";
+
+async function document(): Promise<any> {
+  const { server } = await serve();
+  return (await ask({ port: server.port, path: "/v1/openapi.json" })).json;
+}
+
+describe("the OpenAPI document", () => {
+  it("names every route of the contract", async () => {
+    const doc = await document();
+    const listed = Object.entries<object>(doc.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((m) => `${m.toUpperCase()} ${path}`),
+    );
+    expect(doc.openapi).toBe("3.1.0");
+    expect(listed.sort()).toEqual(
+      [
+        "POST /jobs",
+        "GET /jobs",
+        "GET /jobs/{id}",
+        "POST /jobs/{id}/kill",
+        "POST /jobs/kill",
+        "GET /jobs/{id}/logs",
+        "GET /jobs/{id}/metrics",
+        "GET /jobs/{id}/timeline",
+        "GET /jobs/{id}/checkpoints",
+        "GET /jobs/{id}/checkpoints/{path}",
+        "GET /jobs/{id}/code",
+        "GET /v1/events",
+        "POST /v1/reconcile",
+        "GET /v1/machines",
+        "GET /v1/providers",
+        "GET /v1/gpus",
+        "GET /v1/health",
+        "GET /v1/openapi.json",
+      ].sort(),
+    );
+  });
+
+  it("defines what it refers to, and gives every operation one name", async () => {
+    const doc = await document();
+    const refs = [...JSON.stringify(doc).matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] as string);
+    expect(refs.length).toBeGreaterThan(20);
+    for (const ref of new Set(refs)) {
+      expect(ref.startsWith("#/components/schemas/")).toBe(true);
+      expect(doc.components.schemas).toHaveProperty(ref.slice("#/components/schemas/".length));
+    }
+    const ids = ROUTES.map((route) => route.id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(JSON.stringify(doc)).not.toContain("$defs");
+  });
+
+  it("keeps bounds, titles, units and what may be left out", async () => {
+    const { RunSpec, PriceCap } = (await document()).components.schemas;
+    expect(PriceCap).toMatchObject({
+      type: "number",
+      exclusiveMinimum: 0,
+      maximum: 1_000_000,
+      unit: "usd_per_hour",
+      title: "Price cap",
+    });
+    expect(RunSpec.required).toEqual(["entrypoint"]);
+    expect(RunSpec.additionalProperties).toBe(false);
+    expect(RunSpec.properties.nodes).toMatchObject({ type: "integer", minimum: 1, maximum: 64, default: 1 });
+  });
+
+  it("lists for each path the parameters that it takes", async () => {
+    const doc = await document();
+    const names = (path: string): string[] =>
+      doc.paths[path].get.parameters.map((p: { in: string; name: string }) => `${p.in}:${p.name}`);
+    expect(names("/jobs")).toEqual(["query:status", "query:provider", "query:label", "query:limit", "query:cursor"]);
+    expect(names("/jobs/{id}/logs")).toEqual([
+      "path:id",
+      "query:follow",
+      "query:offset",
+      "query:tail",
+      "query:timestamps",
+    ]);
+    expect(doc.paths["/jobs"].post.requestBody.required).toBe(true);
+    expect(doc.paths["/v1/reconcile"].post.requestBody.required).toBe(false);
+  });
+});
+
+describe("answers", () => {
+  it("are what the document says, for every route that answers JSON", async () => {
+    const { plane, server } = await serve();
+    const { id } = plane.addJob();
+    plane.snapshots.set(id, {
+      id: "c1",
+      files: [{ path: "a.py", size: 1, sha256: "0", mode: "file" }],
+      bytes: 1,
+      git: null,
+      created_at: plane.startedAt,
+    });
+    const bodies: Record<string, unknown> = {
+      submitJob: { spec: { entrypoint: "a.py" } },
+      killAllJobs: { all: true },
+      killJob: {},
+      reconcile: { dry_run: true },
+    };
+    let compared = 0;
+    for (const route of ROUTES) {
+      const path = route.path.replace("{id}", id).replace("{path}", "none");
+      const reply: Reply =
+        route.method === "GET"
+          ? await ask({ port: server.port, path })
+          : await post(server.port, path, bodies[route.id]);
+      const expected = route.responses[reply.status];
+      if (expected?.schema) {
+        expect(() => expected.schema?.parse(reply.json)).not.toThrow();
+        compared += 1;
+      } else if (!expected) {
+        Problem.parse(reply.json);
+        const listed = route.errors.filter((code) => CATALOGUE[code].status === reply.status);
+        expect(listed).toContain(reply.json.code);
+      }
+    }
+    expect(compared).toBe(14);
+  });
+});
