@@ -1,0 +1,281 @@
+// The product as its user runs it: `svc serve` from source on a home of its own, with scripts that write down what they wrote.
+
+import Database from "better-sqlite3";
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { refold } from "../../src/engine/journal.ts";
+import type { JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
+import type { JournalRow } from "../../src/store/engine-store.ts";
+
+export const ROOT = join(import.meta.dirname, "../..");
+const MAIN = join(ROOT, "src/cli/main.ts");
+const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"];
+
+export interface ServeOptions {
+  env?: NodeJS.ProcessEnv;
+  uid?: number;
+}
+
+/** One `svc serve`. Its output goes to files: a parent that is busy must never hold it up. */
+export class Served {
+  readonly child: ChildProcess;
+  readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  readonly #out: string;
+  readonly #err: string;
+
+  constructor(place: Place, options: ServeOptions, n: number) {
+    this.#out = join(place.root, `serve-${n}.out`);
+    this.#err = join(place.root, `serve-${n}.err`);
+    const files = [this.#out, this.#err].map((path) => openSync(path, "w", 0o666));
+    const who = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
+    this.child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--json"], {
+      cwd: place.project,
+      env: { ...place.env, ...options.env },
+      stdio: ["ignore", files[0], files[1]],
+      ...who,
+    });
+    for (const fd of files) closeSync(fd);
+    this.exited = new Promise((done) => this.child.once("exit", (code, signal) => done({ code, signal })));
+  }
+
+  get pid(): number {
+    return this.child.pid as number;
+  }
+  get running(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+  get err(): string {
+    return readFileSync(this.#err, "utf8");
+  }
+  get out(): string {
+    return readFileSync(this.#out, "utf8");
+  }
+  get url(): string {
+    return (JSON.parse(this.out.split("\n")[0] ?? "") as { url: string }).url;
+  }
+
+  async ready(): Promise<this> {
+    await until(() => this.out.includes("\n") || !this.running, "svc serve is ready");
+    if (!this.out.includes("\n"))
+      throw new Error(`svc serve ended (${this.child.exitCode ?? this.child.signalCode}): ${this.err}`);
+    return this;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  async kill(): Promise<void> {
+    if (this.running) this.child.kill("SIGKILL");
+    await this.exited;
+  }
+
+  async get<T>(path: string): Promise<T> {
+    const answer = await fetch(this.url + path);
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as T;
+  }
+  async text(path: string): Promise<string> {
+    return Buffer.from(await (await fetch(this.url + path)).arrayBuffer()).toString("latin1");
+  }
+  async post(path: string, body: unknown): Promise<{ status: number; body: Record<string, unknown> }> {
+    const answer = await fetch(this.url + path, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  }
+  job(id: string): Promise<JobRecord> {
+    return this.get(`/jobs/${id}`);
+  }
+  timeline(id: string): Promise<Timeline> {
+    return this.get(`/jobs/${id}/timeline`);
+  }
+  metrics(id: string): Promise<Metrics> {
+    return this.get(`/jobs/${id}/metrics`);
+  }
+  async submit(spec: Record<string, unknown>): Promise<string> {
+    const { status, body } = await this.post("/jobs", { spec });
+    if (status !== 201) throw new Error(`POST /jobs: ${status} ${JSON.stringify(body)}`);
+    return body["id"] as string;
+  }
+  /** Waits for a terminal status. */
+  async ended(id: string, msMax = 60_000): Promise<JobRecord> {
+    let job = await this.job(id);
+    await until(
+      async () => ENDED.includes((job = await this.job(id)).status),
+      () => `job ${id} (${job.status}) ends`,
+      msMax,
+    );
+    return job;
+  }
+}
+
+export class Place {
+  readonly root = realpathSync(mkdtempSync(join(tmpdir(), "svc-fault-")));
+  readonly home: string;
+  readonly project = join(this.root, "project");
+  readonly env: NodeJS.ProcessEnv;
+  readonly #served: Served[] = [];
+
+  constructor(home?: string) {
+    this.home = home ?? join(this.root, "home");
+    mkdirSync(this.project);
+    this.env = { ...process.env, SVC_HOME: this.home };
+  }
+
+  file(name: string, text: string): void {
+    writeFileSync(join(this.project, name), text);
+  }
+
+  /** Starts one without waiting until it answers. */
+  start(options: ServeOptions = {}): Served {
+    const served = new Served(this, options, this.#served.length);
+    this.#served.push(served);
+    return served;
+  }
+  serve(options: ServeOptions = {}): Promise<Served> {
+    return this.start(options).ready();
+  }
+
+  /** A control plane that must refuse: waits for its end. */
+  async refused(options: ServeOptions = {}): Promise<{ code: number | null; err: string }> {
+    const served = this.start(options);
+    await until(() => !served.running || served.out.includes("\n"), "svc serve refuses", 60_000);
+    if (served.running) throw new Error(`svc serve started, though it should have refused: ${served.out}`);
+    return { code: served.child.exitCode, err: served.err };
+  }
+
+  svc(...args: string[]): { code: number | null; out: string; err: string } {
+    const r = spawnSync(process.execPath, [MAIN, ...args], {
+      env: this.env,
+      cwd: this.project,
+      encoding: "utf8",
+      timeout: 120_000,
+    });
+    return { code: r.status, out: r.stdout, err: r.stderr };
+  }
+
+  /** The store, for a look or for damage. */
+  db<T>(use: (db: Database.Database) => T): T {
+    const db = new Database(join(this.home, "svc.db"), { timeout: 10_000 });
+    try {
+      return use(db);
+    } finally {
+      db.close();
+    }
+  }
+
+  /** The stored log as it lies on the disk. */
+  log(id: string): Buffer {
+    return readFileSync(join(this.home, "logs", `${id}.log`));
+  }
+
+  /** Every journal leads to its stored snapshot. Answers with how many there are. */
+  refolds(): number {
+    return this.db((db) => {
+      const jobs = db.prepare("SELECT id, snapshot FROM job").all() as { id: string; snapshot: string }[];
+      for (const job of jobs) {
+        const rows = db.prepare("SELECT * FROM journal WHERE job_id = ? ORDER BY seq").all(job.id) as JournalRow[];
+        const { text, differsAt } = refold(rows);
+        if (differsAt !== null || text !== job.snapshot)
+          throw new Error(`journal of ${job.id} differs at ${differsAt}`);
+      }
+      return jobs.length;
+    });
+  }
+
+  /** Processes, of whatever kind, that carry a run directory of this home. */
+  processes(): number[] {
+    return processesWith(`SVC_RUN_DIR=${this.home}`);
+  }
+
+  async close(): Promise<void> {
+    for (const served of this.#served) if (served.running) await served.kill();
+    for (const pid of this.processes()) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // Gone meanwhile.
+      }
+    }
+    await until(() => this.processes().length === 0, "nothing of this home runs any more");
+    rmSync(this.root, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** Living processes whose environment holds this text at the start of a variable. */
+export function processesWith(text: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^[0-9]+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, "latin1")
+          .split("\0")
+          .some((v) => v.startsWith(text));
+      } catch {
+        return false;
+      }
+    });
+}
+
+/** Looks until it is so; says what was waited for when it never is. */
+export async function until(
+  is: () => boolean | Promise<boolean>,
+  what: string | (() => string),
+  msMax = 45_000,
+): Promise<void> {
+  for (const end = performance.now() + msMax; !(await is());) {
+    if (performance.now() > end) throw new Error(`not within ${msMax} ms: ${typeof what === "string" ? what : what()}`);
+    await new Promise((r) => setTimeout(r, 25));
+  }
+}
+
+export const pause = (ms: number): Promise<void> => new Promise((r) => setTimeout(r, ms));
+
+/** Path to SHA-256 of every plain file below a folder; `except` leaves out what may change. */
+export function hashes(folder: string, except: RegExp = /^$/): Record<string, string> {
+  if (!existsSync(folder)) return {};
+  if (!statSync(folder).isDirectory()) return { "": createHash("sha256").update(readFileSync(folder)).digest("hex") };
+  const out: Record<string, string> = {};
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const name = path.slice(folder.length + 1);
+    if (entry.isFile() && !except.test(name)) out[name] = createHash("sha256").update(readFileSync(path)).digest("hex");
+  }
+  return out;
+}
+
+/** Small and seeded: a test that fails prints the seed, and the seed is the test. */
+export function random(seed: number): () => number {
+  let s = seed >>> 0;
+  return () => {
+    s = (s + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(s ^ (s >>> 15), s | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 0x1_0000_0000;
+  };
+}
+
+export function seedOf(name: string): number {
+  const seed = Number(process.env["SVC_TEST_SEED"] ?? Date.now() % 1_000_000);
+  console.log(`${name}: SVC_TEST_SEED=${seed}`);
+  return seed;
+}

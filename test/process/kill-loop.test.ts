@@ -1,0 +1,162 @@
+// `kill -9` of the control plane at random moments of several runs. Whatever moment it is: every run ends as it did, its log
+// is what it wrote, each metric is there once, and no process is left.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { pause, Place, random, seedOf, until, type Served } from "./harness.ts";
+
+const KILLS = 32;
+const place = new Place();
+afterAll(() => place.close());
+
+/** Each script writes what it prints into a file of its own as well: the one truth that the stored log is compared with. */
+const HEAD = `
+import os, sys, time, random, signal
+import svc
+expect = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+seconds = float(sys.argv[2])
+end = time.monotonic() + seconds
+def put(data):
+    view = memoryview(data)
+    while view: view = view[os.write(1, view):]
+    os.write(expect, data)
+`;
+const SCRIPTS: Record<string, { body: string; status: string; exit: number; metrics: boolean }> = {
+  slow: {
+    body: `n = 0
+while time.monotonic() < end:
+    put(b"slow %d\\n" % n); svc.log({"loss": 1 / (n + 1)}, step=n); n += 1; time.sleep(0.05)
+    if n % 20 == 0:
+        path = os.path.join(svc.checkpoint_dir(), "step-%d.bin" % n)
+        with open(path, "wb") as f: f.write(os.urandom(1000))
+`,
+    status: "succeeded",
+    exit: 0,
+    metrics: true,
+  },
+  flood: {
+    body: `n = 0
+while time.monotonic() < end:
+    for _ in range(40):
+        put(b"".join(b"flood %d %s\\n" % (i, b"x" * (i % 90)) for i in range(n * 100, n * 100 + 100)))
+        svc.log({"loss": n * 0.5}, step=n); n += 1
+    time.sleep(0.1)
+`,
+    status: "succeeded",
+    exit: 0,
+    metrics: true,
+  },
+  bars: {
+    body: `n = 0
+while time.monotonic() < end:
+    put(b"\\rbar %d %%" % n); n += 1
+    if n % 7 == 0: put(bytes([0xff, 0xc3, n % 256])); svc.log({"loss": n}, step=n // 7 - 1)
+    time.sleep(0.01)
+put(b"no end of line")
+`,
+    status: "succeeded",
+    exit: 0,
+    metrics: true,
+  },
+  fails: {
+    body: `n = 0
+while time.monotonic() < end:
+    put(b"fails %d\\n" % n); n += 1; time.sleep(0.02)
+sys.exit(7)
+`,
+    status: "failed",
+    exit: 7,
+    metrics: false,
+  },
+  dies: {
+    body: `n = 0
+while time.monotonic() < end:
+    put(b"dies %d" % n); n += 1; time.sleep(0.03)
+os.kill(os.getpid(), signal.SIGSEGV)
+time.sleep(60)
+`,
+    status: "failed",
+    exit: 139,
+    metrics: false,
+  },
+};
+
+it(`${KILLS} kills: every run ends right, no byte lost or doubled, no process left`, { timeout: 480_000 }, async () => {
+  const seed = seedOf("kill-loop");
+  const next = random(seed);
+  for (const [name, { body }] of Object.entries(SCRIPTS)) place.file(`${name}.py`, HEAD + body);
+  const runs: { id: string; kind: string; expect: string }[] = [];
+  const live = new Set<string>();
+
+  const submitWave = async (served: Served): Promise<void> => {
+    for (const kind of Object.keys(SCRIPTS)) {
+      const expected = join(place.root, `expect-${runs.length}`);
+      const spec = {
+        entrypoint: `${kind}.py`,
+        args: [expected, (4 + next() * 8).toFixed(2)],
+        project_dir: place.project,
+        terminate_on_exit: false,
+      };
+      const id = await served.submit(spec);
+      runs.push({ id, kind, expect: expected });
+      live.add(id);
+    }
+  };
+
+  let served = await place.serve();
+  await submitWave(served);
+  for (let kill = 0; kill < KILLS; kill++) {
+    // Some while it starts, most while it works.
+    if (next() < 0.15) await pause(next() * 600);
+    else {
+      if (kill > 0) await served.ready();
+      for (const id of live) if ((await served.job(id)).ended_at !== null) live.delete(id);
+      if (live.size <= 1) await submitWave(served);
+      await pause(next() * 900);
+    }
+    await served.kill();
+    served = place.start();
+  }
+  await served.ready();
+  for (const run of runs) {
+    const { status, exit, metrics } = SCRIPTS[run.kind] as (typeof SCRIPTS)[string];
+    const about = `${run.kind} ${run.id}, seed ${seed}`;
+    const job = await served.ended(run.id, 90_000);
+    expect([job.status, job.exit_code], `${about}: ${JSON.stringify(job.error)}`).toEqual([status, exit]);
+    const wrote = readFileSync(run.expect);
+    const stored = place.log(run.id);
+    expect(stored.length, about).toBe(wrote.length);
+    expect(stored.equals(wrote), about).toBe(true);
+    expect(await served.text(`/jobs/${run.id}/logs`)).toBe(wrote.toString("latin1"));
+    if (metrics) {
+      const steps = (await served.metrics(run.id)).series["loss"]?.map((p) => p.step) ?? [];
+      expect(steps, about).toEqual(steps.map((_, i) => i));
+      expect(steps.length, about).toBeGreaterThan(3);
+    }
+    if (run.kind === "slow") {
+      const { files } = await served.get<{ files: { path: string; size: number }[] }>(`/jobs/${run.id}/checkpoints`);
+      const lines = wrote.toString("latin1").split("\n").length - 1;
+      expect(
+        files.map((f) => f.size),
+        about,
+      ).toEqual(Array.from({ length: Math.floor(lines / 20) }, () => 1000));
+    }
+    const { steps, transitions } = await served.timeline(run.id);
+    expect(transitions.at(-1)?.to, about).toBe("terminal");
+    for (const step of steps)
+      expect(step.status, `${about}: ${JSON.stringify(step)}`).not.toMatch(/running|retrying|pending/);
+  }
+  const attempts = await Promise.all(
+    runs.map(async ({ id }) => (await served.timeline(id)).steps.filter((s) => s.step === "stream").length),
+  );
+  expect(Math.max(...attempts), "some run was re-attached again and again").toBeGreaterThan(3);
+  expect(JSON.parse(place.svc("reconcile", "--json").out)).toMatchObject({
+    failed: [],
+    terminated: [],
+    unreachable_providers: [],
+  });
+  expect(place.refolds()).toBe(runs.length);
+  await until(() => place.processes().length === 0, "no process of any run is left");
+  console.log(`kill-loop: ${runs.length} runs, up to ${Math.max(...attempts)} attachments of one run`);
+});
