@@ -37,11 +37,18 @@ import { DiskReserve } from "./store/disk-reserve.ts";
 import { EngineStore } from "./store/engine-store.ts";
 import { StoreReads } from "./store/open-reads.ts";
 
+/**
+ * `serve`: drive every job and stay. `reconcile`: drive what can be driven and end. `kill`: end some jobs, leave the others' rows
+ * exactly as they are. `look`: change nothing.
+ */
+export type Purpose = "serve" | "reconcile" | "kill" | "look";
+const RECOVERED: Record<Purpose, Parameters<Engine["recover"]>[0]> = { serve: "all", reconcile: "all", kill: "ending only", look: "nothing" };
+
 export interface ControlPlaneOptions {
   home: string;
   log?: (line: string) => void;
-  /** Only to kill or reconcile: runs are ended, not followed. What is not told to end is left exactly as it is. */
-  reconcileOnly?: boolean;
+  /** What this process is for; `serve` unless said. */
+  purpose?: Purpose;
   env?: NodeJS.ProcessEnv;
 }
 
@@ -50,6 +57,11 @@ export interface OpenControlPlane extends ControlPlane {
   readonly recovered: { resumed: string[]; parked: string[] };
   /** Says where this control plane answers, for the message that a second one gives. */
   announce(url: string): void;
+  /**
+   * Resolves when every job has come as far as it can without being watched: over, or with its script at work. True unless the
+   * deadline came first.
+   */
+  settle(deadlineMs: number): Promise<boolean>;
   /** Leaves every row as it is and frees the home. */
   close(): Promise<void>;
 }
@@ -65,12 +77,12 @@ const newInstallationId = customAlphabet("0123456789abcdefghijklmnopqrstuvwxyz",
 
 /** Takes the home, opens its store, recovers what was open. Throws with a remedy and changes nothing where it cannot. */
 export async function openControlPlane(options: ControlPlaneOptions): Promise<OpenControlPlane> {
-  const { home, log = () => {} } = options;
+  const { home, log = () => {}, purpose = "serve" } = options;
   const env = options.env ?? process.env;
   process.umask(0o077);
   prepareHome(home);
   const startedAt = new Date().toISOString();
-  const holder = { pid: process.pid, command: options.reconcileOnly ? "svc kill or reconcile" : "svc serve", started_at: startedAt, url: null };
+  const holder = { pid: process.pid, command: `svc ${purpose}`, started_at: startedAt, url: null };
   const lock = HomeLock.take(home, holder);
   try {
     const clock = steadyClock();
@@ -115,14 +127,15 @@ export async function openControlPlane(options: ControlPlaneOptions): Promise<Op
         removeRunFolder(store, home, jobId);
       },
     });
-    const recovered = await engine.recover(options.reconcileOnly ? "ending only" : "all");
-    if (!options.reconcileOnly) {
+    const recovered = await engine.recover(RECOVERED[purpose]);
+    if (purpose === "serve") {
       removeRunFolders(store, home);
       service.begin();
     }
     const opened: Service = service;
     return Object.assign(opened, {
       recovered,
+      settle: (deadlineMs: number) => opened.settle(deadlineMs),
       announce: (url: string) => lock.announce({ ...holder, url }),
       close: async () => {
         await opened.stop();

@@ -2,7 +2,7 @@
 
 import { findControlPlane, type Found } from "../../sdk/discover.ts";
 import type { Client } from "../../sdk/client.ts";
-import type { OpenControlPlane } from "../app.ts";
+import type { OpenControlPlane, Purpose } from "../app.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Io } from "./io.ts";
 
@@ -17,11 +17,15 @@ export async function runningClient(io: Io): Promise<Client | null> {
   return found.state === "running" ? found.client : null;
 }
 
-/** Opens the engine here for as long as `use` takes. It settles what is asked and starts nothing else. */
-export async function withOwnControlPlane<T>(io: Io, use: (cp: OpenControlPlane) => Promise<T>): Promise<T> {
+/** Opens the engine here for as long as `use` takes, for that purpose and nothing else. */
+export async function withOwnControlPlane<T>(
+  io: Io,
+  purpose: Purpose,
+  use: (cp: OpenControlPlane) => Promise<T>,
+): Promise<T> {
   process.umask(0o077);
   const { openControlPlane } = await import("../app.ts");
-  const cp = await openControlPlane({ home: io.home(), reconcileOnly: true, env: io.env, log: (line) => io.err(line) });
+  const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log: (line) => io.err(line) });
   try {
     return await use(cp);
   } finally {

@@ -323,7 +323,8 @@ export class Engine {
   // Recovery
 
   /** One pass over what is open, without a call to any provider: loads, parks what it cannot load, starts effects again, arms timers. */
-  async recover(what: "all" | "ending only" = "all"): Promise<{ resumed: string[]; parked: string[] }> {
+  async recover(what: "all" | "ending only" | "nothing" = "all"): Promise<{ resumed: string[]; parked: string[] }> {
+    if (what === "nothing") return { resumed: [], parked: [] };
     return await this.commit((tx) => {
       const resumed: string[] = [];
       const parked: string[] = [];

@@ -14,6 +14,8 @@ import type { DurableLedger } from "./ledger.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 
 const RESERVE_CHECK_MS = 30_000;
+const SETTLE_LOOK_MS = 250;
+const SETTLED_LOOKS = 6;
 const SWEEP_EVERY_MS = 10 * 60_000;
 
 export interface ServiceOptions {
@@ -203,6 +205,20 @@ export class Service implements ControlPlane {
     const ending = this.#o.engine.store.liveJobs().filter((row) => (JSON.parse(row.spec) as RunSpec).terminate_on_exit);
     await Promise.all(ending.map((row) => this.#tell(row.id, "control.end")));
     return { unfinished: await this.#untilTerminal(ending.map((row) => row.id), deadlineMs) };
+  }
+
+  /** See `OpenControlPlane.settle`. */
+  async settle(deadlineMs: number): Promise<boolean> {
+    const { engine } = this.#o;
+    const endAt = engine.clock.monotonic() + deadlineMs;
+    // A script at work is only told from one that has just ended by having been looked at: twice at rest is at rest.
+    for (let quiet = 0; quiet < SETTLED_LOOKS; ) {
+      const moving = engine.store.liveJobs().some((row) => row.parked === null && row.state !== "running");
+      quiet = moving ? 0 : quiet + 1;
+      if (engine.clock.monotonic() > endAt) return false;
+      await new Promise<void>((resolve) => engine.clock.setTimer(SETTLE_LOOK_MS, resolve));
+    }
+    return true;
   }
 
   /** Resolves when the jobs are terminal, or after the deadline with those that are not. */

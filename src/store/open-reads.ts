@@ -151,8 +151,9 @@ export class StoreReads implements Reads {
 
   logTimes(id: string, from: number): { offset: number; at_ms: number }[] {
     return this.#all(
-      `SELECT offset, at_ms FROM log_time WHERE job_id = ?1 AND offset >= coalesce(
-         (SELECT max(offset) FROM log_time WHERE job_id = ?1 AND offset <= ?2), 0) ORDER BY offset`,
+      `SELECT offset, at_ms FROM log_time WHERE job_id = ? AND offset >= coalesce(
+         (SELECT max(offset) FROM log_time WHERE job_id = ? AND offset <= ?), 0) ORDER BY offset`,
+      id,
       id,
       from,
     );

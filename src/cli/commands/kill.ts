@@ -58,7 +58,7 @@ async function killJobs(options: KillOptions, io: Io): Promise<number> {
   }
   const client = await runningClient(io);
   if (client) return killThrough({ kill: (id) => client.kill(id), job: (id) => client.job(id) }, ids, options, io);
-  return withOwnControlPlane(io, (cp) => {
+  return withOwnControlPlane(io, "kill", (cp) => {
     const killer: Killer = { kill: async (id) => (await cp.kill(id)).record, job: async (id) => cp.reads.job(id) };
     // Nobody else would carry it out, so this process stays until it is done, whatever --no-wait says.
     if (!options.wait) io.err("No control plane runs, so this command waits until the machines are gone.");

@@ -4,6 +4,9 @@ import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
 import { printJson, safeField } from "../text.ts";
 
+/** Longest wait for jobs to be terminal, or to have their script at work, before the command ends. */
+const SETTLE_MS = 30 * 60_000;
+
 export const reconcile: Command = {
   name: "reconcile",
   summary: "Check every journal, continue what a crash left, terminate machines of ours that no run owns",
@@ -18,7 +21,12 @@ export const reconcile: Command = {
     const client = await runningClient(io);
     const report = client
       ? await client.reconcile(dryRun, io.interrupted)
-      : await withOwnControlPlane(io, (cp) => cp.reconcile({ dryRun }));
+      : await withOwnControlPlane(io, dryRun ? "look" : "reconcile", async (cp) => {
+          const told = await cp.reconcile({ dryRun });
+          if (!dryRun && !(await cp.settle(SETTLE_MS)))
+            io.err("Not everything is settled; `svc serve` goes on with it.\nUntil then a machine may still cost money.");
+          return told;
+        });
     if (input.json) await printJson(io, report);
     else await tell(report, io);
     const wrong =
