@@ -7,9 +7,11 @@ import { fileURLToPath } from "node:url";
 import { setTimeout as pause } from "node:timers/promises";
 import { customAlphabet } from "nanoid";
 import { JobIds } from "./domain/ids.ts";
+import { installationPrefix } from "./domain/machine-names.ts";
 import { Redactor } from "./domain/redaction.ts";
 import { isReference, SECRET_NAME } from "./domain/secret-names.ts";
 import { steadyClock } from "./domain/steady-clock.ts";
+import { assert } from "./errors/assert.ts";
 import type { ControlPlane } from "./engine/control-plane.ts";
 import { Engine } from "./engine/engine.ts";
 import { DurableLedger } from "./engine/ledger.ts";
@@ -18,7 +20,7 @@ import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
 import { findPython } from "./providers/local/python.ts";
 import { LocalProvider } from "./providers/local/local-provider.ts";
-import { installationPrefix, type Provider } from "./providers/provider.ts";
+import type { Provider } from "./providers/provider.ts";
 import { describeProviders } from "./providers/registry.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
@@ -188,7 +190,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     let known = factsOf.get(jobId);
     if (!known) {
       const row = engine.store.job(jobId);
-      if (!row) throw new TypeError(`job ${jobId} has no row`);
+      assert(row, `job ${jobId} has no row`);
       // Checked against the schema when it was submitted, and written by us since.
       const spec = JSON.parse(row.spec) as RunSpec;
       factsOf.set(jobId, (known = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
@@ -218,7 +220,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     facts,
     provider: (name) => {
       const provider = providers.get(name);
-      if (!provider) throw new TypeError(`provider ${name} is not there`);
+      assert(provider, `there is no provider ${name}`);
       return provider;
     },
     ledger: parts.ledger,

@@ -2,8 +2,10 @@
 // ever touched.
 
 import { asSvcError } from "../errors/index.ts";
-import { installationPrefix, type MachineHandle, type Provider } from "../providers/provider.ts";
+import { installationPrefix } from "../domain/machine-names.ts";
+import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
+import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
 import type { Engine } from "./engine.ts";
 import { refold } from "./journal.ts";
@@ -92,14 +94,10 @@ async function end(parts: ReconcileParts, provider: Provider, handle: MachineHan
 
 async function releasedBy(parts: ReconcileParts, provider: Provider, machine: string): Promise<boolean> {
   const { engine, ledger } = parts;
-  const ports = {
+  const ports: OrphanPorts = {
     installationId: engine.store.installationId,
     now: () => engine.clock.now(),
     ledger,
-    facts: (): never => {
-      throw new TypeError("an orphan has no job");
-    },
-    provider: () => provider,
   };
   for (let look = 0; look < LOOKS_MAX; look++) {
     const row = ledger.row(machine);

@@ -62,9 +62,3 @@ export interface Provider {
   /** The way to one run on the machine: `run` for the script, `install` for what comes before it. */
   host(handle: MachineHandle, purpose: "run" | "install"): RunHost;
 }
-
-/** The part of every machine name that marks this installation. */
-export const installationPrefix = (installationId: string): string => `svc-${installationId.slice(0, 8)}-`;
-
-export const nodePrefix = (installationId: string, jobId: string, node: number): string =>
-  `${installationPrefix(installationId)}${jobId}-n${node}-`;

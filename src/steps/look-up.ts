@@ -1,8 +1,8 @@
 // An order whose outcome is unknown is a state of its own. Here is the only way out of it.
 
 import type { MachineHandle, Provider } from "../providers/provider.ts";
-import { nodePrefix } from "../providers/provider.ts";
-import type { LedgerEntry, StepPorts } from "./ports.ts";
+import { nodePrefix } from "../domain/machine-names.ts";
+import type { LedgerEntry, OrphanPorts } from "./ports.ts";
 
 const LOOK_AGAIN_MS = 5_000;
 
@@ -12,7 +12,7 @@ export type Found = { is: "held"; handle: MachineHandle } | { is: "open"; afterM
  * Looks an order up by its name. Found, it is held. Not found, it stays open until no request can land and no listing can lag
  * any more, and then until enough listings in a row were empty.
  */
-export async function lookUp(ports: StepPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<Found> {
+export async function lookUp(ports: OrphanPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<Found> {
   const { certainty } = provider;
   const owned = await provider.listOwned(nodePrefix(ports.installationId, entry.jobId ?? "", entry.node), signal);
   const handle = owned.find((m) => m.name === entry.name);

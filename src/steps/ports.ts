@@ -74,6 +74,9 @@ export interface StorySink {
   idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void>;
 }
 
+/** What giving a machine back needs: no job, only the ledger. */
+export type OrphanPorts = Omit<StepPorts, "facts" | "provider">;
+
 export interface StepPorts {
   installationId: string;
   now: () => number;

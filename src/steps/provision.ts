@@ -5,7 +5,8 @@
 // R3. A kill does not abort a create call: its answer is written down even when nobody waits for it.
 
 import { SvcError } from "../errors/index.ts";
-import { nodePrefix, type MachineHandle, type Offer, type Provider } from "../providers/provider.ts";
+import { nodePrefix } from "../domain/machine-names.ts";
+import type { MachineHandle, Offer, Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp } from "./look-up.ts";
 import type { StepPorts } from "./ports.ts";

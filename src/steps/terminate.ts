@@ -1,8 +1,8 @@
 // Giving the machine back, until the provider proves it gone. Nothing here gives up.
 
-import { nodePrefix } from "../providers/provider.ts";
+import { nodePrefix } from "../domain/machine-names.ts";
 import { lookUp } from "./look-up.ts";
-import type { LedgerEntry, StepPorts } from "./ports.ts";
+import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import type { Provider } from "../providers/provider.ts";
 
@@ -30,7 +30,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
 }
 
 /** Null when the order is proven released. */
-export async function release(ports: StepPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<StepLater | null> {
+export async function release(ports: OrphanPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<StepLater | null> {
   let handle = entry.handle;
   if (handle === null) {
     const found = await lookUp(ports, provider, entry, signal);
