@@ -17,6 +17,8 @@ const RESERVE_CHECK_MS = 30_000;
 const SETTLE_LOOK_MS = 250;
 const SETTLED_LOOKS = 6;
 const SWEEP_EVERY_MS = 10 * 60_000;
+/** The first look for orphans comes soon after the start, when the first calls have been answered. */
+const FIRST_SWEEP_MS = 1_000;
 
 export interface ServiceOptions {
   home: string;
@@ -60,6 +62,7 @@ export class Service implements ControlPlane {
   begin(): void {
     this.#o.reserve.restore();
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
+    this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
     this.#every(SWEEP_EVERY_MS, () => void this.#sweep());
   }
 
@@ -203,8 +206,11 @@ export class Service implements ControlPlane {
   async shutdown(deadlineMs: number): Promise<{ unfinished: string[] }> {
     this.#closing = true;
     const ending = this.#o.engine.store.liveJobs().filter((row) => (JSON.parse(row.spec) as RunSpec).terminate_on_exit);
-    await Promise.all(ending.map((row) => this.#tell(row.id, "control.end")));
-    return { unfinished: await this.#untilTerminal(ending.map((row) => row.id), deadlineMs) };
+    // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
+    const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];
+    await Promise.all(able.map((row) => this.#tell(row.id, "control.end")));
+    const late = await this.#untilTerminal(able.map((row) => row.id), deadlineMs);
+    return { unfinished: [...late, ...parked.map((row) => row.id)] };
   }
 
   /** See `OpenControlPlane.settle`. */

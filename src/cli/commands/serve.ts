@@ -130,7 +130,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
       : `${because(why)}: ending.`,
   );
   const { unfinished } = await cp.shutdown(END_MS_MAX);
-  if (unfinished.length > 0) io.err(`Not ended in ${END_MS_MAX / 1000} s: ${unfinished.join(", ")}. ${leftOver(cp)}`);
+  if (unfinished.length > 0) io.err(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
   if (kept.length > 0)
     io.err(`Left as they are, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
