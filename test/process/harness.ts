@@ -184,7 +184,8 @@ export class Place {
 
   /** The stored log as it lies on the disk. */
   log(id: string): Buffer {
-    return readFileSync(join(this.home, "logs", `${id}.log`));
+    const path = join(this.home, "logs", `${id}.log`);
+    return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
   }
 
   /** Every journal leads to its stored snapshot. Answers with how many there are. */

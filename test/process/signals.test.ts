@@ -1,0 +1,91 @@
+// The orderly end of a control plane, and its hasty one.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Place, until, type Served } from "./harness.ts";
+
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+  place.file(
+    "polite.py",
+    `import os, signal, sys, time
+def bye(*_):
+    with open(os.path.join(os.environ["SVC_CHECKPOINT_DIR"], "last.bin"), "w") as f: f.write("saved at the end")
+    print("got TERM", flush=True)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, bye)
+print("ready", flush=True)
+while True: time.sleep(0.1)
+`,
+  );
+  place.file("deaf.py", 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint("ready", flush=True)\nwhile True: time.sleep(0.1)\n');
+  place.file("tick.py", "import time, sys\nfor i in range(int(sys.argv[1])):\n    print(i)\n    time.sleep(0.05)\n");
+});
+afterEach(() => place.close());
+
+async function running(served: Served, spec: Record<string, unknown>): Promise<string> {
+  const id = await served.submit(spec);
+  await until(async () => (await served.text(`/jobs/${id}/logs`)).includes("ready"), "the script runs");
+  return id;
+}
+
+describe.each([
+  ["SIGINT", 130],
+  ["SIGTERM", 0],
+  ["SIGHUP", 0],
+] as const)("%s", (signal, code) => {
+  it("ends the run in order: TERM, last checkpoint, `interrupted`", async () => {
+    const served = await place.serve();
+    const id = await running(served, { entrypoint: "polite.py" });
+    served.signal(signal);
+    expect(await served.exited).toEqual({ code, signal: null });
+    expect(served.err).toContain("nothing is left running");
+    expect(place.processes()).toEqual([]);
+    const job = JSON.parse(place.svc("jobs", "--json").out).jobs[0];
+    expect(job).toMatchObject({ id, status: "interrupted", exit_code: 3, error: { code: "control_plane_ended" } });
+    expect(place.log(id).toString()).toBe("ready\ngot TERM\n");
+    expect(readFileSync(join(place.home, "artifacts", id, "checkpoints", "last.bin"), "utf8")).toBe("saved at the end");
+    expect(place.refolds()).toBe(1);
+  });
+});
+
+it("a second signal ends the process at once and says what is left; the next start finishes the work", async () => {
+  const served = await place.serve();
+  const id = await running(served, { entrypoint: "deaf.py" });
+  served.signal("SIGTERM");
+  await until(() => served.err.includes("ending 1 run"), "the first signal was heard");
+  const at = performance.now();
+  served.signal("SIGTERM");
+  expect(await served.exited).toEqual({ code: 1, signal: null });
+  expect(performance.now() - at).toBeLessThan(3_000);
+  expect(served.err).toMatch(new RegExp(`Left: runs ${id}.*svc reconcile`));
+  const next = await place.serve();
+  expect((await next.ended(id)).status).toBe("interrupted");
+  expect(place.processes()).toEqual([]);
+});
+
+it("with terminate_on_exit off the run lives on, is re-attached and ends by itself with its whole log", async () => {
+  const served = await place.serve();
+  const id = await served.submit({ entrypoint: "tick.py", args: ["80"], terminate_on_exit: false });
+  await until(() => place.log(id).length > 10, "some log is home");
+  served.signal("SIGTERM");
+  expect((await served.exited).code).toBe(0);
+  expect(place.processes().length).toBeGreaterThan(0);
+  const next = await place.serve();
+  expect((await next.ended(id)).status).toBe("succeeded");
+  expect(place.log(id).toString()).toBe(Array.from({ length: 80 }, (_, i) => `${i}\n`).join(""));
+  const { transitions } = await next.timeline(id);
+  expect(transitions.map((t) => t.to)).toEqual(["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating", "terminal"]);
+});
+
+it("a kill while the control plane ends changes nothing", async () => {
+  const served = await place.serve();
+  const id = await running(served, { entrypoint: "polite.py" });
+  served.signal("SIGTERM");
+  await until(() => served.err.includes("ending 1 run"), "the signal was heard");
+  await served.post(`/jobs/${id}/kill`, {}).catch(() => null); // it may be gone by now
+  await served.exited;
+  expect(JSON.parse(place.svc("jobs", "--json").out).jobs[0].status).toBe("interrupted");
+});
