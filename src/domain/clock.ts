@@ -10,11 +10,11 @@ export interface TimerHandle {
 
 export interface Clock {
   /** Milliseconds since the epoch. May jump either way when the user or the network sets the clock. */
-  now(): number;
+  readonly now: () => number;
   /** Milliseconds from an arbitrary origin. Never goes back; may stand still while the computer sleeps. */
-  monotonic(): number;
+  readonly monotonic: () => number;
   /** Calls `fn` once, no sooner than after `ms`. Any length will do: longer waits than the platform's are made of several. */
-  setTimer(ms: number, fn: () => void): TimerHandle;
+  readonly setTimer: (ms: number, fn: () => void) => TimerHandle;
 }
 
 /** Node's timers take 32 bits; a longer delay would fire at once. */
