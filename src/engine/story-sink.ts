@@ -59,6 +59,7 @@ export class DurableStorySink implements StorySink {
 
   async #write(log: OpenLog, part: Part): Promise<void> {
     const { jobId, text } = part;
+    this.#checkTurn(part);
     const start = this.#rows.stored(jobId);
     try {
       if (text.length > 0) {
@@ -76,7 +77,7 @@ export class DurableStorySink implements StorySink {
         const at = { job_id: jobId, node: part.node, stream: part.stream };
         const from = { source_offset: part.from.sourceOffset, samples_offset: part.from.samplesOffset };
         const to = { source_offset: part.to.sourceOffset, samples_offset: part.to.samplesOffset };
-        if (!this.#rows.moveCursor(at, from, to)) throw new SvcError("stale_writer", { epoch: tx.store.epoch });
+        if (!this.#rows.moveCursor(at, from, to)) throw movedOn(jobId);
         if (text.length > 0) {
           this.#rows.setStored(jobId, start + text.length);
           const atMs = part.times[0]?.atMs ?? tx.at;
@@ -95,6 +96,16 @@ export class DurableStorySink implements StorySink {
     }
     if (text.length > 0) this.#o.hint({ type: "log.advanced", job_id: jobId, bytes: start + text.length });
     if (part.records.length > 0 || part.samples.length > 0) this.#o.hint({ type: "metrics.advanced", job_id: jobId });
+  }
+
+  /**
+   * Before a byte is written: a writer that was overtaken must not touch a file that the newer one goes on with, and a part
+   * that somebody else has brought (a step that was cancelled while it wrote) is read anew from where the log now stands.
+   */
+  #checkTurn({ jobId, node, stream, from }: Part): void {
+    this.#o.engine.store.checkEpoch();
+    const at = this.cursor(jobId, node, stream);
+    if (at.sourceOffset !== from.sourceOffset || at.samplesOffset !== from.samplesOffset) throw movedOn(jobId);
   }
 
   #points(log: OpenLog, jobId: string, records: LogRecord[]): void {
@@ -167,6 +178,8 @@ export class DurableStorySink implements StorySink {
     this.#logs.delete(jobId);
   }
 }
+
+const movedOn = (jobId: string): SvcError => new SvcError("log_moved_on", { job_id: jobId });
 
 /** SQLite has no NaN: it is stored as NULL, and read back as what it was. */
 function toReal(value: number | "NaN" | "Infinity" | "-Infinity"): number | null {

@@ -202,6 +202,11 @@ export const CATALOGUE = {
     message: (d) => `A newer control plane (epoch ${d.epoch}) has taken over this home; this one writes nothing any more.`,
     hint: "End this process. The newer one drives every job.",
   }),
+  log_moved_on: entry<{ job_id: string }>({
+    status: 409, exit: 1, retry: "backoff",
+    message: (d) => `The log of job ${d.job_id} was moved on by another step at the same time; nothing was written twice.`,
+    hint: "Nothing to do: it is read again from where it stands.",
+  }),
   unreachable: entry<{ url: string; why: string }>({
     status: 503, exit: 5, retry: "backoff",
     message: (d) => `No control plane answers at ${d.url}: ${d.why}.`,

@@ -159,6 +159,11 @@ export class EngineStore {
       throw new SvcError("stale_writer", { epoch });
     }
   }
+  /** @throws `stale_writer` when a newer control plane has the home. For what is written outside of the database. */
+  checkEpoch(): void {
+    const epoch = this.#s.epoch.get() as number;
+    if (epoch !== this.epoch) throw new SvcError("stale_writer", { epoch });
+  }
   commit(): void {
     this.#s.commit.run();
   }
