@@ -1,10 +1,10 @@
 // Carrying effects out: one attempt of one step at a time, with its signal, its retries and its words for the timeline.
 
 import type { Clock } from "../domain/clock.ts";
-import { asSvcError, type SvcError } from "../errors/index.ts";
+import { asSvcError, SvcError } from "../errors/index.ts";
 import type { StepName } from "../schemas/job.ts";
 import type { EffectRow } from "../store/engine-store.ts";
-import type { RetryPolicy, StepRegistry } from "../steps/step.ts";
+import type { RetryPolicy, StepDefinition, StepRegistry } from "../steps/step.ts";
 
 const PROGRESS_MS = 500;
 
@@ -15,6 +15,8 @@ export type EffectVerdict =
   | { kind: "error"; error: SvcError; detail: Record<string, unknown> | undefined };
 
 interface Running {
+  /** Set by the transition that cancelled the effect, which has settled it, too. */
+  cancelled: boolean;
   controller: AbortController;
   settled: Promise<void>;
 }
@@ -51,31 +53,38 @@ export class EffectRunner {
 
   start(effect: EffectRow): void {
     this.#o.probe("effect.before");
-    const controller = new AbortController();
-    const settled = this.#run(effect, controller.signal).finally(() => {
-      if (this.#running.get(effect.id)?.controller === controller) this.#running.delete(effect.id);
+    const running: Running = { cancelled: false, controller: new AbortController(), settled: Promise.resolve() };
+    this.#running.set(effect.id, running);
+    running.settled = this.#run(effect, running).finally(() => {
+      if (this.#running.get(effect.id) === running) this.#running.delete(effect.id);
     });
-    this.#running.set(effect.id, { controller, settled });
   }
 
   abort(effectId: number): void {
-    this.#running.get(effectId)?.controller.abort(new Error("the step was cancelled"));
+    const running = this.#running.get(effectId);
+    if (!running) return;
+    running.cancelled = true;
+    running.controller.abort(new Error("the step was cancelled"));
   }
 
   async abortAll(): Promise<void> {
     const all = [...this.#running.values()];
-    for (const { controller } of all) controller.abort(new Error("the control plane is ending"));
+    for (const running of all) {
+      running.cancelled = true;
+      running.controller.abort(new Error("the control plane is ending"));
+    }
     await Promise.allSettled(all.map((r) => r.settled));
   }
 
-  async #run(effect: EffectRow, signal: AbortSignal): Promise<void> {
+  async #run(effect: EffectRow, running: Running): Promise<void> {
     const definition = this.#o.steps[effect.step as StepName];
     const progress = this.#progress(effect);
+    const limit = this.#limit(definition, running.controller);
     let verdict: EffectVerdict;
     try {
-      const result = await definition.run({
-        jobId: effect.job_id, node: effect.node, attempt: effect.attempt, effectId: effect.id, signal, progress: progress.say,
-      });
+      const { signal } = running.controller;
+      const context = { jobId: effect.job_id, node: effect.node, attempt: effect.attempt, effectId: effect.id, signal, progress: progress.say };
+      const result = await Promise.race([definition.run(context), limit.passed]);
       verdict =
         "later" in result
           ? { kind: "later", ...result.later }
@@ -84,10 +93,25 @@ export class EffectRunner {
       verdict = { kind: "error", error: asSvcError(e), detail: progress.last() };
     }
     progress.close();
-    // A cancelled effect has been settled by the transition that cancelled it.
-    if (signal.aborted) return;
+    limit.clear();
+    if (running.cancelled) return;
     this.#o.probe("effect.after");
     await this.#o.settle(effect, verdict);
+  }
+
+  /** Rejects when an attempt takes longer than its step allows: a call that never answers must not hold up a machine's end. */
+  #limit(definition: StepDefinition, controller: AbortController): { passed: Promise<never>; clear(): void } {
+    const ms = definition.attemptMs;
+    const { promise, reject } = Promise.withResolvers<never>();
+    const timer =
+      ms === undefined
+        ? null
+        : this.#o.clock.setTimer(ms, () => {
+            const error = new SvcError("step_timed_out", { step: definition.name, seconds: ms / 1000 });
+            reject(error);
+            controller.abort(error);
+          });
+    return { passed: promise, clear: () => timer?.cancel() };
   }
 
   #progress(effect: EffectRow) {

@@ -3,6 +3,7 @@
 
 import type { CheckpointCollector } from "./collect-checkpoints.ts";
 import type { LogCursor, StorySink } from "./ports.ts";
+import { SvcError } from "../errors/index.ts";
 import { parseLog, type LogRecord } from "../domain/log-stream.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { RunHost } from "../providers/host.ts";
@@ -59,8 +60,16 @@ export class Follower {
     const parsed = parseLog(slice.bytes, { mark, redactor, final });
     const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
     if (parsed.consumed > 0 || sampled.samples.length > 0) {
-      await sink.append({ jobId, node, stream, text: parsed.text, records: parsed.records, samples: sampled.samples, from, to, times: slice.times });
-      this.#at = to;
+      const part = { text: parsed.text, records: parsed.records, samples: sampled.samples, times: slice.times };
+      try {
+        await sink.append({ jobId, node, stream, from, to, ...part });
+        this.#at = to;
+      } catch (e) {
+        if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
+        // A step that was cancelled while it wrote has brought this part home: on from where it got to.
+        this.#at = sink.cursor(jobId, node, stream);
+        return { bytes: parsed.consumed, records: [], samples: [] };
+      }
     }
     if (to.sourceOffset - this.#acked >= ACK_EVERY_BYTES || (final && to.sourceOffset > this.#acked)) {
       await host.ackLog(to.sourceOffset, signal);

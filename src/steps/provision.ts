@@ -19,6 +19,7 @@ export function provisionStep(ports: StepPorts): StepDefinition {
   return {
     name: "provision",
     retry: { attemptsMax: 8, delayMsMin: 1_000, delayMsMax: 60_000 },
+    attemptMs: 10 * 60_000,
     async run(context: StepContext): Promise<StepDone | StepLater> {
       const { jobId, node, signal } = context;
       const { spec } = ports.facts(jobId);

@@ -31,6 +31,7 @@ export function awaitSshStep(services: RunServices): StepDefinition {
   return {
     name: "await_ssh",
     retry: ONCE_MORE,
+    attemptMs: 2 * MINUTE_MS,
     async run(context) {
       const { provider, handle } = heldMachine(services, context);
       const status = await provider.inspect(handle, context.signal);
@@ -83,6 +84,7 @@ export function launchStep(services: RunServices): StepDefinition {
   return {
     name: "launch",
     retry: ONCE_MORE,
+    attemptMs: 5 * MINUTE_MS,
     async run(context) {
       const { jobId, node, signal } = context;
       const { provider, handle } = heldMachine(services, context);

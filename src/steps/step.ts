@@ -35,6 +35,8 @@ export interface StepLater {
 export interface StepDefinition {
   readonly name: StepName;
   readonly retry: RetryPolicy;
+  /** Longest that one attempt may take, in milliseconds; then it has failed, whatever still becomes of it. None where absent. */
+  readonly attemptMs?: number;
   run(context: StepContext): Promise<StepDone | StepLater>;
 }
 

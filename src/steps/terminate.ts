@@ -13,6 +13,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
   return {
     name: "terminate",
     retry: { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 60_000 },
+    attemptMs: 3 * 60_000,
     async run({ jobId, node, signal }: StepContext): Promise<StepDone | StepLater> {
       const provider = ports.provider(ports.facts(jobId).spec.provider);
       const entries = ports.ledger.open(jobId, node);
