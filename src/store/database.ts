@@ -8,7 +8,7 @@
 
 import Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
-import { Migrator } from "kysely/migration";
+import { Migrator, type Migration } from "kysely/migration";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -17,9 +17,8 @@ import { migrations } from "./migrations.ts";
 
 export type Sqlite = Database.Database;
 
-const MIGRATION_NAMES = Object.keys(migrations).toSorted();
 /** `PRAGMA user_version` of a store of this program. */
-export const SCHEMA_VERSION = MIGRATION_NAMES.length;
+export const SCHEMA_VERSION = Object.keys(migrations).length;
 const BACKUPS_KEPT = 10;
 /** Stores up to this size are checked whole at start; larger ones only in the tables that money depends on. */
 const FULL_CHECK_BYTES = 32 * 1024 * 1024;
@@ -75,22 +74,23 @@ export class HomeLock {
 
   /** @throws `home_locked`, naming the holder. Changes nothing then. */
   static take(home: string, holder: Holder): HomeLock {
-    const file = join(home, "holder.json");
-    const db = new Database(join(home, "lock.db"), { timeout: 0 });
-    chmodSync(join(home, "lock.db"), 0o600);
+    const path = join(home, "lock.db");
+    let db: Sqlite | null = null;
     try {
+      db = new Database(path, { timeout: 0 });
+      chmodSync(path, 0o600);
       db.pragma("journal_mode = DELETE");
       db.exec("BEGIN EXCLUSIVE");
+      const lock = new HomeLock(db, join(home, "holder.json"));
+      lock.announce(holder);
+      return lock;
     } catch (e) {
-      db.close();
-      if ((e as { code?: string }).code?.startsWith("SQLITE_BUSY")) {
-        throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
-      }
-      throw e;
+      db?.close();
+      const code = (e as { code?: string }).code ?? "";
+      if (code.startsWith("SQLITE_BUSY")) throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
+      if (code === "ENOSPC" || code === "SQLITE_FULL") throw new SvcError("disk_full", { path: home }, { cause: e });
+      throw new SvcError("home_unusable", { home, why: `cannot be locked by its file lock.db (${messageOf(e)})` }, { cause: e });
     }
-    const lock = new HomeLock(db, file);
-    lock.announce(holder);
-    return lock;
   }
 
   /** Tells others who holds the home and where it answers. */
@@ -119,8 +119,13 @@ function describeHolder(holder: Holder | null): string {
 
 export function writeAtomic(file: string, text: string): void {
   const temp = `${file}.${process.pid}.${Math.trunc(performance.now() * 1000)}.tmp`;
-  writeFileSync(temp, text, { mode: 0o600, flag: "wx", flush: true });
-  renameSync(temp, file);
+  try {
+    writeFileSync(temp, text, { mode: 0o600, flag: "wx", flush: true });
+    renameSync(temp, file);
+  } catch (e) {
+    rmSync(temp, { force: true });
+    throw e;
+  }
 }
 
 export interface OpenedStore {
@@ -134,7 +139,12 @@ export interface OpenedStore {
  * Opens the store for writing and takes the next epoch. The caller holds the home's lock.
  * @throws `store_missing`, `store_corrupt`, `store_newer`, `disk_full`: the file is then as it was.
  */
-export async function openStore(home: string, options: { newInstallationId: string; now: number; synchronous?: "FULL" | "OFF" }): Promise<OpenedStore> {
+export async function openStore(
+  home: string,
+  options: { newInstallationId: string; now: number; synchronous?: "FULL" | "OFF"; migrations?: Readonly<Record<string, Migration>> },
+): Promise<OpenedStore> {
+  const known = options.migrations ?? migrations;
+  const latest = Object.keys(known).length;
   const file = join(home, "svc.db");
   const mark = join(home, "installation.json");
   const used = existsSync(mark);
@@ -143,11 +153,10 @@ export async function openStore(home: string, options: { newInstallationId: stri
   } else if (used && statSync(file).size === 0) {
     throw new SvcError("store_corrupt", { file, why: "the file is empty" });
   }
+  if (existsSync(file)) judge(file, used, latest);
   const db = openFile(file);
   try {
     const version = db.pragma("user_version", { simple: true }) as number;
-    if (version > SCHEMA_VERSION) throw new SvcError("store_newer", { file });
-    if (version > 0) checkIntegrity(db, file);
     db.pragma("journal_mode = WAL");
     db.pragma(`synchronous = ${options.synchronous ?? "FULL"}`);
     if (process.platform === "darwin") db.pragma("fullfsync = 1");
@@ -155,7 +164,7 @@ export async function openStore(home: string, options: { newInstallationId: stri
     db.pragma("cache_size = -16000");
     // Each checkpoint costs two more syncs: at 16 MB of log they are rare, and the log is read back in well under a second.
     db.pragma("wal_autocheckpoint = 4000");
-    if (version < SCHEMA_VERSION) await migrate(db, home, version);
+    if (version < latest) await migrate(db, home, version, known);
     tightenModes(file);
     const row = db
       .prepare(
@@ -168,6 +177,27 @@ export async function openStore(home: string, options: { newInstallationId: stri
   } catch (e) {
     db.close();
     throw asStoreError(e, file);
+  }
+}
+
+/**
+ * Whether the file may be written, found out without writing: a connection that can write would fold the write-ahead log into
+ * a store that is then refused.
+ */
+function judge(file: string, used: boolean, latest: number): void {
+  let db: Sqlite | null = null;
+  try {
+    db = new Database(file, { readonly: true, timeout: 5_000 });
+    const version = db.pragma("user_version", { simple: true }) as number;
+    if (version > latest) throw new SvcError("store_newer", { file });
+    if (version === 0 && !used) return;
+    if (version > 0) checkIntegrity(db, file);
+    const fences = db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'fence'").pluck().get();
+    if (fences !== 1) throw new SvcError("store_corrupt", { file, why: "it does not hold the tables of a store" });
+  } catch (e) {
+    throw asStoreError(e, file);
+  } finally {
+    db?.close();
   }
 }
 
@@ -210,20 +240,37 @@ function checkIntegrity(db: Sqlite, file: string): void {
   }
 }
 
-async function migrate(db: Sqlite, home: string, from: number): Promise<void> {
-  if (from > 0) {
-    const copy = join(home, "backups", `svc-schema${from}-${new Date().toISOString().replaceAll(/[:.]/g, "-")}.db`);
+async function migrate(db: Sqlite, home: string, from: number, known: Readonly<Record<string, Migration>>): Promise<void> {
+  if (from > 0) await backUp(db, home, from);
+  // `destroy` would close our connection, so it is not called.
+  const kysely = new Kysely<unknown>({ dialect: new SqliteDialect({ database: db }) });
+  const migrator = new Migrator({ db: kysely, provider: { getMigrations: () => Promise.resolve(known) } });
+  // The migrator takes SQLite for a database that cannot undo DDL and opens no transaction. It can, so we do: all or nothing.
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    const { error } = await migrator.migrateToLatest();
+    if (error) throw error;
+    db.pragma(`user_version = ${Object.keys(known).length}`);
+    db.exec("COMMIT");
+  } catch (e) {
+    if (db.inTransaction) db.exec("ROLLBACK");
+    throw e;
+  }
+}
+
+/** A copy that is whole or not there at all. */
+async function backUp(db: Sqlite, home: string, version: number): Promise<void> {
+  const folder = join(home, "backups");
+  const copy = join(folder, `svc-schema${version}-${new Date().toISOString().replaceAll(/[:.]/g, "-")}.db`);
+  try {
     await db.backup(copy);
     chmodSync(copy, 0o600);
-    const old = readdirSync(join(home, "backups")).filter((f) => f.startsWith("svc-schema")).toSorted();
-    for (const name of old.slice(0, -BACKUPS_KEPT)) rmSync(join(home, "backups", name), { force: true });
+  } catch (e) {
+    for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
+    throw e;
   }
-  // The migrator runs everything that is pending in one transaction; `destroy` would close our connection, so it is not called.
-  const kysely = new Kysely<unknown>({ dialect: new SqliteDialect({ database: db }) });
-  const migrator = new Migrator({ db: kysely, provider: { getMigrations: () => Promise.resolve(migrations) } });
-  const { error } = await migrator.migrateToLatest();
-  if (error) throw error;
-  db.pragma(`user_version = ${SCHEMA_VERSION}`);
+  const old = readdirSync(folder).filter((f) => f.startsWith("svc-schema")).toSorted();
+  for (const name of old.slice(0, -BACKUPS_KEPT)) rmSync(join(folder, name), { force: true });
 }
 
 function tightenModes(file: string): void {

@@ -1,0 +1,220 @@
+// Homes that cannot be used: each gets one clear line, an exit code, and keeps every byte it had.
+
+import Database from "better-sqlite3";
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { hashes, Place } from "./harness.ts";
+
+const ROOT_USER = process.getuid?.() === 0;
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+  place.file("hello.py", 'print("hello")\n');
+});
+afterEach(() => place.close());
+
+const store = (): string => join(place.home, "svc.db");
+
+/** A home in which a run has been. With `crash`, its last transactions are still in the write-ahead log. */
+async function used(how: "ended" | "crashed" = "ended"): Promise<void> {
+  const served = await place.serve();
+  await served.ended(await served.submit({ entrypoint: "hello.py" }));
+  if (how === "crashed") await served.kill();
+  else {
+    served.signal("SIGTERM");
+    await served.exited;
+  }
+}
+
+/** Refused with this code, in one line of what and one of what to do, and nothing was changed. */
+async function refused(code: string, uid?: number): Promise<string> {
+  const ours = /^(lock\.db(-journal)?|svc\.db-shm|holder\.json)$/; // the lock, and SQLite's index of the log, which holds no data
+  const before = hashes(place.home, ours);
+  const served = await place.refused(uid === undefined ? {} : { uid });
+  expect(served.code, served.err).toBe(1);
+  const { error } = JSON.parse(served.err) as { error: { code: string; message: string; hint: string } };
+  expect(error.code, served.err).toBe(code);
+  expect(error.message).toContain(place.home);
+  expect(error.message).not.toContain("\n");
+  expect(error.hint.length).toBeGreaterThan(10);
+  const after = hashes(place.home, ours);
+  // SQLite may leave an empty log beside a store that it only read.
+  if (existsSync(`${store()}-wal`) && statSync(`${store()}-wal`).size === 0) delete after["svc.db-wal"];
+  expect(after).toEqual(before);
+  return error.message;
+}
+
+function overwrite(file: string, at: number, bytes: Buffer): void {
+  const data = readFileSync(file);
+  bytes.copy(data, at);
+  writeFileSync(file, data);
+}
+
+describe("a store that cannot be trusted", () => {
+  it("a broken header", async () => {
+    await used();
+    overwrite(store(), 0, Buffer.from("not a database at all"));
+    await refused("store_corrupt");
+  });
+
+  it("a broken page in the middle", async () => {
+    await used();
+    const pages = statSync(store()).size / 4096;
+    for (let page = 2; page < pages; page += 3) overwrite(store(), page * 4096, Buffer.alloc(2_000, 0xa5));
+    expect(await refused("store_corrupt")).toContain("may list machines");
+  });
+
+  it("cut off in the middle", async () => {
+    await used();
+    truncateSync(store(), Math.floor(statSync(store()).size / 2 / 4096) * 4096);
+    await refused("store_corrupt");
+  });
+
+  it("empty", async () => {
+    await used();
+    truncateSync(store(), 0);
+    expect(await refused("store_corrupt")).toContain("empty");
+  });
+
+  it("a database without tables in a home that was used", async () => {
+    await used();
+    for (const name of readdirSync(place.home)) if (name.startsWith("svc.db")) rmSync(join(place.home, name));
+    const fresh = new Database(store());
+    fresh.pragma("journal_mode = WAL");
+    fresh.exec("CREATE TABLE a (b); DROP TABLE a");
+    fresh.close();
+    await refused("store_corrupt");
+  });
+
+  it("a database of some other program", async () => {
+    mkdirSync(place.home, { mode: 0o700 });
+    const foreign = new Database(store());
+    foreign.exec("CREATE TABLE recipes (name TEXT); PRAGMA user_version = 1");
+    foreign.close();
+    // The folders of a home are made before its store is looked at.
+    for (const folder of ["logs", "runs", "artifacts", "code", "backups"]) mkdirSync(join(place.home, folder));
+    await refused("store_corrupt");
+  });
+
+  it("gone from a home that was used", async () => {
+    await used();
+    for (const name of readdirSync(place.home)) if (name.startsWith("svc.db")) rmSync(join(place.home, name));
+    const message = await refused("store_missing");
+    expect(message).toContain("may have listed machines");
+    expect(existsSync(store())).toBe(false);
+  });
+
+  it.each(["ended", "crashed"] as const)("written by a newer program, which %s", async (how) => {
+    await used(how);
+    const copy = new Database(store());
+    copy.pragma("wal_autocheckpoint = 0");
+    copy.pragma("user_version = 99");
+    // A connection that is closed folds the log into the store; what a crash leaves is made by copying the files before that.
+    const files = ["svc.db", "svc.db-wal"].map((name) => [name, readFileSync(join(place.home, name))] as const);
+    copy.close();
+    if (how === "crashed")
+      for (const [name, bytes] of files) writeFileSync(join(place.home, name), bytes, { mode: 0o600 });
+    await refused("store_newer");
+    expect(place.svc("jobs").err).toContain("newer version");
+  });
+});
+
+describe("a home that cannot be used", () => {
+  it("is a file", async () => {
+    writeFileSync(place.home, "a file");
+    expect(await refused("home_unusable")).toContain("not a folder");
+  });
+
+  it("can be written by everybody", async () => {
+    await used();
+    chmodSync(place.home, 0o777);
+    expect(await refused("home_unusable")).toContain("every user");
+    expect(statSync(place.home).mode & 0o777).toBe(0o777);
+  });
+
+  it.skipIf(!ROOT_USER)("belongs to another user (needs root)", async () => {
+    await used();
+    chownSync(place.home, 54_321, 54_321);
+    expect(await refused("home_unusable")).toContain("another user");
+  });
+
+  it("may not be written", async () => {
+    mkdirSync(place.home, { mode: 0o700 });
+    writeFileSync(join(place.home, "keep"), "this");
+    if (!ROOT_USER) {
+      chmodSync(place.home, 0o500);
+      expect(await refused("home_unusable")).toContain("may not be written");
+      chmodSync(place.home, 0o700);
+      return;
+    }
+    // Root may write everywhere but on a file system that is mounted read-only.
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "ro,size=1m,mode=700", "tmpfs", place.home]);
+    if (mounted.status !== 0) return console.log("skipped: no file system can be mounted here");
+    try {
+      expect(await refused("home_unusable")).toContain("read-only");
+    } finally {
+      spawnSync("umount", [place.home]);
+    }
+  });
+
+  it("has a lock file that is none", async () => {
+    await used();
+    writeFileSync(join(place.home, "lock.db"), "this is not a lock but quite a long text that no database begins with");
+    expect(await refused("home_unusable")).toContain("lock.db");
+  });
+});
+
+describe("a home that can be used", () => {
+  it("has lost only its installation.json: the store knows which installation it is", async () => {
+    await used();
+    const mark = join(place.home, "installation.json");
+    const { installation_id } = JSON.parse(readFileSync(mark, "utf8")) as { installation_id: string };
+    rmSync(mark);
+    const served = await place.serve();
+    expect(JSON.parse(readFileSync(mark, "utf8"))).toMatchObject({ installation_id });
+    expect((await served.get<{ jobs: unknown[] }>("/jobs")).jobs).toHaveLength(1);
+  });
+
+  it("was opened wider than it should be: it is closed to others again", async () => {
+    await used();
+    chmodSync(place.home, 0o755);
+    await place.serve();
+    expect(statSync(place.home).mode & 0o777).toBe(0o700);
+  });
+
+  it("keeps its files to itself under any umask, write-ahead log included", async () => {
+    const before = process.umask(0o022);
+    try {
+      const served = await place.serve();
+      place.file(
+        "save.py",
+        'import os\nopen(os.path.join(os.environ["SVC_CHECKPOINT_DIR"], "w.bin"), "w").write("w")\nprint("hi")\n',
+      );
+      await served.ended(await served.submit({ entrypoint: "save.py" }));
+      expect(existsSync(`${store()}-wal`)).toBe(true);
+      const open: string[] = [];
+      for (const entry of readdirSync(place.home, { withFileTypes: true, recursive: true })) {
+        const path = join(entry.parentPath, entry.name);
+        const mode = statSync(path).mode & 0o777;
+        if ((mode & 0o077) !== 0) open.push(`${path.slice(place.home.length)} ${mode.toString(8)}`);
+      }
+      expect(open).toEqual([]);
+      expect(statSync(place.home).mode & 0o777).toBe(0o700);
+    } finally {
+      process.umask(before);
+    }
+  });
+});

@@ -1,0 +1,113 @@
+// Opening a store by its rules: a copy before every migration, a migration whole or not at all, one epoch per opening.
+
+import Database from "better-sqlite3";
+import { sql, type Kysely } from "kysely";
+import type { Migration } from "kysely/migration";
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { openStore, prepareHome, SCHEMA_VERSION } from "../../src/store/database.ts";
+import { migrations } from "../../src/store/migrations.ts";
+
+let root: string;
+let home: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "svc-store-"));
+  home = join(root, "home");
+  prepareHome(home);
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const opened = (known?: Record<string, Migration>) =>
+  openStore(home, {
+    newInstallationId: "abcdefgh12345678",
+    now: 1_700_000_000_000,
+    ...(known ? { migrations: known } : {}),
+  });
+const next = `${String(SCHEMA_VERSION + 1).padStart(4, "0")}-the-next`;
+const adds: Migration = {
+  up: async (db: Kysely<unknown>) => void (await sql.raw("CREATE TABLE novelty (a INTEGER) STRICT").execute(db)),
+};
+const fails: Migration = {
+  up: async (db: Kysely<unknown>) => {
+    await sql.raw("CREATE TABLE half (a INTEGER) STRICT").execute(db);
+    await sql.raw("INSERT INTO nowhere VALUES (1)").execute(db);
+  },
+};
+const look = <T>(file: string, read: (db: Database.Database) => T): T => {
+  const db = new Database(file, { readonly: true });
+  try {
+    return read(db);
+  } finally {
+    db.close();
+  }
+};
+const tables = (db: Database.Database): unknown[] =>
+  db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all();
+
+it("makes no copy of a new store, and none where nothing is to migrate", async () => {
+  (await opened()).db.close();
+  const again = await opened();
+  expect(again.epoch).toBe(2);
+  again.db.close();
+  expect(readdirSync(join(home, "backups"))).toEqual([]);
+});
+
+it("copies the store before it migrates, for its owner alone", async () => {
+  const old = await opened();
+  old.db.prepare("INSERT INTO feed (job_id, at, type, data) VALUES (NULL, 1, 'kept', '{}')").run();
+  old.db.close();
+  const now = await opened({ ...migrations, [next]: adds });
+  expect(now.db.pragma("user_version", { simple: true })).toBe(SCHEMA_VERSION + 1);
+  expect(tables(now.db)).toContain("novelty");
+  expect(now.db.prepare("SELECT count(*) FROM feed").pluck().get()).toBe(1);
+  expect(now.installationId).toBe(old.installationId);
+  now.db.close();
+  const [copy, ...more] = readdirSync(join(home, "backups"));
+  expect(more).toEqual([]);
+  const path = join(home, "backups", copy as string);
+  expect(copy).toContain(`schema${SCHEMA_VERSION}`);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  look(path, (db) => {
+    expect(db.pragma("user_version", { simple: true })).toBe(SCHEMA_VERSION);
+    expect(db.pragma("quick_check", { simple: true })).toBe("ok");
+    expect(db.prepare("SELECT type FROM feed").pluck().all()).toEqual(["kept"]);
+    expect(tables(db)).not.toContain("novelty");
+  });
+  // The program that wrote the old store refuses the new one.
+  await expect(opened()).rejects.toMatchObject({ code: "store_newer" });
+});
+
+it("a migration that fails leaves the store as it was, and the copy", async () => {
+  const old = await opened();
+  const before = tables(old.db);
+  old.db.close();
+  await expect(opened({ ...migrations, [next]: fails })).rejects.toThrow("nowhere");
+  look(join(home, "svc.db"), (db) => {
+    expect(tables(db)).toEqual(before);
+    expect(db.pragma("user_version", { simple: true })).toBe(SCHEMA_VERSION);
+  });
+  expect(readdirSync(join(home, "backups"))).toHaveLength(1);
+  const again = await opened();
+  expect(again.epoch).toBe(2);
+  again.db.close();
+});
+
+it("keeps the last ten copies", async () => {
+  (await opened()).db.close();
+  for (let i = 0; i < 12; i++) {
+    await expect(opened({ ...migrations, [next]: fails })).rejects.toThrow();
+    await new Promise((r) => setTimeout(r, 2));
+  }
+  expect(readdirSync(join(home, "backups")).length).toBeLessThanOrEqual(11);
+});
+
+it("a store whose first start was cut short between its tables and its mark opens as the same installation", async () => {
+  const first = await opened();
+  first.db.close();
+  rmSync(join(home, "installation.json"));
+  const second = await openStore(home, { newInstallationId: "zzzzzzzz12345678", now: 1 });
+  expect(second.installationId).toBe(first.installationId);
+  second.db.close();
+});
