@@ -18,6 +18,7 @@ import { DurableLedger } from "./engine/ledger.ts";
 import { removeRunFolder, removeRunFolders } from "./engine/run-folders.ts";
 import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
+import { asSvcError } from "./errors/index.ts";
 import { findPython } from "./providers/local/python.ts";
 import { LocalProvider } from "./providers/local/local-provider.ts";
 import type { Provider } from "./providers/provider.ts";
@@ -79,6 +80,18 @@ const newInstallationId = customAlphabet("0123456789abcdefghijklmnopqrstuvwxyz",
 
 /** Takes the home, opens its store, recovers what was open. Throws with a remedy and changes nothing where it cannot. */
 export async function openControlPlane(options: ControlPlaneOptions): Promise<OpenControlPlane> {
+  try {
+    return await openHome(options);
+  } catch (e) {
+    // A disk that filled up must not keep a control plane from starting: it may have machines to give back.
+    const reserve = new DiskReserve(options.home);
+    if (asSvcError(e).code !== "disk_full" || !reserve.stands) throw e;
+    reserve.spend();
+    return openHome(options);
+  }
+}
+
+async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane> {
   const { home, log = () => {}, purpose = "serve" } = options;
   const env = options.env ?? process.env;
   process.umask(0o077);

@@ -1,15 +1,19 @@
 // A few megabytes set aside, so that a full disk cannot stop machines from being given back: the reserve is deleted, and what
 // must be written fits again. New runs wait until it stands again.
 
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 const RESERVE_BYTES = 4 * 1024 * 1024;
+/** What must be free beside the reserve: it must not take the very room that it was given up for. */
+const ROOM_BYTES = 4 * 1024 * 1024;
 
 export class DiskReserve {
+  readonly #home: string;
   readonly #file: string;
 
   constructor(home: string) {
+    this.#home = home;
     this.#file = join(home, "reserve");
   }
 
@@ -22,9 +26,16 @@ export class DiskReserve {
     rmSync(this.#file, { force: true });
   }
 
-  /** True when the space is set aside (again). */
+  /** Bytes that may be written now. */
+  get #free(): number {
+    const { bavail, bsize } = statfsSync(this.#home);
+    return bavail * bsize;
+  }
+
+  /** True when the space is set aside (again) and there is room beside it: then new runs may be accepted. */
   restore(): boolean {
-    if (this.stands) return true;
+    if (this.stands) return this.#free >= ROOM_BYTES;
+    if (this.#free < RESERVE_BYTES + ROOM_BYTES) return false;
     const temp = `${this.#file}.tmp`;
     let fd: number | null = null;
     try {
