@@ -27,17 +27,17 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       for (const entry of ports.ledger.open(jobId, node)) {
         if (entry.handle !== null) {
           const status = await provider.inspect(entry.handle, signal);
-          if (status.phase !== "gone") return done(entry.handle);
+          if (status.phase !== "gone") return affordably(spec, entry.handle);
           await ports.ledger.released(entry.name, "the provider says that it does not exist");
           continue;
         }
         const found = await lookUp(ports, provider, entry, signal);
-        if (found.is === "held") return done(found.handle);
+        if (found.is === "held") return affordably(spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
       }
       const offer = affordable(provider, spec, await provider.listOffers(spec, signal));
       throwIfAborted(signal);
-      return done(await order(ports, provider, offer, context, spec));
+      return affordably(spec, await order(ports, provider, offer, context, spec));
     },
   };
 }
@@ -46,6 +46,12 @@ const done = (handle: MachineHandle): StepDone => ({
   done: {},
   detail: { machine: handle.name, ...(handle.priceMicro === null ? {} : { price_per_hour_usd: handle.priceMicro / 1e6 }) },
 });
+
+/** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
+function affordably(spec: RunSpec, handle: MachineHandle): StepDone {
+  checkCap(spec, handle.priceMicro);
+  return done(handle);
+}
 
 function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer {
   const priced = offers.filter((o) => !provider.info.capabilities.reports_price || (o.priceMicro !== null && Number.isFinite(o.priceMicro) && o.priceMicro >= 0));
@@ -65,7 +71,8 @@ async function order(ports: StepPorts, provider: Provider, offer: Offer, context
   const { jobId, node, signal } = context;
   const ordinal = ports.ledger.nextOrdinal(jobId, node);
   const name = `${nodePrefix(ports.installationId, jobId, node)}${ordinal}`;
-  const horizon = () => ports.now() + provider.certainty.horizonMs;
+  // The request may leave that long after the stamp, and the provider counts from when it left.
+  const horizon = () => ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs;
   let stampedAt = ports.now();
   await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon() });
   while (ports.now() - stampedAt > INTENT_FRESH_MS) {
@@ -84,6 +91,5 @@ async function order(ports: StepPorts, provider: Provider, offer: Offer, context
     throw e;
   }
   await ports.ledger.held(name, handle);
-  checkCap(spec, handle.priceMicro);
   return handle;
 }
