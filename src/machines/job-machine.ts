@@ -73,7 +73,7 @@ export const jobMachine = setup({
     markOccupied: assign({ occupied: true }),
     markStarted: assign({ started_at: ({ context, event }) => context.started_at ?? event.at }),
     markCollectionOver: assign({
-      nodes: ({ context }) => context.nodes.map((n) => (n.phase === "collected" ? n : { ...n, phase: "collected" as const })),
+      nodes: ({ context }) => context.nodes.map((n) => (n.phase === "released" ? n : { ...n, phase: "collected" as const })),
     }),
     decide: assign({
       outcome: ({ context }, { outcome }: { outcome: Outcome }) => context.outcome ?? outcome,
