@@ -55,7 +55,8 @@ export class EffectRunner {
     this.#o.probe("effect.before");
     const running: Running = { cancelled: false, controller: new AbortController(), settled: Promise.resolve() };
     this.#running.set(effect.id, running);
-    running.settled = this.#run(effect, running).finally(() => {
+    // Not before the whole group's consequences are known: the same commit may hold the transition that cancels this effect.
+    running.settled = Promise.resolve().then(() => this.#run(effect, running)).finally(() => {
       if (this.#running.get(effect.id) === running) this.#running.delete(effect.id);
     });
   }
@@ -77,6 +78,7 @@ export class EffectRunner {
   }
 
   async #run(effect: EffectRow, running: Running): Promise<void> {
+    if (running.cancelled) return;
     const definition = this.#o.steps[effect.step as StepName];
     const progress = this.#progress(effect);
     const limit = this.#limit(definition, running.controller);
