@@ -10,7 +10,8 @@ afterAll(() => place.close());
 
 const DAMAGE: Record<string, { damage: (db: Database, id: string) => void; why: RegExp }> = {
   "an unknown state": {
-    damage: (db, id) => db.prepare("UPDATE job SET snapshot = replace(snapshot, '\"running\"', '\"jogging\"') WHERE id = ?").run(id),
+    damage: (db, id) =>
+      db.prepare("UPDATE job SET snapshot = replace(snapshot, '\"running\"', '\"jogging\"') WHERE id = ?").run(id),
     why: /state "jogging" does not exist/,
   },
   "a newer version": {
@@ -39,8 +40,10 @@ it("parks what it cannot load, goes on with the rest, and releases on kill", asy
   place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
   const first = await place.serve();
   const ids = new Map<string, string>();
-  for (const name of [...Object.keys(DAMAGE), "good"]) ids.set(name, await first.submit({ entrypoint: "wait.py", label: undefined }));
-  for (const id of ids.values()) await until(async () => (await first.text(`/jobs/${id}/logs`)) === "up\n", "the script runs");
+  for (const name of [...Object.keys(DAMAGE), "good"])
+    ids.set(name, await first.submit({ entrypoint: "wait.py", label: undefined }));
+  for (const id of ids.values())
+    await until(async () => (await first.text(`/jobs/${id}/logs`)) === "up\n", "the script runs");
   const good = ids.get("good") as string;
   ids.delete("good");
   await first.kill();
@@ -76,11 +79,16 @@ it("parks what it cannot load, goes on with the rest, and releases on kill", asy
   for (const [name, id] of others) {
     const job = await second.ended(id);
     expect(job.status, name).toBe("cancelled");
-    expect(job.machines.map((m) => m.state), name).toEqual(["released"]);
+    expect(
+      job.machines.map((m) => m.state),
+      name,
+    ).toEqual(["released"]);
     const { transitions } = await second.timeline(id);
     expect(transitions.at(-1), name).toMatchObject({ to: "terminal" });
     expect(await second.text(`/jobs/${id}/logs`)).toBe("up\n");
-    const events = place.db((db) => db.prepare("SELECT type FROM journal WHERE job_id = ? ORDER BY seq").pluck().all(id));
+    const events = place.db((db) =>
+      db.prepare("SELECT type FROM journal WHERE job_id = ? ORDER BY seq").pluck().all(id),
+    );
     expect(events, name).toContain("machine.rebased");
   }
   second.signal("SIGTERM");

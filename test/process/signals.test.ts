@@ -20,7 +20,10 @@ print("ready", flush=True)
 while True: time.sleep(0.1)
 `,
   );
-  place.file("deaf.py", 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint("ready", flush=True)\nwhile True: time.sleep(0.1)\n');
+  place.file(
+    "deaf.py",
+    'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint("ready", flush=True)\nwhile True: time.sleep(0.1)\n',
+  );
   place.file("tick.py", "import time, sys\nfor i in range(int(sys.argv[1])):\n    print(i)\n    time.sleep(0.05)\n");
 });
 afterEach(() => place.close());
@@ -77,7 +80,15 @@ it("with terminate_on_exit off the run lives on, is re-attached and ends by itse
   expect((await next.ended(id)).status).toBe("succeeded");
   expect(place.log(id).toString()).toBe(Array.from({ length: 80 }, (_, i) => `${i}\n`).join(""));
   const { transitions } = await next.timeline(id);
-  expect(transitions.map((t) => t.to)).toEqual(["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating", "terminal"]);
+  expect(transitions.map((t) => t.to)).toEqual([
+    "provisioning",
+    "awaiting_ssh",
+    "syncing",
+    "installing",
+    "running",
+    "terminating",
+    "terminal",
+  ]);
 });
 
 it("a kill while the control plane ends changes nothing", async () => {

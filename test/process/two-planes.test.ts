@@ -60,7 +60,11 @@ it("a writer that was overtaken writes nothing any more, and says so", async () 
   place.db((db) => db.exec("UPDATE fence SET epoch = epoch + 1"));
   await until(() => stale.err.includes("has taken over this home"), "it says that it was overtaken");
   const rows = (): unknown[] =>
-    place.db((db) => ["job", "journal", "effect", "attempt", "log", "log_cursor", "point", "feed"].map((table) => db.prepare(`SELECT * FROM ${table}`).all()));
+    place.db((db) =>
+      ["job", "journal", "effect", "attempt", "log", "log_cursor", "point", "feed"].map((table) =>
+        db.prepare(`SELECT * FROM ${table}`).all(),
+      ),
+    );
   const before = { rows: rows(), files: hashes(join(place.home, "logs")) };
   const answers = [
     await stale.post("/jobs", { spec: { entrypoint: "tick.py", args: ["1"] } }),
