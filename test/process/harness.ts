@@ -207,8 +207,19 @@ export class Place {
     return processesWith(`SVC_RUN_DIR=${this.home}`);
   }
 
-  async close(): Promise<void> {
+  /** Those of them that are of a script; a runner may outlive its script while it waits for a disk. */
+  scripts(): number[] {
+    const scripts = new Set(processesWith("SVC_RUN_NONCE="));
+    return this.processes().filter((pid) => scripts.has(pid));
+  }
+
+  /** Ends every control plane of this place at once. */
+  async end(): Promise<void> {
     for (const served of this.#served) if (served.running) await served.kill();
+  }
+
+  async close(): Promise<void> {
+    await this.end();
     for (const pid of this.processes()) {
       try {
         process.kill(pid, "SIGKILL");
