@@ -18,7 +18,7 @@ import { DurableLedger } from "./engine/ledger.ts";
 import { removeRunFolder, removeRunFolders } from "./engine/run-folders.ts";
 import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
-import { asSvcError } from "./errors/index.ts";
+import { asSvcError, SvcError } from "./errors/index.ts";
 import { findPython } from "./providers/local/python.ts";
 import { LocalProvider } from "./providers/local/local-provider.ts";
 import type { Provider } from "./providers/provider.ts";
@@ -134,7 +134,15 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       },
       snapshot: async (projectDir) => (await createSnapshot({ projectDir, codeDir: join(home, "code"), now: Date.now() })).id,
       checkSecrets: (spec) => {
-        for (const value of Object.values(spec.env)) if (isReference(value)) resolveSecret(value, home, env);
+        for (const [name, value] of Object.entries(spec.env)) {
+          if (!isReference(value)) continue;
+          try {
+            resolveSecret(value, home, env);
+          } catch (e) {
+            const { code, data, message } = asSvcError(e);
+            throw new SvcError(code, data, { cause: e, errors: [{ field: `spec.env.${name}`, message }] });
+          }
+        }
       },
       onTerminal: (jobId) => {
         sink.forget(jobId);

@@ -40,6 +40,13 @@ export interface ServiceOptions {
   onTerminal: (jobId: string) => void;
 }
 
+/** The error with the field that it is about, for whoever filled in a form. */
+function namingField(e: unknown): unknown {
+  if (!(e instanceof SvcError) || e.errors !== undefined) return e;
+  const field = e.code.startsWith("entrypoint_") ? "spec.entrypoint" : e.code === "project_dir_refused" ? "spec.project_dir" : null;
+  return field === null ? e : new SvcError(e.code, e.data, { cause: e, errors: [{ field, message: e.message }] });
+}
+
 export class Service implements ControlPlane {
   readonly home: string;
   readonly installationId: string;
@@ -114,7 +121,9 @@ export class Service implements ControlPlane {
     if (!reserve.restore()) throw new SvcError("disk_full", { path: this.home });
     this.#checkSpec(spec);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
-    await this.#o.checkProject(projectDir, spec);
+    await this.#o.checkProject(projectDir, spec).catch((e: unknown) => {
+      throw namingField(e);
+    });
     this.#o.checkSecrets(spec);
     const code = await this.#o.snapshot(projectDir);
     const id = this.#o.newJobId();

@@ -70,30 +70,34 @@ for n in range(int(sys.argv[2])):
     expect(body["hint"]).toContain("Free some space");
   };
 
-  it("a flood fills it: the run waits, the API answers, and after space was freed the log is complete", { timeout: 180_000 }, async () => {
-    const served = await place.serve();
-    fill(12 << 20);
-    const expected = join(place.root, "expected");
-    // Twice over, in the spool and at home, this is more than there is room for.
-    const id = await served.submit({ entrypoint: "flood.py", args: [expected, "1500"], project_dir: place.project });
-    await until(() => free() < 64 << 10, "the disk is full");
-    await until(() => served.err.includes("is full"), "the control plane says so");
-    expect((await served.job(id)).status).toBe("running");
-    expect((await served.get<{ status: string }>("/v1/health")).status).toBeTruthy();
-    expect((await served.text(`/jobs/${id}/logs?tail=3`)).length).toBeGreaterThan(0);
-    await refusesRuns(served);
-    expect(served.running).toBe(true);
-    rmSync(join(place.home, "ballast"));
-    spawnSync("mount", ["-o", "remount,size=96m", place.home]);
-    const job = await served.ended(id, 120_000);
-    expect([job.status, job.exit_code], JSON.stringify(job.error)).toEqual(["succeeded", 0]);
-    const wrote = readFileSync(expected);
-    expect(place.log(id).length).toBe(wrote.length);
-    expect(place.log(id).equals(wrote)).toBe(true);
-    expect(place.refolds()).toBe(1);
-    const next = await served.submit({ entrypoint: "hello.py", project_dir: place.project });
-    expect((await served.ended(next)).status).toBe("succeeded");
-  });
+  it(
+    "a flood fills it: the run waits, the API answers, and after space was freed the log is complete",
+    { timeout: 180_000 },
+    async () => {
+      const served = await place.serve();
+      fill(12 << 20);
+      const expected = join(place.root, "expected");
+      // Twice over, in the spool and at home, this is more than there is room for.
+      const id = await served.submit({ entrypoint: "flood.py", args: [expected, "1500"], project_dir: place.project });
+      await until(() => free() < 64 << 10, "the disk is full");
+      await until(() => served.err.includes("is full"), "the control plane says so");
+      expect((await served.job(id)).status).toBe("running");
+      expect((await served.get<{ status: string }>("/v1/health")).status).toBeTruthy();
+      expect((await served.text(`/jobs/${id}/logs?tail=3`)).length).toBeGreaterThan(0);
+      await refusesRuns(served);
+      expect(served.running).toBe(true);
+      rmSync(join(place.home, "ballast"));
+      spawnSync("mount", ["-o", "remount,size=96m", place.home]);
+      const job = await served.ended(id, 120_000);
+      expect([job.status, job.exit_code], JSON.stringify(job.error)).toEqual(["succeeded", 0]);
+      const wrote = readFileSync(expected);
+      expect(place.log(id).length).toBe(wrote.length);
+      expect(place.log(id).equals(wrote)).toBe(true);
+      expect(place.refolds()).toBe(1);
+      const next = await served.submit({ entrypoint: "hello.py", project_dir: place.project });
+      expect((await served.ended(next)).status).toBe("succeeded");
+    },
+  );
 
   it("a kill still ends the run and gives the machine back while the disk is full", { timeout: 180_000 }, async () => {
     place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
@@ -124,7 +128,11 @@ for n in range(int(sys.argv[2])):
     expect((await served.ended(id, 120_000)).status).toBe("cancelled");
     const stored = place.log(id);
     expect(stored.length).toBeGreaterThan(1 << 20);
-    expect(readFileSync(expected).subarray(0, stored.length - 100_000).equals(stored.subarray(0, stored.length - 100_000))).toBe(true);
+    expect(
+      readFileSync(expected)
+        .subarray(0, stored.length - 100_000)
+        .equals(stored.subarray(0, stored.length - 100_000)),
+    ).toBe(true);
     expect(place.refolds()).toBe(1);
   });
 
