@@ -158,7 +158,6 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const opened: Service = service;
     return Object.assign(opened, {
       recovered,
-      settle: (deadlineMs: number) => opened.settle(deadlineMs),
       announce: (url: string) => lock.announce({ ...holder, url }),
       close: async () => {
         await opened.stop();
