@@ -1,0 +1,166 @@
+// The provider's side of the world: its own list of machines, its own bill, and its moods. The control plane under test sees
+// none of this but through the calls of `SimProvider`.
+//
+// C1. A request that was sent takes effect within the declared horizon or never.
+// C2. A machine may be missing from a listing for the declared lag after it appears, and be in it that long after it is gone.
+// C3. `inspect` tells the truth. `terminate` may fail, be late, or be accepted and forgotten until it is asked again.
+
+import type { Plan } from "./plan.ts";
+import type { World } from "./world.ts";
+
+export interface CloudMachine {
+  id: string;
+  name: string;
+  jobId: string;
+  node: number;
+  priceMicro: number;
+  landedAt: number;
+  readyAt: number;
+  goneAt: number | null;
+  /** Made by the provider beside the one that was ordered. */
+  extra: boolean;
+  foreign: boolean;
+  /** Calls of terminate that will be accepted and forgotten. */
+  lies: number;
+  run: { nonce: string; endsAt: number; exitCode: number } | null;
+}
+
+/** A request that was sent and has not taken effect yet. */
+interface Flight {
+  name: string;
+  jobId: string;
+  node: number;
+}
+
+const PRICE_MICRO = 1_500_000;
+const DEAR_MICRO = 2_500_000;
+
+export class Cloud {
+  readonly machines: CloudMachine[] = [];
+  readonly world: World;
+  readonly plan: Plan;
+  creates = 0;
+  readonly #flights = new Set<Flight>();
+  readonly #started = new Set<string>();
+  readonly #fail: (what: string) => void;
+
+  constructor(world: World, plan: Plan, fail: (what: string) => void) {
+    this.world = world;
+    this.plan = plan;
+    this.#fail = fail;
+    for (const name of ["svc-0therone-j1-n0-1", "svc-simulat-j1-n0-1", "somebody-elses"]) {
+      this.#make({ name, jobId: "", node: 0 }, { extra: false, foreign: true });
+    }
+  }
+
+  alive(machine: CloudMachine): boolean {
+    return machine.goneAt === null || machine.goneAt > this.world.now;
+  }
+
+  /** Ours that run and are being paid for. */
+  running(): CloudMachine[] {
+    return this.machines.filter((m) => !m.foreign && this.alive(m));
+  }
+
+  /** Requests that may still become machines. */
+  get inFlight(): number {
+    return this.#flights.size;
+  }
+
+  billedMs(): number {
+    return this.machines.filter((m) => !m.foreign).reduce((sum, m) => sum + Math.min(m.goneAt ?? Infinity, this.world.now) - m.landedAt, 0);
+  }
+
+  find(id: string): CloudMachine | undefined {
+    return this.machines.find((m) => m.id === id && this.alive(m));
+  }
+
+  #make(order: Flight, how: { extra: boolean; foreign: boolean }): CloudMachine {
+    const { rng, now } = this.world;
+    const { faults, ideal } = this.plan;
+    const machine: CloudMachine = {
+      id: `m${this.machines.length}`,
+      ...order,
+      ...how,
+      priceMicro: rng.chance(faults.dearer) ? DEAR_MICRO : PRICE_MICRO,
+      landedAt: now,
+      readyAt: rng.chance(faults.neverReady) ? Infinity : now + (ideal ? 20 : rng.int(0, rng.pick([1_000, 90_000]))),
+      goneAt: null,
+      lies: rng.chance(faults.terminateLies) ? rng.int(1, 3) : 0,
+      run: null,
+    };
+    this.machines.push(machine);
+    if (!how.foreign && rng.chance(faults.vanishes)) {
+      this.world.schedule(rng.int(0, rng.pick([5_000, 30 * 60_000])), "vanish", null, () => this.#end(machine, "vanished"));
+    }
+    return machine;
+  }
+
+  #end(machine: CloudMachine, why: string): void {
+    if (!this.alive(machine)) return;
+    this.world.say(`cloud: ${machine.id} ${machine.name} ${why}`);
+    machine.goneAt = this.world.now;
+  }
+
+  /** The request leaves now. `answer` is called when an answer arrives, if one does. */
+  create(order: Flight, answer: (delayMs: number, result: CloudMachine | Error) => void): void {
+    const { rng } = this.world;
+    const { faults, certainty, ideal } = this.plan;
+    this.creates++;
+    this.#checkAlone(order);
+    const latency = (): number => (ideal ? 5 : rng.int(1, 800));
+    if (rng.chance(faults.createFailsBefore)) return answer(latency(), new Error("no capacity"));
+    const lands = ideal ? 5 : rng.chance(faults.createLate) ? (rng.chance(0.4) ? certainty.horizonMs : rng.int(0, certainty.horizonMs)) : rng.int(0, 800);
+    const flight: Flight = { ...order };
+    this.#flights.add(flight);
+    const lost = rng.chance(faults.createLost);
+    this.world.schedule(lands, "land", null, () => {
+      this.#flights.delete(flight);
+      const machine = this.#make(order, { extra: false, foreign: false });
+      this.world.say(`cloud: ${machine.id} ${order.name} runs`);
+      if (rng.chance(faults.createDoubles)) this.#make(order, { extra: true, foreign: false });
+      if (lost) return;
+      if (rng.chance(faults.createFailsAfter)) answer(latency(), new Error("internal error"));
+      else answer(rng.chance(faults.createAnswersSlowly) ? rng.int(1_000, 120_000) : latency(), machine);
+    });
+    if (lost) answer(rng.int(100, 60_000), new Error("timed out"));
+  }
+
+  /** The rule of one machine a node: every earlier order must be gone, not only believed gone. */
+  #checkAlone({ name, jobId, node }: Flight): void {
+    const same = (m: { name: string; jobId: string; node: number }): boolean => m.jobId === jobId && m.node === node;
+    for (const m of this.running()) if (same(m) && !m.extra) this.#fail(`${name} was ordered while ${m.name} runs`);
+    for (const f of this.#flights) if (same(f)) this.#fail(`${name} was ordered while the request for ${f.name} is under way`);
+  }
+
+  /** A script began on this machine. A node's script begins once, on whatever machine. */
+  started(machine: CloudMachine): void {
+    const node = `${machine.jobId} node ${machine.node}`;
+    if (this.#started.has(node)) this.#fail(`the script of ${node} was started a second time, on ${machine.name}`);
+    this.#started.add(node);
+  }
+
+  list(prefix: string): CloudMachine[] {
+    const { rng, now } = this.world;
+    const lag = this.plan.certainty.listingLagMs;
+    return this.machines.filter((m) => {
+      if (!m.name.startsWith(prefix)) return false;
+      const goneFor = m.goneAt === null ? -1 : now - m.goneAt;
+      if (goneFor >= 0) return !this.plan.ideal && goneFor < lag && rng.chance(0.3);
+      return this.plan.ideal || now - m.landedAt >= lag || rng.chance(0.4);
+    });
+  }
+
+  terminate(id: string): void {
+    const machine = this.machines.find((m) => m.id === id);
+    if (!machine) return;
+    if (machine.foreign) this.#fail(`the foreign machine ${machine.name} was terminated`);
+    if (machine.lies > 0) {
+      machine.lies--;
+      return;
+    }
+    if (!this.plan.ideal && this.world.rng.chance(0.3)) {
+      this.world.schedule(this.world.rng.int(1, 20_000), "end", null, () => this.#end(machine, "ended late"));
+    } else this.#end(machine, "ended");
+  }
+}

@@ -1,0 +1,35 @@
+// Every way to crash a small workload once, and every way to crash it twice.
+
+import { idealPlan, type Workload } from "./plan.ts";
+import type { Bench } from "./simulation.ts";
+
+export interface Counts {
+  workload: Workload;
+  /** Boundaries of the run without a crash. */
+  boundaries: number;
+  once: number;
+  twice: number;
+  failures: { crashes: number[]; what: string }[];
+}
+
+/** Crashes are counted from the last start, so a pair (i, j) means: at boundary i, and at boundary j of the next life. */
+export async function exhaustive(bench: Bench, workload: Workload, crashes: 1 | 2, share = { part: 0, of: 1 }): Promise<Counts> {
+  const counts: Counts = { workload, boundaries: 0, once: 0, twice: 0, failures: [] };
+  const run = async (at: number[]) => {
+    const result = await bench.run(idealPlan(workload, at));
+    for (const what of result.failures) counts.failures.push({ crashes: at, what });
+    return result;
+  };
+  counts.boundaries = (await run([])).boundaries;
+  for (let i = 1; i <= counts.boundaries; i++) {
+    if (i % share.of !== share.part) continue;
+    counts.once++;
+    const second = (await run([i])).boundaries - i;
+    if (crashes === 1) continue;
+    for (let j = 1; j <= second; j++) {
+      counts.twice++;
+      await run([i, j]);
+    }
+  }
+  return counts;
+}

@@ -1,0 +1,205 @@
+// One life of the control plane: the real engine, ledger, steps, sweep and SQLite, from the opening of the store to its death.
+// Death can come at any boundary. Afterwards nothing that this life had begun has any effect, but for requests already sent.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../../src/domain/clock.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { DurableLedger } from "../../src/engine/ledger.ts";
+import { reconcile, sweep, type ReconcileParts } from "../../src/engine/reconcile.ts";
+import type { FeedEvent } from "../../src/schemas/job.ts";
+import type { RunSpec } from "../../src/schemas/spec.ts";
+import type { RunServices } from "../../src/steps/run-services.ts";
+import type { StepContext } from "../../src/steps/step.ts";
+import { openStore } from "../../src/store/database.ts";
+import { EngineStore } from "../../src/store/engine-store.ts";
+import { SimProvider, type Caller } from "./provider.ts";
+import { simulatedSteps } from "./steps.ts";
+import type { Simulation } from "./simulation.ts";
+import type { Shadow } from "./watch.ts";
+
+export const INSTALLATION = "simulation000001";
+const SWEEP_EVERY_MS = 10 * 60_000;
+const HEALTH_EVERY_MS = 3 * 60_000;
+/** Longer than a slow commit and a full disk may hold anything up. */
+const OVERDUE_MS = 90_000;
+
+export class Incarnation implements Caller {
+  alive = true;
+  /** Another process has taken over: this one goes on without knowing, and nothing it writes may count. */
+  usurped = false;
+  readonly engine: Engine;
+  readonly store: EngineStore;
+  readonly #sim: Simulation;
+  readonly #clock: Clock;
+  readonly #statements: ReturnType<Shadow["statements"]>;
+  readonly #active = new Set<string>();
+  readonly #parts: ReconcileParts;
+  readonly #bornAt: number;
+  #lastSeq = 0;
+  #due;
+
+  static async open(sim: Simulation): Promise<Incarnation> {
+    const opened = await openStore(sim.home, { newInstallationId: INSTALLATION, now: sim.world.now, synchronous: "OFF" });
+    return new Incarnation(sim, new EngineStore(opened));
+  }
+
+  private constructor(sim: Simulation, store: EngineStore) {
+    this.#sim = sim;
+    this.store = store;
+    this.#bornAt = sim.world.now;
+    sim.shadow.guard(store);
+    this.#statements = sim.shadow.statements(store);
+    this.#due = {
+      effect: store.db.prepare<[number], { state: string; attempt: number }>("SELECT state, attempt FROM effect WHERE id = ?"),
+      timers: store.db.prepare<[number], { job_id: string; name: string }>(
+        "SELECT job_id, name FROM timer JOIN job ON job.id = job_id WHERE due < ? AND parked IS NULL",
+      ),
+      retries: store.db.prepare<[number], { id: number }>(
+        "SELECT effect.id FROM effect JOIN job ON job.id = job_id WHERE effect.state = 'retrying' AND next_at < ? AND parked IS NULL",
+      ),
+      running: store.db.prepare<[number], { id: number; attempt: number }>(
+        `SELECT effect.id, effect.attempt FROM effect JOIN job ON job.id = job_id JOIN attempt ON effect_id = effect.id AND attempt.attempt = effect.attempt
+         WHERE effect.state = 'running' AND attempt.started_at < ? AND parked IS NULL`,
+      ),
+    };
+    const { world } = sim;
+    this.#clock = {
+      now: () => world.now,
+      monotonic: () => world.now,
+      setTimer: (ms, fn) => world.schedule(ms + (sim.plan.ideal ? 0 : world.rng.int(0, 3)), "timer", this, fn),
+    };
+    const services = {} as RunServices;
+    const provider = new SimProvider(sim.cloud, this, sim.jobs);
+    const steps = simulatedSteps({
+      world, plan: sim.plan, provider, services,
+      sleep: (ms, signal) => this.#sleep(ms, signal),
+      began: (context) => this.#began(context),
+      ended: (context) => this.#active.delete(`${context.effectId}/${context.attempt}`),
+    });
+    this.engine = new Engine({
+      store, steps, clock: this.#clock,
+      defer: (fn) => void world.schedule(sim.commitDelay(), "commit", this, fn),
+      probe: (point) => this.probe(point),
+      publish: (events) => this.#published(events),
+      report: (message) => world.say(`report: ${message.replaceAll(sim.home, "HOME")}`),
+    });
+    const ledger = new DurableLedger(this.engine);
+    Object.assign(services, {
+      installationId: store.installationId,
+      now: () => world.now,
+      facts: (id: string) => ({ id, spec: JSON.parse(store.job(id)?.spec ?? "null") as RunSpec, projectDir: "/project" }),
+      provider: () => provider,
+      ledger,
+      plan: (jobId: string, node: number) => Promise.resolve({ runner: { nonce: `${jobId}-${node}`, argv: ["x"] }, secretEnv: {} }),
+    });
+    this.#parts = { engine: this.engine, ledger, providers: new Map([["podhost", provider]]) };
+  }
+
+  /** What a start does: recover, then sweep now and then. */
+  async begin(): Promise<void> {
+    await this.engine.recover();
+    this.#every(SWEEP_EVERY_MS, () => void this.sweep().catch(() => {}));
+    this.#every(HEALTH_EVERY_MS, () => this.#health());
+  }
+
+  #every(ms: number, fn: () => void): void {
+    this.#clock.setTimer(ms, () => {
+      fn();
+      this.#every(ms, fn);
+    });
+  }
+
+  async sweep(): Promise<void> {
+    if (this.#sim.world.rng.chance(0.5)) await sweep(this.#parts, { dryRun: false });
+    else {
+      const { replayed } = await reconcile(this.#parts, { dryRun: false });
+      for (const job of replayed) if (!job.ok && this.alive && this.store.job(job.job_id)?.parked === null) this.fail(`reconcile: the journal of ${job.job_id} differs at ${job.first_difference_seq}`);
+    }
+  }
+
+  fail(what: string): void {
+    this.#sim.fail(what);
+  }
+
+  /** Memory is gone: nothing of this life goes on, what was not committed never happened. */
+  die(): void {
+    this.alive = false;
+    this.store.db.close();
+  }
+
+  probe(point: string): void {
+    if (!this.alive) return;
+    if (point === "commit.before" && this.#sim.diskIsFull()) throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });
+    if (this.usurped) return;
+    if (point === "commit.after") this.#sim.shadow.check(this.#statements);
+    this.#sim.boundary(point, this);
+  }
+
+  /** R1: by the time a request leaves, its intent can be read back, and says until when it may land. */
+  leaving(name: string): void {
+    const row = this.store.db.prepare<[string], { state: string; horizon_at: number }>("SELECT state, horizon_at FROM machine WHERE name = ?").get(name);
+    if (!row || this.store.db.inTransaction) this.fail(`the request for ${name} left before its intent was durable`);
+    else if (row.horizon_at < this.#sim.world.now + this.#sim.plan.certainty.horizonMs) this.fail(`the request for ${name} may land after the horizon that its intent names`);
+  }
+
+  #sleep(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason as Error);
+      const timer = this.#clock.setTimer(ms, resolve);
+      signal.addEventListener("abort", () => {
+        timer.cancel();
+        if (this.alive) reject(signal.reason as Error);
+      }, { once: true });
+    });
+  }
+
+  #began({ effectId, attempt }: StepContext): void {
+    if (!this.alive || this.usurped) return;
+    if (this.store.db.inTransaction) this.fail(`effect ${effectId} began before its commit`);
+    const key = `${effectId}/${attempt}`;
+    if (this.#active.has(key)) this.fail(`effect ${effectId} attempt ${attempt} was begun twice at once`);
+    this.#active.add(key);
+    const row = this.#due.effect.get(effectId);
+    if (row?.state !== "running" || row.attempt !== attempt) this.fail(`effect ${effectId} attempt ${attempt} began although it is not open`);
+  }
+
+  #published(events: FeedEvent[]): void {
+    if (!this.alive) return;
+    for (const { seq } of events) {
+      if (this.usurped) this.fail(`feed event ${seq} was published by a process that had lost the home`);
+      if (this.#lastSeq !== 0 && seq !== this.#lastSeq + 1) this.fail(`the feed goes from ${this.#lastSeq} to ${seq}`);
+      this.#lastSeq = seq;
+    }
+  }
+
+  /** Nothing durable waits for a process that has forgotten it. */
+  #health(): void {
+    const { now } = this.#sim.world;
+    if (this.usurped || now - this.#bornAt < OVERDUE_MS || this.#sim.diskWasFullAt > now - OVERDUE_MS) return;
+    const limit = now - OVERDUE_MS;
+    for (const t of this.#due.timers.all(limit)) this.fail(`the timer ${t.name} of ${t.job_id} is overdue`);
+    for (const e of this.#due.retries.all(limit)) this.fail(`the retry of effect ${e.id} is overdue`);
+    for (const e of this.#due.running.all(limit)) {
+      if (!this.#active.has(`${e.id}/${e.attempt}`) && !this.#settling(e.id, limit)) this.fail(`effect ${e.id} stands as running and nobody runs it`);
+    }
+  }
+
+  /** An attempt that has just ended is between its end and its commit; one look cannot tell, two can. */
+  readonly #suspects = new Map<number, number>();
+  #settling(effectId: number, limit: number): boolean {
+    const since = this.#suspects.get(effectId) ?? this.#sim.world.now;
+    this.#suspects.set(effectId, since);
+    return since > limit;
+  }
+}
+
+/** Makes an empty, migrated home once; each run begins with a copy. */
+export async function templateHome(folder: string): Promise<string> {
+  mkdirSync(folder, { recursive: true });
+  const { db } = await openStore(folder, { newInstallationId: INSTALLATION, now: 0, synchronous: "OFF" });
+  db.pragma("wal_checkpoint(TRUNCATE)");
+  db.pragma("journal_mode = DELETE");
+  db.close();
+  return join(folder, "svc.db");
+}

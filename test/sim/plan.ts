@@ -1,0 +1,133 @@
+// What one run of the simulation is made of: the work, the provider's habits and the crashes. All of it follows from the seed.
+
+import type { Certainty } from "../../src/providers/provider.ts";
+import { Rng } from "./world.ts";
+
+/** Chances, each between 0 and 1, of what a provider may do to us within its contract. */
+export interface Faults {
+  createLost: number;
+  createFailsBefore: number;
+  createFailsAfter: number;
+  createLate: number;
+  createAnswersSlowly: number;
+  createDoubles: number;
+  dearer: number;
+  offersFail: number;
+  listFails: number;
+  inspectFails: number;
+  /** That a call is never answered, neither way. */
+  noAnswer: number;
+  terminateFails: number;
+  terminateLies: number;
+  neverReady: number;
+  /** That a machine vanishes some time in its life: preempted, or ended by hand. */
+  vanishes: number;
+  stepFails: number;
+  stepHangs: number;
+  /** Of one commit to take seconds, and of a time without space on the disk. */
+  slowCommit: number;
+  diskFull: number;
+}
+
+export const IDEAL: Faults = {
+  createLost: 0, createFailsBefore: 0, createFailsAfter: 0, createLate: 0, createAnswersSlowly: 0, createDoubles: 0, dearer: 0,
+  offersFail: 0, listFails: 0, inspectFails: 0, noAnswer: 0, terminateFails: 0, terminateLies: 0, neverReady: 0, vanishes: 0, stepFails: 0,
+  stepHangs: 0, slowCommit: 0, diskFull: 0,
+};
+
+export interface JobPlan {
+  id: string;
+  submitAtMs: number;
+  nodes: number;
+  runMs: number[];
+  exitCode: number[];
+  maxRuntimeMinutes: number;
+  priceCap: number | null;
+  killAtMs: number[];
+  endAtMs: number | null;
+  idleAtMs: number | null;
+}
+
+export interface Crash {
+  /** Counted in boundaries since the last start. */
+  afterBoundaries: number;
+  downMs: number;
+  /** `killed`: all memory is gone. `usurped`: a second process takes over while the first still runs. */
+  how: "killed" | "usurped";
+  /** The snapshot of a job is damaged meanwhile, so that it must be parked. */
+  damage: boolean;
+}
+
+export interface Plan {
+  seed: number;
+  ideal: boolean;
+  certainty: Certainty;
+  faults: Faults;
+  jobs: JobPlan[];
+  crashes: Crash[];
+}
+
+const MINUTE = 60_000;
+
+function jobPlan(rng: Rng, n: number): JobPlan {
+  const nodes = rng.pick([1, 1, 1, 2, 2, 3]);
+  const longest = rng.pick([20_000, 10 * MINUTE, 3 * 60 * MINUTE]);
+  const horizon = rng.pick([3_000, 60_000, 10 * MINUTE, 60 * MINUTE, 3 * 60 * MINUTE]);
+  const fails = rng.chance(0.2);
+  return {
+    id: `j${n}`,
+    submitAtMs: rng.int(0, rng.pick([100, 30_000])),
+    nodes,
+    runMs: Array.from({ length: nodes }, () => rng.int(0, longest)),
+    exitCode: Array.from({ length: nodes }, () => (fails && rng.chance(0.6) ? 1 : 0)),
+    maxRuntimeMinutes: rng.chance(0.25) ? rng.int(1, 60) : 0,
+    priceCap: rng.chance(0.4) ? 2 : null,
+    killAtMs: rng.chance(0.45) ? Array.from({ length: rng.int(1, 2) }, () => rng.int(0, horizon)) : [],
+    endAtMs: rng.chance(0.12) ? rng.int(0, horizon) : null,
+    idleAtMs: rng.chance(0.08) ? rng.int(0, horizon) : null,
+  };
+}
+
+/** A faulty provider and a random workload. */
+export function randomPlan(seed: number): Plan {
+  const rng = new Rng(seed ^ 0x5eed);
+  const harsh = rng.pick([0.3, 1, 1, 1.6]);
+  const some = (p: number): number => (rng.chance(0.75) ? p * harsh : 0);
+  const certainty: Certainty = {
+    horizonMs: rng.int(2_000, 60_000),
+    listingLagMs: rng.chance(0.3) ? 0 : rng.int(500, 20_000),
+    emptyLooks: rng.int(1, 3),
+    lookGapMs: rng.int(500, 6_000),
+  };
+  const faults: Faults = {
+    createLost: some(0.15), createFailsBefore: some(0.08), createFailsAfter: some(0.08), createLate: some(0.3),
+    createAnswersSlowly: some(0.1), createDoubles: some(0.03), dearer: some(0.08), offersFail: some(0.05), listFails: some(0.1),
+    inspectFails: some(0.05), noAnswer: some(0.02), terminateFails: some(0.12), terminateLies: some(0.15), neverReady: some(0.05), vanishes: some(0.08),
+    stepFails: some(0.1), stepHangs: some(0.05), slowCommit: some(0.03), diskFull: rng.chance(0.15) ? 0.004 : 0,
+  };
+  const crashes = Array.from({ length: rng.pick([0, 1, 1, 2, 2, 3, 4]) }, (): Crash => ({
+    afterBoundaries: rng.int(1, rng.pick([10, 60, 200])),
+    downMs: rng.pick([0, 200, rng.int(0, 60_000), rng.int(0, 90 * MINUTE)]),
+    how: rng.chance(0.12) ? "usurped" : "killed",
+    damage: rng.chance(0.05),
+  }));
+  const jobs = Array.from({ length: rng.pick([1, 1, 1, 2, 3]) }, (_, n) => jobPlan(rng, n + 1));
+  return { seed, ideal: false, certainty, faults, jobs, crashes };
+}
+
+export type Workload = "happy" | "cancelled while ordering" | "cancelled while running" | "two nodes";
+
+const KILLED_AT_MS: Partial<Record<Workload, number>> = { "cancelled while ordering": 12, "cancelled while running": 1_000 };
+
+/** A provider that keeps every promise at once: what goes wrong here is the engine's own doing. */
+export function idealPlan(workload: Workload, crashAt: number[]): Plan {
+  const nodes = workload === "two nodes" ? 2 : 1;
+  const job: JobPlan = {
+    id: "j1", submitAtMs: 100, nodes, runMs: [1_000, 3_000].slice(0, nodes), exitCode: [0, 0].slice(0, nodes), maxRuntimeMinutes: 0,
+    priceCap: 2, killAtMs: KILLED_AT_MS[workload] === undefined ? [] : [KILLED_AT_MS[workload]], endAtMs: null, idleAtMs: null,
+  };
+  return {
+    seed: 1, ideal: true, certainty: { horizonMs: 1_000, listingLagMs: 500, emptyLooks: 2, lookGapMs: 500 }, faults: IDEAL, jobs: [job],
+    crashes: crashAt.map((afterBoundaries) => ({ afterBoundaries, downMs: 700, how: "killed", damage: false })),
+  };
+}

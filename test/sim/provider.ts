@@ -1,0 +1,178 @@
+// The real `Provider` contract over the simulated cloud, as one life of the control plane sees it. A request that was sent is
+// the world's and takes effect whatever becomes of the sender; an answer belongs to whoever asked and dies with him.
+
+import { SvcError } from "../../src/errors/index.ts";
+import type { RunHost } from "../../src/providers/host.ts";
+import type { MachineHandle, MachineStatus, Offer, Order, Provider } from "../../src/providers/provider.ts";
+import type { RunnerSpec, RunnerStatus } from "../../src/schemas/runner.ts";
+import type { Cloud, CloudMachine } from "./cloud.ts";
+import type { JobPlan } from "./plan.ts";
+import type { Life } from "./world.ts";
+
+/** The life that calls: it may end at each of the two boundaries of a call. */
+export interface Caller extends Life {
+  probe(point: string): void;
+  /** Called as the create request leaves, with what the sender knows of it. */
+  leaving(name: string): void;
+  fail(what: string): void;
+}
+
+const never = <T>(): Promise<T> => new Promise<T>(() => {});
+
+export class SimProvider implements Provider {
+  readonly name = "podhost";
+  readonly info: Provider["info"];
+  readonly certainty: Provider["certainty"];
+  readonly #cloud: Cloud;
+  readonly #caller: Caller;
+  readonly #jobs: Map<string, JobPlan>;
+
+  constructor(cloud: Cloud, caller: Caller, jobs: Map<string, JobPlan>) {
+    this.#cloud = cloud;
+    this.#caller = caller;
+    this.#jobs = jobs;
+    this.certainty = cloud.plan.certainty;
+    this.info = {
+      name: "podhost", speaks: "simulation", stops_by_itself: "never",
+      capabilities: { owns_machine: true, reports_price: true, nodes_max: 8, self_end: false, list_by_tag: true },
+    };
+  }
+
+  /** One exchange: `serve` runs in the world, its value or error comes back if the caller still lives and listens. */
+  call<T>(what: string, signal: AbortSignal | null, serve: () => T): Promise<T> {
+    const { world, plan } = this.#cloud;
+    const caller = this.#caller;
+    if (!caller.alive) return never();
+    return new Promise<T>((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason as Error);
+      signal?.addEventListener("abort", () => caller.alive && reject(signal.reason as Error), { once: true });
+      const latency = (): number => (plan.ideal ? 5 : world.rng.int(1, 400));
+      world.schedule(latency(), `serve ${what}`, null, () => {
+        let settle: () => void;
+        try {
+          const value = serve();
+          settle = () => resolve(value);
+        } catch (e) {
+          settle = () => reject(e as Error);
+        }
+        if (world.rng.chance(plan.faults.noAnswer)) return;
+        world.schedule(latency(), `answer ${what}`, caller, () => {
+          caller.probe(`answered ${what}`);
+          if (caller.alive) settle();
+        });
+      });
+      caller.probe(`sent ${what}`);
+    });
+  }
+
+  #mood(p: number, what: string): void {
+    if (this.#cloud.world.rng.chance(p)) throw new SvcError("provider_error", { provider: this.name, why: `${what} failed` });
+  }
+
+  listOffers(_spec: unknown, signal: AbortSignal): Promise<Offer[]> {
+    return this.call("offers", signal, () => {
+      this.#mood(this.#cloud.plan.faults.offersFail, "listing offers");
+      return [{ id: "small", priceMicro: 1_500_000 }];
+    });
+  }
+
+  create(_offer: Offer, { name, jobId, node }: Order): Promise<MachineHandle> {
+    const caller = this.#caller;
+    const { world } = this.#cloud;
+    if (!caller.alive) return never();
+    return new Promise((resolve, reject) => {
+      caller.leaving(name);
+      world.say(`create ${name} is sent`);
+      this.#cloud.create({ name, jobId, node }, (delayMs, result) => {
+        if (world.rng.chance(this.#cloud.plan.faults.noAnswer)) return;
+        world.schedule(delayMs, `answer create ${name}`, caller, () => {
+          caller.probe("answered create");
+          if (!caller.alive) return;
+          world.say(`create ${name} is answered: ${result instanceof Error ? result.message : result.id}`);
+          if (!(result instanceof Error)) resolve(this.#handle(result));
+          else if (result.message === "timed out") reject(new SvcError("outcome_unknown", { provider: this.name, what: "create" }));
+          else reject(new SvcError("provider_error", { provider: this.name, why: result.message }));
+        });
+      });
+      caller.probe("sent create");
+    });
+  }
+
+  #handle(m: CloudMachine): MachineHandle {
+    return { v: 1, provider: this.name, id: m.id, name: m.name, address: null, priceMicro: m.priceMicro };
+  }
+
+  inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
+    return this.call("inspect", signal, () => {
+      this.#mood(this.#cloud.plan.faults.inspectFails, "inspecting");
+      const machine = this.#cloud.find(handle.id);
+      if (!machine) return { phase: "gone" };
+      return machine.readyAt <= this.#cloud.world.now ? { phase: "ready", address: null } : { phase: "starting", why: "it boots" };
+    });
+  }
+
+  terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    return this.call(`terminate ${handle.id}`, signal, () => {
+      this.#mood(this.#cloud.plan.faults.terminateFails, "terminating");
+      this.#cloud.terminate(handle.id);
+    });
+  }
+
+  listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
+    return this.call("list", signal, () => {
+      this.#mood(this.#cloud.plan.faults.listFails, "listing");
+      return this.#cloud.list(prefix).map((m) => this.#handle(m));
+    });
+  }
+
+  // The machine itself. Only what the steps under simulation use; the rest of the contract has tests with real processes.
+
+  host(handle: MachineHandle): RunHost {
+    const unused = (): never => {
+      throw new TypeError("not part of the simulation");
+    };
+    return {
+      start: (spec, _secrets, signal) => this.#start(handle, spec, signal),
+      status: (signal) => this.call("status", signal, () => this.#status(this.#reach(handle))),
+      stop: (_grace, signal) =>
+        this.call("stop", signal, () => {
+          const { run } = this.#reach(handle);
+          if (run) run.endsAt = Math.min(run.endsAt, this.#cloud.world.now);
+        }),
+      readLog: unused, readSamples: unused, ackLog: unused, changed: unused, listCheckpoints: unused, fetchCheckpoint: unused,
+    };
+  }
+
+  #reach(handle: MachineHandle): CloudMachine {
+    const machine = this.#cloud.find(handle.id);
+    if (!machine) throw new SvcError("machine_lost", { provider: this.name, machine: handle.name });
+    return machine;
+  }
+
+  #start(handle: MachineHandle, spec: RunnerSpec, signal: AbortSignal): Promise<RunnerStatus> {
+    return this.call("start", signal, () => {
+      const machine = this.#reach(handle);
+      const job = this.#jobs.get(machine.jobId);
+      if (!job) throw new TypeError(`nobody planned ${machine.jobId}`);
+      if (machine.extra) this.#cloud.world.say(`${machine.name}: the provider's second machine is the one in use`);
+      if (job.priceCap !== null && machine.priceMicro > job.priceCap * 1e6) this.#caller.fail(`${machine.name} runs a script above the price cap`);
+      if (machine.run && machine.run.nonce !== spec.nonce) this.#caller.fail(`${machine.name} was launched twice`);
+      if (!machine.run) {
+        this.#cloud.started(machine);
+        machine.run = {
+          nonce: spec.nonce, endsAt: this.#cloud.world.now + (job.runMs[machine.node] ?? 0), exitCode: job.exitCode[machine.node] ?? 0,
+        };
+      }
+      return this.#status(machine) as RunnerStatus;
+    });
+  }
+
+  #status({ run }: CloudMachine): RunnerStatus | null {
+    if (!run) return null;
+    const over = run.endsAt <= this.#cloud.world.now;
+    return {
+      phase: over ? "exited" : "running", nonce: run.nonce, runner_pid: 1, runner_start: 0, boot_id: "b", pid: 2, started_at_ms: 0,
+      ended_at_ms: over ? run.endsAt : null, exit_code: over ? run.exitCode : null, signal: null, stopped: false, oom: false, log_bytes: 0, error: null,
+    };
+  }
+}

@@ -1,0 +1,299 @@
+// One seed, one run: the work, the crashes, and the judgement at the end.
+
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describeError } from "../../src/errors/index.ts";
+import { refold } from "../../src/engine/journal.ts";
+import type { JobRow, JournalRow, MachineRow } from "../../src/store/engine-store.ts";
+import { Cloud } from "./cloud.ts";
+import { Incarnation, INSTALLATION, templateHome } from "./incarnation.ts";
+import type { JobPlan, Plan } from "./plan.ts";
+import { Shadow } from "./watch.ts";
+import { World } from "./world.ts";
+
+const EVENTS_MAX = 60_000;
+/** After the last job: time for sweeps to find what the provider made beside our orders. */
+const AFTERWARDS_MS = 25 * 60_000;
+const AFTERWARDS_MAX_MS = 12 * 3_600_000;
+const FAILURES_MAX = 5;
+
+export interface Result {
+  failures: string[];
+  /** Of the whole history: the same seed gives the same. */
+  hash: string;
+  trace: string[];
+  boundaries: number;
+  crashes: number;
+  creates: number;
+  billedMs: number;
+  outcomes: string[];
+}
+
+/** Folders for many runs of one process, in memory where the system has such a place. */
+export class Bench {
+  readonly folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "svc-sim-"));
+  #template: string | null = null;
+  #runs = 0;
+
+  async home(): Promise<string> {
+    this.#template ??= await templateHome(join(this.folder, "template"));
+    const home = join(this.folder, `run${this.#runs++}`);
+    mkdirSync(home);
+    copyFileSync(this.#template, join(home, "svc.db"));
+    writeFileSync(join(home, "installation.json"), JSON.stringify({ installation_id: INSTALLATION }));
+    return home;
+  }
+
+  async run(plan: Plan, options: { trace?: boolean } = {}): Promise<Result> {
+    const home = await this.home();
+    try {
+      return await new Simulation(plan, home, options.trace ?? false).run();
+    } finally {
+      rmSync(home, { recursive: true, force: true });
+    }
+  }
+
+  close(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export class Simulation {
+  readonly plan: Plan;
+  readonly home: string;
+  readonly world: World;
+  readonly cloud: Cloud;
+  readonly jobs: Map<string, JobPlan>;
+  readonly shadow: Shadow;
+  diskWasFullAt = -Infinity;
+  readonly #failures: string[] = [];
+  readonly #waiting = new Set<string>();
+  readonly #acknowledged: { jobId: string; type: string }[] = [];
+  readonly #lives: Incarnation[] = [];
+  readonly #over = new Set<string>();
+  #boundaries = 0;
+  #sinceStart = 0;
+  #crashes = 0;
+  #restarting = false;
+  #diskFullUntil = -1;
+
+  constructor(plan: Plan, home: string, trace: boolean) {
+    this.plan = plan;
+    this.home = home;
+    this.world = new World(plan.seed, trace);
+    this.cloud = new Cloud(this.world, plan, (what) => this.fail(what));
+    this.jobs = new Map(plan.jobs.map((job) => [job.id, job]));
+    this.shadow = new Shadow((what) => this.fail(what), (row) => this.#ended(row));
+  }
+
+  fail(what: string): void {
+    this.world.say(`FAILED: ${what}`);
+    if (this.#failures.length < FAILURES_MAX) this.#failures.push(what);
+  }
+
+  // Boundaries and crashes
+
+  boundary(point: string, life: Incarnation): void {
+    this.world.say(point);
+    this.#boundaries++;
+    this.#sinceStart++;
+    const crash = this.plan.crashes[this.#crashes];
+    if (!crash || this.#restarting || this.#sinceStart < crash.afterBoundaries) return;
+    this.world.say(`--- ${crash.how} at ${point}, back in ${crash.downMs} ms`);
+    this.#crashes++;
+    this.#restarting = true;
+    if (crash.how === "killed") life.die();
+    this.world.schedule(crash.how === "killed" ? crash.downMs : Math.min(crash.downMs, 3_000), "start", null, () => {
+      if (crash.how === "usurped") life.usurped = true;
+      else if (crash.damage) this.#damage();
+      void this.#start();
+    });
+  }
+
+  async #start(): Promise<void> {
+    const life = await Incarnation.open(this);
+    this.#restarting = false;
+    this.#sinceStart = 0;
+    this.#lives.push(life);
+    this.world.say(`+++ epoch ${life.store.epoch}`);
+    await life.begin().catch((e: unknown) => {
+      // A start that cannot write, as on a full disk, fails and is tried again.
+      if (!life.alive || life.usurped) return;
+      this.world.say(`start failed: ${String(e)}`);
+      life.die();
+      this.#restarting = true;
+      this.world.schedule(5_000, "start", null, () => void this.#start());
+    });
+  }
+
+  #damage(): void {
+    const db = new Database(join(this.home, "svc.db"));
+    const { changes } = db.prepare("UPDATE job SET snapshot = '{' WHERE state <> 'terminal' AND parked IS NULL").run();
+    db.close();
+    // Somebody has to end what cannot be continued.
+    if (changes > 0) for (const { id } of this.plan.jobs) this.#user(this.world.rng.int(10_000, 600_000), id, "job.kill");
+  }
+
+  get #life(): Incarnation | undefined {
+    const life = this.#lives.at(-1);
+    return life?.alive && !life.usurped && !this.#restarting ? life : undefined;
+  }
+
+  commitDelay(): number {
+    if (this.plan.ideal) return 1;
+    return this.world.rng.chance(this.plan.faults.slowCommit) ? this.world.rng.int(500, 9_000) : this.world.rng.int(0, 2);
+  }
+
+  diskIsFull(): boolean {
+    if (this.world.now >= this.#diskFullUntil && this.world.rng.chance(this.plan.faults.diskFull)) {
+      this.#diskFullUntil = this.world.now + this.world.rng.int(1, 40_000);
+    }
+    const full = this.world.now < this.#diskFullUntil;
+    if (full) this.diskWasFullAt = this.world.now;
+    return full;
+  }
+
+  // People
+
+  /** Somebody wants something, and asks again until it is acknowledged. */
+  #user(atMs: number, jobId: string, type: "submit" | "job.kill" | "control.end" | "watchdog.idle"): void {
+    const wish = `${type} ${jobId} ${this.#waiting.size}`;
+    this.#waiting.add(wish);
+    const again = (): void => void this.world.schedule(3_000, "ask again", null, ask);
+    const ask = (): void => {
+      const life = this.#life;
+      if (!life) return again();
+      this.world.say(`user: ${type} ${jobId}`);
+      let answered = false;
+      const answer = (ok: boolean): void => {
+        if (answered) return;
+        answered = true;
+        if (!ok) return again();
+        this.world.say(`user: ${type} ${jobId} is acknowledged`);
+        this.#waiting.delete(wish);
+        this.#acknowledged.push({ jobId, type });
+      };
+      this.#ask(life, jobId, type).then(
+        () => answer(life.alive),
+        (e: unknown) => answer((e as { code?: string }).code === "job_not_found"),
+      );
+      // A process that died does not answer.
+      this.world.schedule(60_000, "patience", null, () => answer(false));
+    };
+    this.world.schedule(atMs, "user", null, ask);
+  }
+
+  async #ask(life: Incarnation, jobId: string, type: "submit" | "job.kill" | "control.end" | "watchdog.idle"): Promise<unknown> {
+    const { engine } = life;
+    if (type !== "submit") {
+      const error = describeError(type === "control.end" ? "control_plane_ended" : "cancelled_by_user", {});
+      if (type === "watchdog.idle") return await engine.send(jobId, { type, node: 0, error });
+      return await engine.commitSurely((tx) => engine.apply(tx, jobId, { type, error }));
+    }
+    const job = this.jobs.get(jobId);
+    if (!job || engine.store.job(jobId)) return undefined;
+    const spec = { provider: "podhost", gpus: "cpu", nodes: job.nodes, ...(job.priceCap === null ? {} : { price_cap: job.priceCap }) };
+    return await engine.create({
+      id: jobId,
+      input: { nodes: job.nodes, max_runtime_ms: job.maxRuntimeMinutes > 0 ? job.maxRuntimeMinutes * 60_000 : null },
+      row: {
+        label: null, provider: "podhost", gpus: "cpu", nodes: job.nodes, spec: JSON.stringify(spec), code_snapshot: null, idem_key: null, idem_hash: null,
+      },
+    });
+  }
+
+  // The run and the judgement
+
+  /** A job has just become terminal: from here on nobody pays for anything that was ordered for it. */
+  #ended(row: JobRow): void {
+    this.world.say(`${row.id} ended ${row.status}`);
+    this.#over.add(row.id);
+    for (const m of this.cloud.running()) {
+      if (m.jobId === row.id && !m.extra) this.fail(`${row.id} is terminal and ${m.id} ${m.name} still runs`);
+    }
+  }
+
+  async run(): Promise<Result> {
+    for (const job of this.plan.jobs) {
+      this.#user(job.submitAtMs, job.id, "submit");
+      for (const at of job.killAtMs) this.#user(job.submitAtMs + at, job.id, "job.kill");
+      if (job.endAtMs !== null) this.#user(job.submitAtMs + job.endAtMs, job.id, "control.end");
+      if (job.idleAtMs !== null) this.#user(job.submitAtMs + job.idleAtMs, job.id, "watchdog.idle");
+    }
+    this.world.schedule(0, "start", null, () => void this.#start());
+    const open = (): boolean => this.#over.size < this.plan.jobs.length || this.#waiting.size > 0 || this.cloud.inFlight > 0 || !this.#life;
+    let quietSince: number | null = null;
+    const over = (): boolean => {
+      if (this.#failures.length > 0) return true;
+      if (open()) {
+        quietSince = null;
+        return false;
+      }
+      quietSince ??= this.world.now;
+      const waited = this.world.now - quietSince;
+      if (this.plan.ideal) return true;
+      return waited > AFTERWARDS_MAX_MS || (waited > AFTERWARDS_MS && this.cloud.running().length === 0 && this.#owed() === 0);
+    };
+    const ended = await this.world.run(over, EVENTS_MAX);
+    if (!ended || (this.#failures.length === 0 && open())) this.fail(`it did not come to an end: ${this.#open()}`);
+    for (const life of this.#lives) if (life.alive) life.die();
+    const outcomes = this.#judge();
+    return {
+      failures: this.#failures, hash: this.world.hash, trace: this.world.lines, boundaries: this.#boundaries, crashes: this.#crashes,
+      creates: this.cloud.creates, billedMs: this.cloud.billedMs(), outcomes,
+    };
+  }
+
+  #owed(): number {
+    return this.#life?.store.db.prepare<[], { n: number }>("SELECT count(*) AS n FROM machine WHERE state <> 'released'").get()?.n ?? 1;
+  }
+
+  #open(): string {
+    const life = this.#lives.findLast((l) => l.alive);
+    const jobs = life ? life.store.liveJobs().map((j) => `${j.id} ${j.state}${j.parked === null ? "" : " (parked)"}`) : ["no control plane"];
+    return [...jobs, ...this.#waiting].join(", ");
+  }
+
+  /** From the file that is left, with nothing running. */
+  #judge(): string[] {
+    const db = new Database(join(this.home, "svc.db"));
+    const all = <Row>(sql: string): Row[] => db.prepare<[], Row>(sql).all();
+    const jobs = all<JobRow>("SELECT * FROM job ORDER BY id");
+    if (this.#failures.length === 0) {
+      if (jobs.length !== this.plan.jobs.length) this.fail(`${jobs.length} jobs of ${this.plan.jobs.length}`);
+      for (const m of this.cloud.running()) this.fail(`${m.id} ${m.name} still runs and costs money`);
+      for (const m of all<MachineRow>("SELECT * FROM machine")) {
+        if (m.state !== "released" || m.proof === null) this.fail(`the ledger still has ${m.name} as ${m.state}`);
+      }
+      for (const job of jobs) this.#judgeJob(job, all<JournalRow>(`SELECT * FROM journal WHERE job_id = '${job.id}' ORDER BY seq`));
+      const feed = all<{ seq: number }>("SELECT seq FROM feed ORDER BY seq");
+      if (feed.some(({ seq }, i) => seq !== i + 1)) this.fail("the feed has gaps");
+      const again = all<{ id: number }>(
+        "SELECT id FROM effect WHERE EXISTS (SELECT 1 FROM attempt a JOIN attempt b ON b.effect_id = a.effect_id AND b.attempt > a.attempt WHERE a.effect_id = effect.id AND a.status = 'succeeded')",
+      );
+      for (const { id } of again) this.fail(`effect ${id} was run again after it had succeeded`);
+      for (const { n } of all<{ n: number }>("SELECT count(*) AS n FROM timer UNION ALL SELECT count(*) FROM effect WHERE state IN ('running','retrying')")) {
+        if (n > 0) this.fail("timers or effects are left although all jobs are over");
+      }
+    }
+    db.close();
+    return jobs.map((job) => job.status);
+  }
+
+  #judgeJob(job: JobRow, journal: JournalRow[]): void {
+    const { text, differsAt } = refold(journal);
+    if (text !== job.snapshot || differsAt !== null) this.fail(`${job.id}: the journal does not fold to the stored snapshot (${differsAt})`);
+    if (job.state !== "terminal") this.fail(`${job.id} is ${job.state}`);
+    const wanted = this.#acknowledged.filter((a) => a.jobId === job.id && (a.type === "job.kill" || a.type === "control.end"));
+    // What a damaged snapshot had decided is lost with it.
+    const first = journal.some((row) => row.type === "machine.rebased") ? undefined : journal.find((row) => row.to_state === "terminating");
+    if (first?.type === "job.kill" && job.status !== "cancelled") this.fail(`${job.id} was killed and ended ${job.status}`);
+    if (first?.type === "control.end" && job.status !== "interrupted") this.fail(`${job.id} was interrupted and ended ${job.status}`);
+    const plan = this.jobs.get(job.id);
+    if (this.plan.ideal && wanted.length === 0 && job.status !== "succeeded") this.fail(`${job.id} ended ${job.status} although nothing failed`);
+    if (plan && job.status === "succeeded" && plan.exitCode.some((code) => code !== 0)) this.fail(`${job.id} succeeded although its script failed`);
+  }
+}
