@@ -1,0 +1,105 @@
+// The engine's own speed: whole jobs of eight steps that do nothing, one at a time and fifty at once, each step a durable
+// commit; against the same rows written by bare statements into a fresh store.
+
+import { join } from "node:path";
+import { recording, replay, type Transactions } from "./lib/bare.ts";
+import { engineOf, newJob, newJobId, openHome, trivialSteps, withFolder } from "./lib/home.ts";
+import { median, rowOf, type Bench, type Row } from "./lib/measure.ts";
+
+/** 250 jobs of 8 steps are the 2,000 steps of "10 steps x 200 runs". */
+const JOBS = 250;
+const STEPS = 8;
+const ROUNDS = 5;
+
+interface Round {
+  stepsPerSecond: number;
+  /** Of each step, from its beginning to the beginning of the next: settle, decide, commit, start. */
+  stepMs: number[];
+  transactions: Transactions;
+}
+
+async function drive(home: string, atOnce: number): Promise<Round> {
+  let transactions: Transactions = [];
+  const store = await openHome(home, (db) => (transactions = recording(db)));
+  const stepMs: number[] = [];
+  const began = new Map<string, number>();
+  const over = new Map<string, () => void>();
+  const lap = (jobId: string): void => {
+    const now = performance.now();
+    const before = began.get(jobId);
+    if (before !== undefined) stepMs.push(now - before);
+    began.set(jobId, now);
+  };
+  const engine = engineOf(store, trivialSteps(lap), (jobId) => {
+    lap(jobId);
+    over.get(jobId)?.();
+  });
+  const waiting = Array.from({ length: JOBS }, () => newJobId());
+  const worker = async (): Promise<void> => {
+    for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
+      const ended = new Promise<void>((resolve) => over.set(id as string, resolve));
+      await engine.create(newJob(id));
+      await ended;
+    }
+  };
+  const start = performance.now();
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  const seconds = (performance.now() - start) / 1000;
+  if (stepMs.length !== JOBS * STEPS) throw new Error(`${stepMs.length} steps were taken, not ${JOBS * STEPS}`);
+  await engine.stop();
+  store.db.close();
+  return { stepsPerSecond: (JOBS * STEPS) / seconds, stepMs, transactions };
+}
+
+async function bare(home: string, transactions: Transactions): Promise<number[]> {
+  const store = await openHome(home);
+  const ms = replay(store.db, transactions);
+  const states = store.db.prepare("SELECT count(*) FROM job WHERE state = 'terminal'").pluck().get();
+  if (states !== JOBS) throw new Error(`the bare statements led to ${String(states)} jobs that are over, not ${JOBS}`);
+  store.db.close();
+  return ms;
+}
+
+const sum = (values: number[]): number => values.reduce((a, b) => a + b, 0);
+
+async function measure(): Promise<Row[]> {
+  const rows: Row[] = [];
+  const cases = [
+    { atOnce: 1, min: 1_500 },
+    { atOnce: 50, min: 8_000 },
+  ];
+  for (const { atOnce, min } of cases) {
+    const speeds: number[] = [];
+    const bareSpeeds: number[] = [];
+    const stepMedians: number[] = [];
+    const bareMedians: number[] = [];
+    for (let round = 0; round <= ROUNDS; round++) {
+      await withFolder(async (folder) => {
+        const ours = await drive(join(folder, "engine"), atOnce);
+        const theirs = await bare(join(folder, "bare"), ours.transactions);
+        if (round === 0) return; // both ways warm up
+        speeds.push(ours.stepsPerSecond);
+        bareSpeeds.push((JOBS * STEPS) / (sum(theirs) / 1000));
+        stepMedians.push(median(ours.stepMs));
+        bareMedians.push(median(theirs));
+      });
+    }
+    if (atOnce === 1) {
+      rows.push(
+        rowOf({
+          what: "durable commit of one transition, median", unit: "ms", values: stepMedians, baseline: bareMedians,
+          target: "<= 1.5x of bare statements", met: (f, b) => f <= 1.5 * b,
+        }),
+      );
+    }
+    rows.push(
+      rowOf({
+        what: `steps a second, ${atOnce} ${atOnce === 1 ? "job" : "jobs"} at once`, unit: "/s", values: speeds, baseline: bareSpeeds,
+        target: `> ${min}`, met: (f) => f > min,
+      }),
+    );
+  }
+  return rows;
+}
+
+export const commits: Bench = { name: "commits", about: "the engine's durable commits", measure };

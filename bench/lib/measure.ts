@@ -1,0 +1,70 @@
+// What a measurement is, and how several rounds become one figure.
+
+export interface Row {
+  /** What was measured, in a few words. */
+  what: string;
+  /** The median of the rounds. */
+  figure: number;
+  unit: string;
+  /** Least and greatest round. */
+  spread: [number, number];
+  rounds: number;
+  /** The same work done in the plainest way, in the same minute; null where nothing simpler does the same. */
+  baseline: number | null;
+  /** `figure` against `baseline`, as the target is worded: a ratio, a difference, or nothing. */
+  compared: string;
+  target: string;
+  met: boolean;
+}
+
+/** One group of rows that is measured in a process of its own. */
+export interface Bench {
+  name: string;
+  about: string;
+  measure(): Promise<Row[]>;
+}
+
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (sorted.length - 1) * q;
+  const low = sorted[Math.floor(at)] ?? Number.NaN;
+  const high = sorted[Math.ceil(at)] ?? Number.NaN;
+  return low + (high - low) * (at - Math.floor(at));
+}
+
+export const median = (values: readonly number[]): number => quantile(values, 0.5);
+
+export function spreadOf(values: readonly number[]): [number, number] {
+  return [Math.min(...values), Math.max(...values)];
+}
+
+interface Rounds {
+  what: string;
+  unit: string;
+  values: readonly number[];
+  baseline?: readonly number[];
+  target: string;
+  /** Judges the figure; `baseline` is the median of the baseline's rounds, NaN without one. */
+  met: (figure: number, baseline: number) => boolean;
+  compared?: (figure: number, baseline: number) => string;
+}
+
+/** One line of the table, from the rounds of a measurement and of its baseline. */
+export function rowOf(rounds: Rounds): Row {
+  const figure = median(rounds.values);
+  const baseline = rounds.baseline === undefined ? null : median(rounds.baseline);
+  const compare = rounds.compared ?? ((f, b) => `${(f / b).toFixed(2)}x`);
+  return {
+    what: rounds.what,
+    figure,
+    unit: rounds.unit,
+    spread: spreadOf(rounds.values),
+    rounds: rounds.values.length,
+    baseline,
+    compared: baseline === null ? "" : compare(figure, baseline),
+    target: rounds.target,
+    met: rounds.met(figure, baseline ?? Number.NaN),
+  };
+}
+
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,0 +1,77 @@
+// `npm run bench`: measures, and prints one table. Each group runs in a process of its own, with a time limit.
+//
+//   npm run bench                    everything
+//   npm run bench -- --only commits  one group; `--list` names them
+
+import { spawn } from "node:child_process";
+import { cpus, loadavg } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { commits } from "./commits.ts";
+import type { Bench, Row } from "./lib/measure.ts";
+import { table } from "./lib/table.ts";
+
+const BENCHES: Bench[] = [commits];
+const LIMIT_MS = 10 * 60_000;
+/** The one line of a group's process that holds its rows. */
+const MARK = "rows: ";
+
+const words = process.argv.slice(2);
+const [option, name] = words;
+
+if (option === "--one") {
+  const rows = await find(name).measure();
+  process.stdout.write(`${MARK}${JSON.stringify(rows)}\n`, () => process.exit(0));
+} else if (option === "--list") {
+  for (const bench of BENCHES) console.log(`${bench.name}: ${bench.about}`);
+} else if (words.length === 0 || (option === "--only" && words.length === 2)) {
+  process.exit(await all(option === "--only" ? [find(name)] : BENCHES));
+} else {
+  console.error("usage: npm run bench [-- --only NAME | --list]");
+  process.exit(2);
+}
+
+function find(wanted: string | undefined): Bench {
+  const bench = BENCHES.find((b) => b.name === wanted);
+  if (bench) return bench;
+  console.error(`There is no measurement called ${wanted ?? ""}; there are ${BENCHES.map((b) => b.name).join(", ")}.`);
+  process.exit(2);
+}
+
+async function all(benches: Bench[]): Promise<number> {
+  const cpu = cpus();
+  console.log(`node ${process.version}, ${cpu.length} x ${cpu[0]?.model ?? "unknown"}, load ${loadavg()[0]?.toFixed(2)} at the start`);
+  const rows: Row[] = [];
+  const failed: string[] = [];
+  for (const bench of benches) {
+    console.error(`${bench.name}: ${bench.about}…`);
+    try {
+      rows.push(...(await inOwnProcess(bench.name)));
+    } catch (e) {
+      failed.push(bench.name);
+      console.error(`${bench.name} failed: ${e instanceof Error ? e.message : String(e)}`);
+    }
+    // What one group left to the disk is not the next one's.
+    await pause(500);
+  }
+  console.log(table(rows));
+  const missed = rows.filter((row) => !row.met).length;
+  console.log(`${rows.length - missed} of ${rows.length} targets met; load ${loadavg()[0]?.toFixed(2)} at the end.`);
+  // A target that is missed is a figure to read, not a failure of the program; what could not be measured is.
+  return failed.length > 0 ? 1 : 0;
+}
+
+function inOwnProcess(group: string): Promise<Row[]> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [import.meta.filename, "--one", group], { stdio: ["ignore", "pipe", "inherit"] });
+    const timer = setTimeout(() => child.kill("SIGKILL"), LIMIT_MS);
+    let out = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+    child.on("error", reject);
+    child.on("close", (code, signal) => {
+      clearTimeout(timer);
+      const line = out.split("\n").find((l) => l.startsWith(MARK));
+      if (code === 0 && line) resolve(JSON.parse(line.slice(MARK.length)) as Row[]);
+      else reject(new Error(`its process ended with ${signal ?? `code ${code}`}`));
+    });
+  });
+}
