@@ -25,6 +25,7 @@ import type { Provider } from "./providers/provider.ts";
 import { describeProviders } from "./providers/registry.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
+import { seal, unseal, type Given } from "./secrets/sealed.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./steps/code-snapshot.ts";
 import { checkEntrypoint, checkProjectDir } from "./steps/project-files.ts";
@@ -219,15 +220,16 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
   };
   const nodeDir = (jobId: string, node: number): string => join(home, "runs", jobId, `node${node}`);
   const secret = (reference: string): string => resolveSecret(reference, home, env);
-  /** A secret that cannot be found any more cannot be redacted either; it could not have been given to the run. */
-  const secretsOf = (spec: RunSpec): string[] => {
-    const values = Object.values(injectedVariables(env));
-    for (const [name, value] of Object.entries(spec.env)) {
+  const sealedFile = (jobId: string): string => join(home, "runs", jobId, "secrets.sealed");
+  /** What the run may print: what it was given when it was launched, and what the same names say now. */
+  const secretsOf = (jobId: string): string[] => {
+    const values = [...Object.values(injectedVariables(env)), ...unseal(sealedFile(jobId), key).map(([, value]) => value)];
+    for (const [name, value] of Object.entries(facts(jobId).spec.env)) {
       if (isReference(value)) {
         try {
           values.push(secret(value));
         } catch {
-          continue;
+          continue; // not to be found any more: sealed, if the run was given it
         }
       } else if (SECRET_NAME.test(name)) values.push(value);
     }
@@ -245,11 +247,13 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     },
     ledger: parts.ledger,
     sink: parts.sink,
-    secrecy: (jobId) => ({ mark: mark(jobId), redactor: new Redactor([...secretsOf(facts(jobId).spec), mark(jobId)]) }),
+    secrecy: (jobId) => ({ mark: mark(jobId), redactor: new Redactor([...secretsOf(jobId), mark(jobId)]) }),
     entry: checkEntrypoint,
     plan: async (jobId, node, purpose) => {
       const { spec, projectDir } = facts(jobId);
-      return planRun({
+      const sealed = new Map(unseal(sealedFile(jobId), key));
+      const given: Given[] = Object.entries(injectedVariables(env));
+      const plan = planRun({
         jobId, node, spec, projectDir,
         entry: await checkEntrypoint(projectDir, spec.entrypoint),
         python: await parts.python(),
@@ -259,9 +263,17 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
         mark: mark(jobId),
         nonce: derive("nonce", jobId, String(node), purpose),
         inherited: env,
-        secret,
+        // A launch that is repeated after a restart may find that the environment has changed.
+        secret: (reference) => {
+          const value = sealed.get(reference) ?? secret(reference);
+          given.push([reference, value]);
+          return value;
+        },
         injected: injectedVariables(env),
       });
+      // Before anything can be printed.
+      seal(sealedFile(jobId), key, given);
+      return plan;
     },
     checkpointDir: (jobId, node) => join(nodeDir(jobId, node), "checkpoints"),
     collector: (jobId, node) => {
