@@ -1,0 +1,65 @@
+// Runs that no job explains: what a control plane finds at its start, it ends. What is not of this home, it leaves alone.
+
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { never, newRun } from "../runner/harness.ts";
+import { Place, until } from "./harness.ts";
+
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+});
+afterEach(() => place.close());
+
+it("ends an orphan at the next start, and touches no run of another home", async () => {
+  const before = await place.serve();
+  before.signal("SIGTERM");
+  await before.exited;
+  const orphan = newRun("echo up; sleep 600 & sleep 600", {}, place.home);
+  await orphan.host.start(orphan.spec, {}, never);
+  const foreign = newRun("sleep 600", {}, join(place.root, "other-home"));
+  await foreign.host.start({ ...foreign.spec, cwd: place.root }, {}, never);
+  expect(place.processes().length).toBeGreaterThan(1);
+  const served = await place.serve();
+  await until(() => place.processes().length === 0, "the orphan is gone");
+  expect((await foreign.host.status(never))?.phase).toBe("running");
+  await foreign.host.stop(0, never);
+  await until(
+    async () => (await served.get<{ machines: unknown[] }>("/v1/machines")).machines.length === 0,
+    "nothing is owed",
+  );
+});
+
+it("ends the whole tree of a killed run: children, daemons, what ignores TERM", async () => {
+  place.file(
+    "tree.sh",
+    `(trap '' TERM; while :; do sleep 1; done) &
+setsid sh -c 'trap "" TERM; while :; do sleep 1; done' &
+echo up
+wait
+`,
+  );
+  const served = await place.serve();
+  const id = await served.submit({ entrypoint: "tree.sh" });
+  await until(async () => (await served.text(`/jobs/${id}/logs`)) === "up\n", "it is up");
+  expect(place.scripts().length).toBeGreaterThan(3);
+  expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(202);
+  expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(202);
+  const job = await served.ended(id);
+  expect([job.status, job.machines[0]?.state]).toEqual(["cancelled", "released"]);
+  expect(place.processes()).toEqual([]);
+  expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(200);
+});
+
+it("a runner that is killed behind the control plane's back: the run fails, and its processes are ended", async () => {
+  place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
+  const served = await place.serve();
+  const id = await served.submit({ entrypoint: "wait.py" });
+  await until(async () => (await served.text(`/jobs/${id}/logs`)) === "up\n", "it is up");
+  const scripts = new Set(place.scripts());
+  for (const pid of place.processes()) if (!scripts.has(pid)) process.kill(pid, "SIGKILL");
+  const job = await served.ended(id);
+  expect([job.status, job.error?.code]).toEqual(["failed", "run_lost"]);
+  expect(place.processes()).toEqual([]);
+  expect(place.log(id).toString()).toBe("up\n");
+});
