@@ -16,11 +16,10 @@ export function fingerprint(snapshot: { value: unknown; context: unknown }): { t
 
 /** The event that a timer will send, complete when it is set: what it says does not depend on when it fires. */
 export function timerEvent(timer: TimerName, afterMs: number, state: string): object {
-  if (timer === "collect") return { type: "timer.collect" };
   const error =
     timer === "max_runtime"
       ? describeError("run_timed_out", { minutes: Math.round(afterMs / 600) / 100 })
-      : describeError("step_timed_out", { step: state, seconds: Math.round(afterMs / 1000) });
+      : describeError("step_timed_out", { step: timer === "collect" ? "collect" : state, seconds: Math.round(afterMs / 1000) });
   return { type: `timer.${timer}`, error };
 }
 

@@ -55,7 +55,7 @@ export type JobEvent =
   | ({ type: "watchdog.idle"; node: number; error: JobError } & Base)
   | ({ type: "timer.phase"; error: JobError } & Base)
   | ({ type: "timer.max_runtime"; error: JobError } & Base)
-  | ({ type: "timer.collect" } & Base);
+  | ({ type: "timer.collect"; error: JobError } & Base);
 
 export type JobEventType = JobEvent["type"];
 

@@ -4,7 +4,7 @@
 // M2. A step or a timer belongs to the state that asked for it: leaving the state cancels it.
 // M3. From every state tagged `billable` the only way to `terminal` leads through `terminating`.
 // M4. `terminating` ends only by proof (`terminate.done` of every node). Nothing else leaves it: no kill, no failure, no timer.
-// M5. The outcome is decided once, on the way into `terminating`, and only a failed collection can spoil a success after that.
+// M5. The outcome is decided once, on the way into `terminating`, and only a collection that failed or was given up can spoil a success after that.
 
 import { assign, setup } from "xstate";
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
@@ -48,7 +48,8 @@ export const jobMachine = setup({
   guards: {
     lastNodeAt: ({ context, event }, { phase }: { phase: NodePhase }) => isNode(event) && othersAt(context, event.node, phase),
     exitedBadly: ({ event }) => event.type === "stream.done" && (event.exit_code !== 0 || event.error !== null),
-        failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
+    failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
+    collecting: ({ context }) => context.nodes.some((n) => n.phase !== "collected" && n.phase !== "released"),
     hasMaxRuntime: ({ context }) => context.max_runtime_ms !== null,
   },
   actions: {
@@ -250,7 +251,9 @@ export const jobMachine = setup({
           ],
         },
         "timer.collect": {
+          guard: "collecting",
           actions: [
+            { type: "spoilSuccess" },
             { type: "cancelSteps", params: { step: "collect" } },
             {
               type: "startSteps",

@@ -57,7 +57,7 @@ const KINDS: Record<JobEventType, (node: number) => Body[]> = {
   "watchdog.idle": (node) => [{ type: "watchdog.idle", node, error: errorOf("run_idle") }],
   "timer.phase": () => [{ type: "timer.phase", error: errorOf("step_timed_out") }],
   "timer.max_runtime": () => [{ type: "timer.max_runtime", error: errorOf("run_timed_out") }],
-  "timer.collect": () => [{ type: "timer.collect" }],
+  "timer.collect": () => [{ type: "timer.collect", error: errorOf("step_timed_out") }],
 };
 
 /** Every event that a job of so many nodes could be sent, whether or not it makes sense. */
