@@ -4,7 +4,7 @@
 //     could be read stayed near zero. Downloads, tokenising and evaluation on the CPU all show 0 % GPU: one signal is not enough.
 // I2. A signal that cannot be read is left out, never taken for zero. A sample that tells neither CPU nor GPU proves nothing
 //     and counts as use.
-// I3. The window must be full of samples. A gap (the laptop slept, the sampler died) begins it anew.
+// I3. The window must be full of samples, up to its end. A gap (the laptop slept, the sampler died) begins it anew.
 // I4. All instants are of one clock, the one that stamps the samples.
 
 import type { RunnerSample } from "../schemas/runner.ts";
@@ -65,7 +65,8 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
   if (nowMs - before > gapMs) busy(nowMs, "no sample has come since");
 
   const quietForMs = Math.max(0, nowMs - since);
-  if (quietForMs < windowMs) {
+  // Only what a sample covers is known to have been quiet: what the run did since the last one, nobody has seen yet.
+  if (quietForMs < windowMs || before - since < windowMs) {
     return { idle: false, quietForMs, reason: `${minutes(quietForMs)} ago ${last}` };
   }
   const quiet = input.samples.filter((sample) => sample.at_ms > since);

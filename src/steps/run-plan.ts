@@ -37,7 +37,18 @@ export const STOP_GRACE_SECONDS = 10;
 /** Bytes of log that a run may be ahead of the control plane before its writes wait. */
 export const SPOOL_CAP_BYTES = 8 * 1024 ** 3;
 /** Between two looks at CPU, memory and GPU. */
-export const SAMPLE_SECONDS = 10;
+const SAMPLE_SECONDS_MAX = 10;
+
+/** The window of the idle watchdog, in milliseconds; 0 turns it off. */
+export function idleWindowMs(spec: RunSpec): number {
+  return (spec.idle_timeout_minutes ?? (spec.provider === "local" ? 0 : 30)) * 60_000;
+}
+
+/** A short window needs samples that are closer together: without any, nothing is known of it. */
+export function sampleSeconds(spec: RunSpec): number {
+  const window = idleWindowMs(spec);
+  return window === 0 ? SAMPLE_SECONDS_MAX : Math.min(SAMPLE_SECONDS_MAX, Math.max(1, window / 4_000));
+}
 
 export function planRun(input: PlanInput): RunPlan {
   const { spec, entry, inherited } = input;
@@ -79,7 +90,7 @@ export function planRun(input: PlanInput): RunPlan {
       checkpoint_dir: input.checkpointDir,
       stop_grace_seconds: STOP_GRACE_SECONDS,
       spool_cap_bytes: SPOOL_CAP_BYTES,
-      sample_seconds: SAMPLE_SECONDS,
+      sample_seconds: sampleSeconds(spec),
     },
   };
 }

@@ -7,7 +7,7 @@ import type { RunHost } from "../providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
 import type { RunServices } from "./run-services.ts";
-import { SAMPLE_SECONDS, STOP_GRACE_SECONDS } from "./run-plan.ts";
+import { idleWindowMs, sampleSeconds, STOP_GRACE_SECONDS } from "./run-plan.ts";
 import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
 
 const MINUTE_MS = 60_000;
@@ -150,6 +150,7 @@ class Watch {
   readonly #run: FollowedRun;
   readonly #names = new Set<string>();
   readonly #idleMs: number;
+  readonly #sampleMs: number;
   // Wall time throughout: the clock that stamps the runner's samples.
   readonly #launchedAtMs = Date.now();
   #scanDueAt: number;
@@ -162,7 +163,8 @@ class Watch {
     this.#context = context;
     this.#run = run;
     const { spec } = services.facts(context.jobId);
-    this.#idleMs = (spec.idle_timeout_minutes ?? (spec.provider === "local" ? 0 : 30)) * MINUTE_MS;
+    this.#idleMs = idleWindowMs(spec);
+    this.#sampleMs = sampleSeconds(spec) * 1000;
     this.#scanDueAt = services.now() + SCAN_EVERY_MS;
   }
 
@@ -195,7 +197,7 @@ class Watch {
     const nowMs = Date.now();
     this.#samples = [...this.#samples, ...fresh].filter((s) => s.at_ms >= nowMs - this.#idleMs - 2 * MINUTE_MS);
     const verdict = judgeIdle({
-      nowMs, launchedAtMs: this.#launchedAtMs, windowMs: this.#idleMs, sampleMs: SAMPLE_SECONDS * 1000, samples: this.#samples,
+      nowMs, launchedAtMs: this.#launchedAtMs, windowMs: this.#idleMs, sampleMs: this.#sampleMs, samples: this.#samples,
       lastLogAtMs: this.#last.log, lastMetricAtMs: this.#last.metric, lastCheckpointAtMs: this.#last.checkpoint,
     });
     if (!verdict.idle) return;
