@@ -19,7 +19,9 @@ const cipherKey = (key: Buffer): Buffer => createHash("sha256").update("sealed s
 export function unseal(file: string, key: Buffer): Given[] {
   try {
     const bytes = readFileSync(file);
-    const decipher = createDecipheriv(CIPHER, cipherKey(key), bytes.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
+    const decipher = createDecipheriv(CIPHER, cipherKey(key), bytes.subarray(0, IV_BYTES), {
+      authTagLength: TAG_BYTES,
+    });
     decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
     const text = Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]);
     // Authenticated: nobody but `seal` below wrote it.
