@@ -14,6 +14,8 @@ export type Found = { is: "held"; handle: MachineHandle } | { is: "open"; afterM
  */
 export async function lookUp(ports: OrphanPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<Found> {
   const { certainty } = provider;
+  // A listing says nothing of what came after it was asked for, however long its answer takes.
+  const askedAt = ports.now();
   const owned = await provider.listOwned(nodePrefix(ports.installationId, entry.jobId ?? "", entry.node), signal);
   const handle = owned.find((m) => m.name === entry.name);
   if (handle) {
@@ -21,7 +23,7 @@ export async function lookUp(ports: OrphanPorts, provider: Provider, entry: Ledg
     return { is: "held", handle };
   }
   const certainAt = entry.horizonAt + certainty.listingLagMs;
-  const wait = certainAt - ports.now();
+  const wait = certainAt - askedAt;
   if (wait > 0) return { is: "open", afterMs: Math.min(wait, LOOK_AGAIN_MS), why: "the answer to the create call was lost; looking for the machine by its name" };
   const looks = await ports.ledger.emptyLook(entry.name);
   if (looks < certainty.emptyLooks) return { is: "open", afterMs: certainty.lookGapMs, why: "making sure that the lost create call made no machine" };
