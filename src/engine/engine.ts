@@ -7,7 +7,6 @@
 // E4. Deadlines and retries are rows. The process only remembers when to look.
 // E5. A stored snapshot that cannot be loaded parks its job. It is never guessed at, and a kill still releases its machine.
 
-import { initialTransition, transition } from "xstate";
 import { asSvcError, describeError, SvcError } from "../errors/index.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { SetTimer, StartSteps } from "../machines/job-machine.ts";
@@ -19,6 +18,7 @@ import type { EffectRow, EngineStore, JobRow } from "../store/engine-store.ts";
 import type { StepRegistry } from "../steps/step.ts";
 import { Agenda } from "./agenda.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
+import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
 import { fingerprint, timerEvent } from "./journal.ts";
 import { Committer, type Transaction } from "./transaction.ts";
 
@@ -48,10 +48,16 @@ export interface NewJob {
   row: Pick<JobRow, "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "idem_key" | "idem_hash">;
 }
 
-type Snapshot = ReturnType<typeof jobMachine.resolveState>;
+/** A job as its last commit left it, of those that are neither over nor parked. Its row changes by compare-and-set on `seq`. */
 interface Live {
+  id: string;
   seq: number;
   snapshot: Snapshot;
+}
+interface Rebased {
+  type: "machine.rebased";
+  snapshot: StoredSnapshot;
+  version: number;
 }
 /** An event without its instant: the engine stamps it. */
 export type EventBody = JobEvent extends infer E ? (E extends JobEvent ? Omit<E, "at"> : never) : never;
@@ -121,7 +127,7 @@ export class Engine {
   create(job: NewJob): Promise<void> {
     return this.commit((tx) => {
       const input: JobInput = { ...job.input, job_id: job.id, at: tx.at };
-      const [snapshot, actions] = initialTransition(jobMachine, input);
+      const { snapshot, actions } = firstFold(input);
       const { text, hash } = fingerprint(snapshot);
       const state = snapshot.value as string;
       tx.store.insertJob({
@@ -132,9 +138,9 @@ export class Engine {
         job_id: job.id, seq: 1, at: tx.at, epoch: tx.store.epoch, type: "job.created",
         event: JSON.stringify({ type: "job.created", input, version: JOB_MACHINE_VERSION }), from_state: null, to_state: state, hash,
       });
-      this.#remember(tx, job.id, { seq: 1, snapshot });
+      const live = this.#remember(tx, { id: job.id, seq: 1, snapshot });
       tx.feed(job.id, "job.created", { status: state, label: job.row.label, provider: job.row.provider });
-      this.#act(tx, job.id, 1, actions);
+      this.#act(tx, live, actions);
     });
   }
 
@@ -144,43 +150,49 @@ export class Engine {
   }
 
   apply(tx: Transaction, jobId: string, body: EventBody): SendResult {
-    const row = this.store.job(jobId);
-    if (!row) throw new SvcError("job_not_found", { id: jobId });
-    if (row.state === "terminal") return { accepted: false, state: row.state };
-    if (row.parked !== null) return body.type === "job.kill" ? this.#rescue(tx, row, body) : { accepted: false, state: row.state };
-    const live = this.#live.get(jobId) ?? this.#load(row);
+    let live = this.#live.get(jobId);
+    if (!live) {
+      const row = this.store.job(jobId);
+      if (!row) throw new SvcError("job_not_found", { id: jobId });
+      if (row.state === "terminal") return { accepted: false, state: row.state };
+      if (row.parked !== null) return body.type === "job.kill" ? this.#rescue(tx, row, body) : { accepted: false, state: row.state };
+      live = this.#load(row);
+    }
+    const state = live.snapshot.value as string;
+    if (state === "terminal") return { accepted: false, state };
     const event = { ...body, at: tx.at } as JobEvent;
-    const [next, actions] = transition(jobMachine, live.snapshot, event);
-    if (next === live.snapshot && actions.length === 0) return { accepted: false, state: row.state };
-    this.#advance(tx, row, event.type, event, live.snapshot.value as string, next, actions);
-    return { accepted: true, state: next.value as string };
+    const next = fold(live.snapshot, event);
+    if (next.snapshot === live.snapshot && next.actions.length === 0) return { accepted: false, state };
+    this.#advance(tx, { id: jobId, seq: live.seq, state }, event, next);
+    return { accepted: true, state: next.snapshot.value as string };
   }
 
   /** Journal, row, cancelled and new effects of one transition. */
-  #advance(tx: Transaction, row: JobRow, type: string, event: object, from: string, next: Snapshot, actions: readonly { type: string; params?: unknown }[]): void {
-    const seq = row.seq + 1;
-    const { text, hash } = fingerprint(next);
-    const to = next.value as string;
-    const context: JobContext = next.context;
+  #advance(tx: Transaction, before: Pick<JobRow, "id" | "seq" | "state">, event: JobEvent | Rebased, { snapshot, actions }: Folded): void {
+    const { id, state: from } = before;
+    const seq = before.seq + 1;
+    const { text, hash } = fingerprint(snapshot);
+    const to = snapshot.value as string;
+    const context: JobContext = snapshot.context;
     const status = to === "terminal" ? (context.outcome ?? "failed") : to;
     tx.store.insertJournal({
-      job_id: row.id, seq, at: tx.at, epoch: tx.store.epoch, type, event: JSON.stringify(event), from_state: from, to_state: to, hash,
+      job_id: id, seq, at: tx.at, epoch: tx.store.epoch, type: event.type, event: JSON.stringify(event), from_state: from, to_state: to, hash,
     });
     tx.store.updateJob({
-      id: row.id, seq, version: JOB_MACHINE_VERSION, state: to, status, snapshot: text, hash, exit_code: context.exit_code,
+      id, seq, version: JOB_MACHINE_VERSION, state: to, status, snapshot: text, hash, exit_code: context.exit_code,
       error: context.error === null ? null : JSON.stringify(context.error), started_at: context.started_at, ended_at: context.ended_at,
     });
-    this.#remember(tx, row.id, { seq, snapshot: next });
+    const live = this.#remember(tx, { id, seq, snapshot });
     if (to !== from) {
-      for (const effect of tx.store.openEffectsOf(row.id)) this.#cancel(tx, effect);
-      tx.store.clearTimers(row.id);
-      tx.feed(row.id, "job.transition", { seq, from, to, event: type, status });
+      for (const effect of tx.store.openEffectsOf(id)) this.#cancel(tx, effect);
+      tx.store.clearTimers(id);
+      tx.feed(id, "job.transition", { seq, from, to, event: event.type, status });
     }
-    this.#act(tx, row.id, seq, actions);
-    if (to === "terminal") tx.after(() => this.#live.delete(row.id));
+    this.#act(tx, live, actions);
+    if (to === "terminal") tx.after(() => this.#live.delete(id));
   }
 
-  #act(tx: Transaction, jobId: string, seq: number, actions: readonly { type: string; params?: unknown }[]): void {
+  #act(tx: Transaction, { id: jobId, seq, snapshot }: Live, actions: Folded["actions"]): void {
     for (const action of actions) {
       // The machine's own types name these params; xstate hands actions back untyped.
       if (action.type === "startSteps") {
@@ -193,7 +205,7 @@ export class Engine {
         const { timer, after_ms } = action.params as SetTimer;
         if (after_ms <= 0) continue;
         const due = tx.at + after_ms;
-        tx.store.setTimer({ job_id: jobId, name: timer, due, event: JSON.stringify(timerEvent(timer, after_ms, tx.store.job(jobId)?.state ?? "")) });
+        tx.store.setTimer({ job_id: jobId, name: timer, due, event: JSON.stringify(timerEvent(timer, after_ms, snapshot.value as string)) });
         tx.after(() => this.#awaitTimer(jobId, timer, due));
       }
     }
@@ -379,19 +391,19 @@ export class Engine {
   #load(row: JobRow): Live {
     const loaded = loadStored(row.version, row.snapshot);
     if (!loaded.ok) throw new SvcError("needs_attention", { why: loaded.why });
-    return { seq: row.seq, snapshot: jobMachine.resolveState(loaded.snapshot) };
+    return { id: row.id, seq: row.seq, snapshot: jobMachine.resolveState(loaded.snapshot) };
   }
 
   /** A snapshot that no event led to (a migration, a rescue) enters the journal whole: folds start from it. */
   #rebase(tx: Transaction, row: JobRow, stored: StoredSnapshot): JobRow {
     const snapshot = jobMachine.resolveState(stored);
-    this.#advance(tx, row, "machine.rebased", { type: "machine.rebased", snapshot: stored, version: JOB_MACHINE_VERSION }, row.state, snapshot, []);
+    this.#advance(tx, row, { type: "machine.rebased", snapshot: stored, version: JOB_MACHINE_VERSION }, { snapshot, actions: [] });
     return { ...row, seq: row.seq + 1, version: JOB_MACHINE_VERSION, state: stored.value };
   }
 
   /** A kill of a parked job: a fresh machine takes its place and goes straight to giving back what the ledger says it holds. */
   #rescue(tx: Transaction, row: JobRow, body: EventBody): SendResult {
-    const [fresh] = initialTransition(jobMachine, { job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at });
+    const fresh = firstFold({ job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at }).snapshot;
     const context: JobContext = { ...fresh.context, occupied: true };
     tx.store.park(row.id, null);
     const based = this.#rebase(tx, row, { value: "provisioning", context });
@@ -399,9 +411,10 @@ export class Engine {
     return this.apply(tx, based.id, body);
   }
 
-  #remember(tx: Transaction, jobId: string, live: Live): void {
-    tx.touched.add(jobId);
-    this.#live.set(jobId, live);
+  #remember(tx: Transaction, live: Live): Live {
+    tx.touched.add(live.id);
+    this.#live.set(live.id, live);
+    return live;
   }
 
   #report(e: unknown): void {

@@ -1,17 +1,17 @@
 // Reading a journal back: the proof that the stored snapshot is what the recorded events lead to.
 
-import { initialTransition, transition } from "xstate";
 import { describeError } from "../errors/index.ts";
 import { jobMachine } from "../machines/job-machine.ts";
 import type { JobEvent, JobInput, TimerName } from "../machines/job-context.ts";
 import type { StoredSnapshot } from "../machines/versions.ts";
 import type { JournalRow } from "../store/engine-store.ts";
-import { createHash } from "node:crypto";
+import { hash as digest } from "node:crypto";
+import { firstFold, fold, type Snapshot } from "./fold.ts";
 
 /** The stored text of a snapshot and its hash. */
 export function fingerprint(snapshot: { value: unknown; context: unknown }): { text: string; hash: string } {
   const text = JSON.stringify({ value: snapshot.value, context: snapshot.context });
-  return { text, hash: createHash("sha256").update(text).digest("hex").slice(0, 32) };
+  return { text, hash: digest("sha256", text, "hex").slice(0, 32) };
 }
 
 /** The event that a timer will send, complete when it is set: what it says does not depend on when it fires. */
@@ -28,19 +28,19 @@ export function timerEvent(timer: TimerName, afterMs: number, state: string): ob
  * @returns the last text, and the first seq at which the fold and the record differ (null when they agree).
  */
 export function refold(rows: readonly JournalRow[]): { text: string | null; differsAt: number | null } {
-  let snapshot: ReturnType<typeof jobMachine.resolveState> | null = null;
+  let snapshot: Snapshot | null = null;
   let text: string | null = null;
   for (const row of rows) {
     const event = JSON.parse(row.event) as { type: string };
     if (event.type === "job.created") {
       // Journal rows hold what the engine wrote; a row that does not is caught by the hash below.
-      [snapshot] = initialTransition(jobMachine, (event as unknown as { input: JobInput }).input);
+      snapshot = firstFold((event as unknown as { input: JobInput }).input).snapshot;
     } else if (event.type === "machine.rebased") {
       snapshot = jobMachine.resolveState((event as unknown as { snapshot: StoredSnapshot }).snapshot);
     } else if (snapshot === null) {
       return { text: null, differsAt: row.seq };
     } else {
-      [snapshot] = transition(jobMachine, snapshot, event as JobEvent);
+      snapshot = fold(snapshot, event as JobEvent).snapshot;
     }
     const now = fingerprint(snapshot);
     if (now.hash !== row.hash) return { text: now.text, differsAt: row.seq };

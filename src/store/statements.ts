@@ -39,7 +39,15 @@ export interface Statement<Row> {
 export function prepare<Row>(db: Sqlite, query: Compilable<Row>): Statement<Row> {
   const { sql, parameters } = query.compile();
   const statement = db.prepare(sql);
-  const bind = (args: Args): unknown[] => parameters.map((v) => (v instanceof Placeholder ? args[v.name] : v));
+  const names = parameters.map((v) => (v instanceof Placeholder ? v.name : null));
+  const bind = (args: Args): unknown[] => {
+    const bound = parameters.slice();
+    for (let i = 0; i < names.length; i++) {
+      const name = names[i];
+      if (name != null) bound[i] = args[name];
+    }
+    return bound;
+  };
   return {
     run: (args) => statement.run(...bind(args)),
     get: (args) => statement.get(...bind(args)) as Row | undefined,
