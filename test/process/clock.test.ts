@@ -1,0 +1,131 @@
+// Clocks that jump and processes that are stopped. Wall time is faked for the control plane (the library makes Python's sleep
+// fail); the monotonic clock is left alone, as it is when somebody sets the clock.
+
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { pause, Place, until, type Served } from "./harness.ts";
+
+const FAKETIME = ["/usr/lib", "/usr/local/lib", "/lib"]
+  .flatMap((lib) => [
+    join(lib, "faketime"),
+    ...(existsSync(lib)
+      ? readdirSync(lib)
+          .filter((n) => n.endsWith("-linux-gnu"))
+          .map((n) => join(lib, n, "faketime"))
+      : []),
+  ])
+  .map((folder) => join(folder, "libfaketimeMT.so.1"))
+  .find((path) => existsSync(path));
+
+const faked = (clock: string): NodeJS.ProcessEnv => ({
+  LD_PRELOAD: FAKETIME,
+  FAKETIME_TIMESTAMP_FILE: clock,
+  FAKETIME_NO_CACHE: "1",
+  FAKETIME_DONT_FAKE_MONOTONIC: "1",
+  // Only the control plane itself: what it starts gets the true clock.
+  NODE_OPTIONS: "--import=data:text/javascript,delete%20process.env.LD_PRELOAD",
+});
+/** Days that the wall clock of the control plane is off. */
+const daysOff = async (served: Served): Promise<number> => {
+  const date = (await fetch(`${served.url}/v1/health`)).headers.get("date");
+  return Math.round((Date.parse(String(date)) - Date.now()) / 86_400_000);
+};
+
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+  place.file(
+    "tick.py",
+    "import time, sys\nfor i in range(int(sys.argv[1])):\n    print(i, flush=True)\n    time.sleep(0.05)\n",
+  );
+});
+afterEach(() => place.close());
+
+const ticks = (n: number): string => Array.from({ length: n }, (_, i) => `${i}\n`).join("");
+
+describe.skipIf(FAKETIME === undefined)("wall clock jumps (needs libfaketime)", () => {
+  it.each([
+    ["a day forth", 1],
+    ["a day back", -1],
+  ])(
+    "%s: no run is ended for it, no time is negative, and the limit fires when it should",
+    { timeout: 120_000 },
+    async (_, days) => {
+      const clock = join(place.root, "clock");
+      writeFileSync(clock, "+0");
+      const env = faked(clock);
+      const served = await place.serve({ env });
+      const now = Date.now();
+      const spec = { entrypoint: "tick.py", args: ["100"], max_runtime_minutes: 600, idle_timeout_minutes: 0.1 };
+      const id = await served.submit(spec);
+      const limited = await served.submit({ entrypoint: "tick.py", args: ["100000"], max_runtime_minutes: 0.15 });
+      await until(() => place.log(id).length > 10 && place.log(limited).length > 10, "both runs write");
+      const at = performance.now();
+      writeFileSync(clock, days > 0 ? "+1d" : "-1d");
+      await until(async () => (await daysOff(served)) === days, "the clock has jumped", 10_000);
+      const job = await served.ended(id, 60_000);
+      expect([job.status, job.error]).toEqual(["succeeded", null]);
+      expect(place.log(id).toString()).toBe(ticks(100));
+      const over = await served.ended(limited, 60_000);
+      expect([over.status, over.error?.code]).toEqual(["timed_out", "run_timed_out"]);
+      expect(performance.now() - at).toBeGreaterThan(4_000);
+      expect(performance.now() - at).toBeLessThan(40_000);
+      for (const { id: which, cost_usd, started_at, ended_at, created_at } of [job, over]) {
+        expect(cost_usd).toBeGreaterThanOrEqual(0);
+        const [a, b, c] = [created_at, started_at, ended_at].map((t) => Date.parse(String(t))) as [
+          number,
+          number,
+          number,
+        ];
+        expect(a).toBeLessThanOrEqual(b);
+        expect(b).toBeLessThanOrEqual(c);
+        expect(Math.abs(c - now), "the control plane's own time goes on as before").toBeLessThan(120_000);
+        for (const step of (await served.timeline(which)).steps) {
+          expect(Date.parse(String(step.ended_at))).toBeGreaterThanOrEqual(Date.parse(String(step.started_at)));
+        }
+      }
+      expect(place.refolds()).toBe(2);
+    },
+  );
+
+  it("a restart after the jump: what runs is followed on, and nothing is negative", { timeout: 120_000 }, async () => {
+    const clock = join(place.root, "clock");
+    writeFileSync(clock, "+0");
+    const env = faked(clock);
+    const first = await place.serve({ env });
+    const id = await first.submit({ entrypoint: "tick.py", args: ["120"] });
+    await until(() => place.log(id).length > 10, "it writes");
+    await first.kill();
+    writeFileSync(clock, "-1d");
+    const second = await place.serve({ env });
+    expect(await daysOff(second)).toBe(-1);
+    const job = await second.ended(id, 60_000);
+    expect(job.status).toBe("succeeded");
+    expect(job.cost_usd).toBeGreaterThanOrEqual(0);
+    expect(place.log(id).toString()).toBe(ticks(120));
+    expect(place.refolds()).toBe(1);
+  });
+});
+
+it(
+  "a control plane that is stopped for some seconds loses nothing and ends nothing",
+  { timeout: 120_000 },
+  async () => {
+    const served = await place.serve();
+    const spec = { entrypoint: "tick.py", args: ["160"], idle_timeout_minutes: 0.05, max_runtime_minutes: 5 };
+    const id = await served.submit(spec);
+    await until(() => place.log(id).length > 10, "it writes");
+    for (let i = 0; i < 2; i++) {
+      served.signal("SIGSTOP");
+      await pause(2_500);
+      served.signal("SIGCONT");
+      await pause(200);
+    }
+    const job = await served.ended(id, 60_000);
+    expect([job.status, job.error]).toEqual(["succeeded", null]);
+    expect(place.log(id).toString()).toBe(ticks(160));
+    const { steps } = await served.timeline(id);
+    expect(steps.filter((s) => s.step === "stream")).toHaveLength(1);
+  },
+);
