@@ -71,7 +71,6 @@ export class Engine {
   readonly #effects: EffectRunner;
   readonly #agenda = new Agenda();
   readonly #live = new Map<string, Live>();
-  readonly #parked = new Set<string>();
   #alarm: { at: number; cancel: () => void } | null = null;
   #stopped = false;
 
@@ -156,7 +155,13 @@ export class Engine {
       if (!row) throw new SvcError("job_not_found", { id: jobId });
       if (row.state === "terminal") return { accepted: false, state: row.state };
       if (row.parked !== null) return body.type === "job.kill" ? this.#rescue(tx, row, body) : { accepted: false, state: row.state };
-      live = this.#load(row);
+      const loaded = this.#load(tx, row);
+      // Found out only now: this process was not asked to take the job up.
+      if (typeof loaded === "string") {
+        if (body.type === "job.kill") return this.#rescue(tx, row, body);
+        throw new SvcError("needs_attention", { why: loaded });
+      }
+      live = loaded;
     }
     const state = live.snapshot.value as string;
     if (state === "terminal") return { accepted: false, state };
@@ -227,7 +232,8 @@ export class Engine {
 
   #cancel(tx: Transaction, effect: EffectRow): void {
     tx.store.cancelEffect(effect.id);
-    tx.store.endAttempt({ effect_id: effect.id, attempt: effect.attempt, status: "cancelled", ended_at: tx.at, error: null, detail: null });
+    // An attempt that has failed and waits for the next stays what it was.
+    tx.store.leaveAttempt(effect.id, tx.at);
     tx.feed(effect.job_id, "step.cancelled", { step: effect.step, node: effect.node, attempt: effect.attempt });
     tx.after(() => this.#effects.abort(effect.id));
   }
@@ -344,14 +350,10 @@ export class Engine {
       for (const row of tx.store.liveJobs()) {
         // To end some jobs, the others need not be followed: their rows wait as they are.
         if (what === "ending only" && row.state !== "terminating") continue;
-        const why = row.parked ?? this.#tryLoad(tx, row);
-        if (why === null) {
+        if (this.#takeUp(tx, row)) {
           alive.add(row.id);
           resumed.push(row.id);
-        } else {
-          parked.push(row.id);
-          this.#parked.add(row.id);
-        }
+        } else parked.push(row.id);
       }
       for (const effect of tx.store.openEffects()) if (alive.has(effect.job_id)) this.#resume(tx, effect);
       for (const timer of tx.store.timers()) {
@@ -376,22 +378,23 @@ export class Engine {
     this.#beginAttempt(tx, next);
   }
 
-  /** Null when the job is loaded; otherwise why it was parked. */
-  #tryLoad(tx: Transaction, row: JobRow): string | null {
-    const loaded = loadStored(row.version, row.snapshot);
-    if (!loaded.ok) {
-      tx.store.park(row.id, loaded.why);
-      tx.feed(row.id, "notice", { level: "error", ...describeError("needs_attention", { why: loaded.why }) });
-      return loaded.why;
-    }
-    if (loaded.migrated) this.#rebase(tx, row, loaded.snapshot);
-    return null;
+  /** False when the job is parked. What an older program could not continue may be known to this one. */
+  #takeUp(tx: Transaction, row: JobRow): boolean {
+    const loaded = this.#load(tx, row);
+    const why = typeof loaded === "string" ? loaded : null;
+    if (why === row.parked) return why === null;
+    tx.store.park(row.id, why);
+    if (why !== null) tx.feed(row.id, "notice", { level: "error", ...describeError("needs_attention", { why }) });
+    return why === null;
   }
 
-  #load(row: JobRow): Live {
+  /** The job as its row has it, brought to today's version; or why it cannot be continued. */
+  #load(tx: Transaction, row: JobRow): Live | string {
     const loaded = loadStored(row.version, row.snapshot);
-    if (!loaded.ok) throw new SvcError("needs_attention", { why: loaded.why });
-    return { id: row.id, seq: row.seq, snapshot: jobMachine.resolveState(loaded.snapshot) };
+    if (!loaded.ok) return loaded.why;
+    const snapshot = jobMachine.resolveState(loaded.snapshot);
+    if (!loaded.migrated) return { id: row.id, seq: row.seq, snapshot };
+    return { id: row.id, seq: this.#rebase(tx, row, loaded.snapshot).seq, snapshot };
   }
 
   /** A snapshot that no event led to (a migration, a rescue) enters the journal whole: folds start from it. */
@@ -407,7 +410,6 @@ export class Engine {
     const context: JobContext = { ...fresh.context, occupied: true };
     tx.store.park(row.id, null);
     const based = this.#rebase(tx, row, { value: "provisioning", context });
-    this.#parked.delete(row.id);
     return this.apply(tx, based.id, body);
   }
 

@@ -1,0 +1,562 @@
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { retryDelayMs } from "../../src/engine/effect-runner.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { type Attempt, Harness, KILL, newHome, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
+
+const DAY_MS = 86_400_000;
+const open: Harness[] = [];
+afterEach(async () => {
+  for (const h of open.splice(0)) if (h.store.db.open) await h.end();
+});
+afterAll(removeHomes);
+
+async function begin(options: HarnessOptions = {}): Promise<Harness> {
+  const h = await Harness.open(options);
+  open.push(h);
+  return h;
+}
+async function again(h: Harness, options: HarnessOptions = {}): Promise<Harness> {
+  const next = await h.restart(options);
+  open.push(next);
+  return next;
+}
+const flaky = () => new SvcError("provider_error", { provider: "local", why: "it is having a bad day" });
+const hopeless = () => new SvcError("price_cap_exceeded", { offered: 2, cap: 1 });
+const full = () => Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
+
+describe("a new job", () => {
+  it("is its row, its first journal entry, its first step and its timer in one commit, and only then begins", async () => {
+    const h = await begin();
+    let seen: unknown[] = [];
+    h.onProbe = (point) => {
+      // In the transaction everything is there; nothing has begun.
+      if (point !== "commit.before") return;
+      const { db } = h.store;
+      const count = (table: string) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
+      seen = [...["job", "journal", "effect", "attempt", "timer"].map(count), h.attempts.length];
+      h.onProbe = () => {};
+    };
+    await h.create();
+    expect(seen).toEqual([1, 1, 1, 1, 1, 0]);
+    expect(h.row()).toMatchObject({ seq: 1, state: "provisioning", status: "provisioning", created_at: START });
+    expect(h.story()).toEqual(["provision 1 running"]);
+    expect(h.attempts.map((a) => a.step)).toEqual(["provision"]);
+  });
+
+  it("does not exist, and nothing begins, when its commit fails", async () => {
+    const h = await begin();
+    h.onProbe = (point) => {
+      if (point === "commit.before") throw full();
+    };
+    await expect(h.create()).rejects.toMatchObject({ code: "disk_full" });
+    expect([h.store.job("job1"), h.attempts, h.published]).toEqual([undefined, [], []]);
+  });
+
+  it("goes through all states when every step succeeds, and its journal folds to its snapshot", async () => {
+    const h = await begin();
+    await h.create();
+    const terminate = await h.upTo("terminate");
+    expect(h.row().state).toBe("terminating");
+    await terminate.done();
+    expect(h.row()).toMatchObject({ state: "terminal", status: "succeeded", exit_code: 0 });
+    expect(h.story()).toEqual(["provision", "await_ssh", "sync", "install", "launch", "stream", "collect", "terminate"].map((s) => `${s} 1 succeeded`));
+    expect(h.folds()).toBe(true);
+    expect(h.store.timers()).toEqual([]);
+    expect(h.reads.timeline("job1").transitions.map((t) => t.to)).toEqual([
+      "provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating", "terminal",
+    ]);
+  });
+
+  it("is made once for one key, also when two calls come in one turn", async () => {
+    const h = await begin();
+    const calls = await Promise.allSettled([h.create("a", { key: "k" }), h.create("b", { key: "k" })]);
+    expect(calls.map((c) => c.status)).toEqual(["fulfilled", "rejected"]);
+    expect(h.store.jobByKey("k")?.id).toBe("a");
+    expect(h.store.liveJobs().map((j) => j.id)).toEqual(["a"]);
+    expect(h.attempts.map((a) => a.context.jobId)).toEqual(["a"]);
+  });
+});
+
+describe("a result", () => {
+  it("is written with what it changes: the step's end, the event and the next step in one commit", async () => {
+    const h = await begin();
+    await h.create();
+    h.onProbe = (point) => {
+      if (point === "commit.before") throw full();
+    };
+    void h.attempt("provision").done();
+    await turn();
+    expect([h.row().state, h.story()]).toEqual(["provisioning", ["provision 1 running"]]);
+    h.onProbe = () => {};
+    await h.clock.advance(2_000);
+    expect([h.row().state, h.story()]).toEqual(["awaiting_ssh", ["provision 1 succeeded", "await_ssh 1 running"]]);
+  });
+
+  it("gives up the disk's reserve when the disk is full", async () => {
+    let asked = 0;
+    const h = await begin({ engine: { onDiskFull: () => void asked++ } });
+    await h.create();
+    h.onProbe = (point) => {
+      if (point === "commit.before" && asked === 0) throw full();
+    };
+    await h.attempt("provision").done();
+    await h.clock.advance(2_000);
+    expect([asked, h.row().state]).toEqual([1, "awaiting_ssh"]);
+  });
+
+  it("that comes after its state was left changes nothing", async () => {
+    const h = await begin();
+    await h.create();
+    const late = h.attempt("provision");
+    await h.kill();
+    const before = h.store.journal("job1").length;
+    await late.done();
+    expect(h.store.journal("job1")).toHaveLength(before);
+    expect(h.story()).toEqual(["provision 1 cancelled", "terminate 1 running"]);
+    expect(h.row().state).toBe("terminating");
+  });
+
+  it("that comes in the very turn of the kill is taken by whoever was first", async () => {
+    const h = await begin();
+    await h.create();
+    const killed = h.engine.send("job1", KILL);
+    h.attempt("provision").result.resolve({ done: {} });
+    await killed;
+    await turn();
+    expect(h.row().state).toBe("terminating");
+    expect(h.story()[0]).toBe("provision 1 cancelled");
+    expect(h.folds()).toBe(true);
+  });
+
+  it("of an earlier process is not taken by a later one: only the attempt under way counts", async () => {
+    const h = await begin();
+    await h.create();
+    const { effectId } = h.attempt("provision").context;
+    const next = await again(h);
+    await next.engine.recover();
+    await turn();
+    expect(next.attempt("provision").context).toMatchObject({ effectId, attempt: 2 });
+    expect(next.store.settleEffect(effectId, 1, "done", null)).toBe(false);
+    await next.attempt("provision").done();
+    expect(next.store.settleEffect(effectId, 2, "done", null)).toBe(false);
+    expect(next.story()).toEqual(["provision 1 cancelled", "provision 2 succeeded", "await_ssh 1 running"]);
+  });
+});
+
+describe("leaving a state", () => {
+  it("aborts the signals of its steps, and of no other job's", async () => {
+    const h = await begin();
+    await h.create("a");
+    await h.create("b");
+    const [a, b] = ["a", "b"].map((id) => h.attempts.find((x) => x.context.jobId === id)) as [Attempt, Attempt];
+    await h.kill("a");
+    expect([a.context.signal.aborted, b.context.signal.aborted]).toEqual([true, false]);
+  });
+
+  it("removes its timers", async () => {
+    const h = await begin();
+    await h.create();
+    expect(h.store.timers().map((t) => t.name)).toEqual(["phase"]);
+    await h.kill();
+    expect(h.store.timers()).toEqual([]);
+    await h.clock.advance(PHASE_LIMIT_MS.provisioning + 1);
+    expect(h.store.journal("job1").map((j) => j.type)).toEqual(["job.created", "job.kill"]);
+  });
+
+  it("cancels a retry that waits", async () => {
+    const h = await begin();
+    await h.create();
+    await h.attempt("provision").fail(flaky());
+    await h.kill();
+    await h.clock.advance(60 * 60_000);
+    expect(h.attempts.map((a) => a.step)).toEqual(["provision", "terminate"]);
+    expect(h.story()).toEqual(["provision 1 failed", "terminate 1 running"]);
+  });
+});
+
+describe("a failure", () => {
+  it("is tried again after a growing wait, and the timeline says when", async () => {
+    const h = await begin();
+    await h.create();
+    await h.attempt("provision").fail(flaky());
+    const [waiting] = h.reads.timeline("job1").steps;
+    const due = Date.parse(waiting?.next_attempt_at ?? "");
+    expect(waiting).toMatchObject({ attempt: 1, status: "retrying", error: { code: "provider_error" } });
+    expect(due - START).toBeGreaterThanOrEqual(1_000);
+    expect(due - START).toBeLessThanOrEqual(2_000);
+    await h.clock.advance(due - h.clock.now() - 1);
+    expect(h.attempts).toHaveLength(1);
+    await h.clock.advance(1);
+    expect(h.attempt("provision").context.attempt).toBe(2);
+    expect(h.story()).toEqual(["provision 1 failed", "provision 2 running"]);
+    expect(h.reads.timeline("job1").steps.map((s) => s.next_attempt_at)).toEqual([null, null]);
+  });
+
+  it("ends the job when attempts are used up", async () => {
+    const h = await begin();
+    await h.create();
+    for (let i = 0; i < 3; i++) {
+      await h.attempt("provision").fail(flaky());
+      if (i < 2) await h.clock.advance(60_000);
+    }
+    expect(h.story()).toEqual(["provision 1 failed", "provision 2 failed", "provision 3 failed", "terminate 1 running"]);
+    expect(h.row().state).toBe("terminating");
+    await h.attempt("terminate").done();
+    expect(h.reads.job("job1")).toMatchObject({ status: "failed", error: { code: "provider_error" } });
+  });
+
+  it("that cannot get better ends the job at once", async () => {
+    const h = await begin();
+    await h.create();
+    await h.attempt("provision").fail(hopeless());
+    expect(h.story()).toEqual(["provision 1 failed", "terminate 1 running"]);
+  });
+
+  it("that nobody foresaw is one of ours, and keeps its words", async () => {
+    const h = await begin({ retry: { provision: { attemptsMax: 1, delayMsMin: 1, delayMsMax: 1 } } });
+    await h.create();
+    await h.attempt("provision").fail(new TypeError("x is not a function"));
+    expect(h.row().error).toMatch(/internal_error.*x is not a function/);
+  });
+
+  it("of the release is tried for ever, whatever it says", async () => {
+    const h = await begin();
+    await h.create();
+    await h.kill();
+    for (let i = 1; i <= 30; i++) {
+      await h.attempt("terminate").fail(hopeless());
+      expect(h.row().state).toBe("terminating");
+      await h.clock.advance(60_000);
+      expect(h.attempt("terminate").context.attempt).toBe(i + 1);
+    }
+    await h.attempt("terminate").done();
+    expect(h.row().status).toBe("cancelled");
+  });
+
+  it("waits as long as its policy says: doubling, jittered, bounded, the same in every run", () => {
+    const policy = { attemptsMax: 9, delayMsMin: 1_000, delayMsMax: 30_000 };
+    for (let effect = 1; effect < 200; effect++) {
+      for (let attempt = 1; attempt < 40; attempt++) {
+        const ms = retryDelayMs(policy, effect, attempt);
+        expect(ms).toBeGreaterThanOrEqual(1_000);
+        expect(ms).toBeLessThanOrEqual(Math.min(30_000, 1_000 * 2 ** attempt));
+        expect(ms).toBe(retryDelayMs(policy, effect, attempt));
+      }
+    }
+    expect(new Set(Array.from({ length: 50 }, (_, i) => retryDelayMs(policy, i, 5))).size).toBeGreaterThan(45);
+  });
+
+  it("is what an attempt becomes that takes longer than its step allows, and its late answer is not taken", async () => {
+    const h = await begin({ attemptMs: { provision: 5_000 } });
+    await h.create();
+    const slow = h.attempt("provision");
+    await h.clock.advance(5_000);
+    expect(slow.context.signal.aborted).toBe(true);
+    expect(h.reads.timeline("job1").steps[0]).toMatchObject({ status: "retrying", error: { code: "step_timed_out" } });
+    await slow.done();
+    expect(h.row().state).toBe("provisioning");
+  });
+});
+
+describe("`later`", () => {
+  it("looks again in the same attempt, counts as no failure and adds no row", async () => {
+    const h = await begin();
+    await h.create();
+    for (let i = 0; i < 10; i++) {
+      await h.attempt("provision").later(3_000, "no answer yet");
+      expect(h.reads.timeline("job1").steps).toMatchObject([
+        { attempt: 1, status: "running", detail: { waiting_for: "no answer yet" }, next_attempt_at: new Date(h.clock.now() + 3_000).toISOString() },
+      ]);
+      await h.clock.advance(3_000);
+    }
+    expect(h.attempts).toHaveLength(11);
+    expect(new Set(h.attempts.map((a) => a.context.attempt))).toEqual(new Set([1]));
+    await h.attempt("provision").done();
+    expect(h.story()).toEqual(["provision 1 succeeded", "await_ssh 1 running"]);
+  });
+
+  it("is waited for after a restart, too, and is no failure then", async () => {
+    const h = await begin();
+    await h.create();
+    await h.attempt("provision").later(10_000);
+    const next = await again(h);
+    await next.engine.recover();
+    await next.clock.advance(9_999);
+    expect(next.attempts).toEqual([]);
+    await next.clock.advance(1);
+    expect(next.attempts.map((a) => a.step)).toEqual(["provision"]);
+    expect(next.story()).toEqual(["provision 1 cancelled", "provision 2 running"]);
+    expect(next.store.failures(next.attempt("provision").context.effectId)).toBe(0);
+  });
+});
+
+describe("progress", () => {
+  it("is on the timeline within half a second, the last word wins, and it is no transition", async () => {
+    const h = await begin();
+    await h.create();
+    const { context } = h.attempt("provision");
+    context.progress({ percent: 1 });
+    context.progress({ percent: 2 });
+    await h.clock.advance(500);
+    expect(h.reads.timeline("job1").steps[0]?.detail).toEqual({ percent: 2 });
+    expect(h.row().seq).toBe(1);
+    await h.attempt("provision").fail(flaky());
+    expect(h.reads.timeline("job1").steps[0]?.detail).toEqual({ percent: 2 });
+  });
+});
+
+describe("a timer", () => {
+  it("is a row that outlives the process", async () => {
+    const h = await begin();
+    await h.create();
+    const next = await again(h);
+    await next.engine.recover();
+    await next.clock.advance(PHASE_LIMIT_MS.provisioning - 1);
+    expect(next.row().state).toBe("provisioning");
+    await next.clock.advance(1);
+    expect(next.row().state).toBe("terminating");
+    expect(next.row().error).toMatch(/step_timed_out/);
+    expect(next.folds()).toBe(true);
+  });
+
+  it("that fell due while nobody was there fires at the start, the oldest first", async () => {
+    const h = await begin();
+    for (const id of ["c", "a", "b"]) {
+      await h.create(id);
+      await h.clock.advance(1_000);
+    }
+    await h.end();
+    await h.clock.jump(DAY_MS);
+    const next = await Harness.open({}, h.home, h.clock);
+    open.push(next);
+    await next.engine.recover();
+    await next.clock.advance(0);
+    const fired = next.reads.eventsSince(0, { limit: 1_000 }).filter((e) => e.data["event"] === "timer.phase");
+    expect(fired.map((e) => e.job_id)).toEqual(["c", "a", "b"]);
+  });
+
+  it("may be due in more than 24.8 days", async () => {
+    const h = await begin();
+    await h.create("job1", { maxRuntimeMs: 60 * DAY_MS });
+    await h.upTo("stream");
+    await h.clock.jump(30 * DAY_MS);
+    expect(h.row().state).toBe("running");
+    await h.clock.jump(30 * DAY_MS);
+    await h.clock.advance(30_000);
+    expect(h.row()).toMatchObject({ state: "terminating" });
+    expect(h.row().error).toMatch(/run_timed_out/);
+  });
+
+  it("fires once, whatever was asked for meanwhile", async () => {
+    const h = await begin();
+    await h.create();
+    await h.clock.jump(2 * PHASE_LIMIT_MS.provisioning);
+    await h.clock.advance(60_000);
+    expect(h.store.journal("job1").filter((j) => j.type === "timer.phase")).toHaveLength(1);
+  });
+});
+
+describe("commits of one turn", () => {
+  it("share one transaction, and a caller that fails takes nobody with it", async () => {
+    const h = await begin();
+    await h.create("a");
+    await h.create("b");
+    const commits = () => h.probes.filter((p) => p === "commit.after").length;
+    const before = commits();
+    const ran: string[] = [];
+    const results = await Promise.allSettled([
+      h.engine.send("a", KILL),
+      h.engine.commit((tx) => {
+        tx.feed("a", "notice", { level: "info", message: "never" });
+        tx.after(() => ran.push("never"));
+        h.engine.apply(tx, "b", KILL);
+        throw new SvcError("job_not_found", { id: "x" });
+      }),
+      h.engine.commit((tx) => tx.after(() => ran.push("mine"))),
+    ]);
+    await turn();
+    expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(ran).toEqual(["mine"]);
+    expect([h.row("a").state, h.row("b").state]).toEqual(["terminating", "provisioning"]);
+    expect(h.published.filter((e) => e.type === "notice")).toEqual([]);
+    expect(commits() - before).toBe(1);
+    // What the failed caller had changed in memory is forgotten, too.
+    await h.kill("b");
+    expect([h.row("b").seq, h.folds("a"), h.folds("b")]).toEqual([2, true, true]);
+  });
+
+  it("all fail when the commit fails, nothing of them happens, and what was remembered is forgotten", async () => {
+    const h = await begin();
+    await h.create("a");
+    await h.create("b");
+    h.onProbe = (point) => {
+      if (point === "commit.before") throw full();
+    };
+    const results = await Promise.allSettled([h.engine.send("a", KILL), h.engine.send("b", KILL)]);
+    await turn();
+    expect(results).toMatchObject([{ reason: { code: "disk_full" } }, { reason: { code: "disk_full" } }]);
+    expect([h.row("a").state, h.row("b").state]).toEqual(["provisioning", "provisioning"]);
+    expect(h.attempts.every((a) => !a.context.signal.aborted && a.step === "provision")).toBe(true);
+    h.onProbe = () => {};
+    await h.kill("a");
+    expect([h.row("a").state, h.row("a").seq, h.folds("a")]).toEqual(["terminating", 2, true]);
+  });
+});
+
+describe("a writer that was overtaken", () => {
+  it("writes nothing and says so", async () => {
+    const h = await begin();
+    await h.create();
+    const newer = await Harness.open({}, h.home, h.clock);
+    open.push(newer);
+    await expect(h.engine.send("job1", KILL)).rejects.toMatchObject({ code: "stale_writer" });
+    await h.attempt("provision").done();
+    expect(newer.row()).toMatchObject({ seq: 1, state: "provisioning" });
+    expect(h.reports).toEqual([expect.stringContaining("newer") as string]);
+    await newer.kill();
+    expect(newer.row().state).toBe("terminating");
+  });
+});
+
+describe("the feed", () => {
+  it("is published after its commit, without gap, in order, and is what can be replayed", async () => {
+    const h = await begin();
+    await h.create();
+    await (await h.upTo("terminate")).done();
+    const stored = h.reads.eventsSince(0, { limit: 1_000 });
+    expect(h.published).toEqual(stored);
+    expect(stored.map((e) => e.seq)).toEqual(stored.map((_, i) => i + 1));
+    const names = stored.map((e) => [e.type, e.data["step"] ?? e.data["to"]].filter(Boolean).join(" "));
+    expect(names.slice(0, 5)).toEqual(["job.created", "step.started provision", "step.succeeded provision", "job.transition awaiting_ssh", "step.started await_ssh"]);
+    expect(names.slice(-2)).toEqual(["step.succeeded terminate", "job.transition terminal"]);
+  });
+});
+
+describe("a job that is over", () => {
+  it("takes no event: not a kill, not a failure", async () => {
+    const h = await begin();
+    await h.create();
+    await h.kill();
+    await h.attempt("terminate").done();
+    const before = h.row();
+    expect(await h.engine.send("job1", KILL)).toEqual({ accepted: false, state: "terminal" });
+    expect(h.row()).toEqual(before);
+  });
+
+  it("is refused by name when there never was one", async () => {
+    const h = await begin();
+    await expect(h.engine.send("nope", KILL)).rejects.toMatchObject({ code: "job_not_found" });
+  });
+
+  it("took a second kill as nothing: no journal entry, no event", async () => {
+    const h = await begin();
+    await h.create();
+    await h.kill();
+    const [seq, feed] = [h.row().seq, h.reads.latestSeq()];
+    expect(await h.engine.send("job1", KILL)).toEqual({ accepted: false, state: "terminating" });
+    expect([h.row().seq, h.reads.latestSeq()]).toEqual([seq, feed]);
+  });
+});
+
+describe("recovery", () => {
+  const damage = (h: Harness, sql: string) => void h.store.db.prepare(`UPDATE job SET ${sql} WHERE id = 'job1'`).run();
+
+  it("starts what was open again, and nothing that was done", async () => {
+    const h = await begin();
+    await h.create();
+    await h.upTo("install");
+    const next = await again(h);
+    expect(await next.engine.recover()).toEqual({ resumed: ["job1"], parked: [] });
+    await turn();
+    expect(next.attempts.map((a) => a.step)).toEqual(["install"]);
+    await (await next.upTo("terminate")).done();
+    expect(next.row().status).toBe("succeeded");
+    expect(next.folds()).toBe(true);
+  });
+
+  it("parks what it cannot load, takes nothing for it but a kill, and a kill releases it", async () => {
+    const h = await begin();
+    await h.create();
+    await h.create("good");
+    await h.upTo("install");
+    damage(h, "version = 99");
+    const next = await again(h);
+    expect(await next.engine.recover()).toEqual({ resumed: ["good"], parked: ["job1"] });
+    await turn();
+    expect(next.attempts.map((a) => a.context.jobId)).toEqual(["good"]);
+    expect(next.reads.job("job1")?.note).toMatch(/^Parked: .*version 99/);
+    expect((await next.engine.send("job1", { type: "control.end", error: { code: "c", message: "m", hint: "h" } })).accepted).toBe(false);
+    expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
+    await turn();
+    // What it had started may have to be stopped and brought home.
+    await next.attempts.findLast((a) => a.context.jobId === "job1" && a.step === "collect")?.done({ exit_code: null });
+    await next.attempt("terminate").done();
+    expect(next.row()).toMatchObject({ status: "cancelled", parked: null });
+    expect(next.folds()).toBe(true);
+    expect(next.store.openEffectsOf("job1")).toEqual([]);
+  });
+
+  it("takes a parked job up again once a program knows it", async () => {
+    const h = await begin();
+    await h.create();
+    damage(h, "version = 99");
+    const old = await again(h);
+    await old.engine.recover();
+    expect(old.row().parked).toMatch(/version 99/);
+    damage(old, "version = 1");
+    const upgraded = await again(old);
+    expect(await upgraded.engine.recover()).toEqual({ resumed: ["job1"], parked: [] });
+    await turn();
+    expect([upgraded.row().parked, upgraded.story()]).toEqual([null, ["provision 1 cancelled", "provision 2 running"]]);
+  });
+
+  it("says once that a job is parked, not at every start", async () => {
+    const h = await begin();
+    await h.create();
+    damage(h, "version = 99");
+    let last = await again(h);
+    await last.engine.recover();
+    last = await again(last);
+    await last.engine.recover();
+    expect(last.reads.eventsSince(0, { limit: 100 }).filter((e) => e.type === "notice")).toHaveLength(1);
+  });
+
+  it("to end some jobs follows only those that are ending", async () => {
+    const h = await begin();
+    await h.create("job1");
+    await h.create("job2");
+    await h.kill("job2");
+    const next = await again(h);
+    expect(await next.engine.recover("ending only")).toEqual({ resumed: ["job2"], parked: [] });
+    await turn();
+    expect(next.attempts.map((a) => `${a.context.jobId} ${a.step}`)).toEqual(["job2 terminate"]);
+    expect(next.story("job1")).toEqual(["provision 1 running"]);
+    await next.kill("job1");
+    expect(next.story("job1")).toEqual(["provision 1 cancelled", "terminate 1 running"]);
+  });
+
+  it("to end some jobs ends one that cannot be loaded, too, though nobody has parked it yet", async () => {
+    const h = await begin();
+    await h.create();
+    damage(h, `snapshot = '{"value":"jogging","context":{}}'`);
+    const next = await again(h);
+    await next.engine.recover("ending only");
+    expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
+  });
+
+  it("for a look changes nothing", async () => {
+    const h = await begin();
+    await h.create();
+    const next = await again(h);
+    expect(await next.engine.recover("nothing")).toEqual({ resumed: [], parked: [] });
+    await next.clock.advance(PHASE_LIMIT_MS.provisioning * 2);
+    expect([next.attempts, next.row().seq]).toEqual([[], 1]);
+  });
+
+  it("of a home that was never used finds nothing", async () => {
+    const h = await Harness.open({}, newHome());
+    open.push(h);
+    expect(await h.engine.recover()).toEqual({ resumed: [], parked: [] });
+  });
+});

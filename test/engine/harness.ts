@@ -1,0 +1,235 @@
+// The real engine over a real store in a temporary home, with steps that the test answers itself and a clock that it moves.
+
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock } from "../../src/domain/clock.ts";
+import { Agenda } from "../../src/engine/agenda.ts";
+import { Engine, type EngineOptions, type EventBody } from "../../src/engine/engine.ts";
+import { refold } from "../../src/engine/journal.ts";
+import { assert } from "../../src/errors/assert.ts";
+import { STEP_NAMES, type FeedEvent, type StepName, type TimelineStep } from "../../src/schemas/job.ts";
+import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
+import type { RetryPolicy, StepContext, StepDefinition, StepDone, StepLater, StepRegistry } from "../../src/steps/step.ts";
+import { openStore } from "../../src/store/database.ts";
+import { EngineStore, type JobRow } from "../../src/store/engine-store.ts";
+import { StoreReads } from "../../src/store/open-reads.ts";
+
+export const START = Date.UTC(2030, 0, 1);
+export const INSTALLATION = "testtest00000001";
+
+/** Time stands still until the test moves it; what falls due on the way happens at its own instant, in order. */
+export class TestClock implements Clock {
+  #now = START;
+  #made = 0;
+  readonly #agenda = new Agenda();
+  readonly now = (): number => this.#now;
+  readonly monotonic = (): number => this.#now;
+  readonly setTimer = (ms: number, fn: () => void) => {
+    let live = true;
+    this.#agenda.add({ at: this.#now + Math.max(0, ms), key: String(this.#made++).padStart(9, "0"), fire: () => live && fn() });
+    return { cancel: () => void (live = false) };
+  };
+
+  async advance(ms: number): Promise<void> {
+    const until = this.#now + ms;
+    await turn();
+    for (let next = this.#agenda.nextAt; next !== null && next <= until; next = this.#agenda.nextAt) {
+      this.#now = Math.max(this.#now, next);
+      for (const due of this.#agenda.take(this.#now)) due.fire();
+      await turn();
+    }
+    this.#now = until;
+    await turn();
+  }
+
+  /** As a sleeping laptop does it: all at once, and what was due in between is noticed only then. */
+  async jump(ms: number): Promise<void> {
+    this.#now += ms;
+    await this.advance(0);
+  }
+}
+
+/** Lets everything happen that needs no time: promises, and commits at the end of a turn. */
+export async function turn(): Promise<void> {
+  for (let i = 0; i < 6; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** One attempt of a step, which the test answers. */
+export class Attempt {
+  readonly step: StepName;
+  readonly context: StepContext;
+  answered = false;
+  readonly result = Promise.withResolvers<StepDone | StepLater>();
+
+  constructor(step: StepName, context: StepContext) {
+    this.step = step;
+    this.context = context;
+  }
+
+  async done(output: Record<string, unknown> = {}): Promise<void> {
+    this.answered = true;
+    this.result.resolve({ done: output });
+    await turn();
+  }
+  async later(afterMs: number, why = "not yet"): Promise<void> {
+    this.answered = true;
+    this.result.resolve({ later: { afterMs, why } });
+    await turn();
+  }
+  async fail(error: unknown): Promise<void> {
+    this.answered = true;
+    this.result.reject(error);
+    await turn();
+  }
+}
+
+const RETRY: RetryPolicy = { attemptsMax: 3, delayMsMin: 1_000, delayMsMax: 60_000 };
+
+export interface HarnessOptions {
+  retry?: Partial<Record<StepName, RetryPolicy>>;
+  attemptMs?: Partial<Record<StepName, number>>;
+  engine?: Partial<EngineOptions>;
+}
+
+/** One life of an engine. */
+export class Harness {
+  readonly home: string;
+  readonly clock: TestClock;
+  readonly store: EngineStore;
+  readonly engine: Engine;
+  readonly reads: StoreReads;
+  readonly attempts: Attempt[] = [];
+  readonly published: FeedEvent[] = [];
+  readonly reports: string[] = [];
+  readonly probes: string[] = [];
+  /** Called at each named point; a test that throws here breaks what was under way. */
+  onProbe: (point: string) => void = () => {};
+
+  private constructor(home: string, clock: TestClock, store: EngineStore, options: HarnessOptions) {
+    this.home = home;
+    this.clock = clock;
+    this.store = store;
+    this.reads = new StoreReads(store.db, home, clock.now);
+    this.engine = new Engine({
+      store,
+      clock,
+      steps: this.#steps(options),
+      defer: (fn) => void setImmediate(fn),
+      publish: (events) => void this.published.push(...events),
+      report: (message) => void this.reports.push(message),
+      probe: (point) => {
+        this.probes.push(point);
+        this.onProbe(point);
+      },
+      ...options.engine,
+    });
+  }
+
+  static async open(options: HarnessOptions = {}, home = newHome(), clock = new TestClock()): Promise<Harness> {
+    const opened = await openStore(home, { newInstallationId: INSTALLATION, now: clock.now(), synchronous: "OFF" });
+    return new Harness(home, clock, new EngineStore(opened), options);
+  }
+
+  #steps({ retry, attemptMs }: HarnessOptions): StepRegistry {
+    const make = (name: StepName): StepDefinition => ({
+      name,
+      retry: retry?.[name] ?? (name === "terminate" ? { ...RETRY, attemptsMax: Infinity } : RETRY),
+      ...(attemptMs?.[name] === undefined ? {} : { attemptMs: attemptMs[name] }),
+      run: (context) => {
+        const attempt = new Attempt(name, context);
+        this.attempts.push(attempt);
+        return attempt.result.promise;
+      },
+    });
+    return Object.fromEntries(STEP_NAMES.map((name) => [name, make(name)])) as StepRegistry;
+  }
+
+  async create(id = "job1", options: { nodes?: number; maxRuntimeMs?: number; key?: string; spec?: Partial<RunSpecInput> } = {}): Promise<void> {
+    const nodes = options.nodes ?? 1;
+    const spec = RunSpec.parse({ entrypoint: "train.py", nodes, ...options.spec });
+    const key = options.key ?? null;
+    await this.engine.create({
+      id,
+      input: { nodes, max_runtime_ms: options.maxRuntimeMs ?? null },
+      row: {
+        label: null, provider: spec.provider, gpus: spec.gpus, nodes, spec: JSON.stringify(spec), code_snapshot: null, idem_key: key,
+        idem_hash: key === null ? null : "hash",
+      },
+    });
+    await turn();
+  }
+
+  /** The newest attempt of the step. */
+  attempt(step: StepName, node = 0): Attempt {
+    const found = this.attempts.findLast((a) => a.step === step && a.context.node === node);
+    assert(found, `${step} of node ${node} was never begun; begun were: ${this.attempts.map((a) => a.step).join(" ")}`);
+    return found;
+  }
+
+  /** Answers steps with success, in the order of a life, until the named one has begun. */
+  async upTo(step: StepName): Promise<Attempt> {
+    for (const name of STEP_NAMES) {
+      if (name === step) break;
+      for (const attempt of this.attempts.filter((a) => a.step === name && !a.answered)) {
+        await attempt.done(name === "stream" ? { exit_code: 0, error: null } : name === "collect" ? { exit_code: null } : {});
+      }
+    }
+    return this.attempt(step);
+  }
+
+  async kill(id = "job1"): Promise<void> {
+    await this.engine.send(id, KILL);
+    await turn();
+  }
+
+  row(id = "job1"): JobRow {
+    const row = this.store.job(id);
+    assert(row, `there is no job ${id}`);
+    return row;
+  }
+
+  steps(id = "job1"): Pick<TimelineStep, "step" | "attempt" | "status">[] {
+    return this.reads.timeline(id).steps.map(({ step, attempt, status }) => ({ step, attempt, status }));
+  }
+
+  /** Steps of a job as words: `provision 1 succeeded`. */
+  story(id = "job1"): string[] {
+    return this.steps(id).map((s) => `${s.step} ${s.attempt} ${s.status}`);
+  }
+
+  /** The stored snapshot is what the journal leads to, byte for byte. */
+  folds(id = "job1"): boolean {
+    const { text, differsAt } = refold(this.store.journal(id));
+    return differsAt === null && text === this.row(id).snapshot;
+  }
+
+  /** The process is gone; what it had begun is answered to nobody. */
+  async end(): Promise<void> {
+    const stopped = this.engine.stop();
+    for (const attempt of this.attempts) if (!attempt.answered) attempt.result.reject(new Error("the process ended"));
+    await stopped;
+    this.store.db.close();
+  }
+
+  /** Another process takes over the same home. */
+  async restart(options: HarnessOptions = {}): Promise<Harness> {
+    await this.end();
+    return Harness.open(options, this.home, this.clock);
+  }
+}
+
+export const KILL: EventBody = { type: "job.kill", error: { code: "cancelled_by_user", message: "m", hint: "h" } };
+
+const homes: string[] = [];
+
+export function newHome(): string {
+  const home = mkdtempSync(join(tmpdir(), "svc-engine-"));
+  for (const folder of ["logs", "runs", "artifacts", "code", "backups"]) mkdirSync(join(home, folder));
+  homes.push(home);
+  return home;
+}
+
+export function removeHomes(): void {
+  for (const home of homes.splice(0)) rmSync(home, { recursive: true, force: true });
+}
