@@ -148,12 +148,12 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       onTerminal: (jobId) => {
         sink.forget(jobId);
         services.forget(jobId);
-        removeRunFolder(store, home, jobId);
+        removeRunFolder(store, home, jobId, log);
       },
     });
     const recovered = await engine.recover(RECOVERED[purpose]);
     if (purpose === "serve") {
-      removeRunFolders(store, home);
+      removeRunFolders(store, home, log);
       service.begin();
     }
     const opened: Service = service;

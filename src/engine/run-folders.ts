@@ -4,15 +4,21 @@ import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { EngineStore } from "../store/engine-store.ts";
 
-/** Removes the run directory of a job that is over and of which everything came home; else leaves all of it. */
-export function removeRunFolder(store: EngineStore, home: string, jobId: string): boolean {
+/**
+ * Removes the run directory of a job that is over and of which everything came home; else leaves all of it. What a script left
+ * may resist (a folder without permissions, a mount): that is told, and never a reason for the control plane to fail.
+ */
+export function removeRunFolder(store: EngineStore, home: string, jobId: string, report: (line: string) => void): void {
   const folder = join(home, "runs", jobId);
-  if (store.job(jobId)?.state !== "terminal" || !store.collected(jobId) || !existsSync(folder)) return false;
-  rmSync(folder, { recursive: true, force: true });
-  return true;
+  if (store.job(jobId)?.state !== "terminal" || !store.collected(jobId) || !existsSync(folder)) return;
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch (e) {
+    report(`The folder ${folder} of a run that is over could not be removed: ${e instanceof Error ? e.message : String(e)}`);
+  }
 }
 
 /** The same for all, at start: a crash may have come between the end of a job and the removal. */
-export function removeRunFolders(store: EngineStore, home: string): void {
-  for (const jobId of readdirSync(join(home, "runs"))) removeRunFolder(store, home, jobId);
+export function removeRunFolders(store: EngineStore, home: string, report: (line: string) => void): void {
+  for (const jobId of readdirSync(join(home, "runs"))) removeRunFolder(store, home, jobId, report);
 }

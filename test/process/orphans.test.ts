@@ -1,5 +1,7 @@
 // Runs that no job explains: what a control plane finds at its start, it ends. What is not of this home, it leaves alone.
 
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { never, newRun } from "../runner/harness.ts";
@@ -62,4 +64,38 @@ it("a runner that is killed behind the control plane's back: the run fails, and 
   expect([job.status, job.error?.code]).toEqual(["failed", "run_lost"]);
   expect(place.processes()).toEqual([]);
   expect(place.log(id).toString()).toBe("up\n");
+});
+
+it("a run folder that cannot be removed is told of, and holds up neither the job nor the next start", async () => {
+  place.file(
+    "wait.py",
+    'import os, sys, time\nprint("up", flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n',
+  );
+  const go = join(place.root, "go");
+  const served = await place.serve();
+  const id = await served.submit({ entrypoint: "wait.py", args: [go] });
+  await until(async () => (await served.text(`/jobs/${id}/logs`)) === "up\n", "it is up");
+  const stuck = join(place.home, "runs", id, "node0", "stuck");
+  mkdirSync(stuck);
+  const mounted =
+    process.getuid?.() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", stuck]).status === 0;
+  if (!mounted) {
+    writeFileSync(join(stuck, "file"), "");
+    chmodSync(stuck, 0o000); // root could remove it all the same: then this only shows that nothing breaks
+  }
+  try {
+    writeFileSync(go, "");
+    expect((await served.ended(id)).status).toBe("succeeded");
+    if (mounted) await until(() => served.err.includes("could not be removed"), "it is told");
+    await served.kill();
+    const next = await place.serve();
+    expect((await next.job(id)).status).toBe("succeeded");
+    if (mounted) expect(next.err).toContain("could not be removed");
+    await next.kill();
+  } finally {
+    if (mounted) spawnSync("umount", [stuck]);
+    else if (existsSync(stuck)) chmodSync(stuck, 0o700);
+  }
+  await place.serve();
+  expect(existsSync(join(place.home, "runs", id))).toBe(false);
 });
