@@ -69,7 +69,7 @@ export class DurableLedger implements Ledger {
         resource_id: handle.id,
         handle: JSON.stringify(handle),
         address: handle.address,
-        price_micro: handle.priceMicro,
+        price_micro: priceOf(handle),
         held_at: row?.held_at ?? tx.at,
       });
     });
@@ -108,10 +108,11 @@ export class DurableLedger implements Ledger {
   /** A machine with our mark that no row explains: it gets one, so that it is owed like any other. */
   async adopt(handle: MachineHandle, note: string): Promise<void> {
     await this.#surely(handle.name, (tx) => {
-      if (!this.#rows.get(handle.name)) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
+      const row = this.#rows.get(handle.name);
+      if (!row) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
       this.#rows.held({
         name: handle.name, state: "held", resource_id: handle.id, handle: JSON.stringify(handle), address: handle.address,
-        price_micro: handle.priceMicro, held_at: tx.at,
+        price_micro: priceOf(handle), held_at: row?.held_at ?? tx.at,
       });
       this.#rows.note(handle.name, note);
     });
@@ -128,6 +129,11 @@ export class DurableLedger implements Ledger {
     const row = this.#rows.get(name);
     if (row) tx.feed(row.job_id, "machine.changed", { name, state: row.state, node: row.node, note: row.note });
   }
+}
+
+/** A machine is owed whatever is said of its price: what is no price is unknown, and must not keep the row from being written. */
+function priceOf({ priceMicro }: MachineHandle): number | null {
+  return Number.isFinite(priceMicro) && priceMicro !== null && priceMicro >= 0 ? Math.round(priceMicro) : null;
 }
 
 function blank(name: string, provider: string, at: number): MachineRow {

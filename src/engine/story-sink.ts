@@ -92,6 +92,7 @@ export class DurableStorySink implements StorySink {
     } catch (e) {
       // Nothing of this part counts; what was remembered for it is read again.
       log.series.clear();
+      log.lastTimeMs = 0;
       throw e;
     }
     if (text.length > 0) this.#o.hint({ type: "log.advanced", job_id: jobId, bytes: start + text.length });
@@ -153,7 +154,8 @@ export class DurableStorySink implements StorySink {
   async checkpoints(jobId: string, files: CheckpointFile[]): Promise<void> {
     await this.#o.engine.commitSurely((tx) => {
       for (const file of files) {
-        this.#rows.checkpoint({ job_id: jobId, path: file.path, size: file.size, modified_at: Date.parse(file.modified_at), saved_at: tx.at });
+        const row = { job_id: jobId, path: file.path, size: file.size, modified_at: Date.parse(file.modified_at), saved_at: tx.at };
+        if (!this.#rows.checkpoint(row)) continue;
         tx.feed(jobId, "checkpoint.saved", { path: file.path, size: file.size });
       }
     });

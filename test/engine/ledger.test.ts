@@ -1,0 +1,138 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DurableLedger } from "../../src/engine/ledger.ts";
+import type { MachineHandle } from "../../src/providers/provider.ts";
+import { Harness, removeHomes, START } from "./harness.ts";
+
+const HOUR_MS = 3_600_000;
+let h: Harness;
+let ledger: DurableLedger;
+beforeEach(async () => {
+  h = await Harness.open();
+  ledger = new DurableLedger(h.engine);
+});
+afterEach(() => h.end());
+afterAll(removeHomes);
+
+const handle = (more: Partial<MachineHandle> = {}): MachineHandle => ({
+  v: 1, provider: "podhost", id: "pod-1", name: "svc-test-job1-n0-1", address: "10.0.0.1", priceMicro: 2_000_000, ...more,
+});
+const NAME = handle().name;
+const order = { name: NAME, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START + 60_000 };
+const notes = () => h.published.filter((e) => e.type === "machine.changed").map((e) => e.data["state"]);
+
+describe("an order", () => {
+  it("is open from its intent to the proof that nothing of it is left, and the feed tells each change", async () => {
+    expect([ledger.open("job1", 0), ledger.nextOrdinal("job1", 0)]).toEqual([[], 1]);
+    await ledger.intend(order);
+    expect(ledger.open("job1", 0)).toMatchObject([{ name: NAME, state: "intended", handle: null, horizonAt: START + 60_000, emptyLooks: 0 }]);
+    expect(ledger.nextOrdinal("job1", 0)).toBe(2);
+    await ledger.held(NAME, handle());
+    expect(ledger.open("job1", 0)).toMatchObject([{ state: "held", handle: handle() }]);
+    await ledger.releasing(NAME);
+    await ledger.released(NAME, "seen to be gone");
+    expect(ledger.open("job1", 0)).toEqual([]);
+    expect(ledger.row(NAME)).toMatchObject({ state: "released", proof: "seen to be gone", released_at: START });
+    expect(notes()).toEqual(["intended", "held", "releasing", "released"]);
+    expect(ledger.nextOrdinal("job1", 0)).toBe(2);
+  });
+
+  it("cannot be made twice under one name", async () => {
+    await ledger.intend(order);
+    await expect(ledger.intend(order)).rejects.toThrow();
+    expect(ledger.owed()).toHaveLength(1);
+  });
+
+  it("that was thought absent is owed again when its answer comes late", async () => {
+    await ledger.intend(order);
+    await ledger.unknown(NAME, "the answer was lost");
+    await ledger.released(NAME, "not in two listings");
+    await ledger.held(NAME, handle());
+    expect(ledger.open("job1", 0)).toMatchObject([{ state: "held" }]);
+    expect(ledger.row(NAME)).toMatchObject({ released_at: null, proof: null });
+  });
+
+  it("stays releasing when a late answer comes, so that nobody takes it for usable", async () => {
+    await ledger.intend(order);
+    await ledger.releasing(NAME);
+    await ledger.held(NAME, handle());
+    expect(ledger.row(NAME)?.state).toBe("releasing");
+  });
+
+  it("is not made unknown once it is held", async () => {
+    await ledger.intend(order);
+    await ledger.held(NAME, handle());
+    await ledger.unknown(NAME, "too late");
+    expect(ledger.row(NAME)).toMatchObject({ state: "held", note: null });
+  });
+
+  it("counts empty looks, and remembers the last", async () => {
+    await ledger.intend(order);
+    expect([await ledger.emptyLook(NAME), await ledger.emptyLook(NAME)]).toEqual([1, 2]);
+    expect(ledger.open("job1", 0)).toMatchObject([{ emptyLooks: 2, lastLookAt: START }]);
+  });
+
+  it("cannot be closed without a proof, not even by SQL", async () => {
+    await ledger.intend(order);
+    expect(() => h.store.db.exec("UPDATE machine SET state = 'released', released_at = 1")).toThrow(/CHECK/);
+  });
+});
+
+describe("a machine", () => {
+  it.each([Number.NaN, undefined, -1, 0.5, Infinity])("whose price is said to be %s is held all the same", async (price) => {
+    await ledger.intend(order);
+    await ledger.held(NAME, handle({ priceMicro: price as number }));
+    expect(ledger.row(NAME)).toMatchObject({ state: "held", resource_id: "pod-1" });
+    const recorded = ledger.row(NAME)?.price_micro ?? null;
+    expect(recorded === null || (Number.isInteger(recorded) && recorded >= 0)).toBe(true);
+  });
+
+  it("costs from the moment it was held to the moment it was proven gone", async () => {
+    await h.create();
+    await ledger.intend(order);
+    await h.clock.advance(HOUR_MS);
+    await ledger.held(NAME, handle());
+    await h.clock.advance(HOUR_MS / 2);
+    expect(h.reads.job("job1")?.cost_usd).toBe(1);
+    await ledger.releasing(NAME);
+    await h.clock.advance(HOUR_MS / 2);
+    await ledger.released(NAME, "gone");
+    await h.clock.advance(HOUR_MS);
+    expect(h.reads.job("job1")?.cost_usd).toBe(2);
+  });
+
+  it("keeps what it has cost when a sweep takes it up once more", async () => {
+    await h.create();
+    await ledger.intend(order);
+    await ledger.held(NAME, handle());
+    await h.clock.advance(HOUR_MS);
+    await ledger.released(NAME, "gone");
+    await ledger.adopt(handle(), "listed again");
+    await ledger.released(NAME, "gone");
+    expect(h.reads.job("job1")?.cost_usd).toBe(2);
+  });
+
+  it("that no row explains gets one, and is owed", async () => {
+    await ledger.adopt(handle({ name: "svc-test-unheard" }), "an orphan");
+    expect(ledger.owed()).toMatchObject([{ name: "svc-test-unheard", state: "held", job_id: null, note: "an orphan" }]);
+    expect(h.reads.machines()).toMatchObject([{ name: "svc-test-unheard", note: "an orphan" }]);
+  });
+
+  it("is written down even while the disk is full", async () => {
+    await ledger.intend(order);
+    let full = 3;
+    h.onProbe = (point) => {
+      if (point === "commit.before" && full-- > 0) throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
+    };
+    const held = ledger.held(NAME, handle());
+    await h.clock.advance(10_000);
+    await held;
+    expect(ledger.row(NAME)?.state).toBe("held");
+  });
+
+  it("is not asked for while the disk is full: an intent that cannot be written is a refusal", async () => {
+    h.onProbe = (point) => {
+      if (point === "commit.before") throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
+    };
+    await expect(ledger.intend(order)).rejects.toMatchObject({ code: "disk_full" });
+  });
+});
