@@ -7,10 +7,14 @@ import { spawn } from "node:child_process";
 import { cpus, loadavg } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { commits } from "./commits.ts";
+import { controlPlane } from "./control-plane.ts";
+import { firstLine } from "./first-line.ts";
+import { flooding } from "./flood.ts";
 import type { Bench, Row } from "./lib/measure.ts";
 import { table } from "./lib/table.ts";
+import { listing } from "./listing.ts";
 
-const BENCHES: Bench[] = [commits];
+const BENCHES: Bench[] = [commits, firstLine, controlPlane, listing, flooding];
 const LIMIT_MS = 10 * 60_000;
 /** The one line of a group's process that holds its rows. */
 const MARK = "rows: ";

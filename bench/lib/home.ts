@@ -1,5 +1,6 @@
 // A home on the disk that is gone after the measurement, with the real store and the real engine in it.
 
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -79,3 +80,6 @@ export function newJob(id: string): Parameters<Engine["create"]>[0] {
     row: { label: "bench", provider: "local", gpus: "cpu", nodes: 1, spec: specText, code_snapshot: null, idem_key: null, idem_hash: null },
   };
 }
+
+/** The Python that runs scripts here, itself: a `python3` on the PATH may be a shell script that looks for one. */
+export const interpreter = (): string => execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();
