@@ -64,7 +64,7 @@ export async function wait(jobId: string): Promise<JobRecord> {
   }
 }
 
-/** The job as it is now. A unique beginning of the id is enough. */
+/** The job as it is now: status, cost, exit code. */
 export const job = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
 
 /** Recent jobs, newest first: at most `limit` (50). */

@@ -150,7 +150,7 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
 
 
 def job(job_id: str) -> Job:
-    """The job as it is now: status, cost, exit code. A unique beginning of the id is enough. Raises ``JobNotFound``."""
+    """The job as it is now: status, cost, exit code. Raises ``JobNotFound``."""
     return Job.from_record(_call("GET", f"/jobs/{_quoted(job_id)}"))
 
 

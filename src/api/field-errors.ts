@@ -9,7 +9,14 @@ const ERRORS_MAX = 50;
 export function checked<S extends z.ZodType>(schema: S, value: unknown, whole: string): z.output<S> {
   const result = schema.safeParse(value, { reportInput: true });
   if (result.success) return result.data;
-  throw invalid(result.error.issues.flatMap((issue) => fieldErrors(issue, whole)));
+  throw invalid(firstOfEach(result.error.issues.flatMap((issue) => fieldErrors(issue, whole))));
+}
+
+/** The checked query. A name that is given twice has no one meaning. */
+export function checkedQuery<S extends z.ZodType>(schema: S, query: unknown): z.output<S> {
+  const twice = Object.entries(query as Record<string, unknown>).filter(([, value]) => Array.isArray(value));
+  if (twice.length > 0) throw invalid(twice.map(([field]) => ({ field, message: "must be given once" })));
+  return checked(schema, query, "query");
 }
 
 export function invalid(errors: FieldError[]): SvcError<"invalid_request"> {
@@ -19,6 +26,10 @@ export function invalid(errors: FieldError[]): SvcError<"invalid_request"> {
   const summary = `The request is not valid: ${first?.field ?? "it"} ${first?.message ?? "is wrong"}${rest}.`;
   return new SvcError("invalid_request", { summary }, { errors: errors.slice(0, ERRORS_MAX) });
 }
+
+/** One fault a field: what follows from the first one would only confuse. */
+const firstOfEach = (errors: FieldError[]): FieldError[] =>
+  errors.filter((e, i) => errors.findIndex((other) => other.field === e.field) === i);
 
 function fieldErrors(issue: z.core.$ZodIssue, whole: string): FieldError[] {
   if (issue.code === "unrecognized_keys") {

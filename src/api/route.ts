@@ -73,6 +73,7 @@ export const ok = (body: unknown): Answer => ({ status: 200, body });
 /** The job that the path names, by its full id. */
 export function jobOf(call: Call): JobRecord {
   const id = call.params["id"] ?? "";
+  if (id === "") throw new SvcError("not_found", { path: JSON.stringify(call.request.url.slice(0, 200)).slice(1, -1) });
   const record = /^[a-z0-9][a-z0-9-]{0,63}$/.test(id) ? call.cp.reads.job(id) : null;
   if (!record) throw new SvcError("job_not_found", { id: JSON.stringify(id.slice(0, 100)).slice(1, -1) });
   return record;

@@ -8,7 +8,7 @@ import { isIPv6 } from "node:net";
 import type { Duplex } from "node:stream";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
-import { checked, invalid } from "./field-errors.ts";
+import { checked, checkedQuery, invalid } from "./field-errors.ts";
 import { Gate, isLoopback, pathOf } from "./gate.ts";
 import { LIMITS, type Limits } from "./limits.ts";
 import { openApiDocument } from "./openapi.ts";
@@ -179,7 +179,7 @@ function mount(app: FastifyInstance, route: Route, backend: Backend): void {
     return {
       ...backend,
       params: path === undefined ? params : { ...params, path },
-      query: route.query ? checked(route.query, request.query, "query") : {},
+      query: route.query ? checkedQuery(route.query, request.query) : {},
       body: route.body ? checkedBody(route.body, request.body) : undefined,
       request,
       reply,

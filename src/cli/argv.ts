@@ -34,12 +34,14 @@ export function declare(commands: Command[], version: string): CAC {
   cli.version(version);
   cli.help((sections) => {
     const shown = sections.filter((s) => !s.title?.startsWith("For more info"));
+    // cac tells of every --no-flag that it is on by default, which reads as its opposite.
+    for (const s of shown) s.body = s.body.replaceAll(" (default: true)", "");
     const matched = commands.find((c) => c.name === cli.matchedCommandName);
     if (matched) shown[0] = { body: `svc ${matched.name}: ${matched.summary}` };
-    const exits = [...EXITS, ...(matched ? (matched.exits ?? []) : ALL_EXITS)];
+    const exits = new Map([...EXITS, ...(matched ? (matched.exits ?? []) : ALL_EXITS)]);
     shown.push({
       title: "Exit codes",
-      body: exits.map(([code, meaning]) => `  ${code.padEnd(4)} ${meaning}`).join("\n"),
+      body: [...exits].map(([code, meaning]) => `  ${code.padEnd(4)} ${meaning}`).join("\n"),
     });
     if (!matched)
       shown.push({
@@ -186,7 +188,7 @@ export function whole(input: Input, name: string, bounds: { min: number; max: nu
   if (!(n >= bounds.min && n <= bounds.max))
     throw usage(
       `--${name} must be a whole number from ${bounds.min} to ${bounds.max}, not \`${text}\`.`,
-      `For example --${name} ${Math.max(bounds.min, Math.min(20, bounds.max))}.`,
+      `Write --${name} and the number in digits.`,
     );
   return n;
 }

@@ -21,7 +21,7 @@ export const CATALOGUE = {
   invalid_request: entry<{ summary: string }>({
     status: 400, exit: 2, retry: "never",
     message: (d) => d.summary,
-    hint: "Correct the fields named under `errors`. Nothing was started and nothing costs money.",
+    hint: "Correct the fields named under `errors`. Nothing was started or changed.",
   }),
   invalid_json: entry<{ reason: string }>({
     status: 400, exit: 2, retry: "never",

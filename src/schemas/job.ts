@@ -74,7 +74,7 @@ export const JobsQuery = z.strictObject({
   provider: ProviderName.optional(),
   label: z.string().max(200).optional(),
   limit: z.coerce.number().int().min(1).max(500).default(50),
-  cursor: z.string().max(128).optional(),
+  cursor: z.string().regex(/^[a-z0-9]{1,64}$/, "must be the next_cursor of an earlier page").optional(),
 });
 export type JobsQuery = z.infer<typeof JobsQuery>;
 export const JobsPage = z.object({ jobs: z.array(JobRecord), next_cursor: z.string().nullable() }).meta({ id: "JobsPage" });

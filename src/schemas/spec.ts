@@ -53,14 +53,21 @@ export const PriceCap = z
     description: "Refuse machines dearer than this. Not enforced where the provider reports no price.",
   });
 
-export const EnvName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a valid environment variable name");
+/** What every run is told by svc itself: a caller's value would be silently lost, so it is refused. */
+const SET_BY_SVC = /^SVC_(JOB_ID|CHECKPOINT_DIR|DATA_DIR|RESUME_FROM|ATTEMPT|NODE_RANK|NUM_NODES|NODE_IPS|MASTER_ADDR|GPUS_PER_NODE|METRICS_MARK|RUN_DIR|RUN_NONCE)$/;
+
+export const EnvName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a valid environment variable name")
+  .refine((name) => !SET_BY_SVC.test(name), "must not be one that svc sets itself");
 
 /** Values that name a secret instead of holding one. `file://` and `literal://` belong to the owner's registry alone. */
 export const EnvValue = z
   .string()
   .max(32_768, "must be at most 32768 characters")
   .refine((s) => !s.includes("\u0000"), "must not hold a NUL character")
-  .refine((s) => !/^(file|literal):\/\//.test(s), "file:// and literal:// are for the owner's registry only; use env:// or store://");
+  .refine((s) => s.isWellFormed(), "must be well-formed Unicode")
+  .refine((s) => !/^(file|literal):\/\//.test(s), "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://");
 
 export const Sink = z.strictObject({
   kind: z.enum(["objstore_a", "objstore_b"]),
@@ -76,7 +83,13 @@ export const RunSpec = z
       description: "Script inside project_dir (.py by Python, .sh by sh, else executed), or `-m package.module`.",
     }),
     args: z
-      .array(z.string().max(32_768).refine((s) => !s.includes("\u0000"), "must not hold a NUL character"))
+      .array(
+        z
+          .string()
+          .max(32_768, "must be at most 32768 characters")
+          .refine((s) => !s.includes("\u0000"), "must not hold a NUL character")
+          .refine((s) => s.isWellFormed(), "must be well-formed Unicode"),
+      )
       .max(1_000)
       .default([])
       .meta({ title: "Arguments", description: "Passed to the script exactly as given." }),
