@@ -1,7 +1,7 @@
 // Runs that no job explains: what a control plane finds at its start, it ends. What is not of this home, it leaves alone.
 
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { never, newRun } from "../runner/harness.ts";
@@ -98,4 +98,24 @@ it("a run folder that cannot be removed is told of, and holds up neither the job
   }
   await place.serve();
   expect(existsSync(join(place.home, "runs", id))).toBe(false);
+});
+
+it("a reconcile leaves alone what is at work: an install, a run, also in a home behind a link", async () => {
+  mkdirSync(join(place.root, "real-home"), { mode: 0o700 });
+  symlinkSync(join(place.root, "real-home"), place.home);
+  place.file("hello.py", 'import time\ntime.sleep(1.5)\nprint("hello")\n');
+  const served = await place.serve();
+  const id = await served.submit({ entrypoint: "hello.py", install: "echo begin; sleep 1.5; echo end" });
+  const seen = new Set<string>();
+  for (;;) {
+    const { status } = await served.job(id);
+    if (!["provisioning", "awaiting_ssh", "syncing", "installing", "running"].includes(status)) break;
+    seen.add(status);
+    const { body } = await served.post("/v1/reconcile", { dry_run: false });
+    expect([body["terminated"], body["failed"]], status).toEqual([[], []]);
+    await new Promise((r) => setTimeout(r, 100));
+  }
+  expect([...seen]).toEqual(expect.arrayContaining(["installing", "running"]));
+  expect((await served.ended(id)).status).toBe("succeeded");
+  expect(place.log(id).toString()).toBe("begin\nend\nhello\n");
 });

@@ -56,9 +56,17 @@ export class LocalProvider implements Provider {
     this.#ended.add(handle.id);
   }
 
+  /**
+   * One machine per run directory, under the very id that `create` gave it: a run lists several processes, those of its
+   * `install` lie one folder below, and the home may be reached through a link.
+   */
   listOwned(prefix: string): Promise<MachineHandle[]> {
-    const runs = listLocalRuns(this.#o.home).map((run) => this.#handle(run.runDir, `${this.#o.prefix}${run.jobId}-n${run.node}-1`));
-    return Promise.resolve(runs.filter((machine) => machine.name.startsWith(prefix)));
+    const machines = new Map<string, MachineHandle>();
+    for (const { jobId, node } of listLocalRuns(this.#o.home)) {
+      const machine = this.#handle(this.#runDir(jobId, node), `${this.#o.prefix}${jobId}-n${node}-1`);
+      if (machine.name.startsWith(prefix)) machines.set(machine.id, machine);
+    }
+    return Promise.resolve([...machines.values()]);
   }
 
   host(handle: MachineHandle, purpose: "run" | "install"): RunHost {
