@@ -22,7 +22,7 @@ def put(data):
     while view: view = view[os.write(1, view):]
     os.write(expect, data)
 `;
-const SCRIPTS: Record<string, { body: string; status: string; exit: number; metrics: boolean }> = {
+const SCRIPTS: Record<string, { body: string; status: string; exit: number; metrics: boolean; install?: string }> = {
   slow: {
     body: `n = 0
 while time.monotonic() < end:
@@ -58,6 +58,15 @@ put(b"no end of line")
     status: "succeeded",
     exit: 0,
     metrics: true,
+  },
+  installs: {
+    body: `for n in range(int(seconds * 20)):
+    put(b"after install %d\\n" % n); time.sleep(0.05)
+`,
+    status: "succeeded",
+    exit: 0,
+    metrics: false,
+    install: "i=0; while [ $i -lt 40 ]; do echo install $i; i=$((i+1)); sleep 0.05; done",
   },
   fails: {
     body: `n = 0
@@ -97,6 +106,7 @@ it(`${KILLS} kills: every run ends right, no byte lost or doubled, no process le
         args: [expected, (4 + next() * 8).toFixed(2)],
         project_dir: place.project,
         terminate_on_exit: false,
+        ...(SCRIPTS[kind]?.install === undefined ? {} : { install: SCRIPTS[kind].install }),
       };
       const id = await served.submit(spec);
       runs.push({ id, kind, expect: expected });
@@ -120,11 +130,12 @@ it(`${KILLS} kills: every run ends right, no byte lost or doubled, no process le
   }
   await served.ready();
   for (const run of runs) {
-    const { status, exit, metrics } = SCRIPTS[run.kind] as (typeof SCRIPTS)[string];
+    const { status, exit, metrics, install } = SCRIPTS[run.kind] as (typeof SCRIPTS)[string];
     const about = `${run.kind} ${run.id}, seed ${seed}`;
     const job = await served.ended(run.id, 90_000);
     expect([job.status, job.exit_code], `${about}: ${JSON.stringify(job.error)}`).toEqual([status, exit]);
-    const wrote = readFileSync(run.expect);
+    const installed = install === undefined ? "" : Array.from({ length: 40 }, (_, i) => `install ${i}\n`).join("");
+    const wrote = Buffer.concat([Buffer.from(installed), readFileSync(run.expect)]);
     const stored = place.log(run.id);
     expect(stored.length, about).toBe(wrote.length);
     expect(stored.equals(wrote), about).toBe(true);
