@@ -30,21 +30,25 @@ export function timerEvent(timer: TimerName, afterMs: number, state: string): ob
 export function refold(rows: readonly JournalRow[]): { text: string | null; differsAt: number | null } {
   let snapshot: Snapshot | null = null;
   let text: string | null = null;
-  for (const row of rows) {
-    const event = JSON.parse(row.event) as { type: string };
-    if (event.type === "job.created") {
-      // Journal rows hold what the engine wrote; a row that does not is caught by the hash below.
-      snapshot = firstFold((event as unknown as { input: JobInput }).input).snapshot;
-    } else if (event.type === "machine.rebased") {
-      snapshot = jobMachine.resolveState((event as unknown as { snapshot: StoredSnapshot }).snapshot);
-    } else if (snapshot === null) {
-      return { text: null, differsAt: row.seq };
-    } else {
-      snapshot = fold(snapshot, event as JobEvent).snapshot;
+  // What came before the last base was folded by another version of the machine.
+  for (const row of rows.slice(Math.max(0, rows.findLastIndex((r) => r.type === "machine.rebased")))) {
+    try {
+      snapshot = next(snapshot, JSON.parse(row.event) as object);
+    } catch {
+      // The engine wrote what can be read and folded: this is something else.
+      snapshot = null;
     }
+    if (snapshot === null) return { text: null, differsAt: row.seq };
     const now = fingerprint(snapshot);
     if (now.hash !== row.hash) return { text: now.text, differsAt: row.seq };
     text = now.text;
   }
   return { text, differsAt: null };
+}
+
+/** Journal rows hold what the engine wrote; one that does not is caught by its hash, or by what it throws here. */
+function next(before: Snapshot | null, event: { type?: string; input?: JobInput; snapshot?: StoredSnapshot }): Snapshot | null {
+  if (event.type === "job.created" && event.input) return firstFold(event.input).snapshot;
+  if (event.type === "machine.rebased" && event.snapshot) return jobMachine.resolveState(event.snapshot);
+  return before && fold(before, event as JobEvent).snapshot;
 }

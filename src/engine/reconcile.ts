@@ -38,9 +38,11 @@ export async function reconcile(parts: ReconcileParts, options: { dryRun: boolea
 export async function sweep(parts: ReconcileParts, options: { dryRun: boolean }): Promise<Swept> {
   const report: Swept = { terminated: [], failed: [], unreachable_providers: [] };
   for (const provider of parts.providers.values()) {
+    const prefix = installationPrefix(parts.engine.store.installationId);
     let owned: MachineHandle[];
     try {
-      owned = await provider.listOwned(installationPrefix(parts.engine.store.installationId), AbortSignal.timeout(60_000));
+      // The contract asks for ours alone; a listing that shows more must not cost somebody else's machine.
+      owned = (await provider.listOwned(prefix, AbortSignal.timeout(60_000))).filter((machine) => machine.name.startsWith(prefix));
     } catch {
       // A listing that fails proves nothing about anything: the provider is named, its rows stay open.
       report.unreachable_providers.push(provider.name);

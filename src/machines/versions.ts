@@ -29,22 +29,27 @@ const CONTEXT_KEYS = Object.keys(
 
 export type Loaded = { ok: true; snapshot: StoredSnapshot; migrated: boolean } | { ok: false; why: string };
 
-export function loadStored(version: number, text: string, chain: Readonly<Record<number, Migration>> = migrations): Loaded {
-  if (version > JOB_MACHINE_VERSION) return { ok: false, why: `it was written by machine version ${version}, this program knows ${JOB_MACHINE_VERSION}` };
+/** `chain` and `latest` stand in for the program's own in a test of what a later version will do. */
+export function loadStored(version: number, text: string, chain: Readonly<Record<number, Migration>> = migrations, latest = JOB_MACHINE_VERSION): Loaded {
+  if (version > latest) return { ok: false, why: `it was written by machine version ${version}, this program knows ${latest}` };
   let shape: { value: unknown; context: Record<string, unknown> };
   try {
     shape = JSON.parse(text) as typeof shape;
   } catch {
     return { ok: false, why: "its snapshot is not JSON" };
   }
-  for (let v = version; v < JOB_MACHINE_VERSION; v++) {
+  for (let v = version; v < latest; v++) {
     const migrate = chain[v];
     if (!migrate) return { ok: false, why: `there is no way from machine version ${v} to ${v + 1}` };
-    shape = migrate(shape);
+    try {
+      shape = migrate(shape);
+    } catch (e) {
+      return { ok: false, why: `it could not be brought from machine version ${v} to ${v + 1} (${e instanceof Error ? e.message : String(e)})` };
+    }
   }
   if (typeof shape?.value !== "string" || !STATES.has(shape.value)) return { ok: false, why: `its state ${JSON.stringify(shape?.value)} does not exist` };
   const keys = Object.keys(shape.context ?? {}).toSorted().join();
   if (keys !== CONTEXT_KEYS) return { ok: false, why: "its context does not have today's keys" };
   // Checked above: a known state and exactly today's context keys.
-  return { ok: true, snapshot: shape as unknown as StoredSnapshot, migrated: version !== JOB_MACHINE_VERSION };
+  return { ok: true, snapshot: shape as unknown as StoredSnapshot, migrated: version !== latest };
 }

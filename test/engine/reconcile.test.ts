@@ -1,0 +1,167 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { installationPrefix, nodePrefix } from "../../src/domain/machine-names.ts";
+import { DurableLedger } from "../../src/engine/ledger.ts";
+import { refold } from "../../src/engine/journal.ts";
+import { reconcile } from "../../src/engine/reconcile.ts";
+import type { ReconcileReport } from "../../src/schemas/job.ts";
+import { Harness, INSTALLATION, removeHomes, START } from "./harness.ts";
+import { down, SmallCloud } from "./small-cloud.ts";
+
+const PREFIX = installationPrefix(INSTALLATION);
+const MINE = `${nodePrefix(INSTALLATION, "job1", 0)}1`;
+let h: Harness;
+let cloud: SmallCloud;
+let ledger: DurableLedger;
+beforeEach(async () => {
+  h = await Harness.open();
+  cloud = new SmallCloud();
+  ledger = new DurableLedger(h.engine);
+});
+afterEach(() => h.end());
+afterAll(removeHomes);
+
+async function run(dryRun = false): Promise<ReconcileReport> {
+  const report = reconcile({ engine: h.engine, ledger, providers: new Map([["podhost", cloud]]) }, { dryRun });
+  await h.clock.advance(60_000);
+  return report;
+}
+
+/** A live job that holds a machine. */
+async function liveJob(): Promise<void> {
+  await h.create("job1", { spec: { provider: "podhost" } });
+  await ledger.intend({ name: MINE, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START });
+  await ledger.held(MINE, cloud.add(MINE));
+}
+
+describe("a machine that bears our mark", () => {
+  it("and that no job explains is given back", async () => {
+    cloud.add(`${PREFIX}job9-n0-1`);
+    const report = await run();
+    expect(report).toMatchObject({ terminated: [{ name: `${PREFIX}job9-n0-1`, provider: "podhost", job_id: null }], failed: [], unreachable_providers: [] });
+    expect(cloud.machines).toEqual([]);
+    expect([ledger.row(`${PREFIX}job9-n0-1`)?.state, ledger.owed()]).toEqual(["released", []]);
+  });
+
+  it("and is held by a live job is left alone", async () => {
+    await liveJob();
+    expect(await run()).toMatchObject({ terminated: [], failed: [], resumed: ["job1"] });
+    expect(cloud.names).toEqual([MINE]);
+  });
+
+  it("and whose job is over is given back", async () => {
+    await liveJob();
+    await h.kill();
+    await h.attempt("terminate").done();
+    expect(h.row().state).toBe("terminal");
+    expect((await run()).terminated).toMatchObject([{ name: MINE, job_id: "job1" }]);
+    expect([cloud.machines, ledger.owed()]).toEqual([[], []]);
+  });
+
+  it("and whose job is over is proven gone when the provider lists it no more", async () => {
+    await liveJob();
+    await h.kill();
+    await h.attempt("terminate").done();
+    cloud.machines = [];
+    await run();
+    expect(ledger.row(MINE)).toMatchObject({ state: "released" });
+  });
+
+  it("and has a name that a live job's machine has already is given back, the job's own is not", async () => {
+    await liveJob();
+    const second = cloud.add(MINE);
+    expect((await run()).terminated).toMatchObject([{ name: MINE, id: second.id }]);
+    expect(cloud.machines.map((m) => m.id)).toEqual(["pod-1"]);
+    expect(ledger.row(MINE)).toMatchObject({ state: "held", resource_id: "pod-1" });
+  });
+
+  it("and will not go is said to have failed, and stays owed", async () => {
+    cloud.add(`${PREFIX}job9-n0-1`);
+    cloud.lies = true;
+    const report = await run();
+    expect(report).toMatchObject({ terminated: [], failed: [{ name: `${PREFIX}job9-n0-1`, error: { message: expect.stringContaining("still lists it") as string } }] });
+    expect(ledger.owed()).toMatchObject([{ state: "releasing" }]);
+  });
+
+  it("and whose end is refused is said to have failed, the others are given back", async () => {
+    cloud.add(`${PREFIX}a-n0-1`, "bad");
+    cloud.add(`${PREFIX}b-n0-1`, "good");
+    cloud.before = (call) => {
+      if (call === "terminate bad") throw down();
+    };
+    const report = await run();
+    expect([report.terminated.map((t) => t.id), report.failed.map((f) => f.name)]).toEqual([["good"], [`${PREFIX}a-n0-1`]]);
+    expect(ledger.row(`${PREFIX}a-n0-1`)?.note).toMatch(/may still cost money/);
+  });
+});
+
+describe("what does not bear our mark", () => {
+  it.each(["web-server", "svc-otherone-job1-n0-1", "svc-", PREFIX.slice(0, -1)])("is never touched: %s", async (name) => {
+    cloud.sloppy = true;
+    cloud.add(name);
+    expect(await run()).toMatchObject({ terminated: [], failed: [] });
+    expect([cloud.names, ledger.owed()]).toEqual([[name], []]);
+    expect(cloud.calls.filter((c) => c.startsWith("terminate"))).toEqual([]);
+  });
+});
+
+describe("a provider that does not answer", () => {
+  it("is named, and its rows stay open: silence is no proof", async () => {
+    await liveJob();
+    await h.kill();
+    await h.attempt("terminate").done();
+    cloud.machines = [];
+    cloud.before = () => {
+      throw down();
+    };
+    expect(await run()).toMatchObject({ terminated: [], unreachable_providers: ["podhost"] });
+    expect(ledger.owed()).toMatchObject([{ name: MINE, state: "held" }]);
+  });
+});
+
+describe("a dry run", () => {
+  it("says what would be given back, and changes nothing", async () => {
+    await liveJob();
+    cloud.add(`${PREFIX}job9-n0-1`);
+    cloud.add(MINE);
+    const before = [h.reads.latestSeq(), h.store.db.prepare("SELECT * FROM machine").all(), cloud.machines];
+    const report = await run(true);
+    expect([report.dry_run, report.terminated.map((t) => t.id)]).toEqual([true, ["pod-2", "pod-3"]]);
+    expect([h.reads.latestSeq(), h.store.db.prepare("SELECT * FROM machine").all(), cloud.machines]).toEqual(before);
+    expect(cloud.calls).toEqual(["list"]);
+  });
+});
+
+describe("the journal", () => {
+  const tamper = (sql: string) => void h.store.db.prepare(`UPDATE journal SET ${sql} AND job_id = 'job1'`).run();
+  beforeEach(async () => {
+    await h.create();
+    await h.upTo("launch");
+  });
+
+  it("leads to the stored snapshot, byte for byte", async () => {
+    expect(refold(h.store.journal("job1"))).toEqual({ text: h.row().snapshot, differsAt: null });
+    expect((await run(true)).replayed).toEqual([{ job_id: "job1", ok: true, first_difference_seq: null }]);
+  });
+
+  it.each([
+    ["an event that says something else", `event = replace(event, '"node":0', '"node":7') WHERE seq = 3`, 3],
+    ["a hash that is another", "hash = 'x' WHERE seq = 2", 2],
+    ["a first entry that is missing its input", `event = '{"type":"job.created"}' WHERE seq = 1`, 1],
+    ["an event that is no JSON", "event = '{' WHERE seq = 4", 4],
+    ["an event that is null", "event = 'null' WHERE seq = 4", 4],
+    ["an event of a type that nobody knows", `event = '{"type":"nonsense"}' WHERE seq = 5`, 5],
+  ])("that was tampered with is found at its seq: %s", async (_, sql, seq) => {
+    tamper(sql);
+    expect((await run(true)).replayed).toEqual([{ job_id: "job1", ok: false, first_difference_seq: seq }]);
+  });
+
+  it("that lost its beginning is found", async () => {
+    h.store.db.prepare("DELETE FROM journal WHERE seq = 1").run();
+    expect((await run(true)).replayed).toMatchObject([{ ok: false, first_difference_seq: 2 }]);
+  });
+
+  it("that leads elsewhere than the stored snapshot is found at the end", async () => {
+    h.store.db.prepare("UPDATE job SET snapshot = replace(snapshot, 'running', 'syncing')").run();
+    expect((await run(true)).replayed).toMatchObject([{ ok: false, first_difference_seq: h.row().seq }]);
+  });
+});
