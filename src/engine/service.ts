@@ -55,6 +55,7 @@ export class Service implements ControlPlane {
   readonly #o: ServiceOptions;
   readonly #listeners = new Set<(event: FeedEvent | FeedHint) => void>();
   readonly #timers: { cancel(): void }[] = [];
+  readonly #creating = new Set<Promise<void>>();
   #closing = false;
 
   constructor(options: ServiceOptions) {
@@ -126,16 +127,18 @@ export class Service implements ControlPlane {
     });
     this.#o.checkSecrets(spec);
     const code = await this.#o.snapshot(projectDir);
+    // The checks took a while: the end may have begun meanwhile.
+    if (this.#closing) throw new SvcError("shutting_down", {});
     const id = this.#o.newJobId();
     try {
-      await engine.create({
+      await this.#created(engine.create({
         id,
         input: { nodes: spec.nodes, max_runtime_ms: spec.max_runtime_minutes ? Math.round(spec.max_runtime_minutes * 60_000) : null },
         row: {
           label: body.label ?? null, provider: spec.provider, gpus: spec.gpus, nodes: spec.nodes, spec: JSON.stringify(spec),
           code_snapshot: code, idem_key: key, idem_hash: key === null ? null : hash,
         },
-      });
+      }));
     } catch (e) {
       // Two calls with one key at once: the second finds the first's job.
       const raced = key === null ? undefined : this.#byKey(key, hash);
@@ -143,6 +146,12 @@ export class Service implements ControlPlane {
       throw e;
     }
     return { record: this.#record(id), created: true };
+  }
+
+  /** Waits for the commit of a new job, and lets the end wait for it, too. */
+  async #created(commit: Promise<void>): Promise<void> {
+    this.#creating.add(commit);
+    await commit.finally(() => this.#creating.delete(commit));
   }
 
   #byKey(key: string, hash: string): { record: JobRecord; created: boolean } | undefined {
@@ -214,6 +223,7 @@ export class Service implements ControlPlane {
 
   async shutdown(deadlineMs: number): Promise<{ unfinished: string[] }> {
     this.#closing = true;
+    await Promise.allSettled(this.#creating);
     const ending = this.#o.engine.store.liveJobs().filter((row) => (JSON.parse(row.spec) as RunSpec).terminate_on_exit);
     // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
     const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];

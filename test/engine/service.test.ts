@@ -1,0 +1,245 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DurableLedger } from "../../src/engine/ledger.ts";
+import { Service } from "../../src/engine/service.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
+import { describeProviders } from "../../src/providers/registry.ts";
+import { SubmitBody, type RunSpecInput } from "../../src/schemas/spec.ts";
+import { DiskReserve } from "../../src/store/disk-reserve.ts";
+import { resolveSecret } from "../../src/secrets/resolve.ts";
+import { Harness, removeHomes, turn } from "./harness.ts";
+import { SmallCloud } from "./small-cloud.ts";
+
+let h: Harness;
+let service: Service;
+let cloud: SmallCloud;
+let over: string[];
+/** Waited for before a project counts as checked. */
+let checking: Promise<void>;
+
+async function newService(harness: Harness): Promise<void> {
+  h = harness;
+  over = [];
+  checking = Promise.resolve();
+  const providers = new Map([["podhost", (cloud = new SmallCloud())]]);
+  let made = 0;
+  service = new Service({
+    home: h.home, startedAt: "now", engine: h.engine, reads: h.reads, ledger: new DurableLedger(h.engine), reserve: new DiskReserve(h.home),
+    providers, newJobId: () => `job${++made}`, describeProviders: () => describeProviders(providers),
+    checkProject: () => checking, snapshot: () => Promise.resolve("code1"),
+    checkSecrets: (spec) => {
+      for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});
+    },
+    onTerminal: (id) => void over.push(id),
+  });
+}
+beforeEach(async () => {
+  await newService(await Harness.open({ engine: { publish: (events) => service.publish(events) } }));
+});
+afterEach(() => h.end());
+afterAll(removeHomes);
+
+const body = (spec: Partial<RunSpecInput> = {}, label?: string) =>
+  SubmitBody.parse({ label, spec: { entrypoint: "train.py", provider: "podhost", project_dir: "/p", ...spec } });
+const submit = (spec: Partial<RunSpecInput> = {}, key?: string, label?: string) =>
+  service.submit(body(spec, label), { defaultProjectDir: "/home/me/project", ...(key === undefined ? {} : { idempotencyKey: key }) });
+
+describe("submit", () => {
+  it("answers with the record once it is durable, and the first step has begun", async () => {
+    const { record, created } = await submit({ args: ["--lr", "1"] }, undefined, "my run");
+    await turn();
+    expect(created).toBe(true);
+    expect(record).toMatchObject({ id: "job1", status: "provisioning", label: "my run", args: ["--lr", "1"], code_snapshot: "code1" });
+    expect(h.attempts.map((a) => a.step)).toEqual(["provision"]);
+  });
+
+  it("takes the caller's directory where none is given, and paths from there", async () => {
+    const dirs = await Promise.all([undefined, "sub", "/abs"].map(async (project_dir) => (await submit({ project_dir })).record.spec["project_dir"]));
+    expect(dirs).toEqual(["/home/me/project", "/home/me/project/sub", "/abs"]);
+  });
+
+  it.each<[string, Partial<RunSpecInput>, string, string]>([
+    ["a provider that is not here", { provider: "market" }, "provider_unavailable", "spec.provider"],
+    ["more nodes than the provider can", { nodes: 5 }, "nodes_unsupported", "spec.nodes"],
+    ["torchrun", { launcher: "torchrun" }, "feature_unavailable", "spec.launcher"],
+    ["ray", { launcher: "ray" }, "feature_unavailable", "spec.launcher"],
+    ["a job to resume from", { resume_from: "job0" }, "feature_unavailable", "spec.resume_from"],
+    ["a data manifest", { data: ["imagenet"] }, "feature_unavailable", "spec.data"],
+    ["a sink", { sinks: [{ kind: "objstore_a", url: "x://y", what: ["logs"] }] }, "feature_unavailable", "spec.sinks"],
+  ])("refuses %s, names the field, and changes nothing", async (_, spec, code, field) => {
+    await expect(submit(spec)).rejects.toMatchObject({ code, errors: [{ field }] });
+    expect([h.store.liveJobs(), h.reads.latestSeq(), h.attempts]).toEqual([[], 0, []]);
+  });
+
+  it("refuses a secret that cannot be found, by its reference", async () => {
+    await expect(submit({ env: { A: "env://NOT_SET" } })).rejects.toMatchObject({ code: "secret_not_found", message: expect.stringContaining("env://NOT_SET") as string });
+    expect(h.store.liveJobs()).toEqual([]);
+  });
+
+  it("refuses a project that does not pass", async () => {
+    checking = Promise.reject(new SvcError("entrypoint_not_found", { entrypoint: "train.py", project_dir: "/p" }));
+    await expect(submit()).rejects.toMatchObject({ code: "entrypoint_not_found" });
+    expect(h.store.liveJobs()).toEqual([]);
+  });
+});
+
+describe("one key", () => {
+  it("and one body is one job, now and after a restart, also when it is over", async () => {
+    const first = await submit({}, "k");
+    expect(await submit({}, "k")).toMatchObject({ created: false, record: { id: first.record.id } });
+    await service.kill("job1");
+    await turn();
+    await h.attempt("terminate").done();
+    await newService(await h.restart({ engine: { publish: (events) => service.publish(events) } }));
+    expect(await submit({}, "k")).toMatchObject({ created: false, record: { id: "job1", status: "cancelled" } });
+  });
+
+  it.each<[string, Partial<RunSpecInput>, string | undefined]>([
+    ["other arguments", { args: ["x"] }, undefined],
+    ["another label", {}, "other"],
+  ])("with %s is a conflict", async (_, spec, label) => {
+    await submit({}, "k");
+    await expect(submit(spec, "k", label)).rejects.toMatchObject({ code: "idempotency_conflict", data: { job_id: "job1" } });
+    expect(h.store.liveJobs()).toHaveLength(1);
+  });
+
+  it("is one body, whatever the order in which its fields are written", async () => {
+    const fields = { provider: "podhost", entrypoint: "train.py", project_dir: "/p" };
+    await service.submit(SubmitBody.parse({ spec: fields }), { defaultProjectDir: "/", idempotencyKey: "k" });
+    const turned = SubmitBody.parse({ spec: Object.fromEntries(Object.entries(fields).toReversed()) });
+    expect(await service.submit(turned, { defaultProjectDir: "/", idempotencyKey: "k" })).toMatchObject({ created: false });
+  });
+
+  it("in two calls at once is one job", async () => {
+    const both = await Promise.all([submit({}, "k"), submit({}, "k")]);
+    expect(both.map((b) => b.record.id)).toEqual(["job1", "job1"]);
+    expect(both.map((b) => b.created)).toEqual([true, false]);
+    expect(h.store.liveJobs()).toHaveLength(1);
+  });
+
+  it("in two calls at once with two bodies is one job and one conflict", async () => {
+    const both = await Promise.allSettled([submit({}, "k"), submit({ args: ["x"] }, "k")]);
+    expect(both).toMatchObject([{ value: { created: true } }, { reason: { code: "idempotency_conflict" } }]);
+  });
+});
+
+describe("kill", () => {
+  it("is durable when it answers; a second one changes nothing; a third finds the job over", async () => {
+    await submit();
+    expect(await service.kill("job1")).toMatchObject({ alreadyTerminal: false, record: { status: "terminating" } });
+    const seq = h.reads.latestSeq();
+    expect(await service.kill("job1")).toMatchObject({ alreadyTerminal: false, record: { status: "terminating" } });
+    expect(h.reads.latestSeq()).toBe(seq);
+    await turn();
+    await h.attempt("terminate").done();
+    expect(await service.kill("job1")).toMatchObject({ alreadyTerminal: true, record: { status: "cancelled", error: { code: "cancelled_by_user" } } });
+    expect(over).toEqual(["job1"]);
+  });
+
+  it("of a job that does not exist says so", async () => {
+    await expect(service.kill("nope")).rejects.toMatchObject({ code: "job_not_found" });
+  });
+
+  it("of all ends every one and names them", async () => {
+    await submit();
+    await submit();
+    expect(await service.killAll()).toEqual(["job1", "job2"]);
+    expect(h.store.liveJobs().map((j) => j.state)).toEqual(["terminating", "terminating"]);
+  });
+
+  it("reaches even while the disk is full", async () => {
+    await submit();
+    let full = 2;
+    h.onProbe = (point) => {
+      if (point === "commit.before" && full-- > 0) throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
+    };
+    const killed = service.kill("job1");
+    await h.clock.advance(5_000);
+    expect((await killed).record.status).toBe("terminating");
+  });
+});
+
+describe("reconcile", () => {
+  it("dry, says what it would do and leaves everything as it is", async () => {
+    await submit();
+    cloud.add(`svc-${h.store.installationId.slice(0, 8)}-job9-n0-1`);
+    const seq = h.reads.latestSeq();
+    const report = await service.reconcile({ dryRun: true });
+    expect(report).toMatchObject({ dry_run: true, resumed: ["job1"], terminated: [{ job_id: null }], replayed: [{ ok: true }] });
+    expect([h.reads.latestSeq(), cloud.machines.length]).toEqual([seq, 1]);
+  });
+
+  it("comes by itself soon after the start", async () => {
+    cloud.add(`svc-${h.store.installationId.slice(0, 8)}-job9-n0-1`);
+    service.begin();
+    await h.clock.advance(60_000);
+    expect(cloud.machines).toEqual([]);
+    await service.stop();
+  });
+});
+
+describe("the end", () => {
+  it("interrupts what is to end with the control plane, leaves the rest, and waits for the proof", async () => {
+    await submit();
+    await submit({ terminate_on_exit: false });
+    const ending = service.shutdown(60_000);
+    await turn();
+    expect(h.store.liveJobs().map((j) => j.state)).toEqual(["terminating", "provisioning"]);
+    await h.attempt("terminate").done();
+    expect(await ending).toEqual({ unfinished: [] });
+    expect(h.reads.job("job1")).toMatchObject({ status: "interrupted", error: { code: "control_plane_ended" } });
+    expect(h.reads.job("job2")).toMatchObject({ status: "provisioning" });
+  });
+
+  it("names what was not over at the deadline", async () => {
+    await submit();
+    const ending = service.shutdown(5_000);
+    await h.clock.advance(5_000);
+    expect(await ending).toEqual({ unfinished: ["job1"] });
+  });
+
+  it("takes no new job, but still answers for a key it knows", async () => {
+    await submit({ terminate_on_exit: false }, "k");
+    await service.shutdown(1_000);
+    await expect(submit()).rejects.toMatchObject({ code: "shutting_down" });
+    expect(await submit({ terminate_on_exit: false }, "k")).toMatchObject({ created: false });
+  });
+
+  it("takes no job whose checks were under way when it began", async () => {
+    const checked = Promise.withResolvers<void>();
+    checking = checked.promise;
+    const late = submit();
+    const refused = expect(late).rejects.toMatchObject({ code: "shutting_down" });
+    await service.shutdown(1_000);
+    checked.resolve();
+    await refused;
+    expect(h.store.liveJobs()).toEqual([]);
+  });
+
+  it("ends a job whose commit was under way when it began", async () => {
+    // The commit waits for the end of the turn; the end begins in the same one.
+    let begun: Promise<{ unfinished: string[] }> | null = null;
+    const create = h.engine.create.bind(h.engine);
+    h.engine.create = (job) => {
+      const made = create(job);
+      queueMicrotask(() => void (begun = service.shutdown(60_000)));
+      return made;
+    };
+    await submit();
+    await turn();
+    expect(h.store.liveJobs().map((j) => j.state)).toEqual(["terminating"]);
+    await h.attempt("terminate").done();
+    expect(await begun).toEqual({ unfinished: [] });
+  });
+});
+
+describe("those who subscribe", () => {
+  it("hear each event once, in order, until they stop", async () => {
+    const heard: (FeedEvent | FeedHint)[] = [];
+    const stop = service.subscribe((event) => heard.push(event));
+    await submit();
+    stop();
+    await service.kill("job1");
+    expect(heard.map((e) => e.type)).toEqual(["job.created", "step.started"]);
+  });
+});
