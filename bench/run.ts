@@ -13,8 +13,10 @@ import { flooding } from "./flood.ts";
 import type { Bench, Row } from "./lib/measure.ts";
 import { table } from "./lib/table.ts";
 import { listing } from "./listing.ts";
+import { metrics } from "./metrics.ts";
+import { recovery } from "./recovery.ts";
 
-const BENCHES: Bench[] = [commits, firstLine, controlPlane, listing, flooding];
+const BENCHES: Bench[] = [commits, firstLine, controlPlane, listing, recovery, flooding, metrics];
 const LIMIT_MS = 10 * 60_000;
 /** The one line of a group's process that holds its rows. */
 const MARK = "rows: ";
