@@ -17,8 +17,8 @@ export interface CloudMachine {
   landedAt: number;
   readyAt: number;
   goneAt: number | null;
-  /** Made by the provider beside the one that was ordered. */
-  extra: boolean;
+  /** One of two that the provider made of one order: whichever is found first is used, a sweep finds the other. */
+  doubled: boolean;
   foreign: boolean;
   /** Calls of terminate that will be accepted and forgotten. */
   lies: number;
@@ -49,7 +49,7 @@ export class Cloud {
     this.plan = plan;
     this.#fail = fail;
     for (const name of ["svc-0therone-j1-n0-1", "svc-simulat-j1-n0-1", "somebody-elses"]) {
-      this.#make({ name, jobId: "", node: 0 }, { extra: false, foreign: true });
+      this.#make({ name, jobId: "", node: 0 }, { doubled: false, foreign: true });
     }
   }
 
@@ -75,7 +75,7 @@ export class Cloud {
     return this.machines.find((m) => m.id === id && this.alive(m));
   }
 
-  #make(order: Flight, how: { extra: boolean; foreign: boolean }): CloudMachine {
+  #make(order: Flight, how: { doubled: boolean; foreign: boolean }): CloudMachine {
     const { rng, now } = this.world;
     const { faults, ideal } = this.plan;
     const machine: CloudMachine = {
@@ -116,9 +116,10 @@ export class Cloud {
     const lost = rng.chance(faults.createLost);
     this.world.schedule(lands, "land", null, () => {
       this.#flights.delete(flight);
-      const machine = this.#make(order, { extra: false, foreign: false });
+      const doubled = rng.chance(faults.createDoubles);
+      const machine = this.#make(order, { doubled, foreign: false });
       this.world.say(`cloud: ${machine.id} ${order.name} runs`);
-      if (rng.chance(faults.createDoubles)) this.#make(order, { extra: true, foreign: false });
+      if (doubled) this.#make(order, { doubled, foreign: false });
       if (lost) return;
       if (rng.chance(faults.createFailsAfter)) answer(latency(), new Error("internal error"));
       else answer(rng.chance(faults.createAnswersSlowly) ? rng.int(1_000, 120_000) : latency(), machine);
@@ -129,7 +130,7 @@ export class Cloud {
   /** The rule of one machine a node: every earlier order must be gone, not only believed gone. */
   #checkAlone({ name, jobId, node }: Flight): void {
     const same = (m: { name: string; jobId: string; node: number }): boolean => m.jobId === jobId && m.node === node;
-    for (const m of this.running()) if (same(m) && !m.extra) this.#fail(`${name} was ordered while ${m.name} runs`);
+    for (const m of this.running()) if (same(m) && !m.doubled) this.#fail(`${name} was ordered while ${m.name} runs`);
     for (const f of this.#flights) if (same(f)) this.#fail(`${name} was ordered while the request for ${f.name} is under way`);
   }
 

@@ -34,6 +34,9 @@ export class Incarnation implements Caller {
   readonly #clock: Clock;
   readonly #statements: ReturnType<Shadow["statements"]>;
   readonly #active = new Set<string>();
+  /** How often each effect was begun in this life, and how often when it was last seen running by nobody. */
+  readonly #begun = new Map<number, number>();
+  readonly #suspects = new Map<number, number>();
   readonly #parts: ReconcileParts;
   readonly #bornAt: number;
   #lastSeq = 0;
@@ -160,6 +163,7 @@ export class Incarnation implements Caller {
     const key = `${effectId}/${attempt}`;
     if (this.#active.has(key)) this.fail(`effect ${effectId} attempt ${attempt} was begun twice at once`);
     this.#active.add(key);
+    this.#begun.set(effectId, (this.#begun.get(effectId) ?? 0) + 1);
     const row = this.#due.effect.get(effectId);
     if (row?.state !== "running" || row.attempt !== attempt) this.fail(`effect ${effectId} attempt ${attempt} began although it is not open`);
   }
@@ -181,16 +185,16 @@ export class Incarnation implements Caller {
     for (const t of this.#due.timers.all(limit)) this.fail(`the timer ${t.name} of ${t.job_id} is overdue`);
     for (const e of this.#due.retries.all(limit)) this.fail(`the retry of effect ${e.id} is overdue`);
     for (const e of this.#due.running.all(limit)) {
-      if (!this.#active.has(`${e.id}/${e.attempt}`) && !this.#settling(e.id, limit)) this.fail(`effect ${e.id} stands as running and nobody runs it`);
+      if (!this.#active.has(`${e.id}/${e.attempt}`) && !this.#settling(e.id)) this.fail(`effect ${e.id} stands as running and nobody runs it`);
     }
   }
 
-  /** An attempt that has just ended is between its end and its commit; one look cannot tell, two can. */
-  readonly #suspects = new Map<number, number>();
-  #settling(effectId: number, limit: number): boolean {
-    const since = this.#suspects.get(effectId) ?? this.#sim.world.now;
-    this.#suspects.set(effectId, since);
-    return since > limit;
+  /** An attempt that has just ended is between its end and its commit: it is lost when nothing of it began since the last look. */
+  #settling(effectId: number): boolean {
+    const begun = this.#begun.get(effectId) ?? 0;
+    const before = this.#suspects.get(effectId);
+    this.#suspects.set(effectId, begun);
+    return before !== begun;
   }
 }
 

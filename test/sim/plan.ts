@@ -15,6 +15,8 @@ export interface Faults {
   offersFail: number;
   listFails: number;
   inspectFails: number;
+  /** That the answer to a call takes up to a minute. */
+  slowAnswer: number;
   /** That a call is never answered, neither way. */
   noAnswer: number;
   terminateFails: number;
@@ -31,7 +33,7 @@ export interface Faults {
 
 export const IDEAL: Faults = {
   createLost: 0, createFailsBefore: 0, createFailsAfter: 0, createLate: 0, createAnswersSlowly: 0, createDoubles: 0, dearer: 0,
-  offersFail: 0, listFails: 0, inspectFails: 0, noAnswer: 0, terminateFails: 0, terminateLies: 0, neverReady: 0, vanishes: 0, stepFails: 0,
+  offersFail: 0, listFails: 0, inspectFails: 0, slowAnswer: 0, noAnswer: 0, terminateFails: 0, terminateLies: 0, neverReady: 0, vanishes: 0, stepFails: 0,
   stepHangs: 0, slowCommit: 0, diskFull: 0,
 };
 
@@ -102,7 +104,7 @@ export function randomPlan(seed: number): Plan {
   const faults: Faults = {
     createLost: some(0.15), createFailsBefore: some(0.08), createFailsAfter: some(0.08), createLate: some(0.3),
     createAnswersSlowly: some(0.1), createDoubles: some(0.03), dearer: some(0.08), offersFail: some(0.05), listFails: some(0.1),
-    inspectFails: some(0.05), noAnswer: some(0.02), terminateFails: some(0.12), terminateLies: some(0.15), neverReady: some(0.05), vanishes: some(0.08),
+    inspectFails: some(0.05), slowAnswer: some(0.05), noAnswer: some(0.02), terminateFails: some(0.12), terminateLies: some(0.15), neverReady: some(0.05), vanishes: some(0.08),
     stepFails: some(0.1), stepHangs: some(0.05), slowCommit: some(0.03), diskFull: rng.chance(0.15) ? 0.004 : 0,
   };
   const crashes = Array.from({ length: rng.pick([0, 1, 1, 2, 2, 3, 4]) }, (): Crash => ({
@@ -115,7 +117,8 @@ export function randomPlan(seed: number): Plan {
   return { seed, ideal: false, certainty, faults, jobs, crashes };
 }
 
-export type Workload = "happy" | "cancelled while ordering" | "cancelled while running" | "two nodes";
+export const WORKLOADS = ["happy", "cancelled while ordering", "cancelled while running", "two nodes"] as const;
+export type Workload = (typeof WORKLOADS)[number];
 
 const KILLED_AT_MS: Partial<Record<Workload, number>> = { "cancelled while ordering": 12, "cancelled while running": 1_000 };
 

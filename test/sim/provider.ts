@@ -56,7 +56,8 @@ export class SimProvider implements Provider {
           settle = () => reject(e as Error);
         }
         if (world.rng.chance(plan.faults.noAnswer)) return;
-        world.schedule(latency(), `answer ${what}`, caller, () => {
+        const slow = world.rng.chance(plan.faults.slowAnswer);
+        world.schedule(slow ? world.rng.int(1_000, 60_000) : latency(), `answer ${what}`, caller, () => {
           caller.probe(`answered ${what}`);
           if (caller.alive) settle();
         });
@@ -154,7 +155,6 @@ export class SimProvider implements Provider {
       const machine = this.#reach(handle);
       const job = this.#jobs.get(machine.jobId);
       if (!job) throw new TypeError(`nobody planned ${machine.jobId}`);
-      if (machine.extra) this.#cloud.world.say(`${machine.name}: the provider's second machine is the one in use`);
       if (job.priceCap !== null && machine.priceMicro > job.priceCap * 1e6) this.#caller.fail(`${machine.name} runs a script above the price cap`);
       if (machine.run && machine.run.nonce !== spec.nonce) this.#caller.fail(`${machine.name} was launched twice`);
       if (!machine.run) {

@@ -212,7 +212,7 @@ export class Simulation {
     this.world.say(`${row.id} ended ${row.status}`);
     this.#over.add(row.id);
     for (const m of this.cloud.running()) {
-      if (m.jobId === row.id && !m.extra) this.fail(`${row.id} is terminal and ${m.id} ${m.name} still runs`);
+      if (m.jobId === row.id && !m.doubled) this.fail(`${row.id} is terminal and ${m.id} ${m.name} still runs`);
     }
   }
 

@@ -1,0 +1,69 @@
+// The engine, its ledger and its steps against a faulty provider and crashes at every boundary. See docs/SIMULATION.md.
+
+import { afterAll, expect, test } from "vitest";
+import { runExhaustive, runSeeds } from "./fleet.ts";
+import { MUTANTS, score } from "./mutants.ts";
+import { idealPlan, randomPlan } from "./plan.ts";
+import { Bench } from "./simulation.ts";
+
+const LANES = 2;
+const SEEDS = 2_000;
+/** Another start for each day's seeds would hide a failure from whoever looks next; SVC_SIM_FROM chooses one. */
+const FROM = Number(process.env["SVC_SIM_FROM"] ?? 1);
+
+const bench = new Bench();
+afterAll(() => bench.close());
+
+test("one seed is one history", async () => {
+  for (const seed of [FROM, FROM + 1, FROM + 2, FROM + 3]) {
+    const [first, second] = [await bench.run(randomPlan(seed), { trace: true }), await bench.run(randomPlan(seed), { trace: true })];
+    expect(second.trace, `seed ${seed}`).toEqual(first.trace);
+    expect(second.hash).toBe(first.hash);
+    expect(first.trace.length).toBeGreaterThan(20);
+  }
+  const hashes = await Promise.all([FROM, FROM + 1].map(async (seed) => (await bench.run(randomPlan(seed))).hash));
+  expect(new Set(hashes).size).toBe(2);
+});
+
+test("a run without faults orders one machine a node, succeeds and pays for nothing more", async () => {
+  const happy = await bench.run(idealPlan("happy", []));
+  expect(happy).toMatchObject({ failures: [], outcomes: ["succeeded"], creates: 1, crashes: 0 });
+  const cancelled = await bench.run(idealPlan("cancelled while running", []));
+  expect(cancelled).toMatchObject({ failures: [], outcomes: ["cancelled"], creates: 1 });
+  expect(cancelled.billedMs).toBeLessThan(happy.billedMs);
+});
+
+test("nothing is stranded, doubled or lost when the control plane is killed at each boundary, and at each two", async () => {
+  const counts = await runExhaustive(
+    [
+      { workload: "happy", crashes: 2 },
+      { workload: "cancelled while ordering", crashes: 2 },
+      { workload: "cancelled while running", crashes: 2 },
+      { workload: "two nodes", crashes: 1 },
+    ],
+    LANES,
+  );
+  for (const { workload, boundaries, once, twice, failures } of counts) {
+    console.log(`simulation: ${workload}: ${boundaries} boundaries, ${once} runs with one crash, ${twice} with two`);
+    expect(failures, `replay: node scripts/sim.ts --workload "${workload}" --crashes ${failures[0]?.crashes.join(",")} --trace`).toEqual([]);
+    expect(once).toBe(boundaries);
+    expect(boundaries).toBeGreaterThan(15);
+  }
+}, 400_000);
+
+test(`nothing is stranded, doubled or lost in ${SEEDS} random seeds`, async () => {
+  const counts = await runSeeds(FROM, SEEDS, LANES);
+  console.log(`simulation: seeds ${FROM} to ${FROM + SEEDS - 1}, ${counts.crashes} crashes, ${counts.creates} orders, ${JSON.stringify(counts.outcomes)}`);
+  expect(counts.failures, `replay: node scripts/sim.ts --seed ${counts.failures[0]?.seed} --trace`).toEqual([]);
+  expect(counts.runs).toBe(SEEDS);
+  // The work is worth something only while it visits all of these.
+  for (const outcome of ["succeeded", "failed", "cancelled", "interrupted", "timed_out"]) expect(counts.outcomes[outcome]).toBeGreaterThan(20);
+  expect(counts.crashes).toBeGreaterThan(SEEDS);
+}, 400_000);
+
+test("it notices each of the main defects when the engine has one", async () => {
+  const main = MUTANTS.filter((mutant) => mutant.main);
+  const scores = await score(main, { from: 1, count: 150 }, LANES);
+  expect(main.length).toBeGreaterThanOrEqual(9);
+  expect(scores.filter(({ seed }) => seed === null).map(({ name }) => name)).toEqual([]);
+}, 400_000);
