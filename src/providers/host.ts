@@ -20,6 +20,8 @@ export interface RemoteFile {
   size: number;
   mtimeMs: number;
   inode: number;
+  /** Why it cannot be fetched; it is listed only so that it can be named. Its numbers then mean nothing. */
+  refused?: string;
 }
 
 export interface RunHost {
@@ -41,6 +43,9 @@ export interface RunHost {
   /** Resolves when something may have changed (log grew, run ended) or after `maxMs`; never sooner than useful. */
   changed(seen: { logOffset: number }, maxMs: number, signal: AbortSignal): Promise<void>;
   listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]>;
-  /** Copies one checkpoint file to `target` (a path at home, in a folder that exists). */
+  /**
+   * Copies one checkpoint file to `target` (a path at home, in a folder that exists). Throws `file_not_found` when it is not
+   * there any more as it was listed.
+   */
   fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void>;
 }

@@ -22,6 +22,7 @@ const INCOMPLETE = "checkpoint-is-incomplete.txt";
 const DEPTH_MAX = 32;
 const PATH_BYTES_MAX = 4_096;
 const NAME_BYTES_MAX = 255;
+const BATCH_BYTES = 1024 ** 3;
 /** How often the last scan tries files that changed under its hands. */
 const FINAL_PASSES_MAX = 3;
 
@@ -34,6 +35,11 @@ export interface ScanOptions {
    */
   announced: Set<string>;
   signal: AbortSignal;
+  /**
+   * Told of every file that is in its place, whatever becomes of the rest of the scan; also, once per process, of those that
+   * were there before: whoever brought them may have died before it could record them.
+   */
+  record?: (files: CheckpointFile[]) => Promise<void>;
 }
 
 export interface ScanResult {
@@ -55,6 +61,8 @@ export class CheckpointCollector {
   readonly #targetDir: string;
   readonly #now: () => number;
   #seen = new Map<string, Seen>();
+  /** Paths that this process has recorded. */
+  readonly #recorded = new Set<string>();
   #prepared = false;
 
   /** @param options.now milliseconds that never go back. */
@@ -72,11 +80,19 @@ export class CheckpointCollector {
     const result: ScanResult = { saved: [], pending: [], skipped: [] };
     let listing = await host.listCheckpoints(options.signal);
     for (let pass = 1; ; pass++) {
-      const { ready, pending, skipped } = await this.#sort(listing, options);
-      const { saved, moved, refused, after } = await this.#fetchAll(host, ready, options.signal);
-      result.saved.push(...saved);
-      result.skipped = [...skipped, ...refused];
-      result.pending = [...pending, ...moved];
+      const { ready, pending, skipped, found } = await this.#sort(listing, options);
+      await this.#record(found, options);
+      result.skipped = skipped;
+      result.pending = pending;
+      const moved: string[] = [];
+      for (const batch of batches(ready)) {
+        const fetched = await this.#fetchAll(host, batch, options);
+        result.saved.push(...fetched.saved);
+        result.skipped.push(...fetched.refused);
+        result.pending.push(...fetched.moved);
+        moved.push(...fetched.moved);
+        listing = fetched.after;
+      }
       const again = options.final && moved.length > 0 && pass < FINAL_PASSES_MAX;
       if (!again) {
         if (options.final) {
@@ -86,7 +102,6 @@ export class CheckpointCollector {
         this.#retire(options.announced, result);
         return result;
       }
-      listing = after;
     }
   }
 
@@ -98,6 +113,7 @@ export class CheckpointCollector {
     const ready: RemoteFile[] = [];
     const pending: string[] = [];
     const skipped: ScanResult["skipped"] = [];
+    const found: CheckpointFile[] = [];
     for (const file of listing) {
       const bad = whyRefused(file);
       if (bad !== null) {
@@ -115,7 +131,7 @@ export class CheckpointCollector {
         if (final || settled) skipped.push({ path: file.path, why: temporary });
         else pending.push(file.path);
       } else if (await this.#isHome(file)) {
-        continue;
+        if (!this.#recorded.has(file.path)) found.push(asRecord(file.path, file.size, file.mtimeMs));
       } else if (final || settled || isAnnounced(file.path, announced)) {
         ready.push(file);
       } else {
@@ -123,26 +139,32 @@ export class CheckpointCollector {
       }
     }
     this.#seen = seen;
-    return { ready, pending, skipped };
+    return { ready, pending, skipped, found };
   }
 
   /** Fetches beside, looks again, and lets those into place that did not change meanwhile. */
-  async #fetchAll(host: RunHost, files: RemoteFile[], signal: AbortSignal) {
+  async #fetchAll(host: RunHost, files: RemoteFile[], options: ScanOptions) {
+    const { signal } = options;
     const saved: CheckpointFile[] = [];
     const moved: string[] = [];
     const refused: ScanResult["skipped"] = [];
-    if (files.length === 0) return { saved, moved, refused, after: [] as RemoteFile[] };
     const staged: { file: RemoteFile; beside: string }[] = [];
+    let failure: unknown;
     try {
       for (const file of files) {
-        signal.throwIfAborted();
+        if (signal.aborted) break;
         const beside = join(this.#targetDir, STAGING, randomBytes(12).toString("hex"));
-        staged.push({ file, beside });
-        if (!(await fetchOne(host, file, beside, signal))) {
-          staged.pop();
-          moved.push(file.path);
+        try {
+          if (await fetchOne(host, file, beside, signal)) staged.push({ file, beside });
+          else moved.push(file.path);
+        } catch (cause) {
+          await rm(beside, { force: true });
+          failure ??= cause;
+          // What is too large for this disk leaves room for the others; any other failure would only come again.
+          if (!isDiskFull(cause)) break;
         }
       }
+      signal.throwIfAborted();
       const after = await host.listCheckpoints(signal);
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
@@ -157,6 +179,8 @@ export class CheckpointCollector {
         else refused.push({ path: file.path, why });
       }
       for (const folder of folders) await flushFolder(folder);
+      await this.#record(saved, options);
+      if (failure !== undefined) throw failure;
       // A file that vanished is no loss of ours: rotation removed it.
       return { saved, moved: moved.filter((path) => now.has(path)), refused, after };
     } catch (cause) {
@@ -164,6 +188,12 @@ export class CheckpointCollector {
     } finally {
       for (const { beside } of staged) await rm(beside, { force: true });
     }
+  }
+
+  async #record(files: CheckpointFile[], options: ScanOptions): Promise<void> {
+    if (files.length === 0) return;
+    await options.record?.(files);
+    for (const { path } of files) this.#recorded.add(path);
   }
 
   /** Renames into place. A reason where something that is no folder, or no file, is in the way. */
@@ -211,6 +241,8 @@ export class CheckpointCollector {
     const staging = join(this.#targetDir, STAGING);
     try {
       await mkdir(this.#targetDir, { recursive: true, mode: 0o700 });
+      // A link planted in its place would have strangers' files written, and a folder emptied, wherever it leads.
+      if (!(await lstat(this.#targetDir)).isDirectory()) throw new SvcError("start_failed", { why: `${this.#targetDir} is a link` });
       await rm(staging, { recursive: true, force: true });
       await mkdir(staging, { mode: 0o700 });
     } catch (cause) {
@@ -218,6 +250,21 @@ export class CheckpointCollector {
     }
     this.#prepared = true;
   }
+}
+
+/** Small files first, so that none waits for a huge one or is lost with it; each batch costs one more listing. */
+function batches(files: RemoteFile[]): RemoteFile[][] {
+  const cut: RemoteFile[][] = [];
+  let bytes = Infinity;
+  for (const file of files.toSorted((a, b) => a.size - b.size)) {
+    if (bytes + file.size > BATCH_BYTES) {
+      cut.push([]);
+      bytes = 0;
+    }
+    cut.at(-1)!.push(file);
+    bytes += file.size;
+  }
+  return cut;
 }
 
 /** The checkpoints at home, in order of path: plain files only, links not followed. */
@@ -260,7 +307,8 @@ async function fetchOne(host: RunHost, file: RemoteFile, beside: string, signal:
 }
 
 /** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */
-function whyRefused({ path, size, mtimeMs }: RemoteFile): string | null {
+function whyRefused({ path, size, mtimeMs, refused }: RemoteFile): string | null {
+  if (refused !== undefined) return refused;
   const names = path.split("/");
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
   if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path) || !path.isWellFormed()) return "its name holds control characters or is not UTF-8";
@@ -312,7 +360,11 @@ function unless(code: string): (cause: NodeJS.ErrnoException) => undefined {
   };
 }
 
-function diskFull(cause: unknown, path: string): unknown {
+function isDiskFull(cause: unknown): boolean {
   const code = (cause as { code?: unknown } | null)?.code;
-  return code === "ENOSPC" || code === "EDQUOT" ? new SvcError("disk_full", { path }, { cause }) : cause;
+  return code === "ENOSPC" || code === "EDQUOT" || code === "disk_full";
+}
+
+function diskFull(cause: unknown, path: string): unknown {
+  return isDiskFull(cause) && !(cause instanceof SvcError) ? new SvcError("disk_full", { path }, { cause }) : cause;
 }

@@ -7,6 +7,7 @@ import { SvcError } from "../errors/index.ts";
 import { parseLog, type LogRecord } from "../domain/log-stream.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { RunHost } from "../providers/host.ts";
+import type { CheckpointFile } from "../schemas/job.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 
 /** Bytes asked for at once: bounds the memory of a flood, and is large enough to keep up with one. */
@@ -98,8 +99,7 @@ export function announced(records: LogRecord[], checkpointDir: string): string[]
 }
 
 /** One scan; what came home is recorded at once. */
-export async function collectNow(run: FollowedRun, collector: CheckpointCollector, names: Set<string>, final: boolean) {
-  const result = await collector.scan(run.host, { final, announced: names, signal: run.signal });
-  if (result.saved.length > 0) await run.sink.checkpoints(run.jobId, result.saved);
-  return result;
+export function collectNow(run: FollowedRun, collector: CheckpointCollector, names: Set<string>, final: boolean) {
+  const record = (files: CheckpointFile[]) => run.sink.checkpoints(run.jobId, files);
+  return collector.scan(run.host, { final, announced: names, signal: run.signal, record });
 }

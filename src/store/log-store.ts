@@ -42,6 +42,10 @@ export class LogStore {
       series: prepare<{ id: number }>(db, q.selectFrom("series").select("id").where("job_id", "=", p("job_id")).where("name", "=", p("name"))),
       insertSeries: prepare(db, q.insertInto("series").values(columns("job_id", "name"))),
       lastPoint: prepare<{ n: number | null }>(db, q.selectFrom("point").select((e) => e.fn.max("i").as("n")).where("series_id", "=", p("series_id"))),
+      checkpointAt: prepare<{ size: number; modified_at: number }>(
+        db,
+        q.selectFrom("checkpoint").select(["size", "modified_at"]).where("job_id", "=", p("job_id")).where("path", "=", p("path")),
+      ),
       checkpoint: prepare(db, q.replaceInto("checkpoint").values(columns("job_id", "path", "size", "modified_at", "saved_at"))),
     };
     this.#point = db.prepare("INSERT INTO point (series_id, i, step, time, value, rank) VALUES (?, ?, ?, ?, ?, ?)");
@@ -77,7 +81,11 @@ export class LogStore {
   point(seriesId: number, i: number, step: number, time: number, value: number | null, rank: number): void {
     this.#point.run(seriesId, i, step, time, value, rank);
   }
-  checkpoint(row: { job_id: string; path: string; size: number; modified_at: number; saved_at: number }): void {
+  /** False when just this was recorded before. */
+  checkpoint(row: { job_id: string; path: string; size: number; modified_at: number; saved_at: number }): boolean {
+    const before = this.#s.checkpointAt.get({ job_id: row.job_id, path: row.path });
+    if (before?.size === row.size && before.modified_at === row.modified_at) return false;
     this.#s.checkpoint.run(row);
+    return true;
   }
 }

@@ -102,7 +102,7 @@ describe("checkpoints", () => {
       });
     }
     writeFileSync(join(dir, "step 1", "model ü.pt"), "other weights");
-    await expect(run.host.fetchCheckpoint(file, other, never)).rejects.toMatchObject({ code: "runner_failed" });
+    await expect(run.host.fetchCheckpoint(file, other, never)).rejects.toMatchObject({ code: "file_not_found" });
     expect(statSync(other, { throwIfNoEntry: false })).toBe(undefined);
   });
 });

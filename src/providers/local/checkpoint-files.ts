@@ -1,8 +1,8 @@
 // Checkpoint files of a local run: plain files below one folder, looked at with lstat, so that nothing outside is listed
 // or copied through a link.
 
-import { constants } from "node:fs";
-import { copyFile, lstat, open, readdir, realpath, rename, rm } from "node:fs/promises";
+import { constants, type Dirent, type Stats } from "node:fs";
+import { access, copyFile, lstat, open, readdir, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { isAbsolute, join, normalize } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { RemoteFile } from "../host.ts";
@@ -11,33 +11,64 @@ import { isMissing } from "./spool-reader.ts";
 const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;
 
-/** Every plain file below `folder`, in order of path. Links, sockets, pipes and devices are left out. */
-export async function listFiles(folder: string, signal: AbortSignal): Promise<RemoteFile[]> {
+/**
+ * Every plain file below `folder`, in order of path. Links, sockets, pipes and devices are left out. What cannot be read is
+ * listed with the reason: one such name must not keep the others from coming home.
+ */
+export async function listFiles(
+  folder: string,
+  signal: AbortSignal,
+  bounds: { filesMax: number } = { filesMax: FILES_MAX },
+): Promise<RemoteFile[]> {
   const files: RemoteFile[] = [];
+  let full = false;
+  const refuse = (path: string, refused: string): void => {
+    files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused });
+  };
   const walk = async (relative: string, depth: number): Promise<void> => {
     signal.throwIfAborted();
-    let entries;
+    let entries: Dirent[];
     try {
       entries = await readdir(join(folder, relative), { withFileTypes: true });
     } catch (thrown) {
       if (isMissing(thrown)) return; // rotated away meanwhile
-      throw thrown;
+      const why = whyUnreadable(thrown);
+      if (relative === "" || why === null) throw thrown;
+      return refuse(relative, why);
     }
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      if (full) return;
       const path = relative === "" ? entry.name : `${relative}/${entry.name}`;
-      if (entry.isDirectory() && depth < DEPTH_MAX) await walk(path, depth + 1);
-      if (!entry.isFile() || files.length >= FILES_MAX) continue;
-      const stat = await lstat(join(folder, path)).catch(() => null);
-      if (stat?.isFile()) files.push({ path, size: stat.size, mtimeMs: stat.mtimeMs, inode: stat.ino });
+      if (entry.isDirectory()) {
+        if (depth < DEPTH_MAX) await walk(path, depth + 1);
+        else refuse(path, `it lies more than ${DEPTH_MAX} folders deep`);
+      }
+      if (!entry.isFile()) continue;
+      if (files.length >= bounds.filesMax) {
+        full = true;
+        return refuse(path, `it and what follows it are beyond the first ${bounds.filesMax} files`);
+      }
+      // A name that is not UTF-8 cannot be asked for; it can only be named.
+      const stat = await lstat(join(folder, path)).catch((thrown: unknown) => whyUnreadable(thrown));
+      if (typeof stat === "string") refuse(path, stat);
+      else if (stat === null && path.includes("\ufffd")) refuse(path, "its name is not UTF-8");
+      else if (stat?.isFile()) {
+        const readable = await mayRead(join(folder, path), stat);
+        if (readable) files.push({ path, size: stat.size, mtimeMs: stat.mtimeMs, inode: stat.ino });
+        else refuse(path, "it cannot be read: permission denied");
+      }
     }
   };
-  await walk("", 0);
+  // Whoever put a link in its place would have this computer's files taken for checkpoints.
+  const top = await lstat(folder).catch(() => null);
+  if (top?.isSymbolicLink()) refuse("(all)", "the checkpoint directory was replaced by a link");
+  else await walk("", 0);
   return files;
 }
 
 /**
- * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is gone and
- * `runner_failed` when it changed meanwhile; both leave no target behind.
+ * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more
+ * as it was listed; no target is left behind then.
  */
 export async function fetchFile(folder: string, file: RemoteFile, target: string): Promise<void> {
   if (isAbsolute(file.path) || normalize(file.path) !== file.path || file.path.split("/").includes("..")) {
@@ -46,12 +77,16 @@ export async function fetchFile(folder: string, file: RemoteFile, target: string
   const root = await realpath(folder).catch(() => folder);
   const source = join(root, file.path);
   const temporary = `${target}.${process.pid}.part`;
+  let opened: FileHandle | undefined;
   try {
     // A folder on the way that became a link would lead elsewhere.
     if ((await realpath(source)) !== source) throw new SvcError("file_not_found", { path: file.path });
-    await unchanged(source, file);
-    await copyFile(source, temporary, constants.COPYFILE_FICLONE);
-    await unchanged(source, file);
+    // From here on the open file is meant, whatever takes its name. NONBLOCK: opening a pipe would wait for a writer.
+    opened = await open(source, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    unchanged(await opened.stat(), file);
+    const same = process.platform === "linux" ? `/proc/self/fd/${opened.fd}` : source;
+    await copyFile(same, temporary, constants.COPYFILE_FICLONE);
+    unchanged(await opened.stat(), file);
     const handle = await open(temporary, "r+");
     try {
       await handle.chmod(0o600);
@@ -63,14 +98,34 @@ export async function fetchFile(folder: string, file: RemoteFile, target: string
     await rename(temporary, target);
   } catch (thrown) {
     await rm(temporary, { force: true });
-    if (isMissing(thrown)) throw new SvcError("file_not_found", { path: file.path }, { cause: thrown });
+    const { code } = thrown as NodeJS.ErrnoException;
+    if (isMissing(thrown) || code === "ELOOP" || code === "ENXIO")
+      throw new SvcError("file_not_found", { path: file.path }, { cause: thrown });
     throw thrown;
+  } finally {
+    await opened?.close();
   }
 }
 
-async function unchanged(source: string, file: RemoteFile): Promise<void> {
-  const stat = await lstat(source);
-  if (!stat.isFile() || stat.size !== file.size || stat.mtimeMs !== file.mtimeMs || stat.ino !== file.inode) {
-    throw new SvcError("runner_failed", { why: `checkpoint ${file.path} changed while it was copied` });
-  }
+function unchanged(stat: Stats, file: RemoteFile): void {
+  if (!stat.isFile() || stat.size !== file.size || stat.mtimeMs !== file.mtimeMs || stat.ino !== file.inode)
+    throw new SvcError("file_not_found", { path: `${file.path} as it was listed` });
+}
+
+/** The owner's bits answer for nearly every file; only for the others the system is asked. */
+async function mayRead(path: string, stat: Stats): Promise<boolean> {
+  const uid = process.geteuid?.() ?? 0;
+  if (uid === 0 || (stat.uid === uid && (stat.mode & 0o400) !== 0)) return true;
+  return access(path, constants.R_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Null for a failure that is not of this one name. */
+function whyUnreadable(thrown: unknown): string | null {
+  const { code } = thrown as NodeJS.ErrnoException;
+  if (code === "EACCES" || code === "EPERM") return "it cannot be read: permission denied";
+  if (code === "ENAMETOOLONG") return "its path is too long";
+  return code === "ELOOP" ? "its path leads through a link" : null;
 }
