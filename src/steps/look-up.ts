@@ -25,8 +25,12 @@ export async function lookUp(ports: OrphanPorts, provider: Provider, entry: Ledg
   const certainAt = entry.horizonAt + certainty.listingLagMs;
   const wait = certainAt - askedAt;
   if (wait > 0) return { is: "open", afterMs: Math.min(wait, LOOK_AGAIN_MS), why: "the answer to the create call was lost; looking for the machine by its name" };
+  // Somebody may have looked a moment ago: a retry, or the release that follows a kill.
+  const gap = entry.lastLookAt === null ? 0 : entry.lastLookAt + certainty.lookGapMs - askedAt;
+  const sure = "making sure that the lost create call made no machine";
+  if (gap > 0) return { is: "open", afterMs: gap, why: sure };
   const looks = await ports.ledger.emptyLook(entry.name);
-  if (looks < certainty.emptyLooks) return { is: "open", afterMs: certainty.lookGapMs, why: "making sure that the lost create call made no machine" };
+  if (looks < certainty.emptyLooks) return { is: "open", afterMs: certainty.lookGapMs, why: sure };
   await ports.ledger.released(entry.name, `${looks} listings in a row without it, after any late request had landed`);
   return { is: "absent" };
 }

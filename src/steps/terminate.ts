@@ -22,7 +22,8 @@ export function terminateStep(ports: StepPorts): StepDefinition {
         if (later) return later;
       }
       // The ledger is clean. The provider has the last word: a create call may have made more than it said.
-      const left = await provider.listOwned(nodePrefix(ports.installationId, jobId, node), signal);
+      const prefix = nodePrefix(ports.installationId, jobId, node);
+      const left = (await provider.listOwned(prefix, signal)).filter((machine) => machine.name.startsWith(prefix));
       for (const handle of left) await provider.terminate(handle, signal);
       if (left.length > 0) return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
       return { done: {}, detail: { released: entries.map((e) => e.name) } };

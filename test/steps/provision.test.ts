@@ -1,0 +1,228 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { provisionStep } from "../../src/steps/provision.ts";
+import { removeHomes, turn } from "../engine/harness.ts";
+import { down } from "../engine/small-cloud.ts";
+import { Rent } from "./rent.ts";
+
+let rent: Rent;
+beforeEach(async () => {
+  rent = await Rent.open();
+});
+afterEach(() => rent.h.end());
+afterAll(removeHomes);
+
+const provision = () => rent.run(provisionStep);
+const loseAnswer = (): void => {
+  rent.cloud.answering = () => {
+    throw down();
+  };
+};
+const creates = () => rent.cloud.calls.filter((c) => c.startsWith("create"));
+
+describe("an order", () => {
+  it("is written down before the request leaves, under a name fixed by then", async () => {
+    let written: unknown;
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) written = rent.ledger.row(rent.name(1));
+    };
+    expect(await provision()).toEqual({ done: {}, detail: { machine: rent.name(1), price_per_hour_usd: 1 } });
+    expect(written).toMatchObject({ state: "intended", ordinal: 1 });
+    expect([rent.states(), rent.cloud.names]).toEqual([["1 held"], [rent.name(1)]]);
+  });
+
+  it("is not sent when it cannot be written down", async () => {
+    rent.h.onProbe = (point) => {
+      if (point === "commit.before") throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
+    };
+    await expect(provision()).rejects.toMatchObject({ code: "disk_full" });
+    expect(creates()).toEqual([]);
+  });
+
+  it("names an instant until which it may land that is never too early, however long its commit takes", async () => {
+    let slow = true;
+    rent.h.onProbe = (point) => {
+      if (point !== "commit.before" || !slow) return;
+      slow = false;
+      void rent.h.clock.jump(20_000);
+    };
+    let leftAt = 0;
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) leftAt = rent.h.clock.now();
+    };
+    await provision();
+    expect(rent.ledger.row(rent.name(1))?.horizon_at).toBeGreaterThanOrEqual(leftAt + rent.cloud.certainty.horizonMs);
+    expect(leftAt).toBeGreaterThan(0);
+  });
+
+  it("takes the cheapest offer, in whatever order they come", async () => {
+    rent.cloud.offers = [{ id: "dear", priceMicro: 9_000_000 }, { id: "cheap", priceMicro: 10 }, { id: "mid", priceMicro: 500 }];
+    await provision();
+    expect(creates()).toEqual(["create cheap"]);
+  });
+
+  it("is not made without an offer", async () => {
+    rent.cloud.offers = [];
+    await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
+    expect(rent.states()).toEqual([]);
+  });
+});
+
+describe("a machine that is there already", () => {
+  it("is taken, not ordered again", async () => {
+    await provision();
+    expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(1) } });
+    expect(creates()).toHaveLength(1);
+  });
+
+  it("is taken when only its answer was lost", async () => {
+    loseAnswer();
+    await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
+    expect(rent.states()).toEqual(["1 unknown"]);
+    expect(rent.ledger.row(rent.name(1))?.note).toMatch(/may exist and cost money/);
+    expect(await provision()).toMatchObject({ done: {} });
+    expect([rent.states(), creates().length, rent.cloud.machines.length]).toEqual([["1 held"], 1, 1]);
+  });
+
+  it("is taken when it turns up late in the listing", async () => {
+    loseAnswer();
+    await expect(provision()).rejects.toThrow();
+    rent.cloud.unlisted.add("pod-1");
+    expect(await provision()).toMatchObject({ later: { why: expect.stringContaining("by its name") as string } });
+    await rent.h.clock.advance(60_000);
+    rent.cloud.unlisted.clear();
+    expect(await provision()).toMatchObject({ done: {} });
+    expect(creates()).toHaveLength(1);
+  });
+
+  it("is replaced when the provider says that it is gone", async () => {
+    await provision();
+    rent.cloud.machines = [];
+    expect(await provision()).toMatchObject({ detail: { machine: rent.name(2) } });
+    expect(rent.states()).toEqual(["1 released", "2 held"]);
+  });
+});
+
+describe("an order that came to nothing", () => {
+  const vanish = async (): Promise<void> => {
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) throw down();
+    };
+    await expect(provision()).rejects.toThrow();
+    rent.cloud.before = () => {};
+  };
+
+  it("is waited for until no request can land and no listing can lag, then until two listings in a row were empty", async () => {
+    const begun = rent.h.clock.now();
+    await vanish();
+    const waits = await rent.runToEnd(provisionStep);
+    const { horizonMs, listingLagMs, lookGapMs } = rent.cloud.certainty;
+    expect(waits.at(-1)).toBe(lookGapMs);
+    expect(rent.h.clock.now() - begun).toBeGreaterThanOrEqual(horizonMs + listingLagMs + lookGapMs);
+    expect([rent.states(), rent.cloud.names]).toEqual([["1 released", "2 held"], [rent.name(2)]]);
+    expect(rent.ledger.row(rent.name(1))?.proof).toMatch(/2 listings/);
+  });
+
+  it("keeps the gap between two empty looks, also when somebody else looks in between", async () => {
+    await vanish();
+    await rent.h.clock.advance(80_000);
+    expect(await provision()).toMatchObject({ later: { afterMs: 5_000 } });
+    await rent.h.clock.advance(1_000);
+    expect(await provision()).toMatchObject({ later: { afterMs: 4_000 } });
+    expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "unknown", empty_looks: 1 });
+  });
+
+  it("is not proven by a listing that was asked for too early, however late it answers", async () => {
+    await vanish();
+    const row = rent.ledger.row(rent.name(1));
+    const certainAt = (row?.horizon_at ?? 0) + rent.cloud.certainty.listingLagMs;
+    await rent.h.clock.advance(certainAt - rent.h.clock.now() - 1);
+    rent.cloud.before = (call) => (call === "list" ? rent.h.clock.advance(30_000) : undefined);
+    await provision();
+    expect(rent.ledger.row(rent.name(1))?.empty_looks).toBe(0);
+  });
+
+  it("stays open while the listing fails: silence is no proof", async () => {
+    await vanish();
+    await rent.h.clock.advance(3_600_000);
+    rent.cloud.before = () => {
+      throw down();
+    };
+    await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
+    expect(rent.states()).toEqual(["1 unknown"]);
+  });
+});
+
+describe("the price cap", () => {
+  it.each([
+    ["at the cap", 1_500_000, true],
+    ["a millionth above it", 1_500_001, false],
+    ["free", 0, true],
+  ])("compares %s", async (_, priceMicro, within) => {
+    rent.want({ price_cap: 1.5 });
+    rent.cloud.offers = [{ id: "o", priceMicro }];
+    rent.cloud.priceMicro = priceMicro;
+    if (within) expect(await provision()).toMatchObject({ done: {} });
+    else await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded", data: { offered: 1.500001, cap: 1.5 } });
+    expect(creates()).toHaveLength(within ? 1 : 0);
+  });
+
+  it.each([Number.NaN, undefined, null, Infinity, -1, "1" as unknown as number])("is never met by the price %s", async (price) => {
+    rent.want({ price_cap: 1000 });
+    rent.cloud.offers = [{ id: "o", priceMicro: price as number }];
+    await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
+    expect(creates()).toEqual([]);
+  });
+
+  it("does not hinder a provider that reports no prices", async () => {
+    rent.want({ price_cap: 1 });
+    Object.assign(rent.cloud.info, { capabilities: { ...rent.cloud.info.capabilities, reports_price: false } });
+    rent.cloud.offers = [{ id: "o", priceMicro: null }];
+    rent.cloud.priceMicro = null;
+    expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(1) } });
+  });
+
+  it.each([9_000_000, Number.NaN])("holds for what the machine turns out to cost, too, and then the machine is on record: %s", async (price) => {
+    rent.want({ price_cap: 1 });
+    rent.cloud.priceMicro = price;
+    await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+    expect(rent.states()).toEqual(["1 held"]);
+  });
+
+  it("holds for a machine that is found again", async () => {
+    rent.want({ price_cap: 1 });
+    rent.cloud.priceMicro = 9_000_000;
+    loseAnswer();
+    await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
+    await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+    await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+    expect(rent.states()).toEqual(["1 held"]);
+  });
+});
+
+describe("a kill", () => {
+  it("while offers are listed sends nothing", async () => {
+    rent.cloud.before = () => rent.controller.abort(new Error("killed"));
+    await expect(provision()).rejects.toThrow("killed");
+    expect([creates(), rent.states()]).toEqual([[], []]);
+  });
+
+  it("while the intent is written releases it: the request was never sent", async () => {
+    rent.h.onProbe = (point) => {
+      if (point === "commit.after") rent.controller.abort(new Error("killed"));
+    };
+    await expect(provision()).rejects.toThrow("killed");
+    expect([creates(), rent.states()]).toEqual([[], ["1 released"]]);
+    expect(rent.ledger.row(rent.name(1))?.proof).toMatch(/never sent/);
+  });
+
+  it("while the machine is made does not lose it: its answer is written down", async () => {
+    const answer = Promise.withResolvers<void>();
+    rent.cloud.answering = () => answer.promise;
+    const running = provision().catch(() => {});
+    await turn();
+    rent.controller.abort(new Error("killed"));
+    answer.resolve();
+    await running;
+    expect([rent.states(), rent.cloud.machines.length]).toEqual([["1 held"], 1]);
+  });
+});

@@ -1,0 +1,64 @@
+// What the steps that rent and release are given in their tests: the real ledger, a cloud in memory, a clock that is moved.
+
+import { nodePrefix } from "../../src/domain/machine-names.ts";
+import { DurableLedger } from "../../src/engine/ledger.ts";
+import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
+import type { StepPorts } from "../../src/steps/ports.ts";
+import type { StepContext, StepDefinition } from "../../src/steps/step.ts";
+import { Harness, INSTALLATION } from "../engine/harness.ts";
+import { SmallCloud } from "../engine/small-cloud.ts";
+
+export class Rent {
+  readonly h: Harness;
+  readonly cloud = new SmallCloud();
+  readonly ledger: DurableLedger;
+  readonly ports: StepPorts;
+  spec: RunSpec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost" });
+  controller = new AbortController();
+
+  private constructor(h: Harness) {
+    this.h = h;
+    this.ledger = new DurableLedger(h.engine);
+    this.ports = {
+      installationId: INSTALLATION,
+      now: h.clock.now,
+      facts: (id) => ({ id, spec: this.spec, projectDir: "/p" }),
+      provider: () => this.cloud,
+      ledger: this.ledger,
+    };
+  }
+
+  static async open(): Promise<Rent> {
+    return new Rent(await Harness.open());
+  }
+
+  want(spec: Partial<RunSpecInput>): void {
+    this.spec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost", ...spec });
+  }
+
+  name(ordinal: number): string {
+    return `${nodePrefix(INSTALLATION, "job1", 0)}${ordinal}`;
+  }
+
+  /** One attempt of the step, as the engine makes it. */
+  run(step: (ports: StepPorts) => StepDefinition): ReturnType<StepDefinition["run"]> {
+    const context: StepContext = { jobId: "job1", node: 0, attempt: 1, effectId: 1, signal: this.controller.signal, progress: () => {} };
+    return step(this.ports).run(context);
+  }
+
+  /** Attempts until the step is done; gives the waits in between, in milliseconds. */
+  async runToEnd(step: (ports: StepPorts) => StepDefinition, looksMax = 100): Promise<number[]> {
+    const waits: number[] = [];
+    for (let look = 0; look < looksMax; look++) {
+      const result = await this.run(step);
+      if ("done" in result) return waits;
+      waits.push(result.later.afterMs);
+      await this.h.clock.advance(result.later.afterMs);
+    }
+    throw new RangeError(`not done after ${looksMax} looks`);
+  }
+
+  states(): string[] {
+    return this.h.store.db.prepare<[], { ordinal: number; state: string }>("SELECT ordinal, state FROM machine ORDER BY name").all().map((m) => `${m.ordinal} ${m.state}`);
+  }
+}

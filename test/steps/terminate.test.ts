@@ -1,0 +1,118 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { provisionStep } from "../../src/steps/provision.ts";
+import { terminateStep } from "../../src/steps/terminate.ts";
+import { nodePrefix } from "../../src/domain/machine-names.ts";
+import { INSTALLATION, removeHomes } from "../engine/harness.ts";
+import { down } from "../engine/small-cloud.ts";
+import { Rent } from "./rent.ts";
+
+let rent: Rent;
+beforeEach(async () => {
+  rent = await Rent.open();
+});
+afterEach(() => rent.h.end());
+afterAll(removeHomes);
+
+const terminate = () => rent.run(terminateStep);
+const note = () => rent.ledger.row(rent.name(1))?.note ?? null;
+
+describe("giving back", () => {
+  it("is done when the provider says that the machine is gone, and lists nothing more", async () => {
+    await rent.run(provisionStep);
+    expect(await terminate()).toEqual({ done: {}, detail: { released: [rent.name(1)] } });
+    expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
+    expect(rent.cloud.calls.slice(-3)).toEqual(["terminate pod-1", "inspect pod-1", "list"]);
+  });
+
+  it("may be asked for again when it is done", async () => {
+    await rent.run(provisionStep);
+    await terminate();
+    expect(await terminate()).toMatchObject({ done: {} });
+  });
+
+  it("has nothing to do where nothing was ordered, and looks all the same", async () => {
+    expect(await terminate()).toMatchObject({ done: {} });
+    expect(rent.cloud.calls).toEqual(["list"]);
+  });
+
+  it("is not done by a provider's word alone: while it says that the machine exists, it is asked again", async () => {
+    await rent.run(provisionStep);
+    rent.cloud.lies = true;
+    for (let i = 0; i < 5; i++) expect(await terminate()).toMatchObject({ later: {} });
+    expect([rent.states(), note()]).toEqual([["1 releasing"], expect.stringContaining("may still cost money") as string]);
+    expect(rent.cloud.calls.filter((c) => c.startsWith("terminate"))).toHaveLength(5);
+    rent.cloud.lies = false;
+    expect(await terminate()).toMatchObject({ done: {} });
+    expect([rent.states(), note()]).toEqual([["1 released"], null]);
+  });
+
+  it.each(["terminate", "inspect"])("that fails (%s) notes that the machine may still cost money, and goes on", async (what) => {
+    await rent.run(provisionStep);
+    rent.cloud.before = (call) => {
+      if (call.startsWith(what)) throw down();
+    };
+    await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+    expect([rent.states(), note()]).toEqual([["1 releasing"], expect.stringMatching(/does not answer.*may still cost money/) as string]);
+    rent.cloud.before = () => {};
+    expect(await terminate()).toMatchObject({ done: {} });
+  });
+
+  it("is not done while the listing fails", async () => {
+    await rent.run(provisionStep);
+    rent.cloud.before = (call) => {
+      if (call === "list") throw down();
+    };
+    await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+  });
+});
+
+describe("what nobody told of", () => {
+  it("is found by listing and ended, too", async () => {
+    await rent.run(provisionStep);
+    rent.cloud.add(rent.name(1), "second");
+    rent.cloud.add(rent.name(7), "third");
+    expect(await terminate()).toMatchObject({ later: { why: expect.stringContaining("may still cost money") as string } });
+    expect(await terminate()).toMatchObject({ done: {} });
+    expect(rent.cloud.machines).toEqual([]);
+  });
+
+  it("and belongs to others is left alone: another node, another job, another installation", async () => {
+    rent.cloud.sloppy = true;
+    const others = [nodePrefix(INSTALLATION, "job1", 1), nodePrefix(INSTALLATION, "job1", 10), nodePrefix(INSTALLATION, "job12", 0), nodePrefix("foreign1", "job1", 0)];
+    for (const prefix of others) rent.cloud.add(`${prefix}1`);
+    expect(await terminate()).toMatchObject({ done: {} });
+    expect(rent.cloud.names).toEqual(others.map((prefix) => `${prefix}1`));
+  });
+});
+
+describe("an order whose answer was lost", () => {
+  beforeEach(async () => {
+    rent.cloud.answering = () => {
+      throw down();
+    };
+    await expect(rent.run(provisionStep)).rejects.toThrow();
+    rent.cloud.answering = () => {};
+  });
+
+  it("is found and given back", async () => {
+    expect(await rent.runToEnd(terminateStep)).toEqual([]);
+    expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
+  });
+
+  it("and that is listed late is waited for, found and given back", async () => {
+    rent.cloud.unlisted.add("pod-1");
+    expect(await terminate()).toMatchObject({ later: {} });
+    rent.cloud.unlisted.clear();
+    expect(await terminate()).toMatchObject({ done: {} });
+    expect(rent.cloud.machines).toEqual([]);
+  });
+
+  it("and that made no machine is waited for until that is certain", async () => {
+    rent.cloud.machines = [];
+    const begun = rent.h.clock.now();
+    await rent.runToEnd(terminateStep);
+    const { horizonMs, listingLagMs, lookGapMs } = rent.cloud.certainty;
+    expect(rent.h.clock.now() - begun).toBeGreaterThanOrEqual(horizonMs + listingLagMs + lookGapMs);
+    expect(rent.states()).toEqual(["1 released"]);
+  });
+});
