@@ -78,7 +78,7 @@ async function seeds(count: number): Promise<boolean> {
 }
 
 async function everyCrash(): Promise<boolean> {
-  const counts = await runExhaustive(WORKLOADS.map((workload) => ({ workload, crashes: workload === "two nodes" ? 1 : 2 })), lanes);
+  const counts = await runExhaustive(WORKLOADS.map((workload) => ({ workload, pairs: "all" })), lanes);
   table([
     ["workload", "boundaries", "one crash", "two crashes", "failures"],
     ...counts.map((c) => [c.workload, c.boundaries, c.once, c.twice, c.failures.length]),

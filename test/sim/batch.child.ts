@@ -1,12 +1,12 @@
 // A process that runs one batch of simulations and prints what came of it as one line of JSON.
 
-import { exhaustive, type Counts } from "./exhaustive.ts";
+import { exhaustive, type Counts, type Pairs } from "./exhaustive.ts";
 import { randomPlan, type Workload } from "./plan.ts";
 import { Bench } from "./simulation.ts";
 
 export type Batch =
   | { kind: "random"; from: number; count: number; stopAtFirst: boolean }
-  | { kind: "exhaustive"; workload: Workload; crashes: 1 | 2; part: number; of: number };
+  | { kind: "exhaustive"; workload: Workload; pairs: Pairs; part: number; of: number };
 
 export interface RandomCounts {
   runs: number;
@@ -45,7 +45,7 @@ try {
   const result: BatchResult =
     batch.kind === "random"
       ? { kind: "random", counts: await random(bench, batch) }
-      : { kind: "exhaustive", counts: await exhaustive(bench, batch.workload, batch.crashes, { part: batch.part, of: batch.of }) };
+      : { kind: "exhaustive", counts: await exhaustive(bench, batch.workload, batch.pairs, { part: batch.part, of: batch.of }) };
   process.stdout.write(`${JSON.stringify(result)}\n`);
 } finally {
   bench.close();

@@ -12,21 +12,26 @@ export interface Counts {
   failures: { crashes: number[]; what: string }[];
 }
 
+/** `distinct` leaves out the pairs that a crash one boundary earlier has shown already: nothing had changed in between. */
+export type Pairs = "none" | "distinct" | "all";
+
 /** Crashes are counted from the last start, so a pair (i, j) means: at boundary i, and at boundary j of the next life. */
-export async function exhaustive(bench: Bench, workload: Workload, crashes: 1 | 2, share = { part: 0, of: 1 }): Promise<Counts> {
+export async function exhaustive(bench: Bench, workload: Workload, pairs: Pairs, share = { part: 0, of: 1 }): Promise<Counts> {
   const counts: Counts = { workload, boundaries: 0, once: 0, twice: 0, failures: [] };
   const run = async (at: number[]) => {
     const result = await bench.run(idealPlan(workload, at));
     for (const what of result.failures) counts.failures.push({ crashes: at, what });
     return result;
   };
-  counts.boundaries = (await run([])).boundaries;
+  const calm = await run([]);
+  counts.boundaries = calm.boundaries;
   for (let i = 1; i <= counts.boundaries; i++) {
     if (i % share.of !== share.part) continue;
     counts.once++;
-    const second = (await run([i])).boundaries - i;
-    if (crashes === 1) continue;
-    for (let j = 1; j <= second; j++) {
+    const once = await run([i]);
+    if (pairs === "none" || (pairs === "distinct" && !calm.distinct.includes(i))) continue;
+    const second = pairs === "distinct" ? once.distinct : Array.from({ length: once.boundaries - i }, (_, n) => n + 1);
+    for (const j of second) {
       counts.twice++;
       await run([i, j]);
     }

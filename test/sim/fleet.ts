@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Batch, BatchResult, RandomCounts } from "./batch.child.ts";
-import type { Counts } from "./exhaustive.ts";
+import type { Counts, Pairs } from "./exhaustive.ts";
 import type { Workload } from "./plan.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -59,9 +59,9 @@ export async function runSeeds(from: number, count: number, lanes: number, done?
   return sum;
 }
 
-export async function runExhaustive(workloads: readonly { workload: Workload; crashes: 1 | 2 }[], lanes: number): Promise<Counts[]> {
+export async function runExhaustive(workloads: readonly { workload: Workload; pairs: Pairs }[], lanes: number): Promise<Counts[]> {
   const parts = workloads.flatMap((w) => {
-    const of = w.crashes === 2 ? 4 : 1;
+    const of = w.pairs === "none" ? 1 : 4;
     return Array.from({ length: of }, (_, part): Batch => ({ kind: "exhaustive", ...w, part, of }));
   });
   const results = await inLanes(parts, lanes, async (part) => ((await runBatch(part)) as Extract<BatchResult, { kind: "exhaustive" }>).counts);

@@ -3,7 +3,7 @@
 import { afterAll, expect, test } from "vitest";
 import { runExhaustive, runSeeds } from "./fleet.ts";
 import { MUTANTS, score } from "./mutants.ts";
-import { idealPlan, randomPlan } from "./plan.ts";
+import { idealPlan, randomPlan, WORKLOADS } from "./plan.ts";
 import { Bench } from "./simulation.ts";
 
 const LANES = 2;
@@ -35,12 +35,7 @@ test("a run without faults orders one machine a node, succeeds and pays for noth
 
 test("nothing is stranded, doubled or lost when the control plane is killed at each boundary, and at each two", async () => {
   const counts = await runExhaustive(
-    [
-      { workload: "happy", crashes: 2 },
-      { workload: "cancelled while ordering", crashes: 2 },
-      { workload: "cancelled while running", crashes: 2 },
-      { workload: "two nodes", crashes: 1 },
-    ],
+    WORKLOADS.map((workload) => ({ workload, pairs: "distinct" })),
     LANES,
   );
   for (const { workload, boundaries, once, twice, failures } of counts) {
@@ -48,6 +43,7 @@ test("nothing is stranded, doubled or lost when the control plane is killed at e
     expect(failures, `replay: node scripts/sim.ts --workload "${workload}" --crashes ${failures[0]?.crashes.join(",")} --trace`).toEqual([]);
     expect(once).toBe(boundaries);
     expect(boundaries).toBeGreaterThan(15);
+    expect(twice).toBeGreaterThan(40);
   }
 }, 400_000);
 

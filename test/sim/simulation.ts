@@ -19,6 +19,8 @@ const EVENTS_MAX = 60_000;
 const AFTERWARDS_MS = 25 * 60_000;
 const AFTERWARDS_MAX_MS = 12 * 3_600_000;
 const FAILURES_MAX = 5;
+/** Only a commit and a request that acts leave anything that a dead process would not take with it. */
+const CHANGES = /^commit\.after$|^sent (create|terminate|start|stop)/;
 
 export interface Result {
   failures: string[];
@@ -26,6 +28,8 @@ export interface Result {
   hash: string;
   trace: string[];
   boundaries: number;
+  /** Boundaries of the last life at which the world or the store had just changed: a crash at another is as one before it. */
+  distinct: number[];
   crashes: number;
   creates: number;
   billedMs: number;
@@ -74,6 +78,7 @@ export class Simulation {
   readonly #acknowledged: { jobId: string; type: string }[] = [];
   readonly #lives: Incarnation[] = [];
   readonly #over = new Set<string>();
+  readonly #distinct: number[] = [];
   #boundaries = 0;
   #sinceStart = 0;
   #crashes = 0;
@@ -100,6 +105,7 @@ export class Simulation {
     this.world.say(point);
     this.#boundaries++;
     this.#sinceStart++;
+    if (this.#sinceStart === 1 || CHANGES.test(point)) this.#distinct.push(this.#sinceStart);
     const crash = this.plan.crashes[this.#crashes];
     if (!crash || this.#restarting || this.#sinceStart < crash.afterBoundaries) return;
     this.world.say(`--- ${crash.how} at ${point}, back in ${crash.downMs} ms`);
@@ -117,6 +123,7 @@ export class Simulation {
     const life = await Incarnation.open(this);
     this.#restarting = false;
     this.#sinceStart = 0;
+    this.#distinct.length = 0;
     this.#lives.push(life);
     this.world.say(`+++ epoch ${life.store.epoch}`);
     await life.begin().catch((e: unknown) => {
@@ -242,7 +249,7 @@ export class Simulation {
     for (const life of this.#lives) if (life.alive) life.die();
     const outcomes = this.#judge();
     return {
-      failures: this.#failures, hash: this.world.hash, trace: this.world.lines, boundaries: this.#boundaries, crashes: this.#crashes,
+      failures: this.#failures, hash: this.world.hash, trace: this.world.lines, boundaries: this.#boundaries, distinct: this.#distinct, crashes: this.#crashes,
       creates: this.cloud.creates, billedMs: this.cloud.billedMs(), outcomes,
     };
   }

@@ -1,12 +1,10 @@
 // What must hold after every commit and at every moment, judged from the database alone, beside the engine and not with it.
 
-import { initialTransition, transition } from "xstate";
+import { firstFold, fold, type Snapshot } from "../../src/engine/fold.ts";
 import { jobMachine } from "../../src/machines/job-machine.ts";
 import type { JobEvent, JobInput } from "../../src/machines/job-context.ts";
 import type { StoredSnapshot } from "../../src/machines/versions.ts";
 import type { EngineStore, JobRow } from "../../src/store/engine-store.ts";
-
-type Snapshot = ReturnType<typeof jobMachine.resolveState>;
 
 /** Triggers of this connection only: what may never be written, whoever writes it. */
 const TRIGGERS = `
@@ -77,7 +75,7 @@ export class Shadow {
       let { seq, snapshot } = known ?? { seq: 0, snapshot: null };
       for (const entry of s.journal.all(row.id, seq)) {
         if (entry.seq !== seq + 1) this.#fail(`${row.id}: the journal goes from ${seq} to ${entry.seq}`);
-        snapshot = fold(snapshot, entry.event);
+        snapshot = folded(snapshot, entry.event);
         seq = entry.seq;
       }
       if (snapshot === null || seq !== row.seq) {
@@ -95,10 +93,10 @@ export class Shadow {
   }
 }
 
-function fold(snapshot: Snapshot | null, text: string): Snapshot {
+function folded(snapshot: Snapshot | null, text: string): Snapshot {
   const event = JSON.parse(text) as { type: string; input: JobInput; snapshot: StoredSnapshot };
-  if (event.type === "job.created") return initialTransition(jobMachine, event.input)[0];
+  if (event.type === "job.created") return firstFold(event.input).snapshot;
   if (event.type === "machine.rebased") return jobMachine.resolveState(event.snapshot);
   if (snapshot === null) throw new TypeError("a journal that does not begin with its job");
-  return transition(jobMachine, snapshot, event as unknown as JobEvent)[0];
+  return fold(snapshot, event as unknown as JobEvent).snapshot;
 }
