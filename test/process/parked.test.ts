@@ -52,7 +52,7 @@ it("parks what it cannot load, goes on with the rest, and releases on kill", asy
   });
 
   const second = await place.serve();
-  expect(second.err).toMatch(/Parked/);
+  await until(() => second.err.includes("Parked"), "it says what it parked");
   for (const [name, id] of ids) {
     expect(second.err).toContain(id);
     const job = await second.job(id);

@@ -48,7 +48,7 @@ it("starts at once after kill -9, with nothing to clean up by hand", async () =>
   const id = await first.submit({ entrypoint: "tick.py", args: ["30"] });
   await first.kill();
   const second = await place.serve();
-  expect(second.err).toContain(id);
+  await until(() => second.err.includes(id), "it says what it goes on with");
   expect((await second.ended(id)).status).toBe("succeeded");
   expect(place.log(id).toString()).toBe(ticks(30));
 });
