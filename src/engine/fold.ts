@@ -11,17 +11,19 @@ export interface Folded {
   actions: readonly { type: string; params?: unknown }[];
 }
 
+// For each call xstate makes an actor that is never started, and asks for its first snapshot, without input, only to throw it
+// away: for a machine with input that ends in an exception, which costs more than a transition. This snapshot stands in;
+// nobody reads it.
+const [unread] = initialTransition(jobMachine, { job_id: "", nodes: 1, max_runtime_ms: null, at: 0 });
+type First = typeof jobMachine.getInitialSnapshot;
+const first: First = (scope, input) => (input === undefined ? unread : jobMachine.getInitialSnapshot(scope, input));
+const foldable = Object.create(jobMachine, { getInitialSnapshot: { value: first } }) as typeof jobMachine;
+
 /** The machine's first state. */
 export function firstFold(input: JobInput): Folded {
-  const [snapshot, actions] = initialTransition(jobMachine, input);
+  const [snapshot, actions] = initialTransition(foldable, input);
   return { snapshot, actions };
 }
-
-// For each transition xstate makes an actor that is never started, and asks for its first snapshot, without input, only to
-// throw it away: for a machine with input that ends in an exception, which costs more than the transition. This snapshot
-// stands in; nobody reads it.
-const unread = firstFold({ job_id: "", nodes: 1, max_runtime_ms: null, at: 0 }).snapshot;
-const foldable = Object.create(jobMachine, { getInitialSnapshot: { value: () => unread } }) as typeof jobMachine;
 
 /** The very same snapshot and no action where the event means nothing. */
 export function fold(before: Snapshot, event: JobEvent): Folded {

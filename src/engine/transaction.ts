@@ -14,6 +14,7 @@ export class Transaction {
   readonly feeds: FeedEvent[] = [];
   /** Jobs whose cached snapshot must be forgotten if this fails. */
   readonly touched = new Set<string>();
+  #atText: string | null = null;
 
   constructor(store: EngineStore, at: number) {
     this.store = store;
@@ -28,7 +29,8 @@ export class Transaction {
   /** Adds an event to the feed that every client can replay. */
   feed(jobId: string | null, type: string, data: Record<string, unknown>): void {
     const seq = this.store.insertFeed(jobId, this.at, type, JSON.stringify(data));
-    this.feeds.push({ seq, job_id: jobId, at: new Date(this.at).toISOString(), type, data });
+    this.#atText ??= new Date(this.at).toISOString();
+    this.feeds.push({ seq, job_id: jobId, at: this.#atText, type, data });
   }
 }
 
