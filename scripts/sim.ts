@@ -11,7 +11,7 @@ import { availableParallelism } from "node:os";
 import { runExhaustive, runSeeds } from "../test/sim/fleet.ts";
 import { MUTANTS, score } from "../test/sim/mutants.ts";
 import { idealPlan, randomPlan, WORKLOADS, type Plan, type Workload } from "../test/sim/plan.ts";
-import { Bench } from "../test/sim/simulation.ts";
+import { Bench } from "../test/sim/bench.ts";
 
 const { values: flags } = parseArgs({
   options: {
@@ -32,7 +32,13 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 function table(rows: readonly (readonly (string | number)[])[]): void {
   const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => String(row[i]).length)));
-  for (const row of rows) say(row.map((cell, i) => String(cell).padEnd(widths[i] ?? 0)).join("  ").trimEnd());
+  for (const row of rows)
+    say(
+      row
+        .map((cell, i) => String(cell).padEnd(widths[i] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    );
 }
 
 async function one(plan: Plan): Promise<boolean> {
@@ -70,20 +76,25 @@ async function seeds(count: number): Promise<boolean> {
     ["boundaries", counts.boundaries],
     ["crashes", counts.crashes],
     ["orders", counts.creates],
-    ...Object.entries(counts.outcomes).toSorted(),
+    ...Object.entries(counts.outcomes).toSorted(([a], [b]) => a.localeCompare(b)),
     ["failures", counts.failures.length],
   ]);
-  for (const { seed, what } of counts.failures.slice(0, 20)) say(`seed ${seed}: ${what}\n  node scripts/sim.ts --seed ${seed} --trace`);
+  for (const { seed, what } of counts.failures.slice(0, 20))
+    say(`seed ${seed}: ${what}\n  node scripts/sim.ts --seed ${seed} --trace`);
   return counts.failures.length === 0;
 }
 
 async function everyCrash(): Promise<boolean> {
-  const counts = await runExhaustive(WORKLOADS.map((workload) => ({ workload, pairs: "all" })), lanes);
+  const counts = await runExhaustive(
+    WORKLOADS.map((workload) => ({ workload, pairs: "all" })),
+    lanes,
+  );
   table([
     ["workload", "boundaries", "one crash", "two crashes", "failures"],
     ...counts.map((c) => [c.workload, c.boundaries, c.once, c.twice, c.failures.length]),
   ]);
-  for (const c of counts) for (const f of c.failures.slice(0, 5)) say(`${c.workload}, crashes ${f.crashes.join(",")}: ${f.what}`);
+  for (const c of counts)
+    for (const f of c.failures.slice(0, 5)) say(`${c.workload}, crashes ${f.crashes.join(",")}: ${f.what}`);
   return counts.every((c) => c.failures.length === 0);
 }
 
@@ -94,7 +105,9 @@ async function mutants(count: number): Promise<boolean> {
     ...scores.map((s) => [s.name, s.seed ?? `not in ${s.runs} seeds`, s.what]),
   ]);
   const caught = scores.filter((s) => s.seed !== null);
-  say(`\ncaught ${caught.length} of ${scores.length}, first at seed ${Math.min(...caught.map((s) => s.seed ?? Infinity))}`);
+  say(
+    `\ncaught ${caught.length} of ${scores.length}, first at seed ${Math.min(...caught.map((s) => s.seed ?? Infinity))}`,
+  );
   return caught.length === scores.length;
 }
 

@@ -2,7 +2,7 @@
 
 import { exhaustive, type Counts, type Pairs } from "./exhaustive.ts";
 import { randomPlan, type Workload } from "./plan.ts";
-import { Bench } from "./simulation.ts";
+import { Bench } from "./bench.ts";
 
 export type Batch =
   | { kind: "random"; from: number; count: number; stopAtFirst: boolean }
@@ -21,7 +21,15 @@ export interface RandomCounts {
 export type BatchResult = { kind: "random"; counts: RandomCounts } | { kind: "exhaustive"; counts: Counts };
 
 async function random(bench: Bench, batch: Extract<Batch, { kind: "random" }>): Promise<RandomCounts> {
-  const counts: RandomCounts = { runs: 0, boundaries: 0, crashes: 0, creates: 0, outcomes: {}, failures: [], seconds: 0 };
+  const counts: RandomCounts = {
+    runs: 0,
+    boundaries: 0,
+    crashes: 0,
+    creates: 0,
+    outcomes: {},
+    failures: [],
+    seconds: 0,
+  };
   const began = performance.now();
   for (let seed = batch.from; seed < batch.from + batch.count; seed++) {
     const result = await bench.run(randomPlan(seed));
@@ -45,7 +53,10 @@ try {
   const result: BatchResult =
     batch.kind === "random"
       ? { kind: "random", counts: await random(bench, batch) }
-      : { kind: "exhaustive", counts: await exhaustive(bench, batch.workload, batch.pairs, { part: batch.part, of: batch.of }) };
+      : {
+          kind: "exhaustive",
+          counts: await exhaustive(bench, batch.workload, batch.pairs, { part: batch.part, of: batch.of }),
+        };
   process.stdout.write(`${JSON.stringify(result)}\n`);
 } finally {
   bench.close();

@@ -68,7 +68,9 @@ export class Cloud {
   }
 
   billedMs(): number {
-    return this.machines.filter((m) => !m.foreign).reduce((sum, m) => sum + Math.min(m.goneAt ?? Infinity, this.world.now) - m.landedAt, 0);
+    return this.machines
+      .filter((m) => !m.foreign)
+      .reduce((sum, m) => sum + Math.min(m.goneAt ?? Infinity, this.world.now) - m.landedAt, 0);
   }
 
   find(id: string): CloudMachine | undefined {
@@ -91,7 +93,9 @@ export class Cloud {
     };
     this.machines.push(machine);
     if (!how.foreign && rng.chance(faults.vanishes)) {
-      this.world.schedule(rng.int(0, rng.pick([5_000, 30 * 60_000])), "vanish", null, () => this.#end(machine, "vanished"));
+      this.world.schedule(rng.int(0, rng.pick([5_000, 30 * 60_000])), "vanish", null, () =>
+        this.#end(machine, "vanished"),
+      );
     }
     return machine;
   }
@@ -110,7 +114,13 @@ export class Cloud {
     this.#checkAlone(order);
     const latency = (): number => (ideal ? 5 : rng.int(1, 800));
     if (rng.chance(faults.createFailsBefore)) return answer(latency(), new Error("no capacity"));
-    const lands = ideal ? 5 : rng.chance(faults.createLate) ? (rng.chance(0.4) ? certainty.horizonMs : rng.int(0, certainty.horizonMs)) : rng.int(0, 800);
+    const lands = ideal
+      ? 5
+      : rng.chance(faults.createLate)
+        ? rng.chance(0.4)
+          ? certainty.horizonMs
+          : rng.int(0, certainty.horizonMs)
+        : rng.int(0, 800);
     const flight: Flight = { ...order };
     this.#flights.add(flight);
     const lost = rng.chance(faults.createLost);
@@ -131,7 +141,8 @@ export class Cloud {
   #checkAlone({ name, jobId, node }: Flight): void {
     const same = (m: { name: string; jobId: string; node: number }): boolean => m.jobId === jobId && m.node === node;
     for (const m of this.running()) if (same(m) && !m.doubled) this.#fail(`${name} was ordered while ${m.name} runs`);
-    for (const f of this.#flights) if (same(f)) this.#fail(`${name} was ordered while the request for ${f.name} is under way`);
+    for (const f of this.#flights)
+      if (same(f)) this.#fail(`${name} was ordered while the request for ${f.name} is under way`);
   }
 
   /** A script began on this machine. A node's script begins once, on whatever machine. */

@@ -1,7 +1,7 @@
 // Every way to crash a small workload once, and every way to crash it twice.
 
 import { idealPlan, type Workload } from "./plan.ts";
-import type { Bench } from "./simulation.ts";
+import type { Bench } from "./bench.ts";
 
 export interface Counts {
   workload: Workload;
@@ -16,7 +16,12 @@ export interface Counts {
 export type Pairs = "none" | "distinct" | "all";
 
 /** Crashes are counted from the last start, so a pair (i, j) means: at boundary i, and at boundary j of the next life. */
-export async function exhaustive(bench: Bench, workload: Workload, pairs: Pairs, share = { part: 0, of: 1 }): Promise<Counts> {
+export async function exhaustive(
+  bench: Bench,
+  workload: Workload,
+  pairs: Pairs,
+  share = { part: 0, of: 1 },
+): Promise<Counts> {
   const counts: Counts = { workload, boundaries: 0, once: 0, twice: 0, failures: [] };
   const run = async (at: number[]) => {
     const result = await bench.run(idealPlan(workload, at));

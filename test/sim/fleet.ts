@@ -42,7 +42,12 @@ export async function inLanes<T, R>(items: readonly T[], lanes: number, work: (i
 /** A chunk keeps a process busy for some seconds: its start then hardly counts. */
 const CHUNK = 250;
 
-export async function runSeeds(from: number, count: number, lanes: number, done?: (so_far: RandomCounts) => void): Promise<RandomCounts> {
+export async function runSeeds(
+  from: number,
+  count: number,
+  lanes: number,
+  done?: (so_far: RandomCounts) => void,
+): Promise<RandomCounts> {
   const chunks: Batch[] = [];
   for (let at = from; at < from + count; at += CHUNK) {
     chunks.push({ kind: "random", from: at, count: Math.min(CHUNK, from + count - at), stopAtFirst: false });
@@ -51,7 +56,8 @@ export async function runSeeds(from: number, count: number, lanes: number, done?
   await inLanes(chunks, lanes, async (chunk) => {
     const { counts } = (await runBatch(chunk)) as Extract<BatchResult, { kind: "random" }>;
     for (const key of ["runs", "boundaries", "crashes", "creates", "seconds"] as const) sum[key] += counts[key];
-    for (const [outcome, n] of Object.entries(counts.outcomes)) sum.outcomes[outcome] = (sum.outcomes[outcome] ?? 0) + n;
+    for (const [outcome, n] of Object.entries(counts.outcomes))
+      sum.outcomes[outcome] = (sum.outcomes[outcome] ?? 0) + n;
     sum.failures.push(...counts.failures);
     done?.(sum);
   });
@@ -59,12 +65,19 @@ export async function runSeeds(from: number, count: number, lanes: number, done?
   return sum;
 }
 
-export async function runExhaustive(workloads: readonly { workload: Workload; pairs: Pairs }[], lanes: number): Promise<Counts[]> {
+export async function runExhaustive(
+  workloads: readonly { workload: Workload; pairs: Pairs }[],
+  lanes: number,
+): Promise<Counts[]> {
   const parts = workloads.flatMap((w) => {
     const of = w.pairs === "none" ? 1 : 4;
     return Array.from({ length: of }, (_, part): Batch => ({ kind: "exhaustive", ...w, part, of }));
   });
-  const results = await inLanes(parts, lanes, async (part) => ((await runBatch(part)) as Extract<BatchResult, { kind: "exhaustive" }>).counts);
+  const results = await inLanes(
+    parts,
+    lanes,
+    async (part) => ((await runBatch(part)) as Extract<BatchResult, { kind: "exhaustive" }>).counts,
+  );
   return workloads.map(({ workload }) => {
     const own = results.filter((r) => r.workload === workload);
     return {

@@ -43,7 +43,11 @@ export class Incarnation implements Caller {
   #due;
 
   static async open(sim: Simulation): Promise<Incarnation> {
-    const opened = await openStore(sim.home, { newInstallationId: INSTALLATION, now: sim.world.now, synchronous: "OFF" });
+    const opened = await openStore(sim.home, {
+      newInstallationId: INSTALLATION,
+      now: sim.world.now,
+      synchronous: "OFF",
+    });
     return new Incarnation(sim, new EngineStore(opened));
   }
 
@@ -54,7 +58,9 @@ export class Incarnation implements Caller {
     sim.shadow.guard(store);
     this.#statements = sim.shadow.statements(store);
     this.#due = {
-      effect: store.db.prepare<[number], { state: string; attempt: number }>("SELECT state, attempt FROM effect WHERE id = ?"),
+      effect: store.db.prepare<[number], { state: string; attempt: number }>(
+        "SELECT state, attempt FROM effect WHERE id = ?",
+      ),
       timers: store.db.prepare<[number], { job_id: string; name: string }>(
         "SELECT job_id, name FROM timer JOIN job ON job.id = job_id WHERE due < ? AND parked IS NULL",
       ),
@@ -75,13 +81,18 @@ export class Incarnation implements Caller {
     const services = {} as RunServices;
     const provider = new SimProvider(sim.cloud, this, sim.jobs);
     const steps = simulatedSteps({
-      world, plan: sim.plan, provider, services,
+      world,
+      plan: sim.plan,
+      provider,
+      services,
       sleep: (ms, signal) => this.#sleep(ms, signal),
       began: (context) => this.#began(context),
       ended: (context) => this.#active.delete(`${context.effectId}/${context.attempt}`),
     });
     this.engine = new Engine({
-      store, steps, clock: this.#clock,
+      store,
+      steps,
+      clock: this.#clock,
       defer: (fn) => void world.schedule(sim.commitDelay(), "commit", this, fn),
       probe: (point) => this.probe(point),
       publish: (events) => this.#published(events),
@@ -91,10 +102,15 @@ export class Incarnation implements Caller {
     Object.assign(services, {
       installationId: store.installationId,
       now: () => world.now,
-      facts: (id: string) => ({ id, spec: JSON.parse(store.job(id)?.spec ?? "null") as RunSpec, projectDir: "/project" }),
+      facts: (id: string) => ({
+        id,
+        spec: JSON.parse(store.job(id)?.spec ?? "null") as RunSpec,
+        projectDir: "/project",
+      }),
       provider: () => provider,
       ledger,
-      plan: (jobId: string, node: number) => Promise.resolve({ runner: { nonce: `${jobId}-${node}`, argv: ["x"] }, secretEnv: {} }),
+      plan: (jobId: string, node: number) =>
+        Promise.resolve({ runner: { nonce: `${jobId}-${node}`, argv: ["x"] }, secretEnv: {} }),
     });
     this.#parts = { engine: this.engine, ledger, providers: new Map([["podhost", provider]]) };
   }
@@ -117,7 +133,9 @@ export class Incarnation implements Caller {
     if (this.#sim.world.rng.chance(0.5)) await sweep(this.#parts, { dryRun: false });
     else {
       const { replayed } = await reconcile(this.#parts, { dryRun: false });
-      for (const job of replayed) if (!job.ok && this.alive && this.store.job(job.job_id)?.parked === null) this.fail(`reconcile: the journal of ${job.job_id} differs at ${job.first_difference_seq}`);
+      for (const job of replayed)
+        if (!job.ok && this.alive && this.store.job(job.job_id)?.parked === null)
+          this.fail(`reconcile: the journal of ${job.job_id} differs at ${job.first_difference_seq}`);
     }
   }
 
@@ -133,7 +151,8 @@ export class Incarnation implements Caller {
 
   probe(point: string): void {
     if (!this.alive) return;
-    if (point === "commit.before" && this.#sim.diskIsFull()) throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });
+    if (point === "commit.before" && this.#sim.diskIsFull())
+      throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });
     if (this.usurped) return;
     if (point === "commit.after") this.#sim.shadow.check(this.#statements);
     this.#sim.boundary(point, this);
@@ -141,19 +160,26 @@ export class Incarnation implements Caller {
 
   /** R1: by the time a request leaves, its intent can be read back, and says until when it may land. */
   leaving(name: string): void {
-    const row = this.store.db.prepare<[string], { state: string; horizon_at: number }>("SELECT state, horizon_at FROM machine WHERE name = ?").get(name);
+    const row = this.store.db
+      .prepare<[string], { state: string; horizon_at: number }>("SELECT state, horizon_at FROM machine WHERE name = ?")
+      .get(name);
     if (!row || this.store.db.inTransaction) this.fail(`the request for ${name} left before its intent was durable`);
-    else if (row.horizon_at < this.#sim.world.now + this.#sim.plan.certainty.horizonMs) this.fail(`the request for ${name} may land after the horizon that its intent names`);
+    else if (row.horizon_at < this.#sim.world.now + this.#sim.plan.certainty.horizonMs)
+      this.fail(`the request for ${name} may land after the horizon that its intent names`);
   }
 
   #sleep(ms: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason as Error);
       const timer = this.#clock.setTimer(ms, resolve);
-      signal.addEventListener("abort", () => {
-        timer.cancel();
-        if (this.alive) reject(signal.reason as Error);
-      }, { once: true });
+      signal.addEventListener(
+        "abort",
+        () => {
+          timer.cancel();
+          if (this.alive) reject(signal.reason as Error);
+        },
+        { once: true },
+      );
     });
   }
 
@@ -165,7 +191,8 @@ export class Incarnation implements Caller {
     this.#active.add(key);
     this.#begun.set(effectId, (this.#begun.get(effectId) ?? 0) + 1);
     const row = this.#due.effect.get(effectId);
-    if (row?.state !== "running" || row.attempt !== attempt) this.fail(`effect ${effectId} attempt ${attempt} began although it is not open`);
+    if (row?.state !== "running" || row.attempt !== attempt)
+      this.fail(`effect ${effectId} attempt ${attempt} began although it is not open`);
   }
 
   #published(events: FeedEvent[]): void {
@@ -185,7 +212,8 @@ export class Incarnation implements Caller {
     for (const t of this.#due.timers.all(limit)) this.fail(`the timer ${t.name} of ${t.job_id} is overdue`);
     for (const e of this.#due.retries.all(limit)) this.fail(`the retry of effect ${e.id} is overdue`);
     for (const e of this.#due.running.all(limit)) {
-      if (!this.#active.has(`${e.id}/${e.attempt}`) && !this.#settling(e.id)) this.fail(`effect ${e.id} stands as running and nobody runs it`);
+      if (!this.#active.has(`${e.id}/${e.attempt}`) && !this.#settling(e.id))
+        this.fail(`effect ${e.id} stands as running and nobody runs it`);
     }
   }
 

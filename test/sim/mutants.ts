@@ -28,7 +28,8 @@ const terminate = (find: string, replace: string): Patch => ({ file: "src/steps/
 const store = (find: string, replace: string): Patch => ({ file: "src/store/engine-store.ts", find, replace });
 
 const HORIZON = "const certainAt = entry.horizonAt + certainty.listingLagMs;";
-const INTEND = "await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon() });";
+const INTEND =
+  "await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon() });";
 const CREATE = "handle = await provider.create(offer, { name, jobId, node, spec });";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -48,45 +49,93 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "open effects are not begun again at recovery",
     main: true,
-    patches: [engine("if (alive.has(effect.job_id)) this.#resume(tx, effect);", "if (effect.job_id === '') this.#resume(tx, effect);")],
+    patches: [
+      engine(
+        "if (alive.has(effect.job_id)) this.#resume(tx, effect);",
+        "if (effect.job_id === '') this.#resume(tx, effect);",
+      ),
+    ],
   },
   {
     name: "the intent is committed after the request",
     main: true,
     patches: [provision(INTEND, ""), provision(CREATE, `${CREATE}\n    ${INTEND}`)],
   },
-  { name: "an intent that grew old is not renewed", main: false, patches: [provision("while (ports.now() - stampedAt > INTENT_FRESH_MS)", "while (stampedAt < 0)")] },
+  {
+    name: "an intent that grew old is not renewed",
+    main: false,
+    patches: [provision("while (ports.now() - stampedAt > INTENT_FRESH_MS)", "while (stampedAt < 0)")],
+  },
   {
     name: "the horizon leaves no room between intent and request",
     main: false,
-    patches: [provision("ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs", "ports.now() + provider.certainty.horizonMs")],
+    patches: [
+      provision(
+        "ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs",
+        "ports.now() + provider.certainty.horizonMs",
+      ),
+    ],
   },
   {
     name: "a lost answer counts as a failure and is ordered again",
     main: true,
     patches: [provision("await ports.ledger.unknown(name,", "await ports.ledger.released(name,")],
   },
-  { name: "an order is not looked up before the next one", main: true, patches: [provision("for (const entry of ports.ledger.open(jobId, node)) {", "for (const entry of ports.ledger.open(jobId, -1)) {")] },
-  { name: "no request horizon", main: true, patches: [look(HORIZON, "const certainAt = entry.createdAt + certainty.listingLagMs;")] },
-  { name: "no wait for a listing that lags", main: false, patches: [look(HORIZON, "const certainAt = entry.horizonAt;")] },
-  { name: "an empty listing counts from its answer", main: false, patches: [look("const wait = certainAt - askedAt;", "const wait = certainAt - ports.now() + 0 * askedAt;")] },
+  {
+    name: "an order is not looked up before the next one",
+    main: true,
+    patches: [
+      provision(
+        "for (const entry of ports.ledger.open(jobId, node)) {",
+        "for (const entry of ports.ledger.open(jobId, -1)) {",
+      ),
+    ],
+  },
+  {
+    name: "no request horizon",
+    main: true,
+    patches: [look(HORIZON, "const certainAt = entry.createdAt + certainty.listingLagMs;")],
+  },
+  {
+    name: "no wait for a listing that lags",
+    main: false,
+    patches: [look(HORIZON, "const certainAt = entry.horizonAt;")],
+  },
+  {
+    name: "an empty listing counts from its answer",
+    main: false,
+    patches: [look("const wait = certainAt - askedAt;", "const wait = certainAt - ports.now() + 0 * askedAt;")],
+  },
   {
     name: "a listing that failed counts as an empty one",
     main: false,
-    patches: [look('entry.node), signal);', "entry.node), signal).catch(() => []);")],
+    patches: [look("entry.node), signal);", "entry.node), signal).catch(() => []);")],
   },
-  { name: "released right after the call, without a proof", main: true, patches: [terminate('if (status.phase === "gone") {', 'if (String(status.phase) !== "") {')] },
+  {
+    name: "released right after the call, without a proof",
+    main: true,
+    patches: [terminate('if (status.phase === "gone") {', 'if (String(status.phase) !== "") {')],
+  },
   {
     name: "a journal row is missing",
     main: true,
-    patches: [store("insertJournal(row: JournalRow): void {", 'insertJournal(row: JournalRow): void {\n    if (row.type === "install.done") return;')],
+    patches: [
+      store(
+        "insertJournal(row: JournalRow): void {",
+        'insertJournal(row: JournalRow): void {\n    if (row.type === "install.done") return;',
+      ),
+    ],
   },
   {
     name: "effects are not cancelled with the state that asked for them",
     main: true,
     patches: [engine("      for (const effect of tx.store.openEffectsOf(id)) this.#cancel(tx, effect);\n", "")],
   },
-  { name: "timers outlive the state that set them", main: false, patches: [engine("      tx.store.clearTimers(id);\n", "")] },
+  {
+    name: "timers outlive the state that set them",
+    main: false,
+    patches: [engine("      tx.store.clearTimers(id);\n", "")],
+  },
   {
     name: "a result and its transition are two transactions",
     main: true,
@@ -97,12 +146,26 @@ export const MUTANTS: readonly Mutant[] = [
       ),
     ],
   },
-  { name: "the epoch is not checked", main: true, patches: [store("const epoch = this.#s.epoch.get() as number;\n    if (epoch !== this.epoch) {", "const epoch = this.#s.epoch.get() as number;\n    if (epoch < 0) {")] },
+  {
+    name: "the epoch is not checked",
+    main: true,
+    patches: [
+      store(
+        "const epoch = this.#s.epoch.get() as number;\n    if (epoch !== this.epoch) {",
+        "const epoch = this.#s.epoch.get() as number;\n    if (epoch < 0) {",
+      ),
+    ],
+  },
   {
     name: "effects begin before the commit",
     main: false,
     patches: [
-      { file: "src/engine/transaction.ts", find: '      this.#o.probe("commit.before");', replace: '      for (const v of verdicts) if (v.ok) for (const after of v.tx.afters.splice(0)) after();\n      this.#o.probe("commit.before");' },
+      {
+        file: "src/engine/transaction.ts",
+        find: '      this.#o.probe("commit.before");',
+        replace:
+          '      for (const v of verdicts) if (v.ok) for (const after of v.tx.afters.splice(0)) after();\n      this.#o.probe("commit.before");',
+      },
     ],
   },
   {
@@ -110,17 +173,42 @@ export const MUTANTS: readonly Mutant[] = [
     main: false,
     patches: [engine("for (const id of jobs) this.#live.delete(id);", "for (const id of jobs) this.#live.has(id);")],
   },
-  { name: "a machine found again is not held to the price cap", main: false, patches: [provision('if (found.is === "held") return affordably(spec, found.handle);', 'if (found.is === "held") return done(found.handle);')] },
+  {
+    name: "a machine found again is not held to the price cap",
+    main: false,
+    patches: [
+      provision(
+        'if (found.is === "held") return affordably(spec, found.handle);',
+        'if (found.is === "held") return done(found.handle);',
+      ),
+    ],
+  },
   {
     name: "a collection that is given up takes released nodes back",
     main: false,
-    patches: [{ file: "src/machines/job-machine.ts", find: 'n.phase === "released" ? n : {', replace: 'n.phase === "collected" ? n : {' }],
+    patches: [
+      {
+        file: "src/machines/job-machine.ts",
+        find: 'n.phase === "released" ? n : {',
+        replace: 'n.phase === "collected" ? n : {',
+      },
+    ],
   },
-  { name: "an effect that its own commit cancels is begun", main: false, patches: [effects("Promise.resolve().then(() => this.#run(effect, running))", "this.#run(effect, running)")] },
+  {
+    name: "an effect that its own commit cancels is begun",
+    main: false,
+    patches: [effects("Promise.resolve().then(() => this.#run(effect, running))", "this.#run(effect, running)")],
+  },
   {
     name: "a sweep passes by what a row explains",
     main: false,
-    patches: [{ file: "src/engine/reconcile.ts", find: "if (isOrphan(parts, handle)) await end(", replace: "if (!parts.ledger.row(handle.name) && isOrphan(parts, handle)) await end(" }],
+    patches: [
+      {
+        file: "src/engine/reconcile.ts",
+        find: "if (isOrphan(parts, handle)) await end(",
+        replace: "if (!parts.ledger.row(handle.name) && isOrphan(parts, handle)) await end(",
+      },
+    ],
   },
 ];
 
@@ -132,6 +220,15 @@ export interface Score {
   runs: number;
 }
 
+/** The text, however a formatter breaks its lines. */
+function loosely(find: string): RegExp {
+  const tokens = find.match(/\w+|[^\w\s]/g) ?? [];
+  const escaped = tokens.map(
+    (token) => (/[)}\]]/.test(token) ? ",?\\s*" : "") + token.replaceAll(/[$()*+.?[\\\]^{|}]/g, "\\$&"),
+  );
+  return new RegExp(escaped.join("\\s*"), "g");
+}
+
 /** Puts a patched copy of the tree where packages resolve as in the original. */
 function plant(mutant: Mutant, root: string): void {
   mkdirSync(root, { recursive: true });
@@ -139,13 +236,22 @@ function plant(mutant: Mutant, root: string): void {
   for (const { file, find, replace } of mutant.patches) {
     const path = join(root, file);
     const text = readFileSync(path, "utf8");
-    const places = text.split(find).length - 1;
+    const pattern = loosely(find);
+    const places = [...text.matchAll(pattern)].length;
     if (places !== 1) throw new Error(`the mutant "${mutant.name}" fits ${places} places of ${file}; it must fit one`);
-    writeFileSync(path, text.replace(find, () => replace));
+    writeFileSync(
+      path,
+      text.replace(pattern, () => replace),
+    );
   }
 }
 
-export async function score(mutants: readonly Mutant[], seeds: { from: number; count: number }, lanes: number, done?: (s: Score) => void): Promise<Score[]> {
+export async function score(
+  mutants: readonly Mutant[],
+  seeds: { from: number; count: number },
+  lanes: number,
+  done?: (s: Score) => void,
+): Promise<Score[]> {
   const folder = join(ROOT, ".cache", `sim-mutants-${process.pid}`);
   try {
     const planted = mutants.map((mutant, i) => {
@@ -154,9 +260,17 @@ export async function score(mutants: readonly Mutant[], seeds: { from: number; c
       return { mutant, root };
     });
     return await inLanes(planted, lanes, async ({ mutant, root }) => {
-      const { counts } = (await runBatch({ kind: "random", ...seeds, stopAtFirst: true }, root)) as Extract<BatchResult, { kind: "random" }>;
+      const { counts } = (await runBatch({ kind: "random", ...seeds, stopAtFirst: true }, root)) as Extract<
+        BatchResult,
+        { kind: "random" }
+      >;
       const first = counts.failures[0];
-      const result: Score = { name: mutant.name, seed: first?.seed ?? null, what: first?.what ?? "", runs: counts.runs };
+      const result: Score = {
+        name: mutant.name,
+        seed: first?.seed ?? null,
+        what: first?.what ?? "",
+        runs: counts.runs,
+      };
       done?.(result);
       return result;
     });

@@ -32,9 +32,26 @@ export interface Faults {
 }
 
 export const IDEAL: Faults = {
-  createLost: 0, createFailsBefore: 0, createFailsAfter: 0, createLate: 0, createAnswersSlowly: 0, createDoubles: 0, dearer: 0,
-  offersFail: 0, listFails: 0, inspectFails: 0, slowAnswer: 0, noAnswer: 0, terminateFails: 0, terminateLies: 0, neverReady: 0, vanishes: 0, stepFails: 0,
-  stepHangs: 0, slowCommit: 0, diskFull: 0,
+  createLost: 0,
+  createFailsBefore: 0,
+  createFailsAfter: 0,
+  createLate: 0,
+  createAnswersSlowly: 0,
+  createDoubles: 0,
+  dearer: 0,
+  offersFail: 0,
+  listFails: 0,
+  inspectFails: 0,
+  slowAnswer: 0,
+  noAnswer: 0,
+  terminateFails: 0,
+  terminateLies: 0,
+  neverReady: 0,
+  vanishes: 0,
+  stepFails: 0,
+  stepHangs: 0,
+  slowCommit: 0,
+  diskFull: 0,
 };
 
 export interface JobPlan {
@@ -102,10 +119,26 @@ export function randomPlan(seed: number): Plan {
     lookGapMs: rng.int(500, 6_000),
   };
   const faults: Faults = {
-    createLost: some(0.15), createFailsBefore: some(0.08), createFailsAfter: some(0.08), createLate: some(0.3),
-    createAnswersSlowly: some(0.1), createDoubles: some(0.03), dearer: some(0.08), offersFail: some(0.05), listFails: some(0.1),
-    inspectFails: some(0.05), slowAnswer: some(0.05), noAnswer: some(0.02), terminateFails: some(0.12), terminateLies: some(0.15), neverReady: some(0.05), vanishes: some(0.08),
-    stepFails: some(0.1), stepHangs: some(0.05), slowCommit: some(0.03), diskFull: rng.chance(0.15) ? 0.004 : 0,
+    createLost: some(0.15),
+    createFailsBefore: some(0.08),
+    createFailsAfter: some(0.08),
+    createLate: some(0.3),
+    createAnswersSlowly: some(0.1),
+    createDoubles: some(0.03),
+    dearer: some(0.08),
+    offersFail: some(0.05),
+    listFails: some(0.1),
+    inspectFails: some(0.05),
+    slowAnswer: some(0.05),
+    noAnswer: some(0.02),
+    terminateFails: some(0.12),
+    terminateLies: some(0.15),
+    neverReady: some(0.05),
+    vanishes: some(0.08),
+    stepFails: some(0.1),
+    stepHangs: some(0.05),
+    slowCommit: some(0.03),
+    diskFull: rng.chance(0.15) ? 0.004 : 0,
   };
   const crashes = Array.from({ length: rng.pick([0, 1, 1, 2, 2, 3, 4]) }, (): Crash => ({
     afterBoundaries: rng.int(1, rng.pick([10, 60, 200])),
@@ -120,17 +153,32 @@ export function randomPlan(seed: number): Plan {
 export const WORKLOADS = ["happy", "cancelled while ordering", "cancelled while running", "two nodes"] as const;
 export type Workload = (typeof WORKLOADS)[number];
 
-const KILLED_AT_MS: Partial<Record<Workload, number>> = { "cancelled while ordering": 12, "cancelled while running": 1_000 };
+const KILLED_AT_MS: Partial<Record<Workload, number>> = {
+  "cancelled while ordering": 12,
+  "cancelled while running": 1_000,
+};
 
 /** A provider that keeps every promise at once: what goes wrong here is the engine's own doing. */
 export function idealPlan(workload: Workload, crashAt: number[]): Plan {
   const nodes = workload === "two nodes" ? 2 : 1;
   const job: JobPlan = {
-    id: "j1", submitAtMs: 100, nodes, runMs: [1_000, 3_000].slice(0, nodes), exitCode: [0, 0].slice(0, nodes), maxRuntimeMinutes: 0,
-    priceCap: 2, killAtMs: KILLED_AT_MS[workload] === undefined ? [] : [KILLED_AT_MS[workload]], endAtMs: null, idleAtMs: null,
+    id: "j1",
+    submitAtMs: 100,
+    nodes,
+    runMs: [1_000, 3_000].slice(0, nodes),
+    exitCode: [0, 0].slice(0, nodes),
+    maxRuntimeMinutes: 0,
+    priceCap: 2,
+    killAtMs: KILLED_AT_MS[workload] === undefined ? [] : [KILLED_AT_MS[workload]],
+    endAtMs: null,
+    idleAtMs: null,
   };
   return {
-    seed: 1, ideal: true, certainty: { horizonMs: 1_000, listingLagMs: 500, emptyLooks: 2, lookGapMs: 500 }, faults: IDEAL, jobs: [job],
+    seed: 1,
+    ideal: true,
+    certainty: { horizonMs: 1_000, listingLagMs: 500, emptyLooks: 2, lookGapMs: 500 },
+    faults: IDEAL,
+    jobs: [job],
     crashes: crashAt.map((afterBoundaries) => ({ afterBoundaries, downMs: 700, how: "killed", damage: false })),
   };
 }

@@ -33,7 +33,9 @@ export class SimProvider implements Provider {
     this.#jobs = jobs;
     this.certainty = cloud.plan.certainty;
     this.info = {
-      name: "podhost", speaks: "simulation", stops_by_itself: "never",
+      name: "podhost",
+      speaks: "simulation",
+      stops_by_itself: "never",
       capabilities: { owns_machine: true, reports_price: true, nodes_max: 8, self_end: false, list_by_tag: true },
     };
   }
@@ -53,7 +55,7 @@ export class SimProvider implements Provider {
           const value = serve();
           settle = () => resolve(value);
         } catch (e) {
-          settle = () => reject(e as Error);
+          settle = () => reject(e);
         }
         if (world.rng.chance(plan.faults.noAnswer)) return;
         const slow = world.rng.chance(plan.faults.slowAnswer);
@@ -67,7 +69,8 @@ export class SimProvider implements Provider {
   }
 
   #mood(p: number, what: string): void {
-    if (this.#cloud.world.rng.chance(p)) throw new SvcError("provider_error", { provider: this.name, why: `${what} failed` });
+    if (this.#cloud.world.rng.chance(p))
+      throw new SvcError("provider_error", { provider: this.name, why: `${what} failed` });
   }
 
   listOffers(_spec: unknown, signal: AbortSignal): Promise<Offer[]> {
@@ -91,7 +94,8 @@ export class SimProvider implements Provider {
           if (!caller.alive) return;
           world.say(`create ${name} is answered: ${result instanceof Error ? result.message : result.id}`);
           if (!(result instanceof Error)) resolve(this.#handle(result));
-          else if (result.message === "timed out") reject(new SvcError("outcome_unknown", { provider: this.name, what: "create" }));
+          else if (result.message === "timed out")
+            reject(new SvcError("outcome_unknown", { provider: this.name, what: "create" }));
           else reject(new SvcError("provider_error", { provider: this.name, why: result.message }));
         });
       });
@@ -108,7 +112,9 @@ export class SimProvider implements Provider {
       this.#mood(this.#cloud.plan.faults.inspectFails, "inspecting");
       const machine = this.#cloud.find(handle.id);
       if (!machine) return { phase: "gone" };
-      return machine.readyAt <= this.#cloud.world.now ? { phase: "ready", address: null } : { phase: "starting", why: "it boots" };
+      return machine.readyAt <= this.#cloud.world.now
+        ? { phase: "ready", address: null }
+        : { phase: "starting", why: "it boots" };
     });
   }
 
@@ -140,7 +146,12 @@ export class SimProvider implements Provider {
           const { run } = this.#reach(handle);
           if (run) run.endsAt = Math.min(run.endsAt, this.#cloud.world.now);
         }),
-      readLog: unused, readSamples: unused, ackLog: unused, changed: unused, listCheckpoints: unused, fetchCheckpoint: unused,
+      readLog: unused,
+      readSamples: unused,
+      ackLog: unused,
+      changed: unused,
+      listCheckpoints: unused,
+      fetchCheckpoint: unused,
     };
   }
 
@@ -155,12 +166,15 @@ export class SimProvider implements Provider {
       const machine = this.#reach(handle);
       const job = this.#jobs.get(machine.jobId);
       if (!job) throw new TypeError(`nobody planned ${machine.jobId}`);
-      if (job.priceCap !== null && machine.priceMicro > job.priceCap * 1e6) this.#caller.fail(`${machine.name} runs a script above the price cap`);
+      if (job.priceCap !== null && machine.priceMicro > job.priceCap * 1e6)
+        this.#caller.fail(`${machine.name} runs a script above the price cap`);
       if (machine.run && machine.run.nonce !== spec.nonce) this.#caller.fail(`${machine.name} was launched twice`);
       if (!machine.run) {
         this.#cloud.started(machine);
         machine.run = {
-          nonce: spec.nonce, endsAt: this.#cloud.world.now + (job.runMs[machine.node] ?? 0), exitCode: job.exitCode[machine.node] ?? 0,
+          nonce: spec.nonce,
+          endsAt: this.#cloud.world.now + (job.runMs[machine.node] ?? 0),
+          exitCode: job.exitCode[machine.node] ?? 0,
         };
       }
       return this.#status(machine) as RunnerStatus;
@@ -171,8 +185,20 @@ export class SimProvider implements Provider {
     if (!run) return null;
     const over = run.endsAt <= this.#cloud.world.now;
     return {
-      phase: over ? "exited" : "running", nonce: run.nonce, runner_pid: 1, runner_start: 0, boot_id: "b", pid: 2, started_at_ms: 0,
-      ended_at_ms: over ? run.endsAt : null, exit_code: over ? run.exitCode : null, signal: null, stopped: false, oom: false, log_bytes: 0, error: null,
+      phase: over ? "exited" : "running",
+      nonce: run.nonce,
+      runner_pid: 1,
+      runner_start: 0,
+      boot_id: "b",
+      pid: 2,
+      started_at_ms: 0,
+      ended_at_ms: over ? run.endsAt : null,
+      exit_code: over ? run.exitCode : null,
+      signal: null,
+      stopped: false,
+      oom: false,
+      log_bytes: 0,
+      error: null,
     };
   }
 }

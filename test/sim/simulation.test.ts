@@ -4,7 +4,7 @@ import { afterAll, expect, test } from "vitest";
 import { runExhaustive, runSeeds } from "./fleet.ts";
 import { MUTANTS, score } from "./mutants.ts";
 import { idealPlan, randomPlan, WORKLOADS } from "./plan.ts";
-import { Bench } from "./simulation.ts";
+import { Bench } from "./bench.ts";
 
 const LANES = 2;
 const SEEDS = 2_000;
@@ -16,7 +16,10 @@ afterAll(() => bench.close());
 
 test("one seed is one history", async () => {
   for (const seed of [FROM, FROM + 1, FROM + 2, FROM + 3]) {
-    const [first, second] = [await bench.run(randomPlan(seed), { trace: true }), await bench.run(randomPlan(seed), { trace: true })];
+    const [first, second] = [
+      await bench.run(randomPlan(seed), { trace: true }),
+      await bench.run(randomPlan(seed), { trace: true }),
+    ];
     expect(second.trace, `seed ${seed}`).toEqual(first.trace);
     expect(second.hash).toBe(first.hash);
     expect(first.trace.length).toBeGreaterThan(20);
@@ -40,7 +43,10 @@ test("nothing is stranded, doubled or lost when the control plane is killed at e
   );
   for (const { workload, boundaries, once, twice, failures } of counts) {
     console.log(`simulation: ${workload}: ${boundaries} boundaries, ${once} runs with one crash, ${twice} with two`);
-    expect(failures, `replay: node scripts/sim.ts --workload "${workload}" --crashes ${failures[0]?.crashes.join(",")} --trace`).toEqual([]);
+    expect(
+      failures,
+      `replay: node scripts/sim.ts --workload "${workload}" --crashes ${failures[0]?.crashes.join(",")} --trace`,
+    ).toEqual([]);
     expect(once).toBe(boundaries);
     expect(boundaries).toBeGreaterThan(15);
     expect(twice).toBeGreaterThan(40);
@@ -49,11 +55,14 @@ test("nothing is stranded, doubled or lost when the control plane is killed at e
 
 test(`nothing is stranded, doubled or lost in ${SEEDS} random seeds`, async () => {
   const counts = await runSeeds(FROM, SEEDS, LANES);
-  console.log(`simulation: seeds ${FROM} to ${FROM + SEEDS - 1}, ${counts.crashes} crashes, ${counts.creates} orders, ${JSON.stringify(counts.outcomes)}`);
+  console.log(
+    `simulation: seeds ${FROM} to ${FROM + SEEDS - 1}, ${counts.crashes} crashes, ${counts.creates} orders, ${JSON.stringify(counts.outcomes)}`,
+  );
   expect(counts.failures, `replay: node scripts/sim.ts --seed ${counts.failures[0]?.seed} --trace`).toEqual([]);
   expect(counts.runs).toBe(SEEDS);
   // The work is worth something only while it visits all of these.
-  for (const outcome of ["succeeded", "failed", "cancelled", "interrupted", "timed_out"]) expect(counts.outcomes[outcome]).toBeGreaterThan(20);
+  for (const outcome of ["succeeded", "failed", "cancelled", "interrupted", "timed_out"])
+    expect(counts.outcomes[outcome]).toBeGreaterThan(20);
   expect(counts.crashes).toBeGreaterThan(SEEDS);
 }, 400_000);
 

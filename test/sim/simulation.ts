@@ -1,15 +1,12 @@
 // One seed, one run: the work, the crashes, and the judgement at the end.
 
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { existsSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describeError } from "../../src/errors/index.ts";
 import { refold } from "../../src/engine/journal.ts";
 import type { JobRow, JournalRow, MachineRow } from "../../src/store/engine-store.ts";
 import { Cloud } from "./cloud.ts";
-import { Incarnation, INSTALLATION, templateHome } from "./incarnation.ts";
+import { Incarnation } from "./incarnation.ts";
 import type { JobPlan, Plan } from "./plan.ts";
 import { Shadow } from "./watch.ts";
 import { World } from "./world.ts";
@@ -34,35 +31,6 @@ export interface Result {
   creates: number;
   billedMs: number;
   outcomes: string[];
-}
-
-/** Folders for many runs of one process, in memory where the system has such a place. */
-export class Bench {
-  readonly folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "svc-sim-"));
-  #template: string | null = null;
-  #runs = 0;
-
-  async home(): Promise<string> {
-    this.#template ??= await templateHome(join(this.folder, "template"));
-    const home = join(this.folder, `run${this.#runs++}`);
-    mkdirSync(home);
-    copyFileSync(this.#template, join(home, "svc.db"));
-    writeFileSync(join(home, "installation.json"), JSON.stringify({ installation_id: INSTALLATION }));
-    return home;
-  }
-
-  async run(plan: Plan, options: { trace?: boolean } = {}): Promise<Result> {
-    const home = await this.home();
-    try {
-      return await new Simulation(plan, home, options.trace ?? false).run();
-    } finally {
-      rmSync(home, { recursive: true, force: true });
-    }
-  }
-
-  close(): void {
-    rmSync(this.folder, { recursive: true, force: true });
-  }
 }
 
 export class Simulation {
@@ -91,7 +59,10 @@ export class Simulation {
     this.world = new World(plan.seed, trace);
     this.cloud = new Cloud(this.world, plan, (what) => this.fail(what));
     this.jobs = new Map(plan.jobs.map((job) => [job.id, job]));
-    this.shadow = new Shadow((what) => this.fail(what), (row) => this.#ended(row));
+    this.shadow = new Shadow(
+      (what) => this.fail(what),
+      (row) => this.#ended(row),
+    );
   }
 
   fail(what: string): void {
@@ -141,7 +112,8 @@ export class Simulation {
     const { changes } = db.prepare("UPDATE job SET snapshot = '{' WHERE state <> 'terminal' AND parked IS NULL").run();
     db.close();
     // Somebody has to end what cannot be continued.
-    if (changes > 0) for (const { id } of this.plan.jobs) this.#user(this.world.rng.int(10_000, 600_000), id, "job.kill");
+    if (changes > 0)
+      for (const { id } of this.plan.jobs) this.#user(this.world.rng.int(10_000, 600_000), id, "job.kill");
   }
 
   get #life(): Incarnation | undefined {
@@ -151,7 +123,9 @@ export class Simulation {
 
   commitDelay(): number {
     if (this.plan.ideal) return 1;
-    return this.world.rng.chance(this.plan.faults.slowCommit) ? this.world.rng.int(500, 9_000) : this.world.rng.int(0, 2);
+    return this.world.rng.chance(this.plan.faults.slowCommit)
+      ? this.world.rng.int(500, 9_000)
+      : this.world.rng.int(0, 2);
   }
 
   diskIsFull(): boolean {
@@ -193,7 +167,11 @@ export class Simulation {
     this.world.schedule(atMs, "user", null, ask);
   }
 
-  async #ask(life: Incarnation, jobId: string, type: "submit" | "job.kill" | "control.end" | "watchdog.idle"): Promise<unknown> {
+  async #ask(
+    life: Incarnation,
+    jobId: string,
+    type: "submit" | "job.kill" | "control.end" | "watchdog.idle",
+  ): Promise<unknown> {
     const { engine } = life;
     if (type !== "submit") {
       const error = describeError(type === "control.end" ? "control_plane_ended" : "cancelled_by_user", {});
@@ -202,12 +180,24 @@ export class Simulation {
     }
     const job = this.jobs.get(jobId);
     if (!job || engine.store.job(jobId)) return undefined;
-    const spec = { provider: "podhost", gpus: "cpu", nodes: job.nodes, ...(job.priceCap === null ? {} : { price_cap: job.priceCap }) };
+    const spec = {
+      provider: "podhost",
+      gpus: "cpu",
+      nodes: job.nodes,
+      ...(job.priceCap === null ? {} : { price_cap: job.priceCap }),
+    };
     return await engine.create({
       id: jobId,
       input: { nodes: job.nodes, max_runtime_ms: job.maxRuntimeMinutes > 0 ? job.maxRuntimeMinutes * 60_000 : null },
       row: {
-        label: null, provider: "podhost", gpus: "cpu", nodes: job.nodes, spec: JSON.stringify(spec), code_snapshot: null, idem_key: null, idem_hash: null,
+        label: null,
+        provider: "podhost",
+        gpus: "cpu",
+        nodes: job.nodes,
+        spec: JSON.stringify(spec),
+        code_snapshot: null,
+        idem_key: null,
+        idem_hash: null,
       },
     });
   }
@@ -231,7 +221,8 @@ export class Simulation {
       if (job.idleAtMs !== null) this.#user(job.submitAtMs + job.idleAtMs, job.id, "watchdog.idle");
     }
     this.world.schedule(0, "start", null, () => void this.#start());
-    const open = (): boolean => this.#over.size < this.plan.jobs.length || this.#waiting.size > 0 || this.cloud.inFlight > 0 || !this.#life;
+    const open = (): boolean =>
+      this.#over.size < this.plan.jobs.length || this.#waiting.size > 0 || this.cloud.inFlight > 0 || !this.#life;
     let quietSince: number | null = null;
     const over = (): boolean => {
       if (this.#failures.length > 0) return true;
@@ -242,25 +233,41 @@ export class Simulation {
       quietSince ??= this.world.now;
       const waited = this.world.now - quietSince;
       if (this.plan.ideal) return true;
-      return waited > AFTERWARDS_MAX_MS || (waited > AFTERWARDS_MS && this.cloud.running().length === 0 && this.#owed() === 0);
+      return (
+        waited > AFTERWARDS_MAX_MS ||
+        (waited > AFTERWARDS_MS && this.cloud.running().length === 0 && this.#owed() === 0)
+      );
     };
     const ended = await this.world.run(over, EVENTS_MAX);
     if (!ended || (this.#failures.length === 0 && open())) this.fail(`it did not come to an end: ${this.#open()}`);
     for (const life of this.#lives) if (life.alive) life.die();
     const outcomes = this.#judge();
     return {
-      failures: this.#failures, hash: this.world.hash, trace: this.world.lines, boundaries: this.#boundaries, distinct: this.#distinct, crashes: this.#crashes,
-      creates: this.cloud.creates, billedMs: this.cloud.billedMs(), outcomes,
+      failures: this.#failures,
+      hash: this.world.hash,
+      trace: this.world.lines,
+      boundaries: this.#boundaries,
+      distinct: this.#distinct,
+      crashes: this.#crashes,
+      creates: this.cloud.creates,
+      billedMs: this.cloud.billedMs(),
+      outcomes,
     };
   }
 
   #owed(): number {
-    return this.#life?.store.db.prepare<[], { n: number }>("SELECT count(*) AS n FROM machine WHERE state <> 'released'").get()?.n ?? 1;
+    return (
+      this.#life?.store.db
+        .prepare<[], { n: number }>("SELECT count(*) AS n FROM machine WHERE state <> 'released'")
+        .get()?.n ?? 1
+    );
   }
 
   #open(): string {
     const life = this.#lives.findLast((l) => l.alive);
-    const jobs = life ? life.store.liveJobs().map((j) => `${j.id} ${j.state}${j.parked === null ? "" : " (parked)"}`) : ["no control plane"];
+    const jobs = life
+      ? life.store.liveJobs().map((j) => `${j.id} ${j.state}${j.parked === null ? "" : " (parked)"}`)
+      : ["no control plane"];
     return [...jobs, ...this.#waiting].join(", ");
   }
 
@@ -275,14 +282,17 @@ export class Simulation {
       for (const m of all<MachineRow>("SELECT * FROM machine")) {
         if (m.state !== "released" || m.proof === null) this.fail(`the ledger still has ${m.name} as ${m.state}`);
       }
-      for (const job of jobs) this.#judgeJob(job, all<JournalRow>(`SELECT * FROM journal WHERE job_id = '${job.id}' ORDER BY seq`));
+      for (const job of jobs)
+        this.#judgeJob(job, all<JournalRow>(`SELECT * FROM journal WHERE job_id = '${job.id}' ORDER BY seq`));
       const feed = all<{ seq: number }>("SELECT seq FROM feed ORDER BY seq");
       if (feed.some(({ seq }, i) => seq !== i + 1)) this.fail("the feed has gaps");
       const again = all<{ id: number }>(
         "SELECT id FROM effect WHERE EXISTS (SELECT 1 FROM attempt a JOIN attempt b ON b.effect_id = a.effect_id AND b.attempt > a.attempt WHERE a.effect_id = effect.id AND a.status = 'succeeded')",
       );
       for (const { id } of again) this.fail(`effect ${id} was run again after it had succeeded`);
-      for (const { n } of all<{ n: number }>("SELECT count(*) AS n FROM timer UNION ALL SELECT count(*) FROM effect WHERE state IN ('running','retrying')")) {
+      for (const { n } of all<{ n: number }>(
+        "SELECT count(*) AS n FROM timer UNION ALL SELECT count(*) FROM effect WHERE state IN ('running','retrying')",
+      )) {
         if (n > 0) this.fail("timers or effects are left although all jobs are over");
       }
     }
@@ -292,15 +302,24 @@ export class Simulation {
 
   #judgeJob(job: JobRow, journal: JournalRow[]): void {
     const { text, differsAt } = refold(journal);
-    if (text !== job.snapshot || differsAt !== null) this.fail(`${job.id}: the journal does not fold to the stored snapshot (${differsAt})`);
+    if (text !== job.snapshot || differsAt !== null)
+      this.fail(`${job.id}: the journal does not fold to the stored snapshot (${differsAt})`);
     if (job.state !== "terminal") this.fail(`${job.id} is ${job.state}`);
-    const wanted = this.#acknowledged.filter((a) => a.jobId === job.id && (a.type === "job.kill" || a.type === "control.end"));
+    const wanted = this.#acknowledged.filter(
+      (a) => a.jobId === job.id && (a.type === "job.kill" || a.type === "control.end"),
+    );
     // What a damaged snapshot had decided is lost with it.
-    const first = journal.some((row) => row.type === "machine.rebased") ? undefined : journal.find((row) => row.to_state === "terminating");
-    if (first?.type === "job.kill" && job.status !== "cancelled") this.fail(`${job.id} was killed and ended ${job.status}`);
-    if (first?.type === "control.end" && job.status !== "interrupted") this.fail(`${job.id} was interrupted and ended ${job.status}`);
+    const first = journal.some((row) => row.type === "machine.rebased")
+      ? undefined
+      : journal.find((row) => row.to_state === "terminating");
+    if (first?.type === "job.kill" && job.status !== "cancelled")
+      this.fail(`${job.id} was killed and ended ${job.status}`);
+    if (first?.type === "control.end" && job.status !== "interrupted")
+      this.fail(`${job.id} was interrupted and ended ${job.status}`);
     const plan = this.jobs.get(job.id);
-    if (this.plan.ideal && wanted.length === 0 && job.status !== "succeeded") this.fail(`${job.id} ended ${job.status} although nothing failed`);
-    if (plan && job.status === "succeeded" && plan.exitCode.some((code) => code !== 0)) this.fail(`${job.id} succeeded although its script failed`);
+    if (this.plan.ideal && wanted.length === 0 && job.status !== "succeeded")
+      this.fail(`${job.id} ended ${job.status} although nothing failed`);
+    if (plan && job.status === "succeeded" && plan.exitCode.some((code) => code !== 0))
+      this.fail(`${job.id} succeeded although its script failed`);
   }
 }

@@ -31,7 +31,8 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
     const { faults, ideal } = w.plan;
     if (ideal) return await w.sleep(10, signal);
     await w.sleep(rng.chance(faults.stepHangs) ? rng.int(usualMs, 8 * HOUR) : rng.int(1, usualMs), signal);
-    if (rng.chance(faults.stepFails)) throw new SvcError("provider_error", { provider: "podhost", why: `${what} failed` });
+    if (rng.chance(faults.stepFails))
+      throw new SvcError("provider_error", { provider: "podhost", why: `${what} failed` });
   };
   const handleOf = ({ jobId, node }: StepContext) => {
     const entry = w.services.ledger.open(jobId, node).find((e) => e.handle !== null);
@@ -54,13 +55,23 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
     async run(context) {
       for (;;) {
         const handle = handleOf(context);
-        const lost = (): { done: Record<string, unknown> } => ({ done: { exit_code: 255, error: describeError("run_lost", { why: "the machine is gone" }) } });
+        const lost = (): { done: Record<string, unknown> } => ({
+          done: { exit_code: 255, error: describeError("run_lost", { why: "the machine is gone" }) },
+        });
         if (!handle || (await w.provider.inspect(handle, context.signal)).phase === "gone") return lost();
         const status = await w.provider.host(handle, "run").status(context.signal);
         if (status === null) throw new SvcError("runner_failed", { why: "there is no run to follow" });
         if (status.phase === "exited") {
           const exit_code = status.exit_code ?? 255;
-          return { done: { exit_code, error: exit_code === 0 ? null : describeError("script_failed", { exit_code, signal: null, node: context.node }) } };
+          return {
+            done: {
+              exit_code,
+              error:
+                exit_code === 0
+                  ? null
+                  : describeError("script_failed", { exit_code, signal: null, node: context.node }),
+            },
+          };
         }
         context.progress({ looked: w.world.now });
         await w.sleep(w.plan.ideal ? 900 : w.world.rng.int(1_000, 10 * 60_000), context.signal);

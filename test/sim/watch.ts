@@ -46,9 +46,10 @@ export class Shadow {
     return {
       seqs: store.db.prepare<[], { id: string; seq: number }>("SELECT id, seq FROM job"),
       job: store.db.prepare<[string], JobRow>("SELECT * FROM job WHERE id = ?"),
-      journal: store.db.prepare<[string, number], { seq: number; event: string; from_state: string | null; to_state: string }>(
-        "SELECT seq, event, from_state, to_state FROM journal WHERE job_id = ? AND seq > ? ORDER BY seq",
-      ),
+      journal: store.db.prepare<
+        [string, number],
+        { seq: number; event: string; from_state: string | null; to_state: string }
+      >("SELECT seq, event, from_state, to_state FROM journal WHERE job_id = ? AND seq > ? ORDER BY seq"),
       idle: store.db.prepare<[], { id: string; state: string }>(
         `SELECT id, state FROM job WHERE state <> 'terminal' AND parked IS NULL
          AND NOT EXISTS (SELECT 1 FROM effect WHERE job_id = job.id AND state IN ('running', 'retrying'))`,
@@ -89,7 +90,8 @@ export class Shadow {
     }
     if (!moved) return;
     for (const job of s.idle.all()) this.#fail(`${job.id} is ${job.state} and nothing is under way for it`);
-    for (const effect of s.strays.all()) this.#fail(`effect ${effect.id} (${effect.step}) is open in a state that never asked for it`);
+    for (const effect of s.strays.all())
+      this.#fail(`effect ${effect.id} (${effect.step}) is open in a state that never asked for it`);
   }
 }
 

@@ -99,7 +99,13 @@ export class World {
   }
 
   schedule(delayMs: number, label: string, life: Life | null, fn: () => void): Cancel {
-    const happening: Happening = { at: this.now + Math.max(0, Math.round(delayMs)), tie: this.rng.next(), label, life, fn };
+    const happening: Happening = {
+      at: this.now + Math.max(0, Math.round(delayMs)),
+      tie: this.rng.next(),
+      label,
+      life,
+      fn,
+    };
     this.#pending.push(happening);
     return {
       cancel: () => {
