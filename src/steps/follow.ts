@@ -81,11 +81,9 @@ export class Follower {
 
   /** Everything up to the end of a run that is over. */
   async drain(status: RunnerStatus): Promise<void> {
-    const end = status.log_bytes ?? Infinity;
-    for (;;) {
-      const before = this.#at.sourceOffset;
-      if (before >= end) break;
-      const { bytes } = await this.pull(end === Infinity ? before : end, false);
+    const end = status.log_bytes;
+    while (end === null || this.#at.sourceOffset < end) {
+      const { bytes } = await this.pull(end, false);
       if (bytes === 0) break;
     }
     await this.pull(this.#at.sourceOffset, true);

@@ -4,8 +4,11 @@ import type { RunSpec } from "../schemas/spec.ts";
 import type { RunnerSpec } from "../schemas/runner.ts";
 import { isReference, SECRET_NAME } from "../domain/secret-names.ts";
 
-/** Names that must not leak from the control plane's own environment into a run's options. */
-const DROPPED = /^PET_/;
+/**
+ * Names that must not leak from the control plane's own environment into a run: options of its launcher, and the keys that
+ * rent machines, which a script could print and has no use for.
+ */
+const DROPPED = /^(PET_|(PODHOST|MARKET)_API_KEY$)/;
 
 export interface PlanInput {
   jobId: string;
@@ -62,11 +65,14 @@ export function planRun(input: PlanInput): RunPlan {
   const given = (name: string): string | undefined => plainEnv[name] ?? secretEnv[name] ?? inherited[name];
   const pythonPath = [given("PYTHONPATH"), input.packageDir].filter((s) => s !== undefined && s !== "").join(":");
   const defaults: Record<string, string> = { PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5" };
+  // Where the job gave it as a secret, it stays one.
+  const secretPath = secretEnv["PYTHONPATH"] !== undefined;
+  if (secretPath) secretEnv["PYTHONPATH"] = pythonPath;
   const env: Record<string, string | null> = {
     ...Object.fromEntries(Object.keys(inherited).filter((name) => DROPPED.test(name)).map((name) => [name, null])),
     ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),
     ...plainEnv,
-    PYTHONPATH: pythonPath,
+    ...(secretPath ? {} : { PYTHONPATH: pythonPath }),
     SVC_JOB_ID: input.jobId,
     SVC_CHECKPOINT_DIR: input.checkpointDir,
     SVC_DATA_DIR: input.dataDir,

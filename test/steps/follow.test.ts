@@ -1,0 +1,191 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { Redactor, REDACTED } from "../../src/domain/redaction.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import type { RunHost } from "../../src/providers/host.ts";
+import type { RunnerSample, RunnerStatus } from "../../src/schemas/runner.ts";
+import { announced, Follower } from "../../src/steps/follow.ts";
+import type { LogCursor, StorySink } from "../../src/steps/ports.ts";
+
+const MARK = "k3yk3yk3yk3yk3y0";
+const SECRET = "hunter2-hunter2";
+const record = (step: number): string => `\x1esvc1:${MARK} ${JSON.stringify({ k: "m", n: step, s: step, t: 1, r: 0, m: { loss: step } })}\n`;
+
+/** A run whose log grows as the test writes it. */
+class ScriptedRun {
+  log = Buffer.alloc(0);
+  samples: RunnerSample[] = [];
+  acked: number[] = [];
+  /** At most this much is read at once, as a busy host may do it. */
+  readMax = Infinity;
+  write(text: string | Buffer): void {
+    this.log = Buffer.concat([this.log, Buffer.from(text as string)]);
+  }
+  get host(): RunHost {
+    return {
+      readLog: (offset: number, max: number) =>
+        Promise.resolve({ bytes: this.log.subarray(offset, offset + Math.min(max, this.readMax)), times: [{ offset, atMs: 1 }] }),
+      readSamples: (from: number) => Promise.resolve({ samples: this.samples.slice(from), next: this.samples.length }),
+      ackLog: (offset: number) => Promise.resolve(void this.acked.push(offset)),
+    } as unknown as RunHost; // the rest is of no concern to a follower
+  }
+}
+
+/** Keeps what is written down, and moves its cursor as the real one does. */
+class KeptStory {
+  text = "";
+  steps: number[] = [];
+  samples = 0;
+  at: LogCursor = { sourceOffset: 0, samplesOffset: 0 };
+  fails: unknown = null;
+  readonly sink = {
+    cursor: () => this.at,
+    append: (part: Parameters<StorySink["append"]>[0]) => {
+      const failure = this.fails;
+      this.fails = null;
+      if (failure !== null) return Promise.reject(failure as Error);
+      if (part.from.sourceOffset !== this.at.sourceOffset) return Promise.reject(new SvcError("log_moved_on", { job_id: "job1" }));
+      this.text += part.text.toString();
+      this.steps.push(...part.records.flatMap((r) => (r.kind === "metrics" ? [r.step] : [])));
+      this.samples += part.samples.length;
+      this.at = part.to;
+      return Promise.resolve();
+    },
+  } as unknown as StorySink; // only these two are called while following
+}
+
+let run: ScriptedRun;
+let story: KeptStory;
+beforeEach(() => {
+  run = new ScriptedRun();
+  story = new KeptStory();
+});
+const follow = () =>
+  new Follower({
+    jobId: "job1", node: 0, stream: "run", host: run.host, sink: story.sink, mark: MARK, redactor: new Redactor([SECRET, MARK]), signal: new AbortController().signal,
+  });
+const over = (log_bytes: number | null): RunnerStatus => ({
+  phase: "exited", nonce: "n", runner_pid: 1, runner_start: 0, boot_id: "b", pid: 2, started_at_ms: 0, ended_at_ms: 1, exit_code: 0,
+  signal: null, stopped: false, oom: false, log_bytes, error: null,
+});
+const sample = { at_ms: 1 } as RunnerSample;
+
+describe("a pull", () => {
+  it("takes text and records apart, and goes on where it got to", async () => {
+    const follower = follow();
+    run.write(`a\n${record(1)}b\n`);
+    expect(await follower.pull(null, false)).toMatchObject({ bytes: run.log.length, records: [{ step: 1 }] });
+    run.write("c\n");
+    await follower.pull(null, false);
+    expect([story.text, story.steps, follower.offset]).toEqual(["a\nb\nc\n", [1], run.log.length]);
+  });
+
+  it("leaves the beginning of a record until the rest has come", async () => {
+    const follower = follow();
+    const [head, tail] = [record(1).slice(0, 30), record(1).slice(30)];
+    run.write(`text${head}`);
+    expect(await follower.pull(null, false)).toMatchObject({ bytes: 4 });
+    expect(await follower.pull(null, false)).toMatchObject({ bytes: 0 });
+    run.write(tail);
+    await follower.pull(null, false);
+    expect([story.text, story.steps]).toEqual(["text", [1]]);
+  });
+
+  it("leaves what may become a secret, and gives it free when it does not", async () => {
+    const follower = follow();
+    run.write(`key=${SECRET.slice(0, 7)}`);
+    await follower.pull(null, false);
+    expect(story.text).toBe("key=");
+    run.write(`${SECRET.slice(7)}\n`);
+    await follower.pull(null, false);
+    expect(story.text).toBe(`key=${REDACTED}\n`);
+    run.write("hunt");
+    await follower.pull(null, false);
+    run.write("ing\n");
+    await follower.pull(null, false);
+    expect(story.text).toBe(`key=${REDACTED}\nhunting\n`);
+  });
+
+  it("writes nothing down where there is nothing new, and samples alone where there are some", async () => {
+    const follower = follow();
+    story.fails = new TypeError("nothing should be written");
+    expect(await follower.pull(null, true)).toEqual({ bytes: 0, records: [], samples: [] });
+    story.fails = null;
+    run.samples.push(sample, sample);
+    await follower.pull(null, true);
+    await follower.pull(null, true);
+    expect([story.samples, story.at]).toEqual([2, { sourceOffset: 0, samplesOffset: 2 }]);
+  });
+
+  it("that could not be written down is taken again, by the same follower or the next", async () => {
+    const follower = follow();
+    run.write(`a\n${record(1)}`);
+    story.fails = new SvcError("disk_full", { path: "/home" });
+    await expect(follower.pull(null, false)).rejects.toMatchObject({ code: "disk_full" });
+    expect(follower.offset).toBe(0);
+    await follower.pull(null, false);
+    await follow().pull(null, false);
+    expect([story.text, story.steps]).toEqual(["a\n", [1]]);
+  });
+
+  it("that somebody else was faster with is left to him, and the next goes on behind it", async () => {
+    const [slow, fast] = [follow(), follow()];
+    run.write("one\n");
+    await fast.pull(null, false);
+    await slow.pull(null, false);
+    run.write("two\n");
+    await slow.pull(null, false);
+    expect(story.text).toBe("one\ntwo\n");
+  });
+
+  it("tells the spool what is safe at home only after it is", async () => {
+    const follower = follow();
+    run.write(Buffer.alloc(5 * 1024 * 1024, "x"));
+    story.fails = new SvcError("disk_full", { path: "/home" });
+    await expect(follower.pull(run.log.length, false)).rejects.toThrow();
+    expect(run.acked).toEqual([]);
+    while (follower.offset < run.log.length) await follower.pull(run.log.length, false);
+    expect(run.acked).toEqual([run.log.length]);
+  });
+});
+
+describe("the end of a run", () => {
+  it("brings home all that there is, held tails included", async () => {
+    run.write(`a\n${record(1)}b ${SECRET.slice(0, 5)}`);
+    run.samples.push(sample);
+    const follower = follow();
+    await follower.pull(null, false);
+    expect(story.text).toBe("a\nb ");
+    await follower.drain(over(run.log.length));
+    expect([story.text, story.samples, follower.offset]).toEqual([`a\nb ${SECRET.slice(0, 5)}`, 1, run.log.length]);
+    expect(run.acked.at(-1)).toBe(run.log.length);
+  });
+
+  it.each([null, "known"])("cuts no record and no secret in two, in however small pieces it is read (length: %s)", async (known) => {
+    run.write(Array.from({ length: 40 }, (_, i) => `line ${i} ${SECRET}\n${record(i)}`).join(""));
+    run.readMax = 97;
+    await follow().drain(over(known === null ? null : run.log.length));
+    expect(story.steps).toEqual(Array.from({ length: 40 }, (_, i) => i));
+    expect(story.text).toBe(Array.from({ length: 40 }, (_, i) => `line ${i} ${REDACTED}\n`).join(""));
+  });
+
+  it("does not wait for bytes that are not there", async () => {
+    run.write("only this");
+    await follow().drain(over(1_000));
+    expect(story.text).toBe("only this");
+  });
+
+  it("may come twice", async () => {
+    run.write("once\n");
+    await follow().drain(over(5));
+    await follow().drain(over(5));
+    expect(story.text).toBe("once\n");
+  });
+});
+
+describe("announced checkpoints", () => {
+  it("are named relative to the folder, wherever the script stood", () => {
+    const said = (path: string) => ({ kind: "checkpoint" as const, path, step: null, rank: 0, offset: 0 });
+    expect(announced([said("/c/a.pt"), said("b/c.pt"), said("/cc/d.pt")], "/c")).toEqual(["a.pt", "b/c.pt", "/cc/d.pt"]);
+    expect(announced([said("/c/a.pt")], "/c/")).toEqual(["a.pt"]);
+  });
+});
