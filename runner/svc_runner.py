@@ -163,6 +163,15 @@ def complain(words):
         pass
 
 
+def directory_gone():
+    """Whether somebody removed the run directory: then nobody will read what is written, and nobody will come."""
+    try:
+        os.getcwd()
+        return False
+    except OSError as e:
+        return e.errno == errno.ENOENT
+
+
 def now_ms():
     return time.time_ns() // 1000000
 
@@ -474,6 +483,8 @@ class Spool:
                 self.complained = False
                 complain("the log can be written again")
         except OSError as e:
+            if directory_gone():
+                raise RuntimeError("the run directory was removed")
             if e.errno not in FULL_DISK:
                 complain("writing the log: %s" % e)
             elif not self.complained:
@@ -880,6 +891,8 @@ class Run:
             elif self.reader is not None and self.spool.room(self.ending_at is not None) <= 0:
                 self.spool.refresh_ack()
                 if self.spool.room(self.ending_at is not None) <= 0:
+                    if directory_gone():
+                        raise RuntimeError("the run directory was removed")
                     wanted, wait = None, min(wait, ack_delay)
                     ack_delay = min(0.02, ack_delay * 2)
                 else:
@@ -1039,6 +1052,8 @@ class Run:
                 write_status(self.stat)
                 return
             except OSError as e:
+                if directory_gone():
+                    return
                 complain("writing the end of the run: %s" % e)
                 time.sleep(0.5)
 

@@ -1,11 +1,11 @@
 // Runs that no job explains: what a control plane finds at its start, it ends. What is not of this home, it leaves alone.
 
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { never, newRun } from "../runner/harness.ts";
-import { Place, until } from "./harness.ts";
+import { Place, processesWith, until } from "./harness.ts";
 
 let place: Place;
 beforeEach(() => {
@@ -118,4 +118,17 @@ it("a reconcile leaves alone what is at work: an install, a run, also in a home 
   expect([...seen]).toEqual(expect.arrayContaining(["installing", "running"]));
   expect((await served.ended(id)).status).toBe("succeeded");
   expect(place.log(id).toString()).toBe("begin\nend\nhello\n");
+});
+
+it.each([
+  ["and ends by itself", "sleep 0.5; echo bye"],
+  ["and writes on without end", "while :; do echo on and on; done"],
+])("a run whose directory somebody removes %s leaves no process behind", async (_, script) => {
+  const run = newRun(script, { spool_cap_bytes: 1 << 20 }, place.root);
+  await run.host.start(run.spec, {}, never);
+  expect(processesWith(`SVC_RUN_DIR=${run.runDir}`).length).toBeGreaterThan(0);
+  await until(() => {
+    rmSync(run.runDir, { recursive: true, force: true });
+    return processesWith(`SVC_RUN_DIR=${run.runDir}`).length === 0;
+  }, "nothing of the run is left");
 });
