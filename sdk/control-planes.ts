@@ -12,13 +12,13 @@ import {
   closeSync,
   constants,
   existsSync,
-  mkdirSync,
   openSync,
   readFileSync,
   statSync,
 } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { makeHome } from "../src/domain/home.ts";
 import { Client } from "./client.ts";
 import { findControlPlane } from "./discover.ts";
 import { SvcError } from "./errors.ts";
@@ -168,7 +168,7 @@ const startFailed = (why: string): SvcError =>
 function openLog(home: string): string {
   const log = join(home, "control-plane.log");
   try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
+    makeHome(home);
     appendFileSync(log, "", { mode: 0o600 });
     chmodSync(log, 0o600);
     return log;

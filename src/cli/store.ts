@@ -1,6 +1,6 @@
 // Reading commands open the store themselves, whether or not a control plane runs.
 
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { Reads } from "../store/reads.ts";
@@ -11,7 +11,14 @@ export type OpenReads = Reads & { close(): void };
 /** Null for a home that was never used: it has no runs, and reading does not make it. */
 export async function openStore(io: Io): Promise<OpenReads | null> {
   const home = io.home();
-  if (!existsSync(home)) return null;
+  const there = statSync(home, { throwIfNoEntry: false });
+  if (!there) return null;
+  if (!there.isDirectory()) throw new SvcError("home_unusable", { home, why: "is not a folder" });
+  try {
+    accessSync(home, constants.R_OK | constants.X_OK);
+  } catch (cause) {
+    throw new SvcError("home_unusable", { home, why: "may not be read by you" }, { cause });
+  }
   if (!existsSync(join(home, "svc.db")) && !existsSync(join(home, "installation.json"))) return null;
   const { openReads } = await import("../store/open-reads.ts");
   return openReads(home);

@@ -12,6 +12,7 @@ import { Migrator, type Migration } from "kysely/migration";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { makeHome } from "../domain/home.ts";
 import { SvcError } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
 
@@ -28,7 +29,7 @@ const messageOf = (e: unknown): string => (e instanceof Error ? e.message : Stri
 /** Makes the home if there is none; refuses one that is not ours alone. */
 export function prepareHome(home: string): void {
   try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
+    makeHome(home);
     const stat = statSync(home);
     if (!stat.isDirectory()) throw new SvcError("home_unusable", { home, why: "is not a folder" });
     const uid = process.getuid?.();
