@@ -87,15 +87,23 @@ async function measure(): Promise<Row[]> {
     if (atOnce === 1) {
       rows.push(
         rowOf({
-          what: "durable commit of one transition, median", unit: "ms", values: stepMedians, baseline: bareMedians,
-          target: "<= 1.5x of bare statements", met: (f, b) => f <= 1.5 * b,
+          what: "durable commit of one transition, median",
+          unit: "ms",
+          values: stepMedians,
+          baseline: bareMedians,
+          target: "<= 1.5x of bare statements",
+          met: (f, b) => f <= 1.5 * b,
         }),
       );
     }
     rows.push(
       rowOf({
-        what: `steps a second, ${atOnce} ${atOnce === 1 ? "job" : "jobs"} at once`, unit: "/s", values: speeds, baseline: bareSpeeds,
-        target: `> ${min}`, met: (f) => f > min,
+        what: `steps a second, ${atOnce} ${atOnce === 1 ? "job" : "jobs"} at once`,
+        unit: "/s",
+        values: speeds,
+        baseline: bareSpeeds,
+        target: `> ${min}`,
+        met: (f) => f > min,
       }),
     );
   }

@@ -63,10 +63,21 @@ async function measure(): Promise<Row[]> {
     }
     return [
       rowOf({
-        what: "POST /jobs to the first line in GET logs", unit: "ms", values: whole, baseline: plain,
-        compared: (f, b) => `${(f - b).toFixed(0)} ms over it`, target: "<= 150 ms over python3 -u", met: (f, b) => f - b <= 150,
+        what: "POST /jobs to the first line in GET logs",
+        unit: "ms",
+        values: whole,
+        baseline: plain,
+        compared: (f, b) => `${(f - b).toFixed(0)} ms over it`,
+        target: "<= 150 ms over python3 -u",
+        met: (f, b) => f - b <= 150,
       }),
-      rowOf({ what: "of which: POST /jobs answered", unit: "ms", values: accepted, target: "(part of the above)", met: () => true }),
+      rowOf({
+        what: "of which: POST /jobs answered",
+        unit: "ms",
+        values: accepted,
+        target: "(part of the above)",
+        met: () => true,
+      }),
     ];
   });
 }

@@ -3,7 +3,16 @@
 
 import { createHash } from "node:crypto";
 import { spawn } from "node:child_process";
-import { closeSync, createReadStream, fsyncSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  createReadStream,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { interpreter, withFolder } from "./lib/home.ts";
 import { pause, quantile, rowOf, type Bench, type Row } from "./lib/measure.ts";
@@ -41,7 +50,10 @@ function bare(python: string, project: string): Promise<number> {
   const fd = openSync(file, "w");
   const start = performance.now();
   return new Promise((resolve, reject) => {
-    const child = spawn(python, ["-u", "flood.py", join(project, "bare.sha")], { cwd: project, stdio: ["ignore", fd, "inherit"] });
+    const child = spawn(python, ["-u", "flood.py", join(project, "bare.sha")], {
+      cwd: project,
+      stdio: ["ignore", fd, "inherit"],
+    });
     child.on("error", reject);
     child.on("exit", () => {
       fsyncSync(fd);
@@ -104,16 +116,32 @@ async function measure(): Promise<Row[]> {
     const least = Math.min(...floods.map((f) => f.askedMs.length));
     return [
       rowOf({
-        what: "1 GB of log, every byte stored", unit: "s", values: floods.map((f) => f.seconds), baseline: plain, target: "< 60 s",
+        what: "1 GB of log, every byte stored",
+        unit: "s",
+        values: floods.map((f) => f.seconds),
+        baseline: plain,
+        target: "< 60 s",
         met: (f) => f < 60,
       }),
-      rowOf({ what: "meanwhile: resident memory, peak", unit: "MB", values: floods.map((f) => f.peak), target: "< 300 MB", met: (f) => f < 300 }),
       rowOf({
-        what: `meanwhile: GET /jobs, p99 of at least ${least}`, unit: "ms", values: floods.map((f) => quantile(f.askedMs, 0.99)),
-        target: "< 100 ms", met: (f) => f < 100,
+        what: "meanwhile: resident memory, peak",
+        unit: "MB",
+        values: floods.map((f) => f.peak),
+        target: "< 300 MB",
+        met: (f) => f < 300,
       }),
       rowOf({
-        what: "meanwhile: GET /jobs, slowest", unit: "ms", values: floods.map((f) => Math.max(...f.askedMs)), target: "< 100 ms",
+        what: `meanwhile: GET /jobs, p99 of at least ${least}`,
+        unit: "ms",
+        values: floods.map((f) => quantile(f.askedMs, 0.99)),
+        target: "< 100 ms",
+        met: (f) => f < 100,
+      }),
+      rowOf({
+        what: "meanwhile: GET /jobs, slowest",
+        unit: "ms",
+        values: floods.map((f) => Math.max(...f.askedMs)),
+        target: "< 100 ms",
         met: (f) => f < 100,
       }),
     ];

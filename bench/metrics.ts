@@ -37,14 +37,22 @@ function logOf(points: number): Buffer {
 /** As the step that follows a run: read a part, parse it, append it, read on behind what was consumed. */
 async function ours(home: string, log: Buffer): Promise<number> {
   const store = await openHome(home);
-  const engine = engineOf(store, trivialSteps(() => {}), () => {});
+  const engine = engineOf(
+    store,
+    trivialSteps(() => {}),
+    () => {},
+  );
   const sink = new DurableStorySink({ engine, home, hint: () => {} });
   const redactor = new Redactor([MARK]);
   const jobId = newJobId();
   const start = performance.now();
-  for (let at = 0; at < log.length; ) {
+  for (let at = 0; at < log.length;) {
     const bytes = log.subarray(at, at + PART_BYTES);
-    const { text, records, consumed } = parseLog(bytes, { mark: MARK, redactor, final: at + bytes.length >= log.length });
+    const { text, records, consumed } = parseLog(bytes, {
+      mark: MARK,
+      redactor,
+      final: at + bytes.length >= log.length,
+    });
     const [from, to] = [at, at + consumed].map((sourceOffset) => ({ sourceOffset, samplesOffset: 0 }));
     if (!from || !to) throw new Error("unreachable");
     const times = [{ offset: at, atMs: Date.now() }];
@@ -101,7 +109,10 @@ async function endToEnd(folder: string): Promise<number> {
     if (status !== "succeeded") throw new Error(`the run is ${status}`);
     const db = new Database(join(home, "svc.db"), { readonly: true });
     // The machine's own samples are series beside the script's.
-    const n = db.prepare("SELECT count(*) FROM point JOIN series ON series.id = series_id WHERE name NOT LIKE 'system/%'").pluck().get();
+    const n = db
+      .prepare("SELECT count(*) FROM point JOIN series ON series.id = series_id WHERE name NOT LIKE 'system/%'")
+      .pluck()
+      .get();
     db.close();
     if (n !== POINTS) throw new Error(`${String(n)} points came home, not ${POINTS}`);
     return POINTS / seconds;
@@ -123,8 +134,21 @@ async function measure(): Promise<Row[]> {
     });
   }
   return [
-    rowOf({ what: "metrics: parsed and stored", unit: "points/s", values: sink, baseline: plain, target: "> 50,000", met: (f) => f > MIN }),
-    rowOf({ what: "metrics: from svc.log to the store, whole run", unit: "points/s", values: whole, target: "> 50,000", met: (f) => f > MIN }),
+    rowOf({
+      what: "metrics: parsed and stored",
+      unit: "points/s",
+      values: sink,
+      baseline: plain,
+      target: "> 50,000",
+      met: (f) => f > MIN,
+    }),
+    rowOf({
+      what: "metrics: from svc.log to the store, whole run",
+      unit: "points/s",
+      values: whole,
+      target: "> 50,000",
+      met: (f) => f > MIN,
+    }),
   ];
 }
 

@@ -43,7 +43,14 @@ async function fill(home: string): Promise<string[]> {
     ids.map(async (jobId) => {
       const name = `${nodePrefix(store.installationId, jobId, 0)}1`;
       await ledger.intend({ name, jobId, node: 0, ordinal: 1, provider: "local", horizonAt: Date.now() });
-      await ledger.held(name, { v: 1, provider: "local", id: join(home, "runs", jobId, "node0"), name, address: null, priceMicro: 0 });
+      await ledger.held(name, {
+        v: 1,
+        provider: "local",
+        id: join(home, "runs", jobId, "node0"),
+        name,
+        address: null,
+        priceMicro: 0,
+      });
       await engine.create(newJob(jobId));
     }),
   );
@@ -56,9 +63,20 @@ async function fill(home: string): Promise<string[]> {
 function statusOf(alive: number, job: number): RunnerStatus {
   const stat = readFileSync(`/proc/${alive}/stat`, "latin1");
   return {
-    phase: "running", nonce: String(job).padStart(16, "0"), runner_pid: alive, runner_start: Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]),
-    boot_id: readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim(), pid: alive, started_at_ms: Date.now(), ended_at_ms: null,
-    exit_code: null, signal: null, stopped: false, oom: false, log_bytes: null, error: null,
+    phase: "running",
+    nonce: String(job).padStart(16, "0"),
+    runner_pid: alive,
+    runner_start: Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]),
+    boot_id: readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim(),
+    pid: alive,
+    started_at_ms: Date.now(),
+    ended_at_ms: null,
+    exit_code: null,
+    signal: null,
+    stopped: false,
+    oom: false,
+    log_bytes: null,
+    error: null,
   };
 }
 
@@ -76,7 +94,11 @@ async function load(home: string): Promise<number> {
   const start = performance.now();
   const store = await openHome(home);
   const steps = trivialSteps(() => {});
-  const engine = engineOf(store, { ...steps, stream: { ...steps.stream, run: () => new Promise<never>(() => {}) } }, () => {});
+  const engine = engineOf(
+    store,
+    { ...steps, stream: { ...steps.stream, run: () => new Promise<never>(() => {}) } },
+    () => {},
+  );
   const { resumed } = await engine.recover();
   const ms = performance.now() - start;
   if (resumed.length !== JOBS) throw new Error(`${resumed.length} jobs were resumed, not ${JOBS}`);
@@ -96,7 +118,8 @@ async function attach(home: string, project: string): Promise<Attached> {
   const served = await Served.start(home, project);
   try {
     while (lines.get(LINE.length) !== JOBS) {
-      if (performance.now() - start > 60_000) throw new Error(`only ${String(lines.get(LINE.length))} runs were re-attached within a minute`);
+      if (performance.now() - start > 60_000)
+        throw new Error(`only ${String(lines.get(LINE.length))} runs were re-attached within a minute`);
       await pause(10);
     }
     return { readyMs: served.readyMs, attachedMs: performance.now() - start };
@@ -146,11 +169,28 @@ async function measure(): Promise<Row[]> {
       sleeper.kill();
     }
     return [
-      rowOf({ what: "1,000 live jobs after a crash: loaded", unit: "ms", values: loaded, target: "< 500 ms", met: (f) => f < 500 }),
-      rowOf({ what: "and re-attached: spawn to the last run's new line stored", unit: "ms", values: attached, target: "< 3,000 ms", met: (f) => f < 3_000 }),
       rowOf({
-        what: "and svc serve: spawn to ready", unit: "ms", values: ready, baseline: empty,
-        compared: (f, b) => `${(f - b).toFixed(0)} ms over an empty home`, target: "(no target)", met: () => true,
+        what: "1,000 live jobs after a crash: loaded",
+        unit: "ms",
+        values: loaded,
+        target: "< 500 ms",
+        met: (f) => f < 500,
+      }),
+      rowOf({
+        what: "and re-attached: spawn to the last run's new line stored",
+        unit: "ms",
+        values: attached,
+        target: "< 3,000 ms",
+        met: (f) => f < 3_000,
+      }),
+      rowOf({
+        what: "and svc serve: spawn to ready",
+        unit: "ms",
+        values: ready,
+        baseline: empty,
+        compared: (f, b) => `${(f - b).toFixed(0)} ms over an empty home`,
+        target: "(no target)",
+        met: () => true,
       }),
     ];
   });

@@ -45,7 +45,9 @@ function find(wanted: string | undefined): Bench {
 
 async function all(benches: Bench[]): Promise<number> {
   const cpu = cpus();
-  console.log(`node ${process.version}, ${cpu.length} x ${cpu[0]?.model ?? "unknown"}, load ${loadavg()[0]?.toFixed(2)} at the start`);
+  console.log(
+    `node ${process.version}, ${cpu.length} x ${cpu[0]?.model ?? "unknown"}, load ${loadavg()[0]?.toFixed(2)} at the start`,
+  );
   const rows: Row[] = [];
   const failed: string[] = [];
   for (const bench of benches) {
@@ -68,7 +70,9 @@ async function all(benches: Bench[]): Promise<number> {
 
 function inOwnProcess(group: string): Promise<Row[]> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [import.meta.filename, "--one", group], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [import.meta.filename, "--one", group], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     const timer = setTimeout(() => child.kill("SIGKILL"), LIMIT_MS);
     let out = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));

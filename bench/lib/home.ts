@@ -46,8 +46,14 @@ export function trivialSteps(begun: (jobId: string, step: StepName) => void): St
     },
   });
   return {
-    provision: step("provision"), await_ssh: step("await_ssh"), sync: step("sync"), install: step("install"),
-    launch: step("launch"), stream: step("stream"), collect: step("collect"), terminate: step("terminate"),
+    provision: step("provision"),
+    await_ssh: step("await_ssh"),
+    sync: step("sync"),
+    install: step("install"),
+    launch: step("launch"),
+    stream: step("stream"),
+    collect: step("collect"),
+    terminate: step("terminate"),
   };
 }
 
@@ -60,7 +66,8 @@ export function engineOf(store: EngineStore, steps: StepRegistry, over: (jobId: 
     defer: (fn) => void setImmediate(fn),
     publish: (events) => {
       for (const event of events)
-        if (event.type === "job.transition" && event.data["to"] === "terminal" && event.job_id !== null) over(event.job_id);
+        if (event.type === "job.transition" && event.data["to"] === "terminal" && event.job_id !== null)
+          over(event.job_id);
     },
     report: (message) => {
       throw new Error(`the engine reports: ${message}`);
@@ -71,15 +78,27 @@ export function engineOf(store: EngineStore, steps: StepRegistry, over: (jobId: 
 const ids = new JobIds(() => Date.now());
 export const newJobId = (): string => ids.next();
 
-export const specText = JSON.stringify(RunSpec.parse({ entrypoint: "train.py", project_dir: "/home/somebody/projects/example" }));
+export const specText = JSON.stringify(
+  RunSpec.parse({ entrypoint: "train.py", project_dir: "/home/somebody/projects/example" }),
+);
 
 export function newJob(id: string): Parameters<Engine["create"]>[0] {
   return {
     id,
     input: { nodes: 1, max_runtime_ms: null },
-    row: { label: "bench", provider: "local", gpus: "cpu", nodes: 1, spec: specText, code_snapshot: null, idem_key: null, idem_hash: null },
+    row: {
+      label: "bench",
+      provider: "local",
+      gpus: "cpu",
+      nodes: 1,
+      spec: specText,
+      code_snapshot: null,
+      idem_key: null,
+      idem_hash: null,
+    },
   };
 }
 
 /** The Python that runs scripts here, itself: a `python3` on the PATH may be a shell script that looks for one. */
-export const interpreter = (): string => execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();
+export const interpreter = (): string =>
+  execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();

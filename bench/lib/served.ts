@@ -77,11 +77,14 @@ export class Served {
   #ask(method: string, path: string, body?: string): Promise<Answer> {
     const start = performance.now();
     return new Promise((resolve, reject) => {
-      const headers = body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+      const headers =
+        body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
       const asked = request(this.url + path, { method, agent: this.#agent, headers }, (response) => {
         const parts: Buffer[] = [];
         response.on("data", (part: Buffer) => parts.push(part));
-        response.on("end", () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(parts), ms: performance.now() - start }));
+        response.on("end", () =>
+          resolve({ status: response.statusCode ?? 0, body: Buffer.concat(parts), ms: performance.now() - start }),
+        );
         response.on("error", reject);
       });
       asked.on("error", reject);
@@ -136,7 +139,9 @@ interface Answer {
 const ENDED = new Set(["succeeded", "failed", "cancelled", "interrupted", "timed_out"]);
 
 function memory(pid: number, field: string): number {
-  const line = readFileSync(`/proc/${pid}/status`, "latin1").split("\n").find((l) => l.startsWith(`${field}:`));
+  const line = readFileSync(`/proc/${pid}/status`, "latin1")
+    .split("\n")
+    .find((l) => l.startsWith(`${field}:`));
   return Number(line?.replace(/[^0-9]/g, "")) * 1024;
 }
 
@@ -146,6 +151,8 @@ export function wholeProcess(program: string, args: string[], env: NodeJS.Proces
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { env, stdio: ["ignore", "ignore", "inherit"] });
     child.on("error", reject);
-    child.on("exit", (code) => (code === 0 ? resolve(performance.now() - start) : reject(new Error(`${program} ended with ${code}`))));
+    child.on("exit", (code) =>
+      code === 0 ? resolve(performance.now() - start) : reject(new Error(`${program} ended with ${code}`)),
+    );
   });
 }

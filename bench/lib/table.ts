@@ -23,7 +23,10 @@ export function table(rows: readonly Row[]): string {
   const lines = [COLUMNS.map((c) => c.title), ...rows.map((row) => COLUMNS.map((c) => c.cell(row)))];
   const widths = COLUMNS.map((_, i) => Math.max(...lines.map((line) => line[i]?.length ?? 0)));
   const drawn = lines.map((line) =>
-    line.map((cell, i) => (COLUMNS[i]?.right ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0))).join("  ").trimEnd(),
+    line
+      .map((cell, i) => (COLUMNS[i]?.right ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))
+      .join("  ")
+      .trimEnd(),
   );
   return [drawn[0], widths.map((w) => "-".repeat(w)).join("  "), ...drawn.slice(1)].join("\n");
 }
