@@ -37,7 +37,7 @@ async function drive(home: string, atOnce: number): Promise<Round> {
   const waiting = Array.from({ length: JOBS }, () => newJobId());
   const worker = async (): Promise<void> => {
     for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
-      const ended = new Promise<void>((resolve) => over.set(id as string, resolve));
+      const ended = new Promise<void>((resolve) => over.set(id, resolve));
       await engine.create(newJob(id));
       await ended;
     }

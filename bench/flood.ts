@@ -79,16 +79,16 @@ async function flood(folder: string, project: string, round: number): Promise<Fl
     const sha = join(folder, `${round}.sha`);
     const start = performance.now();
     const id = await served.submit({ entrypoint: "flood.py", args: [sha] });
-    let over = false;
+    const over = new AbortController();
     const asking = (async () => {
-      while (!over) {
+      while (!over.signal.aborted) {
         askedMs.push((await served.get("/jobs")).ms);
         await pause(ASK_EVERY_MS);
       }
     })();
     const status = await served.ended(id, 100);
     const seconds = (performance.now() - start) / 1000;
-    over = true;
+    over.abort();
     await asking;
     const peak = served.peak() / MB;
     if (status !== "succeeded") throw new Error(`the run is ${status}`);
