@@ -1,0 +1,166 @@
+// Both SDKs as a user's script has them: who starts the control plane, who ends it, and what becomes of the runs.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Place, pause, ROOT, until } from "../process/harness.ts";
+
+interface Script {
+  child: ChildProcess;
+  out(): string;
+  err(): string;
+  exited: Promise<number | null>;
+}
+
+const SDK = JSON.stringify(join(ROOT, "sdk/index.ts"));
+const LANGUAGES = {
+  python: {
+    argv: (body: string) => ["python3", "-c", `import svc, sys\n${body}`],
+    start: 'j = svc.run(task={"entrypoint": "wait.py"})\nprint(j.id, flush=True)\n',
+    startAndWait: 'print("calling", flush=True)\nsvc.run(task=svc.Task(entrypoint="wait.py"), wait=True)\n',
+    rest: "svc.wait(j.id)\n",
+    whole: [
+      'j = svc.run(task=svc.Task(entrypoint="count.py", args=["a b"]), label="e2e")',
+      "lines = list(svc.stream(j.id))",
+      "w = svc.wait(j.id)",
+      'print("|".join(lines + [w.status, str(w.exit_code), str(w.cost_usd), w.label, svc.jobs()[0].id == j.id and "listed"]))',
+    ].join("\n"),
+    refused:
+      'try:\n    svc.run(task={"entrypoint": "none.py"})\nexcept svc.SvcError as e:\n    print(e.code, bool(e.hint), e.errors[0][0])',
+  },
+  typescript: {
+    argv: (body: string) => [
+      process.execPath,
+      "--input-type=module",
+      "-e",
+      `import { run, wait, stream, jobs, SvcError } from ${SDK};\n${body}`,
+    ],
+    start: 'const j = await run({ task: { entrypoint: "wait.py" } });\nconsole.log(j.id);\n',
+    startAndWait: 'console.log("calling");\nawait run({ task: { entrypoint: "wait.py" }, wait: true });\n',
+    rest: "await wait(j.id);\n",
+    whole: [
+      'const j = await run({ task: { entrypoint: "count.py", args: ["a b"] }, label: "e2e" });',
+      "const lines = [];",
+      "for await (const line of stream(j.id)) lines.push(line);",
+      "const w = await wait(j.id);",
+      'console.log([...lines, w.status, w.exit_code, w.cost_usd, w.label, (await jobs())[0].id === j.id && "listed"].join("|"));',
+    ].join("\n"),
+    refused:
+      'try { await run({ task: { entrypoint: "none.py" } }) } catch (e) { console.log(e.code, e instanceof SvcError && e.hint !== "", e.errors[0].field) }',
+  },
+};
+
+let place: Place;
+let scripts: Script[];
+beforeEach(() => {
+  place = new Place();
+  scripts = [];
+  place.file("count.py", "import sys\nfor i in range(3):\n    print(i, sys.argv[1], flush=True)\nsys.exit(4)\n");
+  place.file("wait.py", 'import time\nprint("at work", flush=True)\ntime.sleep(600)\n');
+});
+afterEach(async () => {
+  for (const s of scripts) if (s.child.exitCode === null && s.child.signalCode === null) s.child.kill("SIGKILL");
+  await until(() => !existsSync(join(place.home, "control-plane.json")) || place.processes().length === 0, "all ended");
+  await place.close();
+});
+
+function script([command, ...args]: string[]): Script {
+  const env = {
+    ...place.env,
+    PYTHONPATH: join(ROOT, "python"),
+    SVC_BIN: join(ROOT, "bin/svc"),
+    SVC_FROM_SOURCE: "1",
+    SVC_NODE: process.execPath,
+  };
+  const child = spawn(command as string, args, { cwd: place.project, env, stdio: ["ignore", "pipe", "pipe"] });
+  let [out, err] = ["", ""];
+  child.stdout?.setEncoding("utf8").on("data", (s: string) => (out += s));
+  child.stderr?.setEncoding("utf8").on("data", (s: string) => (err += s));
+  const exited = new Promise<number | null>((done) => child.once("close", (code) => done(code)));
+  const started = { child, out: () => out, err: () => err, exited };
+  scripts.push(started);
+  return started;
+}
+const statuses = (): string[] => {
+  const listed = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { status: string }[] };
+  return listed.jobs.map((j) => j.status);
+};
+const controlPlaneGone = (): Promise<void> =>
+  until(() => !existsSync(join(place.home, "control-plane.json")), "the control plane ends", 60_000);
+const said = (s: Script, text: string): Promise<void> =>
+  until(
+    () => s.out().includes(text) || s.child.exitCode !== null,
+    () => `the script says ${text}: ${s.err()}`,
+  );
+const atWork = (): Promise<void> => until(() => place.scripts().length > 0, "the run is at work");
+
+describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
+  test("starts a control plane, runs, streams, waits, and leaves nothing behind", async () => {
+    const s = script(l.argv(l.whole));
+    expect(await s.exited, s.err()).toBe(0);
+    expect(s.out().trim().replace("|0.0|", "|0|")).toBe("0 a b|1 a b|2 a b|failed|4|0|e2e|listed");
+    expect(existsSync(join(place.home, "control-plane.json"))).toBe(false);
+    expect(place.processes()).toEqual([]);
+  });
+
+  test("a refusal is an SvcError with code, hint and field, and starts nothing", async () => {
+    const s = script(l.argv(l.refused));
+    expect(await s.exited, s.err()).toBe(0);
+    expect(s.out().trim().toLowerCase()).toBe("entrypoint_not_found true spec.entrypoint");
+    expect(statuses()).toEqual([]);
+  });
+
+  test("Ctrl-C while run(wait) blocks ends job and machine in order, and says so", async () => {
+    const s = script(l.argv(l.startAndWait));
+    await said(s, "calling");
+    await atWork();
+    // The call that blocks is the one that has to hear it.
+    await pause(300);
+    s.child.kill("SIGINT");
+    const code = await s.exited;
+    expect([130, null], s.err()).toContain(code);
+    expect(s.err()).toMatch(/svc: .*end/);
+    await controlPlaneGone();
+    expect(statuses()).toEqual(["interrupted"]);
+    expect(place.processes()).toEqual([]);
+  });
+
+  test("kill -9 of the script ends its runs as interrupted", async () => {
+    const s = script(l.argv(l.start + l.rest));
+    await said(s, "\n");
+    await atWork();
+    s.child.kill("SIGKILL");
+    await s.exited;
+    await controlPlaneGone();
+    expect(statuses()).toEqual(["interrupted"]);
+    expect(place.processes()).toEqual([]);
+  });
+
+  test("a control plane that was running before is used, and left running with its runs", async () => {
+    const served = await place.serve();
+    const s = script(l.argv(l.start));
+    expect(await s.exited, s.err()).toBe(0);
+    await until(async () => (await served.job(s.out().trim())).status === "running", "the run goes on");
+    expect(served.running).toBe(true);
+    await served.post(`/jobs/${s.out().trim()}/kill`, {});
+    expect((await served.ended(s.out().trim())).status).toBe("cancelled");
+  });
+});
+
+test("scripts of both languages that start at once share one control plane, which ends with its starter", async () => {
+  const both = Object.values(LANGUAGES).map((l) => script(l.argv(l.start + l.rest)));
+  for (const s of both) await said(s, "\n");
+  const ids = both.map((s) => s.out().trim());
+  // Each id was given by the same store, so by the one control plane that holds its lock.
+  expect(ids.map((id) => place.svc("jobs", "--json").out.includes(id))).toEqual([true, true]);
+  await until(() => place.scripts().length === 2, "both runs are at work");
+  const third = script(LANGUAGES.python.argv(LANGUAGES.python.whole));
+  expect(await third.exited, third.err()).toBe(0);
+  expect(third.out()).toContain("failed|4");
+  expect(both.every((s) => s.child.exitCode === null)).toBe(true);
+  for (const s of both) s.child.kill("SIGKILL");
+  await controlPlaneGone();
+  expect(statuses().sort()).toEqual(["failed", "interrupted", "interrupted"]);
+  expect(place.processes()).toEqual([]);
+});
