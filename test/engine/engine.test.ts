@@ -2,7 +2,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { retryDelayMs } from "../../src/engine/effect-runner.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
-import { type Attempt, Harness, KILL, newHome, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
+import { type Attempt, Harness, KILL, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
 
 const DAY_MS = 86_400_000;
 const open: Harness[] = [];
@@ -60,11 +60,21 @@ describe("a new job", () => {
     expect(h.row().state).toBe("terminating");
     await terminate.done();
     expect(h.row()).toMatchObject({ state: "terminal", status: "succeeded", exit_code: 0 });
-    expect(h.story()).toEqual(["provision", "await_ssh", "sync", "install", "launch", "stream", "collect", "terminate"].map((s) => `${s} 1 succeeded`));
+    expect(h.story()).toEqual(
+      ["provision", "await_ssh", "sync", "install", "launch", "stream", "collect", "terminate"].map(
+        (s) => `${s} 1 succeeded`,
+      ),
+    );
     expect(h.folds()).toBe(true);
     expect(h.store.timers()).toEqual([]);
     expect(h.reads.timeline("job1").transitions.map((t) => t.to)).toEqual([
-      "provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating", "terminal",
+      "provisioning",
+      "awaiting_ssh",
+      "syncing",
+      "installing",
+      "running",
+      "terminating",
+      "terminal",
     ]);
   });
 
@@ -200,7 +210,12 @@ describe("a failure", () => {
       await h.attempt("provision").fail(flaky());
       if (i < 2) await h.clock.advance(60_000);
     }
-    expect(h.story()).toEqual(["provision 1 failed", "provision 2 failed", "provision 3 failed", "terminate 1 running"]);
+    expect(h.story()).toEqual([
+      "provision 1 failed",
+      "provision 2 failed",
+      "provision 3 failed",
+      "terminate 1 running",
+    ]);
     expect(h.row().state).toBe("terminating");
     await h.attempt("terminate").done();
     expect(h.reads.job("job1")).toMatchObject({ status: "failed", error: { code: "provider_error" } });
@@ -266,7 +281,12 @@ describe("`later`", () => {
     for (let i = 0; i < 10; i++) {
       await h.attempt("provision").later(3_000, "no answer yet");
       expect(h.reads.timeline("job1").steps).toMatchObject([
-        { attempt: 1, status: "running", detail: { waiting_for: "no answer yet" }, next_attempt_at: new Date(h.clock.now() + 3_000).toISOString() },
+        {
+          attempt: 1,
+          status: "running",
+          detail: { waiting_for: "no answer yet" },
+          next_attempt_at: new Date(h.clock.now() + 3_000).toISOString(),
+        },
       ]);
       await h.clock.advance(3_000);
     }
@@ -428,7 +448,13 @@ describe("the feed", () => {
     expect(h.published).toEqual(stored);
     expect(stored.map((e) => e.seq)).toEqual(stored.map((_, i) => i + 1));
     const names = stored.map((e) => [e.type, e.data["step"] ?? e.data["to"]].filter(Boolean).join(" "));
-    expect(names.slice(0, 5)).toEqual(["job.created", "step.started provision", "step.succeeded provision", "job.transition awaiting_ssh", "step.started await_ssh"]);
+    expect(names.slice(0, 5)).toEqual([
+      "job.created",
+      "step.started provision",
+      "step.succeeded provision",
+      "job.transition awaiting_ssh",
+      "step.started await_ssh",
+    ]);
     expect(names.slice(-2)).toEqual(["step.succeeded terminate", "job.transition terminal"]);
   });
 });
@@ -456,107 +482,5 @@ describe("a job that is over", () => {
     const [seq, feed] = [h.row().seq, h.reads.latestSeq()];
     expect(await h.engine.send("job1", KILL)).toEqual({ accepted: false, state: "terminating" });
     expect([h.row().seq, h.reads.latestSeq()]).toEqual([seq, feed]);
-  });
-});
-
-describe("recovery", () => {
-  const damage = (h: Harness, sql: string) => void h.store.db.prepare(`UPDATE job SET ${sql} WHERE id = 'job1'`).run();
-
-  it("starts what was open again, and nothing that was done", async () => {
-    const h = await begin();
-    await h.create();
-    await h.upTo("install");
-    const next = await again(h);
-    expect(await next.engine.recover()).toEqual({ resumed: ["job1"], parked: [] });
-    await turn();
-    expect(next.attempts.map((a) => a.step)).toEqual(["install"]);
-    await (await next.upTo("terminate")).done();
-    expect(next.row().status).toBe("succeeded");
-    expect(next.folds()).toBe(true);
-  });
-
-  it("parks what it cannot load, takes nothing for it but a kill, and a kill releases it", async () => {
-    const h = await begin();
-    await h.create();
-    await h.create("good");
-    await h.upTo("install");
-    damage(h, "version = 99");
-    const next = await again(h);
-    expect(await next.engine.recover()).toEqual({ resumed: ["good"], parked: ["job1"] });
-    await turn();
-    expect(next.attempts.map((a) => a.context.jobId)).toEqual(["good"]);
-    expect(next.reads.job("job1")?.note).toMatch(/^Parked: .*version 99/);
-    expect((await next.engine.send("job1", { type: "control.end", error: { code: "c", message: "m", hint: "h" } })).accepted).toBe(false);
-    expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
-    await turn();
-    // What it had started may have to be stopped and brought home.
-    await next.attempts.findLast((a) => a.context.jobId === "job1" && a.step === "collect")?.done({ exit_code: null });
-    await next.attempt("terminate").done();
-    expect(next.row()).toMatchObject({ status: "cancelled", parked: null });
-    expect(next.folds()).toBe(true);
-    expect(next.store.openEffectsOf("job1")).toEqual([]);
-  });
-
-  it("takes a parked job up again once a program knows it", async () => {
-    const h = await begin();
-    await h.create();
-    damage(h, "version = 99");
-    const old = await again(h);
-    await old.engine.recover();
-    expect(old.row().parked).toMatch(/version 99/);
-    damage(old, "version = 1");
-    const upgraded = await again(old);
-    expect(await upgraded.engine.recover()).toEqual({ resumed: ["job1"], parked: [] });
-    await turn();
-    expect([upgraded.row().parked, upgraded.story()]).toEqual([null, ["provision 1 cancelled", "provision 2 running"]]);
-  });
-
-  it("says once that a job is parked, not at every start", async () => {
-    const h = await begin();
-    await h.create();
-    damage(h, "version = 99");
-    let last = await again(h);
-    await last.engine.recover();
-    last = await again(last);
-    await last.engine.recover();
-    expect(last.reads.eventsSince(0, { limit: 100 }).filter((e) => e.type === "notice")).toHaveLength(1);
-  });
-
-  it("to end some jobs follows only those that are ending", async () => {
-    const h = await begin();
-    await h.create("job1");
-    await h.create("job2");
-    await h.kill("job2");
-    const next = await again(h);
-    expect(await next.engine.recover("ending only")).toEqual({ resumed: ["job2"], parked: [] });
-    await turn();
-    expect(next.attempts.map((a) => `${a.context.jobId} ${a.step}`)).toEqual(["job2 terminate"]);
-    expect(next.story("job1")).toEqual(["provision 1 running"]);
-    await next.kill("job1");
-    expect(next.story("job1")).toEqual(["provision 1 cancelled", "terminate 1 running"]);
-  });
-
-  it("to end some jobs ends one that cannot be loaded, too, though nobody has parked it yet", async () => {
-    const h = await begin();
-    await h.create();
-    damage(h, `snapshot = '{"value":"jogging","context":{}}'`);
-    const next = await again(h);
-    await next.engine.recover("ending only");
-    expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
-  });
-
-  it("for a look changes nothing", async () => {
-    const h = await begin();
-    await h.create();
-    const next = await again(h);
-    expect(await next.engine.recover("nothing")).toEqual({ resumed: [], parked: [] });
-    await next.clock.advance(PHASE_LIMIT_MS.provisioning * 2);
-    expect([next.attempts, next.row().seq]).toEqual([[], 1]);
-  });
-
-  it("of a home that was never used finds nothing", async () => {
-    const h = await Harness.open({}, newHome());
-    open.push(h);
-    expect(await h.engine.recover()).toEqual({ resumed: [], parked: [] });
   });
 });

@@ -10,7 +10,14 @@ import { refold } from "../../src/engine/journal.ts";
 import { assert } from "../../src/errors/assert.ts";
 import { STEP_NAMES, type FeedEvent, type StepName, type TimelineStep } from "../../src/schemas/job.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
-import type { RetryPolicy, StepContext, StepDefinition, StepDone, StepLater, StepRegistry } from "../../src/steps/step.ts";
+import type {
+  RetryPolicy,
+  StepContext,
+  StepDefinition,
+  StepDone,
+  StepLater,
+  StepRegistry,
+} from "../../src/steps/step.ts";
 import { openStore } from "../../src/store/database.ts";
 import { EngineStore, type JobRow } from "../../src/store/engine-store.ts";
 import { StoreReads } from "../../src/store/open-reads.ts";
@@ -27,7 +34,11 @@ export class TestClock implements Clock {
   readonly monotonic = (): number => this.#now;
   readonly setTimer = (ms: number, fn: () => void) => {
     let live = true;
-    this.#agenda.add({ at: this.#now + Math.max(0, ms), key: String(this.#made++).padStart(9, "0"), fire: () => live && fn() });
+    this.#agenda.add({
+      at: this.#now + Math.max(0, ms),
+      key: String(this.#made++).padStart(9, "0"),
+      fire: () => live && fn(),
+    });
     return { cancel: () => void (live = false) };
   };
 
@@ -145,7 +156,10 @@ export class Harness {
     return Object.fromEntries(STEP_NAMES.map((name) => [name, make(name)])) as StepRegistry;
   }
 
-  async create(id = "job1", options: { nodes?: number; maxRuntimeMs?: number; key?: string; spec?: Partial<RunSpecInput> } = {}): Promise<void> {
+  async create(
+    id = "job1",
+    options: { nodes?: number; maxRuntimeMs?: number; key?: string; spec?: Partial<RunSpecInput> } = {},
+  ): Promise<void> {
     const nodes = options.nodes ?? 1;
     const spec = RunSpec.parse({ entrypoint: "train.py", nodes, ...options.spec });
     const key = options.key ?? null;
@@ -153,7 +167,13 @@ export class Harness {
       id,
       input: { nodes, max_runtime_ms: options.maxRuntimeMs ?? null },
       row: {
-        label: null, provider: spec.provider, gpus: spec.gpus, nodes, spec: JSON.stringify(spec), code_snapshot: null, idem_key: key,
+        label: null,
+        provider: spec.provider,
+        gpus: spec.gpus,
+        nodes,
+        spec: JSON.stringify(spec),
+        code_snapshot: null,
+        idem_key: key,
         idem_hash: key === null ? null : "hash",
       },
     });
@@ -172,7 +192,9 @@ export class Harness {
     for (const name of STEP_NAMES) {
       if (name === step) break;
       for (const attempt of this.attempts.filter((a) => a.step === name && !a.answered)) {
-        await attempt.done(name === "stream" ? { exit_code: 0, error: null } : name === "collect" ? { exit_code: null } : {});
+        await attempt.done(
+          name === "stream" ? { exit_code: 0, error: null } : name === "collect" ? { exit_code: null } : {},
+        );
       }
     }
     return this.attempt(step);

@@ -14,7 +14,13 @@ afterEach(() => h.end());
 afterAll(removeHomes);
 
 const handle = (more: Partial<MachineHandle> = {}): MachineHandle => ({
-  v: 1, provider: "podhost", id: "pod-1", name: "svc-test-job1-n0-1", address: "10.0.0.1", priceMicro: 2_000_000, ...more,
+  v: 1,
+  provider: "podhost",
+  id: "pod-1",
+  name: "svc-test-job1-n0-1",
+  address: "10.0.0.1",
+  priceMicro: 2_000_000,
+  ...more,
 });
 const NAME = handle().name;
 const order = { name: NAME, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START + 60_000 };
@@ -24,7 +30,9 @@ describe("an order", () => {
   it("is open from its intent to the proof that nothing of it is left, and the feed tells each change", async () => {
     expect([ledger.open("job1", 0), ledger.nextOrdinal("job1", 0)]).toEqual([[], 1]);
     await ledger.intend(order);
-    expect(ledger.open("job1", 0)).toMatchObject([{ name: NAME, state: "intended", handle: null, horizonAt: START + 60_000, emptyLooks: 0 }]);
+    expect(ledger.open("job1", 0)).toMatchObject([
+      { name: NAME, state: "intended", handle: null, horizonAt: START + 60_000, emptyLooks: 0 },
+    ]);
     expect(ledger.nextOrdinal("job1", 0)).toBe(2);
     await ledger.held(NAME, handle());
     expect(ledger.open("job1", 0)).toMatchObject([{ state: "held", handle: handle() }]);
@@ -78,13 +86,16 @@ describe("an order", () => {
 });
 
 describe("a machine", () => {
-  it.each([Number.NaN, undefined, -1, 0.5, Infinity])("whose price is said to be %s is held all the same", async (price) => {
-    await ledger.intend(order);
-    await ledger.held(NAME, handle({ priceMicro: price as number }));
-    expect(ledger.row(NAME)).toMatchObject({ state: "held", resource_id: "pod-1" });
-    const recorded = ledger.row(NAME)?.price_micro ?? null;
-    expect(recorded === null || (Number.isInteger(recorded) && recorded >= 0)).toBe(true);
-  });
+  it.each([Number.NaN, undefined, -1, 0.5, Infinity])(
+    "whose price is said to be %s is held all the same",
+    async (price) => {
+      await ledger.intend(order);
+      await ledger.held(NAME, handle({ priceMicro: price as number }));
+      expect(ledger.row(NAME)).toMatchObject({ state: "held", resource_id: "pod-1" });
+      const recorded = ledger.row(NAME)?.price_micro ?? null;
+      expect(recorded === null || (Number.isInteger(recorded) && recorded >= 0)).toBe(true);
+    },
+  );
 
   it("costs from the moment it was held to the moment it was proven gone", async () => {
     await h.create();

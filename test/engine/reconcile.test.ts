@@ -37,7 +37,11 @@ describe("a machine that bears our mark", () => {
   it("and that no job explains is given back", async () => {
     cloud.add(`${PREFIX}job9-n0-1`);
     const report = await run();
-    expect(report).toMatchObject({ terminated: [{ name: `${PREFIX}job9-n0-1`, provider: "podhost", job_id: null }], failed: [], unreachable_providers: [] });
+    expect(report).toMatchObject({
+      terminated: [{ name: `${PREFIX}job9-n0-1`, provider: "podhost", job_id: null }],
+      failed: [],
+      unreachable_providers: [],
+    });
     expect(cloud.machines).toEqual([]);
     expect([ledger.row(`${PREFIX}job9-n0-1`)?.state, ledger.owed()]).toEqual(["released", []]);
   });
@@ -78,7 +82,10 @@ describe("a machine that bears our mark", () => {
     cloud.add(`${PREFIX}job9-n0-1`);
     cloud.lies = true;
     const report = await run();
-    expect(report).toMatchObject({ terminated: [], failed: [{ name: `${PREFIX}job9-n0-1`, error: { message: expect.stringContaining("still lists it") as string } }] });
+    expect(report).toMatchObject({
+      terminated: [],
+      failed: [{ name: `${PREFIX}job9-n0-1`, error: { message: expect.stringContaining("still lists it") as string } }],
+    });
     expect(ledger.owed()).toMatchObject([{ state: "releasing" }]);
   });
 
@@ -89,19 +96,25 @@ describe("a machine that bears our mark", () => {
       if (call === "terminate bad") throw down();
     };
     const report = await run();
-    expect([report.terminated.map((t) => t.id), report.failed.map((f) => f.name)]).toEqual([["good"], [`${PREFIX}a-n0-1`]]);
+    expect([report.terminated.map((t) => t.id), report.failed.map((f) => f.name)]).toEqual([
+      ["good"],
+      [`${PREFIX}a-n0-1`],
+    ]);
     expect(ledger.row(`${PREFIX}a-n0-1`)?.note).toMatch(/may still cost money/);
   });
 });
 
 describe("what does not bear our mark", () => {
-  it.each(["web-server", "svc-otherone-job1-n0-1", "svc-", PREFIX.slice(0, -1)])("is never touched: %s", async (name) => {
-    cloud.sloppy = true;
-    cloud.add(name);
-    expect(await run()).toMatchObject({ terminated: [], failed: [] });
-    expect([cloud.names, ledger.owed()]).toEqual([[name], []]);
-    expect(cloud.calls.filter((c) => c.startsWith("terminate"))).toEqual([]);
-  });
+  it.each(["web-server", "svc-otherone-job1-n0-1", "svc-", PREFIX.slice(0, -1)])(
+    "is never touched: %s",
+    async (name) => {
+      cloud.sloppy = true;
+      cloud.add(name);
+      expect(await run()).toMatchObject({ terminated: [], failed: [] });
+      expect([cloud.names, ledger.owed()]).toEqual([[name], []]);
+      expect(cloud.calls.filter((c) => c.startsWith("terminate"))).toEqual([]);
+    },
+  );
 });
 
 describe("a provider that does not answer", () => {

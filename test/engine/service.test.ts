@@ -24,9 +24,17 @@ async function newService(harness: Harness): Promise<void> {
   const providers = new Map([["podhost", (cloud = new SmallCloud())]]);
   let made = 0;
   service = new Service({
-    home: h.home, startedAt: "now", engine: h.engine, reads: h.reads, ledger: new DurableLedger(h.engine), reserve: new DiskReserve(h.home),
-    providers, newJobId: () => `job${++made}`, describeProviders: () => describeProviders(providers),
-    checkProject: () => checking, snapshot: () => Promise.resolve("code1"),
+    home: h.home,
+    startedAt: "now",
+    engine: h.engine,
+    reads: h.reads,
+    ledger: new DurableLedger(h.engine),
+    reserve: new DiskReserve(h.home),
+    providers,
+    newJobId: () => `job${++made}`,
+    describeProviders: () => describeProviders(providers),
+    checkProject: () => checking,
+    snapshot: () => Promise.resolve("code1"),
     checkSecrets: (spec) => {
       for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});
     },
@@ -42,19 +50,30 @@ afterAll(removeHomes);
 const body = (spec: Partial<RunSpecInput> = {}, label?: string) =>
   SubmitBody.parse({ label, spec: { entrypoint: "train.py", provider: "podhost", project_dir: "/p", ...spec } });
 const submit = (spec: Partial<RunSpecInput> = {}, key?: string, label?: string) =>
-  service.submit(body(spec, label), { defaultProjectDir: "/home/me/project", ...(key === undefined ? {} : { idempotencyKey: key }) });
+  service.submit(body(spec, label), {
+    defaultProjectDir: "/home/me/project",
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+  });
 
 describe("submit", () => {
   it("answers with the record once it is durable, and the first step has begun", async () => {
     const { record, created } = await submit({ args: ["--lr", "1"] }, undefined, "my run");
     await turn();
     expect(created).toBe(true);
-    expect(record).toMatchObject({ id: "job1", status: "provisioning", label: "my run", args: ["--lr", "1"], code_snapshot: "code1" });
+    expect(record).toMatchObject({
+      id: "job1",
+      status: "provisioning",
+      label: "my run",
+      args: ["--lr", "1"],
+      code_snapshot: "code1",
+    });
     expect(h.attempts.map((a) => a.step)).toEqual(["provision"]);
   });
 
   it("takes the caller's directory where none is given, and paths from there", async () => {
-    const dirs = await Promise.all([undefined, "sub", "/abs"].map(async (project_dir) => (await submit({ project_dir })).record.spec["project_dir"]));
+    const dirs = await Promise.all(
+      [undefined, "sub", "/abs"].map(async (project_dir) => (await submit({ project_dir })).record.spec["project_dir"]),
+    );
     expect(dirs).toEqual(["/home/me/project", "/home/me/project/sub", "/abs"]);
   });
 
@@ -72,7 +91,10 @@ describe("submit", () => {
   });
 
   it("refuses a secret that cannot be found, by its reference", async () => {
-    await expect(submit({ env: { A: "env://NOT_SET" } })).rejects.toMatchObject({ code: "secret_not_found", message: expect.stringContaining("env://NOT_SET") as string });
+    await expect(submit({ env: { A: "env://NOT_SET" } })).rejects.toMatchObject({
+      code: "secret_not_found",
+      message: expect.stringContaining("env://NOT_SET") as string,
+    });
     expect(h.store.liveJobs()).toEqual([]);
   });
 
@@ -99,7 +121,10 @@ describe("one key", () => {
     ["another label", {}, "other"],
   ])("with %s is a conflict", async (_, spec, label) => {
     await submit({}, "k");
-    await expect(submit(spec, "k", label)).rejects.toMatchObject({ code: "idempotency_conflict", data: { job_id: "job1" } });
+    await expect(submit(spec, "k", label)).rejects.toMatchObject({
+      code: "idempotency_conflict",
+      data: { job_id: "job1" },
+    });
     expect(h.store.liveJobs()).toHaveLength(1);
   });
 
@@ -107,7 +132,9 @@ describe("one key", () => {
     const fields = { provider: "podhost", entrypoint: "train.py", project_dir: "/p" };
     await service.submit(SubmitBody.parse({ spec: fields }), { defaultProjectDir: "/", idempotencyKey: "k" });
     const turned = SubmitBody.parse({ spec: Object.fromEntries(Object.entries(fields).toReversed()) });
-    expect(await service.submit(turned, { defaultProjectDir: "/", idempotencyKey: "k" })).toMatchObject({ created: false });
+    expect(await service.submit(turned, { defaultProjectDir: "/", idempotencyKey: "k" })).toMatchObject({
+      created: false,
+    });
   });
 
   it("in two calls at once is one job", async () => {
@@ -132,7 +159,10 @@ describe("kill", () => {
     expect(h.reads.latestSeq()).toBe(seq);
     await turn();
     await h.attempt("terminate").done();
-    expect(await service.kill("job1")).toMatchObject({ alreadyTerminal: true, record: { status: "cancelled", error: { code: "cancelled_by_user" } } });
+    expect(await service.kill("job1")).toMatchObject({
+      alreadyTerminal: true,
+      record: { status: "cancelled", error: { code: "cancelled_by_user" } },
+    });
     expect(over).toEqual(["job1"]);
   });
 
@@ -165,7 +195,12 @@ describe("reconcile", () => {
     cloud.add(`svc-${h.store.installationId.slice(0, 8)}-job9-n0-1`);
     const seq = h.reads.latestSeq();
     const report = await service.reconcile({ dryRun: true });
-    expect(report).toMatchObject({ dry_run: true, resumed: ["job1"], terminated: [{ job_id: null }], replayed: [{ ok: true }] });
+    expect(report).toMatchObject({
+      dry_run: true,
+      resumed: ["job1"],
+      terminated: [{ job_id: null }],
+      replayed: [{ ok: true }],
+    });
     expect([h.reads.latestSeq(), cloud.machines.length]).toEqual([seq, 1]);
   });
 

@@ -21,7 +21,15 @@ beforeEach(async () => {
 afterEach(() => h.end());
 afterAll(removeHomes);
 
-const metric = (step: number, values: MetricRecord["values"]): MetricRecord => ({ kind: "metrics", n: step, step, time: 1_000 + step, rank: 0, values, offset: 0 });
+const metric = (step: number, values: MetricRecord["values"]): MetricRecord => ({
+  kind: "metrics",
+  n: step,
+  step,
+  time: 1_000 + step,
+  rank: 0,
+  values,
+  offset: 0,
+});
 
 interface Given {
   text?: string;
@@ -34,8 +42,15 @@ interface Given {
 }
 const append = ({ text = "", records = [], from = 0, to, node = 0, atMs = START, of = sink }: Given) =>
   of.append({
-    jobId: "job1", node, stream: "run", text: Buffer.from(text), records, samples: [],
-    from: { sourceOffset: from, samplesOffset: 0 }, to: { sourceOffset: to, samplesOffset: 0 }, times: [{ offset: from, atMs }],
+    jobId: "job1",
+    node,
+    stream: "run",
+    text: Buffer.from(text),
+    records,
+    samples: [],
+    from: { sourceOffset: from, samplesOffset: 0 },
+    to: { sourceOffset: to, samplesOffset: 0 },
+    times: [{ offset: from, atMs }],
   });
 const stored = () => h.reads.readLog("job1", 0, 1_000).toString();
 const file = () => join(h.home, "logs", "job1.log");
@@ -52,11 +67,16 @@ describe("a part", () => {
     await append({ text: "one\n", records: [metric(1, [["loss", 0.5]])], to: 100 });
     expect([stored(), sink.cursor("job1", 0, "run").sourceOffset]).toEqual(["one\n", 100]);
     breakCommit();
-    await expect(append({ text: "two\n", records: [metric(2, [["loss", 0.4]])], from: 100, to: 200 })).rejects.toMatchObject({ code: "disk_full" });
+    await expect(
+      append({ text: "two\n", records: [metric(2, [["loss", 0.4]])], from: 100, to: 200 }),
+    ).rejects.toMatchObject({ code: "disk_full" });
     expect([stored(), sink.cursor("job1", 0, "run").sourceOffset]).toEqual(["one\n", 100]);
     await append({ text: "two\n", records: [metric(2, [["loss", 0.4]])], from: 100, to: 200 });
     expect(stored()).toBe("one\ntwo\n");
-    expect(h.reads.metrics("job1", {}).series["loss"]?.map((p) => [p.step, p.value])).toEqual([[1, 0.5], [2, 0.4]]);
+    expect(h.reads.metrics("job1", {}).series["loss"]?.map((p) => [p.step, p.value])).toEqual([
+      [1, 0.5],
+      [2, 0.4],
+    ]);
   });
 
   it("that a crash left in the file alone never happened: the next one goes over it", async () => {
@@ -74,14 +94,18 @@ describe("a part", () => {
     const other = newSink();
     await append({ text: "one\n", to: 10 });
     await expect(append({ text: "one\n", to: 10, of: other })).rejects.toMatchObject({ code: "log_moved_on" });
-    const both = await Promise.allSettled([append({ text: "two\n", from: 10, to: 20 }), append({ text: "two\n", from: 10, to: 20 })]);
+    const both = await Promise.allSettled([
+      append({ text: "two\n", from: 10, to: 20 }),
+      append({ text: "two\n", from: 10, to: 20 }),
+    ]);
     expect(both.map((b) => b.status)).toEqual(["fulfilled", "rejected"]);
     expect(stored()).toBe("one\ntwo\n");
   });
 
   it("that begins behind the cursor or before it is refused", async () => {
     await append({ text: "one\n", to: 10 });
-    for (const from of [0, 5, 11]) await expect(append({ text: "x", from, to: from + 1 })).rejects.toMatchObject({ code: "log_moved_on" });
+    for (const from of [0, 5, 11])
+      await expect(append({ text: "x", from, to: from + 1 })).rejects.toMatchObject({ code: "log_moved_on" });
     expect(stored()).toBe("one\n");
   });
 
@@ -116,7 +140,8 @@ describe("a part", () => {
 
 describe("the times of a log", () => {
   it("are kept for the first byte, and then at most five a second", async () => {
-    for (const [i, atMs] of [0, 50, 199, 200, 350, 1_000].entries()) await append({ text: "x", from: i, to: i + 1, atMs: START + atMs });
+    for (const [i, atMs] of [0, 50, 199, 200, 350, 1_000].entries())
+      await append({ text: "x", from: i, to: i + 1, atMs: START + atMs });
     expect(h.reads.logTimes("job1", 0)).toEqual([
       { offset: 0, at_ms: START },
       { offset: 3, at_ms: START + 200 },
@@ -134,7 +159,14 @@ describe("the times of a log", () => {
 
 describe("metrics", () => {
   it("come back as they were logged, also those that are no numbers", async () => {
-    const values: MetricRecord["values"] = [["nan", "NaN"], ["up", "Infinity"], ["down", "-Infinity"], ["zero", -0], ["tiny", 5e-324], ["__proto__", 1]];
+    const values: MetricRecord["values"] = [
+      ["nan", "NaN"],
+      ["up", "Infinity"],
+      ["down", "-Infinity"],
+      ["zero", -0],
+      ["tiny", 5e-324],
+      ["__proto__", 1],
+    ];
     await append({ records: [metric(1, values)], to: 1 });
     const { series } = h.reads.metrics("job1", {});
     const value = (name: string) => h.reads.metrics("job1", { name }).series[name]?.[0]?.value;
@@ -151,23 +183,53 @@ describe("metrics", () => {
     h = await h.restart();
     sink = newSink();
     await append({ records: [metric(0, [["loss", 9]]), metric(1, [["loss", 8]])], from: 10, to: 20 });
-    expect(h.reads.metrics("job1", {}).series["loss"]?.map((p) => [p.step, p.value])).toEqual([[1, 3], [2, 2], [0, 9], [1, 8]]);
+    expect(h.reads.metrics("job1", {}).series["loss"]?.map((p) => [p.step, p.value])).toEqual([
+      [1, 3],
+      [2, 2],
+      [0, 9],
+      [1, 8],
+    ]);
   });
 });
 
 describe("samples of the machine", () => {
   it("become series; what is unknown stays out", async () => {
     await sink.append({
-      jobId: "job1", node: 0, stream: "run", text: Buffer.alloc(0), records: [], times: [],
-      samples: [{
-        at_ms: START, cpu_cores: 1.5, memory_bytes: null, disk_bytes_per_s: 0, net_bytes_per_s: null, processes: 3,
-        gpus: [{ index: 1, util_percent: 90, memory_used_mib: null, memory_total_mib: null, power_watts: 300, temperature_c: null }],
-      }],
-      from: { sourceOffset: 0, samplesOffset: 0 }, to: { sourceOffset: 0, samplesOffset: 77 },
+      jobId: "job1",
+      node: 0,
+      stream: "run",
+      text: Buffer.alloc(0),
+      records: [],
+      times: [],
+      samples: [
+        {
+          at_ms: START,
+          cpu_cores: 1.5,
+          memory_bytes: null,
+          disk_bytes_per_s: 0,
+          net_bytes_per_s: null,
+          processes: 3,
+          gpus: [
+            {
+              index: 1,
+              util_percent: 90,
+              memory_used_mib: null,
+              memory_total_mib: null,
+              power_watts: 300,
+              temperature_c: null,
+            },
+          ],
+        },
+      ],
+      from: { sourceOffset: 0, samplesOffset: 0 },
+      to: { sourceOffset: 0, samplesOffset: 77 },
     });
     const { series } = h.reads.metrics("job1", {});
     expect(Object.fromEntries(Object.entries(series).map(([name, points]) => [name, points[0]?.value]))).toEqual({
-      "system/cpu_cores": 1.5, "system/disk_bytes_per_s": 0, "system/gpu1_power_watts": 300, "system/gpu1_util_percent": 90,
+      "system/cpu_cores": 1.5,
+      "system/disk_bytes_per_s": 0,
+      "system/gpu1_power_watts": 300,
+      "system/gpu1_util_percent": 90,
     });
     expect(sink.cursor("job1", 0, "run")).toEqual({ sourceOffset: 0, samplesOffset: 77 });
   });
@@ -175,10 +237,13 @@ describe("samples of the machine", () => {
 
 describe("checkpoints", () => {
   it("are recorded once by path, and each saving is told", async () => {
-    const saved = (size: number) => sink.checkpoints("job1", [{ path: "a/b.pt", size, modified_at: new Date(START).toISOString() }]);
+    const saved = (size: number) =>
+      sink.checkpoints("job1", [{ path: "a/b.pt", size, modified_at: new Date(START).toISOString() }]);
     await saved(1);
     await saved(2);
-    expect(h.reads.checkpoints("job1")).toEqual([{ path: "a/b.pt", size: 2, modified_at: new Date(START).toISOString() }]);
+    expect(h.reads.checkpoints("job1")).toEqual([
+      { path: "a/b.pt", size: 2, modified_at: new Date(START).toISOString() },
+    ]);
     expect(h.published.filter((e) => e.type === "checkpoint.saved").map((e) => e.data["size"])).toEqual([1, 2]);
     expect(h.reads.checkpointPath("job1", "a/b.pt")).toBe(join(h.home, "artifacts", "job1", "checkpoints", "a/b.pt"));
     expect(h.reads.checkpointPath("job1", "../b.pt")).toBeNull();

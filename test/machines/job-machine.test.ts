@@ -5,7 +5,20 @@ import { assign, initialTransition, setup, transition } from "xstate";
 import { COLLECT_LIMIT_MS, jobMachine, PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
 import type { JobContext, JobEvent } from "../../src/machines/job-context.ts";
 import { ACTIVE_STATES } from "../../src/schemas/job.ts";
-import { after, AT, errorOf, everyEvent, everything, first, happyWalk, inState, input, STATES, step, textOf } from "./walk.ts";
+import {
+  after,
+  AT,
+  errorOf,
+  everyEvent,
+  everything,
+  first,
+  happyWalk,
+  inState,
+  input,
+  STATES,
+  step,
+  textOf,
+} from "./walk.ts";
 import type { Actions, Body, Snapshot, State } from "./walk.ts";
 
 const BEFORE_THE_END = STATES.slice(0, 5);
@@ -22,9 +35,17 @@ function asked(actions: Actions): string[] {
 }
 
 const kill: Body = { type: "job.kill", error: errorOf("cancelled_by_user") };
-const failed = (name: "install" | "collect" | "stream", node = 0): Body => ({ type: "step.failed", step: name, node, error: errorOf(`${name}_failed`) });
+const failed = (name: "install" | "collect" | "stream", node = 0): Body => ({
+  type: "step.failed",
+  step: name,
+  node,
+  error: errorOf(`${name}_failed`),
+});
 const exit = (node: number, exit_code: number): Body => ({
-  type: "stream.done", node, exit_code, error: exit_code === 0 ? null : errorOf("script_failed"),
+  type: "stream.done",
+  node,
+  exit_code,
+  error: exit_code === 0 ? null : errorOf("script_failed"),
 });
 const collected = (node = 0, exit_code: number | null = null): Body => ({ type: "collect.done", node, exit_code });
 const givenUp: Body = { type: "timer.collect", error: errorOf("step_timed_out") };
@@ -64,7 +85,13 @@ describe("the seven states", () => {
       ["terminating", ["terminate:0"]],
       ["terminal", []],
     ]);
-    expect(snapshot.context).toMatchObject({ outcome: "succeeded", exit_code: 0, error: null, started_at: AT, ended_at: AT });
+    expect(snapshot.context).toMatchObject({
+      outcome: "succeeded",
+      exit_code: 0,
+      error: null,
+      started_at: AT,
+      ended_at: AT,
+    });
   });
 });
 
@@ -92,7 +119,9 @@ describe("the way to the end", () => {
       visits++;
       if (from.value === to.value) continue;
       const order: readonly string[] = STATES;
-      expect(order.indexOf(to.value), `${from.value} ─${event.type}→ ${to.value}`).toBeGreaterThan(order.indexOf(from.value));
+      expect(order.indexOf(to.value), `${from.value} ─${event.type}→ ${to.value}`).toBeGreaterThan(
+        order.indexOf(from.value),
+      );
       if (to.value === "terminal") {
         ends++;
         expect([from.value, event.type]).toEqual(["terminating", "terminate.done"]);
@@ -105,37 +134,53 @@ describe("the way to the end", () => {
     expect(visits).toBeGreaterThan(1_000);
   });
 
-  it.each([1, 2])("can be gone from wherever a job of %i node(s) is: what was asked for, answered, ends it", (nodes) => {
-    // Each start carries what is open; the walk is answered in the order asked, so a step that nobody asks for hangs.
-    const stuck: string[] = [];
-    const seen = new Set<string>();
-    const finish = (snapshot: Snapshot, open: string[], trail: string[]): void => {
-      const name = `${textOf(snapshot)} ${open.toSorted().join()}`;
-      if (seen.has(name) || snapshot.value === "terminal") return;
-      seen.add(name);
-      if (open.length === 0) return void stuck.push(trail.join(" "));
-      for (const wanted of new Set(open)) {
-        const [what = "", node = "0"] = wanted.split(":");
-        const answers: Body[] =
-          what === "stream"
-            ? [exit(Number(node), 0), exit(Number(node), 1)]
-            : [{ type: `${what}.done`, node: Number(node), ...(what === "collect" ? { exit_code: null } : {}) } as Body];
-        if (what !== "terminate") answers.push({ type: "step.failed", step: what as "install", node: Number(node), error: errorOf("x") });
-        if (snapshot.value === "terminating") answers.push(givenUp);
-        else answers.push(kill);
-        for (const answer of answers) {
-          const [next, actions] = step(snapshot, answer);
-          const mine = "node" in answer ? open.toSpliced(open.indexOf(wanted), 1) : open;
-          const steps = actions.filter((a) => a.type === "startSteps");
-          const cut = actions.some((a) => a.type === "cancelSteps") ? mine.filter((o) => !o.startsWith("collect")) : mine;
-          finish(next, [...(next.value === snapshot.value ? cut : []), ...asked(steps)], [...trail, answer.type]);
+  it.each([1, 2])(
+    "can be gone from wherever a job of %i node(s) is: what was asked for, answered, ends it",
+    (nodes) => {
+      // Each start carries what is open; the walk is answered in the order asked, so a step that nobody asks for hangs.
+      const stuck: string[] = [];
+      const seen = new Set<string>();
+      const finish = (snapshot: Snapshot, open: string[], trail: string[]): void => {
+        const name = `${textOf(snapshot)} ${open.toSorted().join()}`;
+        if (seen.has(name) || snapshot.value === "terminal") return;
+        seen.add(name);
+        if (open.length === 0) return void stuck.push(trail.join(" "));
+        for (const wanted of new Set(open)) {
+          const [what = "", node = "0"] = wanted.split(":");
+          const answers: Body[] =
+            what === "stream"
+              ? [exit(Number(node), 0), exit(Number(node), 1)]
+              : [
+                  {
+                    type: `${what}.done`,
+                    node: Number(node),
+                    ...(what === "collect" ? { exit_code: null } : {}),
+                  } as Body,
+                ];
+          if (what !== "terminate")
+            answers.push({ type: "step.failed", step: what as "install", node: Number(node), error: errorOf("x") });
+          if (snapshot.value === "terminating") answers.push(givenUp);
+          else answers.push(kill);
+          for (const answer of answers) {
+            const [next, actions] = step(snapshot, answer);
+            const mine = "node" in answer ? open.toSpliced(open.indexOf(wanted), 1) : open;
+            const steps = actions.filter((a) => a.type === "startSteps");
+            const cut = actions.some((a) => a.type === "cancelSteps")
+              ? mine.filter((o) => !o.startsWith("collect"))
+              : mine;
+            finish(next, [...(next.value === snapshot.value ? cut : []), ...asked(steps)], [...trail, answer.type]);
+          }
         }
-      }
-    };
-    finish(first(input(nodes)), Array.from({ length: nodes }, (_, node) => `provision:${node}`), []);
-    expect(stuck).toEqual([]);
-    expect(seen.size).toBeGreaterThan(20);
-  });
+      };
+      finish(
+        first(input(nodes)),
+        Array.from({ length: nodes }, (_, node) => `provision:${node}`),
+        [],
+      );
+      expect(stuck).toEqual([]);
+      expect(seen.size).toBeGreaterThan(20);
+    },
+  );
 
   it("asks for a machine's end once for each node, whatever collection does", () => {
     const start = after(inState("running", 2), kill);
@@ -179,7 +224,11 @@ describe("the outcome", () => {
 
   it.each(BEFORE_THE_END)("is `failed` when a step fails in %s", (state) => {
     const ended = after(inState(state), failed("install"));
-    expect([ended.value, ended.context.outcome, ended.context.error?.code]).toEqual(["terminating", "failed", "install_failed"]);
+    expect([ended.value, ended.context.outcome, ended.context.error?.code]).toEqual([
+      "terminating",
+      "failed",
+      "install_failed",
+    ]);
   });
 
   it("is decided once: nothing in `terminating` turns one outcome into another, but for a success whose collection failed or was given up", () => {
@@ -237,7 +286,9 @@ describe("the gang", () => {
   });
 
   it("does not take one node's word twice for another's", () => {
-    expect(after(first(input(2)), { type: "provision.done", node: 1 }, { type: "provision.done", node: 1 }).value).toBe("provisioning");
+    expect(after(first(input(2)), { type: "provision.done", node: 1 }, { type: "provision.done", node: 1 }).value).toBe(
+      "provisioning",
+    );
   });
 
   it.each([2, 3])("of %i succeeds only when every node has ended well", (nodes) => {
@@ -256,7 +307,15 @@ describe("the gang", () => {
   });
 
   it("is released node by node", () => {
-    const ending = after(inState("running", 3), kill, collected(0), collected(1), collected(2), released(2), released(0));
+    const ending = after(
+      inState("running", 3),
+      kill,
+      collected(0),
+      collected(1),
+      collected(2),
+      released(2),
+      released(0),
+    );
     expect(ending.value).toBe("terminating");
     expect(after(ending, released(1)).value).toBe("terminal");
   });
@@ -265,7 +324,11 @@ describe("the gang", () => {
 describe("timers", () => {
   it.each(BEFORE_THE_END.slice(0, 4) as State[])("give the machine back when %s takes too long", (state) => {
     const late = after(inState(state), { type: "timer.phase", error: errorOf("step_timed_out") });
-    expect([late.value, late.context.outcome, late.context.error?.code]).toEqual(["terminating", "failed", "step_timed_out"]);
+    expect([late.value, late.context.outcome, late.context.error?.code]).toEqual([
+      "terminating",
+      "failed",
+      "step_timed_out",
+    ]);
   });
 
   it("end a run at its limit, and only a run that has one", () => {
@@ -305,22 +368,26 @@ describe("what is stored", () => {
   it(`goes on as if it had never been away, whatever happened before and after (seed ${seed})`, () => {
     const events = everyEvent(3);
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 3 }), fc.array(fc.nat({ max: events.length - 1 }), { maxLength: 40 }), (nodes, picks) => {
-        let kept = first(input(nodes, 60_000));
-        let stored = JSON.parse(textOf(kept)) as { value: State; context: JobContext };
-        for (const pick of picks) {
-          const body = events[pick] as Body;
-          if ("node" in body && body.node >= nodes) continue;
-          const [next, actions] = step(kept, body);
-          const [again, sameActions] = step(jobMachine.resolveState(stored), body);
-          expect(textOf(again)).toBe(textOf(next));
-          expect(JSON.stringify(sameActions)).toBe(JSON.stringify(actions));
-          // And once more from the same snapshot: a transition is a function.
-          expect(textOf(step(kept, body)[0])).toBe(textOf(next));
-          kept = next;
-          stored = JSON.parse(textOf(next)) as typeof stored;
-        }
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 3 }),
+        fc.array(fc.nat({ max: events.length - 1 }), { maxLength: 40 }),
+        (nodes, picks) => {
+          let kept = first(input(nodes, 60_000));
+          let stored = JSON.parse(textOf(kept)) as { value: State; context: JobContext };
+          for (const pick of picks) {
+            const body = events[pick] as Body;
+            if ("node" in body && body.node >= nodes) continue;
+            const [next, actions] = step(kept, body);
+            const [again, sameActions] = step(jobMachine.resolveState(stored), body);
+            expect(textOf(again)).toBe(textOf(next));
+            expect(JSON.stringify(sameActions)).toBe(JSON.stringify(actions));
+            // And once more from the same snapshot: a transition is a function.
+            expect(textOf(step(kept, body)[0])).toBe(textOf(next));
+            kept = next;
+            stored = JSON.parse(textOf(next)) as typeof stored;
+          }
+        },
+      ),
       { seed, numRuns: 150 },
     );
   });
@@ -328,14 +395,19 @@ describe("what is stored", () => {
   it("says that a loaded end is an end, which the engine must heed: xstate's pure transition would go on from it", () => {
     const over = inState("terminal");
     expect([over.status, after(over, kill).value]).toEqual(["done", "terminating"]);
-    expect(jobMachine.resolveState(JSON.parse(textOf(over)) as { value: "terminal"; context: JobContext }).status).toBe("done");
+    expect(jobMachine.resolveState(JSON.parse(textOf(over)) as { value: "terminal"; context: JobContext }).status).toBe(
+      "done",
+    );
   });
 });
 
 describe("what the engine leans on in xstate", () => {
   const ran: string[] = [];
   const probe = setup({
-    types: { context: {} as { n: number }, events: {} as { type: "go"; n: number } | { type: "throw in guard" } | { type: "throw in assign" } },
+    types: {
+      context: {} as { n: number },
+      events: {} as { type: "go"; n: number } | { type: "throw in guard" } | { type: "throw in assign" },
+    },
     guards: {
       bad: () => {
         throw new Error("guard");
@@ -355,7 +427,12 @@ describe("what the engine leans on in xstate", () => {
     states: {
       a: {
         on: {
-          go: [{ target: "b", actions: ["count", { type: "effect", params: ({ context, event }) => ({ n: context.n * 10 + event.n }) }] }],
+          go: [
+            {
+              target: "b",
+              actions: ["count", { type: "effect", params: ({ context, event }) => ({ n: context.n * 10 + event.n }) }],
+            },
+          ],
           "throw in guard": { guard: "bad", target: "b" },
           "throw in assign": { actions: "bad", target: "b" },
         },

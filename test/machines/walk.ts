@@ -51,7 +51,8 @@ const KINDS: Record<JobEventType, (node: number) => Body[]> = {
     { type: "collect.done", node, exit_code: 143 },
   ],
   "terminate.done": (node) => [{ type: "terminate.done", node }],
-  "step.failed": (node) => STEP_NAMES.map((name) => ({ type: "step.failed", step: name, node, error: errorOf(`${name}_failed`) })),
+  "step.failed": (node) =>
+    STEP_NAMES.map((name) => ({ type: "step.failed", step: name, node, error: errorOf(`${name}_failed`) })),
   "job.kill": () => [{ type: "job.kill", error: errorOf("cancelled_by_user") }],
   "control.end": () => [{ type: "control.end", error: errorOf("control_plane_ended") }],
   "watchdog.idle": (node) => [{ type: "watchdog.idle", node, error: errorOf("run_idle") }],
@@ -126,7 +127,15 @@ export function happyWalk(nodes = 1): Body[] {
   ];
 }
 
-export const STATES = ["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating", "terminal"] as const;
+export const STATES = [
+  "provisioning",
+  "awaiting_ssh",
+  "syncing",
+  "installing",
+  "running",
+  "terminating",
+  "terminal",
+] as const;
 export type State = (typeof STATES)[number];
 
 /** A job in the named state, on the way of a run that goes well. */

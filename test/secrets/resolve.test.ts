@@ -6,8 +6,11 @@ import { injectedVariables, resolveSecret } from "../../src/secrets/resolve.ts";
 
 const home = mkdtempSync(join(tmpdir(), "svc-secrets-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
-const store = (content: unknown): void => writeFileSync(join(home, "credentials.json"), typeof content === "string" ? content : JSON.stringify(content));
-beforeEach(() => store({ providers: { podhost: { api_key: "pod-secret" } }, hub: { token: "hub-secret", n: 7, empty: "" } }));
+const store = (content: unknown): void =>
+  writeFileSync(join(home, "credentials.json"), typeof content === "string" ? content : JSON.stringify(content));
+beforeEach(() =>
+  store({ providers: { podhost: { api_key: "pod-secret" } }, hub: { token: "hub-secret", n: 7, empty: "" } }),
+);
 const resolve = (reference: string, env: NodeJS.ProcessEnv = {}) => resolveSecret(reference, home, env);
 
 describe("a reference", () => {
@@ -58,12 +61,16 @@ describe("a reference", () => {
     ["a store that is too large to be one", JSON.stringify({ hub: { token: "x".repeat(1024 * 1024) } })],
   ])("into %s is refused like one that is missing", (_, content) => {
     store(content);
-    expect(() => resolve("store://hub/token")).toThrowError(expect.objectContaining({ code: "secret_not_found" }) as Error);
+    expect(() => resolve("store://hub/token")).toThrowError(
+      expect.objectContaining({ code: "secret_not_found" }) as Error,
+    );
   });
 
   it("into no store at all is refused", () => {
     rmSync(join(home, "credentials.json"));
-    expect(() => resolve("store://hub/token")).toThrowError(expect.objectContaining({ code: "secret_not_found" }) as Error);
+    expect(() => resolve("store://hub/token")).toThrowError(
+      expect.objectContaining({ code: "secret_not_found" }) as Error,
+    );
   });
 });
 

@@ -8,7 +8,8 @@ import type { LogCursor, StorySink } from "../../src/steps/ports.ts";
 
 const MARK = "k3yk3yk3yk3yk3y0";
 const SECRET = "hunter2-hunter2";
-const record = (step: number): string => `\x1esvc1:${MARK} ${JSON.stringify({ k: "m", n: step, s: step, t: 1, r: 0, m: { loss: step } })}\n`;
+const record = (step: number): string =>
+  `\x1esvc1:${MARK} ${JSON.stringify({ k: "m", n: step, s: step, t: 1, r: 0, m: { loss: step } })}\n`;
 
 /** A run whose log grows as the test writes it. */
 class ScriptedRun {
@@ -23,7 +24,10 @@ class ScriptedRun {
   get host(): RunHost {
     return {
       readLog: (offset: number, max: number) =>
-        Promise.resolve({ bytes: this.log.subarray(offset, offset + Math.min(max, this.readMax)), times: [{ offset, atMs: 1 }] }),
+        Promise.resolve({
+          bytes: this.log.subarray(offset, offset + Math.min(max, this.readMax)),
+          times: [{ offset, atMs: 1 }],
+        }),
       readSamples: (from: number) => Promise.resolve({ samples: this.samples.slice(from), next: this.samples.length }),
       ackLog: (offset: number) => Promise.resolve(void this.acked.push(offset)),
     } as unknown as RunHost; // the rest is of no concern to a follower
@@ -43,7 +47,8 @@ class KeptStory {
       const failure = this.fails;
       this.fails = null;
       if (failure !== null) return Promise.reject(failure as Error);
-      if (part.from.sourceOffset !== this.at.sourceOffset) return Promise.reject(new SvcError("log_moved_on", { job_id: "job1" }));
+      if (part.from.sourceOffset !== this.at.sourceOffset)
+        return Promise.reject(new SvcError("log_moved_on", { job_id: "job1" }));
       this.text += part.text.toString();
       this.steps.push(...part.records.flatMap((r) => (r.kind === "metrics" ? [r.step] : [])));
       this.samples += part.samples.length;
@@ -61,11 +66,30 @@ beforeEach(() => {
 });
 const follow = () =>
   new Follower({
-    jobId: "job1", node: 0, stream: "run", host: run.host, sink: story.sink, mark: MARK, redactor: new Redactor([SECRET, MARK]), signal: new AbortController().signal,
+    jobId: "job1",
+    node: 0,
+    stream: "run",
+    host: run.host,
+    sink: story.sink,
+    mark: MARK,
+    redactor: new Redactor([SECRET, MARK]),
+    signal: new AbortController().signal,
   });
 const over = (log_bytes: number | null): RunnerStatus => ({
-  phase: "exited", nonce: "n", runner_pid: 1, runner_start: 0, boot_id: "b", pid: 2, started_at_ms: 0, ended_at_ms: 1, exit_code: 0,
-  signal: null, stopped: false, oom: false, log_bytes, error: null,
+  phase: "exited",
+  nonce: "n",
+  runner_pid: 1,
+  runner_start: 0,
+  boot_id: "b",
+  pid: 2,
+  started_at_ms: 0,
+  ended_at_ms: 1,
+  exit_code: 0,
+  signal: null,
+  stopped: false,
+  oom: false,
+  log_bytes,
+  error: null,
 });
 const sample = { at_ms: 1 } as RunnerSample;
 
@@ -160,13 +184,16 @@ describe("the end of a run", () => {
     expect(run.acked.at(-1)).toBe(run.log.length);
   });
 
-  it.each([null, "known"])("cuts no record and no secret in two, in however small pieces it is read (length: %s)", async (known) => {
-    run.write(Array.from({ length: 40 }, (_, i) => `line ${i} ${SECRET}\n${record(i)}`).join(""));
-    run.readMax = 97;
-    await follow().drain(over(known === null ? null : run.log.length));
-    expect(story.steps).toEqual(Array.from({ length: 40 }, (_, i) => i));
-    expect(story.text).toBe(Array.from({ length: 40 }, (_, i) => `line ${i} ${REDACTED}\n`).join(""));
-  });
+  it.each([null, "known"])(
+    "cuts no record and no secret in two, in however small pieces it is read (length: %s)",
+    async (known) => {
+      run.write(Array.from({ length: 40 }, (_, i) => `line ${i} ${SECRET}\n${record(i)}`).join(""));
+      run.readMax = 97;
+      await follow().drain(over(known === null ? null : run.log.length));
+      expect(story.steps).toEqual(Array.from({ length: 40 }, (_, i) => i));
+      expect(story.text).toBe(Array.from({ length: 40 }, (_, i) => `line ${i} ${REDACTED}\n`).join(""));
+    },
+  );
 
   it("does not wait for bytes that are not there", async () => {
     run.write("only this");
@@ -185,7 +212,11 @@ describe("the end of a run", () => {
 describe("announced checkpoints", () => {
   it("are named relative to the folder, wherever the script stood", () => {
     const said = (path: string) => ({ kind: "checkpoint" as const, path, step: null, rank: 0, offset: 0 });
-    expect(announced([said("/c/a.pt"), said("b/c.pt"), said("/cc/d.pt")], "/c")).toEqual(["a.pt", "b/c.pt", "/cc/d.pt"]);
+    expect(announced([said("/c/a.pt"), said("b/c.pt"), said("/cc/d.pt")], "/c")).toEqual([
+      "a.pt",
+      "b/c.pt",
+      "/cc/d.pt",
+    ]);
     expect(announced([said("/c/a.pt")], "/c/")).toEqual(["a.pt"]);
   });
 });

@@ -55,7 +55,11 @@ describe("an order", () => {
   });
 
   it("takes the cheapest offer, in whatever order they come", async () => {
-    rent.cloud.offers = [{ id: "dear", priceMicro: 9_000_000 }, { id: "cheap", priceMicro: 10 }, { id: "mid", priceMicro: 500 }];
+    rent.cloud.offers = [
+      { id: "dear", priceMicro: 9_000_000 },
+      { id: "cheap", priceMicro: 10 },
+      { id: "mid", priceMicro: 500 },
+    ];
     await provision();
     expect(creates()).toEqual(["create cheap"]);
   });
@@ -162,16 +166,23 @@ describe("the price cap", () => {
     rent.cloud.offers = [{ id: "o", priceMicro }];
     rent.cloud.priceMicro = priceMicro;
     if (within) expect(await provision()).toMatchObject({ done: {} });
-    else await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded", data: { offered: 1.500001, cap: 1.5 } });
+    else
+      await expect(provision()).rejects.toMatchObject({
+        code: "price_cap_exceeded",
+        data: { offered: 1.500001, cap: 1.5 },
+      });
     expect(creates()).toHaveLength(within ? 1 : 0);
   });
 
-  it.each([Number.NaN, undefined, null, Infinity, -1, "1" as unknown as number])("is never met by the price %s", async (price) => {
-    rent.want({ price_cap: 1000 });
-    rent.cloud.offers = [{ id: "o", priceMicro: price as number }];
-    await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
-    expect(creates()).toEqual([]);
-  });
+  it.each([Number.NaN, undefined, null, Infinity, -1, "1" as unknown as number])(
+    "is never met by the price %s",
+    async (price) => {
+      rent.want({ price_cap: 1000 });
+      rent.cloud.offers = [{ id: "o", priceMicro: price as number }];
+      await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
+      expect(creates()).toEqual([]);
+    },
+  );
 
   it("does not hinder a provider that reports no prices", async () => {
     rent.want({ price_cap: 1 });
@@ -181,12 +192,15 @@ describe("the price cap", () => {
     expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(1) } });
   });
 
-  it.each([9_000_000, Number.NaN])("holds for what the machine turns out to cost, too, and then the machine is on record: %s", async (price) => {
-    rent.want({ price_cap: 1 });
-    rent.cloud.priceMicro = price;
-    await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
-    expect(rent.states()).toEqual(["1 held"]);
-  });
+  it.each([9_000_000, Number.NaN])(
+    "holds for what the machine turns out to cost, too, and then the machine is on record: %s",
+    async (price) => {
+      rent.want({ price_cap: 1 });
+      rent.cloud.priceMicro = price;
+      await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+      expect(rent.states()).toEqual(["1 held"]);
+    },
+  );
 
   it("holds for a machine that is found again", async () => {
     rent.want({ price_cap: 1 });

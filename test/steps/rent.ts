@@ -42,7 +42,14 @@ export class Rent {
 
   /** One attempt of the step, as the engine makes it. */
   run(step: (ports: StepPorts) => StepDefinition): ReturnType<StepDefinition["run"]> {
-    const context: StepContext = { jobId: "job1", node: 0, attempt: 1, effectId: 1, signal: this.controller.signal, progress: () => {} };
+    const context: StepContext = {
+      jobId: "job1",
+      node: 0,
+      attempt: 1,
+      effectId: 1,
+      signal: this.controller.signal,
+      progress: () => {},
+    };
     return step(this.ports).run(context);
   }
 
@@ -59,6 +66,9 @@ export class Rent {
   }
 
   states(): string[] {
-    return this.h.store.db.prepare<[], { ordinal: number; state: string }>("SELECT ordinal, state FROM machine ORDER BY name").all().map((m) => `${m.ordinal} ${m.state}`);
+    return this.h.store.db
+      .prepare<[], { ordinal: number; state: string }>("SELECT ordinal, state FROM machine ORDER BY name")
+      .all()
+      .map((m) => `${m.ordinal} ${m.state}`);
   }
 }

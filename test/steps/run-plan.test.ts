@@ -5,9 +5,21 @@ import { planRun, type PlanInput, type RunPlan } from "../../src/steps/run-plan.
 
 function plan(spec: Partial<RunSpecInput> = {}, more: Partial<PlanInput> = {}): RunPlan {
   return planRun({
-    jobId: "job1", node: 0, spec: RunSpec.parse({ entrypoint: "train.py", ...spec }), entry: { kind: "python", path: "train.py" },
-    python: "/usr/bin/python3", projectDir: "/p", checkpointDir: "/c", dataDir: "/d", packageDir: "/pkg", mark: "mark", nonce: "n".repeat(16),
-    inherited: {}, secret: (reference) => `value of ${reference}`, injected: {}, ...more,
+    jobId: "job1",
+    node: 0,
+    spec: RunSpec.parse({ entrypoint: "train.py", ...spec }),
+    entry: { kind: "python", path: "train.py" },
+    python: "/usr/bin/python3",
+    projectDir: "/p",
+    checkpointDir: "/c",
+    dataDir: "/d",
+    packageDir: "/pkg",
+    mark: "mark",
+    nonce: "n".repeat(16),
+    inherited: {},
+    secret: (reference) => `value of ${reference}`,
+    injected: {},
+    ...more,
   });
 }
 const env = (spec: Partial<RunSpecInput>, more: Partial<PlanInput> = {}) => plan(spec, more).runner.env;
@@ -19,7 +31,13 @@ describe("the command", () => {
     [{ kind: "sh", path: "run.sh" }, ["/bin/sh", "run.sh"]],
     [{ kind: "exec", path: "bin/train" }, ["./bin/train"]],
   ])("of %j is %j", (entry, argv) => {
-    expect(plan({ args: ["--name", "a b", "$HOME", ""] }, { entry }).runner.argv).toEqual([...argv, "--name", "a b", "$HOME", ""]);
+    expect(plan({ args: ["--name", "a b", "$HOME", ""] }, { entry }).runner.argv).toEqual([
+      ...argv,
+      "--name",
+      "a b",
+      "$HOME",
+      "",
+    ]);
   });
 
   it("is what the runner understands", () => {
@@ -30,8 +48,16 @@ describe("the command", () => {
 describe("the environment", () => {
   it("is the job's own before this computer's, and ours before this computer's where we speak for the run", () => {
     const given = { PYTHONUNBUFFERED: "0", MINE: "1" };
-    expect(env({ env: given }, { inherited: { MINE: "0", SVC_JOB_ID: "another", SVC_DATA_DIR: "/elsewhere" } })).toMatchObject({
-      PYTHONUNBUFFERED: "0", MINE: "1", SVC_JOB_ID: "job1", SVC_CHECKPOINT_DIR: "/c", SVC_DATA_DIR: "/d", SVC_NODE_RANK: "0", SVC_NUM_NODES: "1",
+    expect(
+      env({ env: given }, { inherited: { MINE: "0", SVC_JOB_ID: "another", SVC_DATA_DIR: "/elsewhere" } }),
+    ).toMatchObject({
+      PYTHONUNBUFFERED: "0",
+      MINE: "1",
+      SVC_JOB_ID: "job1",
+      SVC_CHECKPOINT_DIR: "/c",
+      SVC_DATA_DIR: "/d",
+      SVC_NODE_RANK: "0",
+      SVC_NUM_NODES: "1",
     });
     // What is set here is inherited; a default must not cover it.
     expect(Object.keys(env({}, { inherited: { TQDM_MININTERVAL: "1" } }))).not.toContain("TQDM_MININTERVAL");
@@ -60,14 +86,22 @@ describe("secrets", () => {
   it("travel apart: none is in what the runner is told openly", () => {
     const { runner, secretEnv } = plan({ env: { ...SECRETS, EPOCHS: "3" } });
     expect(secretEnv).toEqual({
-      API_KEY: "k-1", HF_TOKEN: "t-2", REF: "value of env://X", DEEP: "value of store://a/b", MY_PASSWORD: "p-3", SVC_METRICS_MARK: "mark",
+      API_KEY: "k-1",
+      HF_TOKEN: "t-2",
+      REF: "value of env://X",
+      DEEP: "value of store://a/b",
+      MY_PASSWORD: "p-3",
+      SVC_METRICS_MARK: "mark",
     });
     expect(JSON.stringify(runner)).not.toMatch(/k-1|t-2|p-3|value of|"mark"/);
     expect(runner.env["EPOCHS"]).toBe("3");
   });
 
   it("of the job come before those that every run is given", () => {
-    const { secretEnv } = plan({ env: { HUB_TOKEN: "mine" } }, { injected: { HUB_TOKEN: "ours", TRACKER_API_KEY: "key" } });
+    const { secretEnv } = plan(
+      { env: { HUB_TOKEN: "mine" } },
+      { injected: { HUB_TOKEN: "ours", TRACKER_API_KEY: "key" } },
+    );
     expect(secretEnv).toMatchObject({ HUB_TOKEN: "mine", TRACKER_API_KEY: "key" });
   });
 

@@ -39,23 +39,32 @@ describe("giving back", () => {
     await rent.run(provisionStep);
     rent.cloud.lies = true;
     for (let i = 0; i < 5; i++) expect(await terminate()).toMatchObject({ later: {} });
-    expect([rent.states(), note()]).toEqual([["1 releasing"], expect.stringContaining("may still cost money") as string]);
+    expect([rent.states(), note()]).toEqual([
+      ["1 releasing"],
+      expect.stringContaining("may still cost money") as string,
+    ]);
     expect(rent.cloud.calls.filter((c) => c.startsWith("terminate"))).toHaveLength(5);
     rent.cloud.lies = false;
     expect(await terminate()).toMatchObject({ done: {} });
     expect([rent.states(), note()]).toEqual([["1 released"], null]);
   });
 
-  it.each(["terminate", "inspect"])("that fails (%s) notes that the machine may still cost money, and goes on", async (what) => {
-    await rent.run(provisionStep);
-    rent.cloud.before = (call) => {
-      if (call.startsWith(what)) throw down();
-    };
-    await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
-    expect([rent.states(), note()]).toEqual([["1 releasing"], expect.stringMatching(/does not answer.*may still cost money/) as string]);
-    rent.cloud.before = () => {};
-    expect(await terminate()).toMatchObject({ done: {} });
-  });
+  it.each(["terminate", "inspect"])(
+    "that fails (%s) notes that the machine may still cost money, and goes on",
+    async (what) => {
+      await rent.run(provisionStep);
+      rent.cloud.before = (call) => {
+        if (call.startsWith(what)) throw down();
+      };
+      await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+      expect([rent.states(), note()]).toEqual([
+        ["1 releasing"],
+        expect.stringMatching(/does not answer.*may still cost money/) as string,
+      ]);
+      rent.cloud.before = () => {};
+      expect(await terminate()).toMatchObject({ done: {} });
+    },
+  );
 
   it("is not done while the listing fails", async () => {
     await rent.run(provisionStep);
@@ -71,14 +80,21 @@ describe("what nobody told of", () => {
     await rent.run(provisionStep);
     rent.cloud.add(rent.name(1), "second");
     rent.cloud.add(rent.name(7), "third");
-    expect(await terminate()).toMatchObject({ later: { why: expect.stringContaining("may still cost money") as string } });
+    expect(await terminate()).toMatchObject({
+      later: { why: expect.stringContaining("may still cost money") as string },
+    });
     expect(await terminate()).toMatchObject({ done: {} });
     expect(rent.cloud.machines).toEqual([]);
   });
 
   it("and belongs to others is left alone: another node, another job, another installation", async () => {
     rent.cloud.sloppy = true;
-    const others = [nodePrefix(INSTALLATION, "job1", 1), nodePrefix(INSTALLATION, "job1", 10), nodePrefix(INSTALLATION, "job12", 0), nodePrefix("foreign1", "job1", 0)];
+    const others = [
+      nodePrefix(INSTALLATION, "job1", 1),
+      nodePrefix(INSTALLATION, "job1", 10),
+      nodePrefix(INSTALLATION, "job12", 0),
+      nodePrefix("foreign1", "job1", 0),
+    ];
     for (const prefix of others) rent.cloud.add(`${prefix}1`);
     expect(await terminate()).toMatchObject({ done: {} });
     expect(rent.cloud.names).toEqual(others.map((prefix) => `${prefix}1`));

@@ -1,0 +1,124 @@
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { Harness, KILL, newHome, removeHomes, turn, type HarnessOptions } from "./harness.ts";
+
+const open: Harness[] = [];
+afterEach(async () => {
+  for (const h of open.splice(0)) if (h.store.db.open) await h.end();
+});
+afterAll(removeHomes);
+
+async function begin(options: HarnessOptions = {}): Promise<Harness> {
+  const h = await Harness.open(options);
+  open.push(h);
+  return h;
+}
+async function again(h: Harness, options: HarnessOptions = {}): Promise<Harness> {
+  const next = await h.restart(options);
+  open.push(next);
+  return next;
+}
+
+describe("recovery", () => {
+  const damage = (h: Harness, sql: string) => void h.store.db.prepare(`UPDATE job SET ${sql} WHERE id = 'job1'`).run();
+
+  it("starts what was open again, and nothing that was done", async () => {
+    const h = await begin();
+    await h.create();
+    await h.upTo("install");
+    const next = await again(h);
+    expect(await next.engine.recover()).toEqual({ resumed: ["job1"], parked: [] });
+    await turn();
+    expect(next.attempts.map((a) => a.step)).toEqual(["install"]);
+    await (await next.upTo("terminate")).done();
+    expect(next.row().status).toBe("succeeded");
+    expect(next.folds()).toBe(true);
+  });
+
+  it("parks what it cannot load, takes nothing for it but a kill, and a kill releases it", async () => {
+    const h = await begin();
+    await h.create();
+    await h.create("good");
+    await h.upTo("install");
+    damage(h, "version = 99");
+    const next = await again(h);
+    expect(await next.engine.recover()).toEqual({ resumed: ["good"], parked: ["job1"] });
+    await turn();
+    expect(next.attempts.map((a) => a.context.jobId)).toEqual(["good"]);
+    expect(next.reads.job("job1")?.note).toMatch(/^Parked: .*version 99/);
+    expect(
+      (await next.engine.send("job1", { type: "control.end", error: { code: "c", message: "m", hint: "h" } })).accepted,
+    ).toBe(false);
+    expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
+    await turn();
+    // What it had started may have to be stopped and brought home.
+    await next.attempts.findLast((a) => a.context.jobId === "job1" && a.step === "collect")?.done({ exit_code: null });
+    await next.attempt("terminate").done();
+    expect(next.row()).toMatchObject({ status: "cancelled", parked: null });
+    expect(next.folds()).toBe(true);
+    expect(next.store.openEffectsOf("job1")).toEqual([]);
+  });
+
+  it("takes a parked job up again once a program knows it", async () => {
+    const h = await begin();
+    await h.create();
+    damage(h, "version = 99");
+    const old = await again(h);
+    await old.engine.recover();
+    expect(old.row().parked).toMatch(/version 99/);
+    damage(old, "version = 1");
+    const upgraded = await again(old);
+    expect(await upgraded.engine.recover()).toEqual({ resumed: ["job1"], parked: [] });
+    await turn();
+    expect([upgraded.row().parked, upgraded.story()]).toEqual([null, ["provision 1 cancelled", "provision 2 running"]]);
+  });
+
+  it("says once that a job is parked, not at every start", async () => {
+    const h = await begin();
+    await h.create();
+    damage(h, "version = 99");
+    let last = await again(h);
+    await last.engine.recover();
+    last = await again(last);
+    await last.engine.recover();
+    expect(last.reads.eventsSince(0, { limit: 100 }).filter((e) => e.type === "notice")).toHaveLength(1);
+  });
+
+  it("to end some jobs follows only those that are ending", async () => {
+    const h = await begin();
+    await h.create("job1");
+    await h.create("job2");
+    await h.kill("job2");
+    const next = await again(h);
+    expect(await next.engine.recover("ending only")).toEqual({ resumed: ["job2"], parked: [] });
+    await turn();
+    expect(next.attempts.map((a) => `${a.context.jobId} ${a.step}`)).toEqual(["job2 terminate"]);
+    expect(next.story("job1")).toEqual(["provision 1 running"]);
+    await next.kill("job1");
+    expect(next.story("job1")).toEqual(["provision 1 cancelled", "terminate 1 running"]);
+  });
+
+  it("to end some jobs ends one that cannot be loaded, too, though nobody has parked it yet", async () => {
+    const h = await begin();
+    await h.create();
+    damage(h, `snapshot = '{"value":"jogging","context":{}}'`);
+    const next = await again(h);
+    await next.engine.recover("ending only");
+    expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
+  });
+
+  it("for a look changes nothing", async () => {
+    const h = await begin();
+    await h.create();
+    const next = await again(h);
+    expect(await next.engine.recover("nothing")).toEqual({ resumed: [], parked: [] });
+    await next.clock.advance(PHASE_LIMIT_MS.provisioning * 2);
+    expect([next.attempts, next.row().seq]).toEqual([[], 1]);
+  });
+
+  it("of a home that was never used finds nothing", async () => {
+    const h = await Harness.open({}, newHome());
+    open.push(h);
+    expect(await h.engine.recover()).toEqual({ resumed: [], parked: [] });
+  });
+});

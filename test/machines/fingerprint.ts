@@ -1,0 +1,45 @@
+// What a stored snapshot depends on, as text: states, transitions, events, context keys, effects. Code is not part of it.
+
+import { jobMachine } from "../../src/machines/job-machine.ts";
+import { everything, first, input } from "./walk.ts";
+
+/** A guard or an action as the definition names it. How long a limit lasts is no part of what is stored. */
+const named = (what: unknown): string =>
+  typeof what === "string"
+    ? what
+    : JSON.stringify(what, (_, value: unknown) =>
+        typeof value === "function" || typeof value === "number" ? "computed" : value,
+      );
+const list = (what: unknown): unknown[] => (what === undefined ? [] : Array.isArray(what) ? what : [what]);
+
+/** One line for each thing, so that a difference shows what has changed. */
+export function definitionText(): string {
+  const { config } = jobMachine;
+  const lines = [
+    `context: ${Object.keys(first().context).join(" ")}`,
+    `node: ${Object.keys(first().context.nodes[0] ?? {}).join(" ")}`,
+  ];
+  const describe = (
+    where: string,
+    node: { type?: string; tags?: unknown; entry?: unknown; exit?: unknown; on?: object },
+  ): void => {
+    lines.push(`${where}: ${[node.type ?? "normal", ...list(node.tags).map(String)].join(" ")}`);
+    for (const action of list(node.entry)) lines.push(`${where} entry ${named(action)}`);
+    for (const action of list(node.exit)) lines.push(`${where} exit ${named(action)}`);
+    for (const [event, transitions] of Object.entries(node.on ?? {})) {
+      for (const transition of list(transitions) as { target?: string; guard?: unknown; actions?: unknown }[]) {
+        const parts = [
+          transition.guard === undefined ? "" : `if ${named(transition.guard)}`,
+          `to ${transition.target ?? "itself"}`,
+          ...list(transition.actions).map((a) => `do ${named(a)}`),
+        ];
+        lines.push(`${where} on ${event} ${parts.filter(Boolean).join(" ")}`);
+      }
+    }
+  };
+  describe("job", config as object);
+  for (const [name, state] of Object.entries(config.states ?? {})) describe(name, state as object);
+  const effects = new Set(everything(input()).flatMap((visit) => visit.actions.map((action) => action.type)));
+  lines.push(`effects: ${[...effects].toSorted().join(" ")}`);
+  return `${lines.join("\n")}\n`;
+}
