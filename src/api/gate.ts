@@ -59,7 +59,9 @@ export class Gate {
     if (uid !== null && uid !== process.getuid?.()) {
       if (!this.#uidsTold.has(uid)) this.#options.log(`cut a connection of another user (uid ${uid})`);
       if (this.#uidsTold.size < 1_000) this.#uidsTold.add(uid);
-      socket.destroy();
+      // Reset, not closed: each closed connection would stand in the kernel's table for a minute, and that table is walked
+      // for every new one.
+      socket.resetAndDestroy();
       return false;
     }
     this.#peers.set(socket, uid === null ? "unknown" : "owner");

@@ -126,6 +126,22 @@ function guardedServer(
   limits: Limits,
   handler: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
+  const serve = (request: IncomingMessage, response: ServerResponse): void => {
+    const verdict = gate.check(request);
+    const headers = securityHeaders(verdict.kind === "refused" ? null : verdict.self);
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    if (verdict.kind === "refused") return answer(response, verdict.error);
+    if (verdict.kind === "admitted") {
+      if (request.headers.expect?.toLowerCase() === "100-continue") response.writeContinue();
+      return handler(request, response);
+    }
+    response.writeHead(303, {
+      location: "/",
+      "content-length": 0,
+      ...(verdict.cookie ? { "set-cookie": verdict.cookie } : {}),
+    });
+    response.end();
+  };
   const server = createServer(
     {
       requestTimeout: limits.requestTimeoutMs,
@@ -136,20 +152,10 @@ function guardedServer(
       requireHostHeader: false,
       noDelay: true,
     },
-    (request, response) => {
-      const verdict = gate.check(request);
-      const headers = securityHeaders(verdict.kind === "refused" ? null : verdict.self);
-      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-      if (verdict.kind === "refused") return answer(response, verdict.error);
-      if (verdict.kind === "admitted") return handler(request, response);
-      response.writeHead(303, {
-        location: "/",
-        "content-length": 0,
-        ...(verdict.cookie ? { "set-cookie": verdict.cookie } : {}),
-      });
-      response.end();
-    },
+    serve,
   );
+  // Node would answer these two by itself, before the gate: 100 to whoever asks, or 417.
+  server.on("checkContinue", serve).on("checkExpectation", serve);
   server.maxConnections = limits.connectionsMax * 2;
   server.prependListener("connection", (socket: Socket) => void gate.accept(socket));
   return server;
