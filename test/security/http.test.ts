@@ -1,0 +1,96 @@
+// Shapes of requests that proxies, parsers and routers are known to disagree about, against the real server.
+
+import { spawn } from "node:child_process";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Place, portOf, raw, statuses, type Served } from "./harness.ts";
+
+const place = new Place();
+let served: Served;
+let own: string;
+
+beforeAll(async () => {
+  served = await place.serve();
+  own = `Host: 127.0.0.1:${portOf(served)}\r\n`;
+}, 60_000);
+afterAll(() => place.close());
+
+const KILL = '{"all":true}';
+const JSON_TYPE = "Content-Type: application/json\r\n";
+const ask = async (bytes: string): Promise<number[]> => statuses(await raw(portOf(served), bytes));
+
+describe("the wire", () => {
+  it.each([
+    [
+      "both lengths",
+      `POST /jobs HTTP/1.1\r\nOWN${JSON_TYPE}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /jobs/kill HTTP/1.1\r\nOWN\r\n`,
+    ],
+    ["two lengths", `POST /jobs HTTP/1.1\r\nOWN${JSON_TYPE}Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello`],
+    ["an unknown coding", `POST /jobs HTTP/1.1\r\nOWN${JSON_TYPE}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`],
+    ["a blank before the colon", `POST /jobs HTTP/1.1\r\nOWN${JSON_TYPE}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`],
+    ["bare line feeds", "GET /jobs HTTP/1.1\nOWN\n\n"],
+    ["a folded header", "GET /jobs HTTP/1.1\r\nOWNX: a\r\n b\r\n\r\n"],
+    ["NUL in the target", "GET /jobs/\0 HTTP/1.1\r\nOWN\r\n"],
+    ["an absolute target, even its own", "GET http://127.0.0.1/jobs HTTP/1.1\r\nOWN\r\n"],
+    ["headers without end", `GET /jobs HTTP/1.1\r\nOWN${"A:\r\n".repeat(2_100)}Origin: http://evil.example\r\n\r\n`],
+  ])("with %s is refused once, and nothing behind it is served", async (_, bytes) => {
+    const answers = await ask(bytes.replaceAll("OWN", own));
+    expect(answers).toHaveLength(1);
+    expect([400, 403, 431]).toContain(answers[0]);
+  });
+
+  it("does not tunnel", async () => {
+    expect(await ask(`CONNECT 127.0.0.1:22 HTTP/1.1\r\n${own}\r\n`)).toEqual([]);
+  });
+
+  it("asks the gate before it says 100 or 417", async () => {
+    const post = (host: string, expects: string) =>
+      ask(
+        `POST /jobs HTTP/1.1\r\n${host}Expect: ${expects}\r\n${JSON_TYPE}Content-Length: 2\r\nConnection: close\r\n\r\n{}`,
+      );
+    expect(await post("Host: evil.example\r\n", "100-continue")).toEqual([403]);
+    expect(await post("Host: evil.example\r\n", "odd")).toEqual([403]);
+    expect(await post(own, "100-continue")).toEqual([100, 400]);
+  });
+
+  it("judges each request of a pipeline by itself", async () => {
+    const get = (host: string, end = "") => `GET /v1/health HTTP/1.1\r\n${host}${end}\r\n`;
+    expect(await ask(get(own) + get("Host: evil.example\r\n") + get(own, "Connection: close\r\n"))).toEqual([200, 403]);
+  });
+
+  it.each([
+    "//",
+    "//evil.example/",
+    "/..;/..;/etc/passwd",
+    "/assets/%252e%252e/package.json",
+    "/%2e%2e/%2e%2e/package.json",
+    "/assets/..\\..\\package.json",
+    "/jobs/%00/logs",
+  ])("has nothing at %s", async (path) => {
+    expect(await ask(`GET ${path} HTTP/1.1\r\n${own}Connection: close\r\n\r\n`)).toEqual([404]);
+  });
+
+  it.each(["text/plain", "application/json garbage", "application/x-www-form-urlencoded", "multipart/form-data"])(
+    "takes no order as %s",
+    async (type) => {
+      const body = `Content-Type: ${type}\r\nContent-Length: ${KILL.length}\r\nConnection: close\r\n\r\n${KILL}`;
+      expect(await ask(`POST /jobs/kill HTTP/1.1\r\n${own}${body}`)).toEqual([415]);
+    },
+  );
+
+  it("closes a socket that sends fragments without end, and goes on", async () => {
+    const head = `GET /v1/events HTTP/1.1\r\n${own}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`;
+    const masked = (first: number) => String.fromCharCode(first, 0x80, 0, 0, 0, 0);
+    const text = await raw(portOf(served), head + masked(0x01) + masked(0x00).repeat(20_000));
+    expect(text.slice(-4)).toBe("\x88\x02\x03\xf0"); // closed with 1008
+    expect(await ask(`GET /v1/health HTTP/1.1\r\n${own}Connection: close\r\n\r\n`)).toEqual([200]);
+  });
+
+  it.skipIf(process.getuid?.() !== 0)("goes on while another user knocks without end", async () => {
+    const knock = `const n=require("net");let i=0;(function k(){if(++i>400)process.exit();const s=n.connect(${portOf(served)},"127.0.0.1");s.on("error",()=>0);s.on("close",k)})()`;
+    const other = spawn(process.execPath, ["-e", knock], { uid: 65534, gid: 65534, stdio: "ignore" });
+    const over = new Promise((resolve) => other.once("exit", resolve));
+    expect(await ask(`GET /v1/health HTTP/1.1\r\n${own}Connection: close\r\n\r\n`)).toEqual([200]);
+    await over;
+    expect(served.err.match(/uid 65534/g)).toHaveLength(1);
+  });
+});
