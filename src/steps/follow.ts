@@ -82,7 +82,8 @@ export class Follower {
   /** Everything up to the end of a run that is over. */
   async drain(status: RunnerStatus): Promise<void> {
     const end = status.log_bytes;
-    while (end === null || this.#at.sourceOffset < end) {
+    for (;;) {
+      if (end !== null && this.#at.sourceOffset >= end) break;
       const { bytes } = await this.pull(end, false);
       if (bytes === 0) break;
     }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { getSimplePaths } from "xstate/graph";
 import { assign, initialTransition, setup, transition } from "xstate";
 import { COLLECT_LIMIT_MS, jobMachine, PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
-import type { JobContext, JobEvent } from "../../src/machines/job-context.ts";
+import type { JobContext } from "../../src/machines/job-context.ts";
 import { ACTIVE_STATES } from "../../src/schemas/job.ts";
 import {
   after,
@@ -99,7 +99,7 @@ describe("the way to the end", () => {
   it("leads from every billable state through `terminating`, on every simple path", () => {
     const paths = getSimplePaths(jobMachine, {
       input: input(),
-      events: everyEvent(1).map((body) => ({ ...body, at: AT }) as JobEvent),
+      events: everyEvent(1).map((body) => ({ ...body, at: AT })),
       serializeState: (snapshot) => JSON.stringify(snapshot.value),
       stopWhen: (snapshot) => snapshot.matches("terminal"),
       toState: (snapshot) => snapshot.matches("terminal"),
@@ -322,7 +322,7 @@ describe("the gang", () => {
 });
 
 describe("timers", () => {
-  it.each(BEFORE_THE_END.slice(0, 4) as State[])("give the machine back when %s takes too long", (state) => {
+  it.each(BEFORE_THE_END.slice(0, 4))("give the machine back when %s takes too long", (state) => {
     const late = after(inState(state), { type: "timer.phase", error: errorOf("step_timed_out") });
     expect([late.value, late.context.outcome, late.context.error?.code]).toEqual([
       "terminating",

@@ -25,7 +25,7 @@ export function first(of: JobInput = input()): Snapshot {
 }
 
 export function step(from: Snapshot, body: Body, at = AT): [Snapshot, Actions] {
-  const [next, actions] = transition(jobMachine, from, { ...body, at } as JobEvent);
+  const [next, actions] = transition(jobMachine, from, { ...body, at });
   // xstate also hands over where it computed an action; what counts is what is asked for.
   return [next, actions.map(({ type, params }) => ({ type, params }))];
 }

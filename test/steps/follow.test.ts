@@ -46,7 +46,7 @@ class KeptStory {
     append: (part: Parameters<StorySink["append"]>[0]) => {
       const failure = this.fails;
       this.fails = null;
-      if (failure !== null) return Promise.reject(failure as Error);
+      if (failure !== null) return Promise.reject(failure);
       if (part.from.sourceOffset !== this.at.sourceOffset)
         return Promise.reject(new SvcError("log_moved_on", { job_id: "job1" }));
       this.text += part.text.toString();
