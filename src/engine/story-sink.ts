@@ -18,6 +18,8 @@ import type { Engine } from "./engine.ts";
 
 /** Times of the log are kept this far apart. */
 const TIME_GAP_MS = 200;
+/** Names of metrics in one job. */
+export const SERIES_MAX = 10_000;
 
 interface OpenLog {
   /** Parts of one job are written one after the other, whichever node they come from. */
@@ -25,6 +27,10 @@ interface OpenLog {
   lastTimeMs: number;
   /** Ids and next indices, as the last commit left them. */
   series: Map<string, { id: number; next: number }>;
+  /** How many there are in the store; null until asked. */
+  count: number | null;
+  /** Whether it was said that there are too many. */
+  told: boolean;
 }
 
 export interface StorySinkOptions {
@@ -92,6 +98,7 @@ export class DurableStorySink implements StorySink {
     } catch (e) {
       // Nothing of this part counts; what was remembered for it is read again.
       log.series.clear();
+      log.count = null;
       log.lastTimeMs = 0;
       throw e;
     }
@@ -133,6 +140,7 @@ export class DurableStorySink implements StorySink {
       for (const [name, value] of values) {
         if (value === null) continue;
         const series = this.#series(log, jobId, name);
+        if (series === null) continue;
         this.#rows.point(series.id, series.next, series.next, sample.at_ms / 1000, value, node);
         series.next++;
       }
@@ -141,13 +149,27 @@ export class DurableStorySink implements StorySink {
 
   #point(log: OpenLog, jobId: string, name: string, step: number, time: number, value: number | null, rank: number): void {
     const series = this.#series(log, jobId, name);
+    if (series === null) return;
     this.#rows.point(series.id, series.next, step, time, value, rank);
     series.next++;
   }
 
-  #series(log: OpenLog, jobId: string, name: string): { id: number; next: number } {
+  /** Null beyond SERIES_MAX: names that are made up without end would make the store, and every look at it, slow. */
+  #series(log: OpenLog, jobId: string, name: string): { id: number; next: number } | null {
     let series = log.series.get(name);
-    if (!series) log.series.set(name, (series = this.#rows.series(jobId, name)));
+    if (series) return series;
+    log.count ??= this.#rows.seriesCount(jobId);
+    if (log.count >= SERIES_MAX && !this.#rows.hasSeries(jobId, name)) {
+      if (!log.told) {
+        const words = `More than ${SERIES_MAX} names of metrics: further names are not stored.`;
+        // After the transaction that is open now; without the notice nothing is lost but the words.
+        setImmediate(() => void this.notice(jobId, "warning", words).catch(() => undefined));
+      }
+      log.told = true;
+      return null;
+    }
+    log.series.set(name, (series = this.#rows.series(jobId, name)));
+    if (series.next === 0) log.count++;
     return series;
   }
 
@@ -171,7 +193,7 @@ export class DurableStorySink implements StorySink {
 
   #log(jobId: string): OpenLog {
     let log = this.#logs.get(jobId);
-    if (!log) this.#logs.set(jobId, (log = { queue: Promise.resolve(), lastTimeMs: 0, series: new Map() }));
+    if (!log) this.#logs.set(jobId, (log = { queue: Promise.resolve(), lastTimeMs: 0, series: new Map(), count: null, told: false }));
     return log;
   }
 

@@ -40,6 +40,7 @@ export class LogStore {
       setStored: prepare(db, q.replaceInto("log").values(columns("job_id", "stored_bytes"))),
       time: prepare(db, q.replaceInto("log_time").values(columns("job_id", "offset", "at_ms"))),
       series: prepare<{ id: number }>(db, q.selectFrom("series").select("id").where("job_id", "=", p("job_id")).where("name", "=", p("name"))),
+      seriesCount: prepare<{ n: number }>(db, q.selectFrom("series").select((e) => e.fn.countAll<number>().as("n")).where("job_id", "=", p("job_id"))),
       insertSeries: prepare(db, q.insertInto("series").values(columns("job_id", "name"))),
       lastPoint: prepare<{ n: number | null }>(db, q.selectFrom("point").select((e) => e.fn.max("i").as("n")).where("series_id", "=", p("series_id"))),
       checkpointAt: prepare<{ size: number; modified_at: number }>(
@@ -71,6 +72,12 @@ export class LogStore {
   }
   time(jobId: string, offset: number, atMs: number): void {
     this.#s.time.run({ job_id: jobId, offset, at_ms: atMs });
+  }
+  seriesCount(jobId: string): number {
+    return this.#s.seriesCount.get({ job_id: jobId })?.n ?? 0;
+  }
+  hasSeries(jobId: string, name: string): boolean {
+    return this.#s.series.get({ job_id: jobId, name }) !== undefined;
   }
   /** The series' id and the index of its next point. */
   series(jobId: string, name: string): { id: number; next: number } {

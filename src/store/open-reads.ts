@@ -21,6 +21,18 @@ const READS_SCHEMA = 1;
 const finite = (value: number | null): MetricPoint["value"] =>
   value === null ? "NaN" : value === Infinity ? "Infinity" : value === -Infinity ? "-Infinity" : value;
 
+/** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
+const ANSWER_POINTS_MAX = 2_000_000;
+/** Points of one series that are held in memory to choose from. */
+const SERIES_READ_MAX = 2_000_000;
+
+interface PointRow {
+  step: number;
+  time: number;
+  value: number | null;
+  rank: number;
+}
+
 export class StoreReads implements Reads {
   readonly #db: Sqlite;
   readonly #home: string;
@@ -109,17 +121,45 @@ export class StoreReads implements Reads {
   metrics(id: string, query: MetricsQuery): Metrics {
     const all = this.#all<{ id: number; name: string }>("SELECT id, name FROM series WHERE job_id = ? ORDER BY name", id);
     const wanted = query.name === undefined ? all : all.filter((s) => s.name === query.name);
-    const series: Metrics["series"] = {};
+    // Without a prototype: a script may call its metric `__proto__`.
+    const series = Object.create(null) as Metrics["series"];
+    const total = wanted.reduce((sum, s) => sum + this.#pointCount(s.id), 0);
+    const pointsMax = total <= ANSWER_POINTS_MAX ? Infinity : Math.max(2, Math.floor(ANSWER_POINTS_MAX / wanted.length));
     for (const s of wanted) {
-      const rows = this.#all<{ step: number; time: number; value: number | null; rank: number }>(
-        "SELECT step, time, value, rank FROM point WHERE series_id = ? AND step > ? ORDER BY i",
-        s.id,
-        query.since_step ?? -Infinity,
-      );
+      const rows = this.#points(s.id, query.since_step ?? -Infinity);
       const points = rows.map((r): MetricPoint => ({ step: r.step, time: r.time, value: finite(r.value), rank: r.rank }));
-      series[s.name] = query.max_points === undefined ? points : downsample(points, query.max_points);
+      series[s.name] = downsample(points, Math.min(query.max_points ?? Infinity, pointsMax));
     }
     return { series };
+  }
+
+  /**
+   * Every point where there are at most SERIES_READ_MAX. Of more, a look at what came since a step finds the newest, and a look at all
+   * finds evenly spaced ones: what a script logs without end must not take the memory of the control plane.
+   */
+  #points(series: number, since: number): PointRow[] {
+    const max = SERIES_READ_MAX;
+    const count = this.#pointCount(series);
+    if (count > max && since === -Infinity) {
+      return this.#all<PointRow>(
+        "WITH RECURSIVE at(i) AS (SELECT 0 UNION ALL SELECT i + ? FROM at WHERE i + ? < ?) " +
+          "SELECT step, time, value, rank FROM at CROSS JOIN point ON point.series_id = ? AND point.i = at.i ORDER BY at.i",
+        Math.ceil(count / max),
+        Math.ceil(count / max),
+        count,
+        series,
+      );
+    }
+    return this.#all<PointRow>(
+      "SELECT step, time, value, rank FROM point WHERE series_id = ? AND i >= ? AND step > ? ORDER BY i",
+      series,
+      Math.max(0, count - max),
+      since,
+    );
+  }
+
+  #pointCount(series: number): number {
+    return (this.#get<{ n: number | null }>("SELECT max(i) AS n FROM point WHERE series_id = ?", series)?.n ?? -1) + 1;
   }
 
   logBytes(id: string): number {
