@@ -94,7 +94,8 @@ async function keep(root: string, file: ProjectFile, codeDir: string): Promise<C
   const mode = file.executable ? "executable" : "file";
   try {
     if (file.size <= WHOLE_BYTES_MAX) {
-      const bytes = await readFile(source);
+      // NONBLOCK: what has become a pipe since it was listed would otherwise be waited for without end.
+      const bytes = await readFile(source, { flag: constants.O_RDONLY | constants.O_NONBLOCK });
       const sha256 = hash("sha256", bytes, "hex");
       await unlessKept(codeDir, sha256, bytes.length, (beside) => writeFile(beside, bytes, { mode: 0o600, flag: "wx" }));
       return { path: file.path, size: bytes.length, sha256, mode };

@@ -8,7 +8,7 @@
 // P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above them.
 
 import { lstatSync, readdirSync, readFileSync, realpathSync, statSync, type Stats } from "node:fs";
-import { access, constants, realpath, stat } from "node:fs/promises";
+import { access, constants, realpath, stat, statfs } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
 import { IgnoreRules } from "../domain/gitignore.ts";
@@ -25,10 +25,14 @@ export const NEVER = [".git", ".hg", ".svn", ".ssh", ".gnupg", ".aws", ".kube", 
 /** Left out unless a `.svcignore` takes them back. */
 export const BY_DEFAULT = [
   ".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", ".envrc", ".netrc", ".pgpass", ".pypirc", ".git-credentials",
+  ".npmrc", ".docker/", ".azure/", ".boto", ".s3cfg", ".htpasswd", ".vault-token", ".config/gcloud/", "*.tfstate", "*.kdbx",
   "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.p12", "*.pfx", "*.ppk",
   "node_modules/", "__pycache__/", "*.pyc", ".venv/", "venv/", ".ipynb_checkpoints/",
   ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".tox/", ".DS_Store", "Thumbs.db",
 ];
+
+/** proc, sysfs, cgroup 1 and 2, debugfs, tracefs. */
+const KERNEL_FILE_SYSTEMS = new Set([0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x64626720, 0x74726163]);
 
 const never = new IgnoreRules(NEVER.join("\n"));
 const byDefault = new IgnoreRules(BY_DEFAULT.join("\n"));
@@ -64,6 +68,8 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
     if (cause instanceof SvcError) throw cause;
     throw refuse(whyUnreadable(cause), cause);
   }
+  // Their files have no end, or answer differently to every reader; among them are the environments of processes.
+  if (KERNEL_FILE_SYSTEMS.has((await statfs(real)).type)) throw refuse("is no directory of files but a window into the kernel");
   if (real === dirname(real)) throw refuse("is the root of the file system");
   if (isWithin(real, await realOrSame(homedir()))) throw refuse("is or holds your home directory");
   if (isWithin(real, await realOrSame(svcHome))) throw refuse("is or holds the home of svc, with its credentials");
