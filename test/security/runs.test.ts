@@ -1,0 +1,190 @@
+// Scripts that work against their supervisor, their log and their owner's secrets, under the real control plane.
+
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { pause, random, seedOf, until } from "../process/harness.ts";
+import { Place, type Served } from "./harness.ts";
+
+const CANARY = { hub: "canary-hub-9f31c2aa", referred: "canary-ref-77b0e4d1", rents: "canary-rent-5c20ff98" };
+const place = new Place();
+let served: Served;
+
+beforeAll(async () => {
+  served = await place.serve({
+    env: { HUB_TOKEN: CANARY.hub, ELSEWHERE: CANARY.referred, PODHOST_API_KEY: CANARY.rents },
+  });
+}, 60_000);
+afterAll(() => place.close());
+
+const run = async (name: string, script: string, spec: Record<string, unknown> = {}): Promise<string> => {
+  place.file(`${name}.py`, script);
+  return served.submit({ entrypoint: `${name}.py`, ...spec });
+};
+
+describe("processes", () => {
+  const DAEMON = `
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve("/bin/sh", ["sh", "-c", "trap '' TERM; exec 9>&1; while :; do sleep 0.2; done"], {})
+    os._exit(0)
+time.sleep(0.2); print("done", flush=True)`;
+  const LATE = `
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    while True: os.write(1, b"late\\n"); time.sleep(0.05)`;
+  it.each([
+    ["a daemon without environment that ignores TERM", DAEMON, "succeeded", 0],
+    ["a child that goes on printing", LATE, "succeeded", 0],
+    ["a closed output", "import os, time\nos.close(1); os.close(2); time.sleep(0.2)", "succeeded", 0],
+    ["the runner killed", "import os, time\nos.kill(os.getppid(), 9); time.sleep(60)", "failed", 255],
+    ["the runner asked to end", "import os, time\nos.kill(os.getppid(), 15); time.sleep(60)", "failed", 143],
+  ])("of a script with %s: an honest end and nothing left", async (what, script, status, code) => {
+    const id = await run(what.replaceAll(/\W/g, "_"), script);
+    expect(await served.ended(id)).toMatchObject({ status, exit_code: code });
+    expect(place.processes()).toEqual([]);
+  });
+
+  it("of forty runs, killed at random moments and twice, all end and none is left", async () => {
+    const next = random(seedOf("kills"));
+    place.file("short.sh", "echo a; sleep 0.3; echo b");
+    for (let round = 0; round < 4; round++) {
+      await Promise.all(
+        Array.from({ length: 10 }, async () => {
+          const id = await served.submit({ entrypoint: "short.sh", install: next() < 0.5 ? "none" : "sleep 0.1" });
+          await pause(next() * 700);
+          const kills = await Promise.all([served.post(`/jobs/${id}/kill`, {}), served.post(`/jobs/${id}/kill`, {})]);
+          for (const { status } of kills) expect([200, 202]).toContain(status);
+          expect(["cancelled", "succeeded"]).toContain((await served.ended(id)).status);
+        }),
+      );
+    }
+    expect(place.processes()).toEqual([]);
+  }, 60_000);
+
+  it("makes one job of each key in a storm of doubled requests, and ends them all", async () => {
+    place.file("long.sh", "sleep 60");
+    const submit = (n: number) =>
+      fetch(`${served.url}/jobs`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "idempotency-key": `storm-${n >> 1}` },
+        body: JSON.stringify({ spec: { entrypoint: "long.sh" } }),
+      }).then((answer) => answer.json() as Promise<{ id: string }>);
+    const jobs = await Promise.all(Array.from({ length: 40 }, (_, n) => submit(n)));
+    expect(new Set(jobs.map((job) => job.id)).size).toBe(20);
+    expect((await served.post("/jobs/kill", { all: true })).status).toBe(202);
+    for (const { id } of jobs) expect((await served.ended(id)).status).toBe("cancelled");
+    expect(place.processes()).toEqual([]);
+  }, 60_000);
+});
+
+describe("the log stream", () => {
+  it("takes no forged record, and keeps every name that a metric may have", async () => {
+    const id = await run(
+      "names",
+      `
+import svc
+print('\\x1esvc1:${"0".repeat(24)} {"k":"m","n":0,"s":1,"t":1,"r":0,"m":{"forged":1}}')
+svc.log({"__proto__": 5.0, "constructor": 6.0, "toString": 7.0}, step=1)`,
+    );
+    await served.ended(id);
+    const { series } = await served.metrics(id);
+    const own = Object.entries(series).filter(([name]) => !name.startsWith("system/"));
+    expect(own.map(([name, points]) => [name, points[0]?.value])).toEqual([
+      ["__proto__", 5],
+      ["constructor", 6],
+      ["toString", 7],
+    ]);
+    expect((await served.text(`/jobs/${id}/logs`)).includes("forged")).toBe(true);
+  });
+
+  it("stores ten thousand names of metrics and says that there were more", async () => {
+    const id = await run(
+      "flood",
+      `import svc\nfor i in range(0, 12000, 4000): svc.log({"m%d" % j: 1.0 for j in range(i, i + 4000)}, step=i)\nsvc.log({"m1": 2.0}, step=99)`,
+    );
+    expect((await served.ended(id)).status).toBe("succeeded");
+    const { series } = await served.metrics(id);
+    expect(Object.keys(series)).toHaveLength(10_000);
+    expect(series["m1"]?.map((point) => point.value)).toEqual([1, 2]);
+    await until(
+      () =>
+        place.db((db) => db.prepare("SELECT 1 FROM feed WHERE job_id = ? AND type = 'notice'").get(id) !== undefined),
+      "the notice",
+    );
+  });
+});
+
+describe("secrets", () => {
+  /** Files of the home, but for the raw spool of a run that lives, that hold the text. */
+  const holding = (text: string): string[] =>
+    readdirSync(place.home, { recursive: true, encoding: "utf8" }).filter((name) => {
+      const path = join(place.home, name);
+      return (
+        !name.startsWith("runs/") &&
+        statSync(path, { throwIfNoEntry: false })?.isFile() === true &&
+        readFileSync(path).includes(text)
+      );
+    });
+
+  it("are found in no file, answer, argument or message, however the script lets them out", async () => {
+    place.file(".env", CANARY.referred);
+    place.file(".npmrc", CANARY.referred);
+    const id = await run(
+      "leak",
+      `
+import os, time, base64, urllib.parse, svc
+for v in (os.environ["HUB_TOKEN"], os.environ["GIVEN"]):
+    for i in range(1, len(v), 3):
+        os.write(1, v[:i].encode()); time.sleep(0.01); os.write(1, (v[i:] + "\\n").encode())
+    for i in range(1, len(v), 5):
+        os.write(1, v[:i].encode()); svc.log({"a": 1.0}, step=i); os.write(2, v[i:].encode() + b"\\n")
+    print(base64.b64encode(("x" + v).encode()).decode(), urllib.parse.quote(v))
+    svc.log({v: 1.0, "loss/" + v: 2.0}, step=1)
+print("rents:", os.environ.get("PODHOST_API_KEY"), flush=True)
+raise SystemExit("died of " + os.environ["GIVEN"])`,
+      { env: { GIVEN: "env://ELSEWHERE" }, install: "echo installing with $GIVEN" },
+    );
+    const seen: string[] = [];
+    const all = Object.values(CANARY);
+    await until(async () => {
+      for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+        try {
+          const words = readFileSync(`/proc/${pid}/cmdline`, "latin1");
+          if (all.some((secret) => words.includes(secret))) seen.push(words);
+        } catch {
+          // Gone meanwhile.
+        }
+      }
+      return (await served.job(id)).ended_at !== null;
+    }, "the run ends");
+    expect(seen).toEqual([]);
+    expect((await served.job(id)).status).toBe("failed");
+    const answers = await Promise.all(
+      ["", "/logs", "/metrics", "/timeline", "/code", "/checkpoints"].map((part) => served.text(`/jobs/${id}${part}`)),
+    );
+    expect(answers[1]).toContain("installing with ***redacted***");
+    expect(answers[1]).toContain("rents: None");
+    for (const secret of all) {
+      expect(holding(secret)).toEqual([]);
+      expect([...answers, served.out, served.err].filter((text) => text.includes(secret))).toEqual([]);
+    }
+    expect(answers.join("")).not.toContain(Buffer.from(`x${CANARY.hub}`).toString("base64").slice(4, -4));
+  });
+});
+
+describe("a project directory", () => {
+  it.each(["/", "/proc", "/sys", "/proc/self/root", "/proc/self"])("may not be %s", async (project_dir) => {
+    const { status, body } = await served.post("/jobs", { spec: { entrypoint: "-m timeit", project_dir } });
+    expect([status, body["code"]]).toEqual([400, "project_dir_refused"]);
+  });
+  it("may not be or hold the home of svc", async () => {
+    for (const project_dir of [place.home, join(place.home, ".."), join(place.home, "logs", "..")]) {
+      const { body } = await served.post("/jobs", { spec: { entrypoint: "-m timeit", project_dir } });
+      expect(body["code"]).toBe("project_dir_refused");
+    }
+  });
+});
