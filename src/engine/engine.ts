@@ -24,6 +24,8 @@ import { Committer, type Transaction } from "./transaction.ts";
 
 /** Even a wait of years is looked at again after this long: clocks jump and laptops sleep. */
 const TICK_MS = 30_000;
+/** Longest wait for a retry, whatever its row says. */
+const RETRY_WAIT_MS_MAX = 15 * 60_000;
 /** Between tries to write something that must be written, while the disk is full. */
 const REWRITE_MS = 1_000;
 
@@ -275,7 +277,9 @@ export class Engine {
     const failed = { ...end, status: "failed", error: JSON.stringify(error), detail: detail(verdict.detail) } as const;
     const policy = this.#o.steps[step].retry;
     const failures = tx.store.failures(effect.id) + 1;
-    if (policy.attemptsMax === Infinity || (verdict.error.retry !== "never" && failures < policy.attemptsMax)) {
+    // A full disk says nothing about the step: it waits until somebody makes room, however often it has to ask.
+    const patient = policy.attemptsMax === Infinity || verdict.error.code === "disk_full";
+    if (patient || (verdict.error.retry !== "never" && failures < policy.attemptsMax)) {
       const nextAt = tx.at + retryDelayMs(policy, effect.id, failures);
       if (!close("retrying", nextAt)) return;
       tx.store.endAttempt(failed);
@@ -303,7 +307,9 @@ export class Engine {
   }
 
   #awaitRetry(effect: EffectRow, as: "same attempt" | "next attempt"): void {
-    const at = effect.next_at ?? this.clock.now();
+    const now = this.clock.now();
+    // A clock that was set back while nobody ran must not put off the next try by as much.
+    const at = Math.min(effect.next_at ?? now, now + RETRY_WAIT_MS_MAX);
     const fire = () => this.#surely((tx) => this.#retry(tx, effect, as));
     this.#agenda.add({ at, key: `retry ${String(effect.id).padStart(12, "0")}`, fire });
     this.#arm();

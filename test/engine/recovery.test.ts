@@ -1,4 +1,5 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
 import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
 import { Harness, KILL, newHome, removeHomes, turn, type HarnessOptions } from "./harness.ts";
 
@@ -33,6 +34,17 @@ describe("recovery", () => {
     await (await next.upTo("terminate")).done();
     expect(next.row().status).toBe("succeeded");
     expect(next.folds()).toBe(true);
+  });
+
+  it("puts no retry off by as much as the clock was set back while nobody ran", async () => {
+    const h = await begin();
+    await h.create();
+    await h.attempt("provision").fail(new SvcError("provider_error", { provider: "market", why: "busy" }));
+    h.store.db.prepare("UPDATE effect SET next_at = next_at + ?").run(24 * 3_600_000);
+    const next = await again(h);
+    await next.engine.recover();
+    await next.clock.advance(16 * 60_000);
+    expect(next.attempts.map((a) => a.step)).toEqual(["provision"]);
   });
 
   it("parks what it cannot load, takes nothing for it but a kill, and a kill releases it", async () => {
