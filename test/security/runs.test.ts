@@ -1,6 +1,6 @@
 // Scripts that work against their supervisor, their log and their owner's secrets, under the real control plane.
 
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { pause, random, seedOf, until } from "../process/harness.ts";
@@ -47,6 +47,22 @@ if os.fork() == 0:
     expect(await served.ended(id)).toMatchObject({ status, exit_code: code });
     expect(place.processes()).toEqual([]);
   });
+
+  it("of a script that removes its own run directory, a kill leaves nothing", async () => {
+    const script = `
+import os, shutil, time
+print("up", flush=True)
+shutil.rmtree(os.path.dirname(os.environ["SVC_CHECKPOINT_DIR"]), ignore_errors=True)
+print("removed", flush=True); time.sleep(600)`;
+    const id = await run("removes", script);
+    await until(
+      () => !existsSync(join(place.home, "runs", id, "node0", "spec.json")) && place.processes().length > 0,
+      "it is removed",
+    );
+    await served.post(`/jobs/${id}/kill`, {});
+    expect((await served.ended(id)).status).toBe("cancelled");
+    expect(place.processes()).toEqual([]);
+  }, 70_000);
 
   it("of forty runs, killed at random moments and twice, all end and none is left", async () => {
     const next = random(seedOf("kills"));

@@ -1,14 +1,17 @@
 // The provider `local`: this computer, at no cost. There is no machine to rent; what can be left behind is processes, and
 // they are found and ended like machines are.
 
-import { readdirSync, readFileSync, realpathSync } from "node:fs";
-import { join, relative, sep } from "node:path";
+import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { ProviderInfo } from "../../schemas/job.ts";
 import { RunnerStatus } from "../../schemas/runner.ts";
 import { LocalHost } from "./local-host.ts";
-import { isAlive, processesByVariable } from "./process-table.ts";
+import { isAlive, processesByVariable, startTime } from "./process-table.ts";
 import type { RunnerProgram } from "./runner-process.ts";
+
+/** A twentieth of a second apart. */
+const FORGOTTEN_LOOKS = 100;
 
 /** What `GET /v1/providers` says of it. The machine is ours to end and costs 0 a hour. */
 export const LOCAL_PROVIDER: ProviderInfo = {
@@ -58,7 +61,7 @@ export async function terminateLocal(
   signal: AbortSignal,
 ): Promise<{ processes: 0; checkedAtMs: number }> {
   await new LocalHost(run).stop(graceSeconds, signal);
-  const left = processesOf(run.runDir);
+  const left = await endForgotten(run.runDir, signal);
   if (left.length > 0) {
     throw new SvcError("runner_failed", {
       why: `processes of the run in ${run.runDir} are still there: ${left.join(", ")}`,
@@ -67,14 +70,40 @@ export async function terminateLocal(
   return { processes: 0, checkedAtMs: Date.now() };
 }
 
+/**
+ * Ends what carries this run's directory in its environment and is not in the runner's account any more: a script, or a
+ * person, removed or replaced the files that it is kept in. A runner whose directory is gone would wait for it for ever.
+ * Returns what is still there.
+ */
+async function endForgotten(runDir: string, signal: AbortSignal): Promise<number[]> {
+  for (let look = 1; ; look++) {
+    signal.throwIfAborted();
+    const script = processesOf(runDir);
+    const left = existsSync(join(runDir, "spec.json")) ? script : carrying(runDir);
+    if (left.length === 0 || look > FORGOTTEN_LOOKS) return left;
+    for (const { pid, start } of left.map((pid) => ({ pid, start: startTime(pid) }))) {
+      // Looked at once more: the number may have changed hands.
+      if (start === null || startTime(pid) !== start || !carrying(runDir).includes(pid)) continue;
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // Gone meanwhile, or another user's: the next look tells.
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Every process of a run directory, its runner included. */
+function carrying(runDir: string): number[] {
+  const dir = real(runDir);
+  return [...processesByVariable("SVC_RUN_DIR")].filter(([value]) => real(value) === dir).flatMap(([, pids]) => pids);
+}
+
 /** Processes of the script in this run directory; the runner itself, which may still be writing the end, is not one. */
 function processesOf(runDir: string): number[] {
-  const dir = real(runDir);
   const nonces = new Set([...processesByVariable("SVC_RUN_NONCE").values()].flat());
-  return [...processesByVariable("SVC_RUN_DIR")]
-    .filter(([value]) => real(value) === dir)
-    .flatMap(([, pids]) => pids)
-    .filter((pid) => nonces.has(pid));
+  return carrying(runDir).filter((pid) => nonces.has(pid));
 }
 
 /** Where there is no /proc: what status files say, checked for life. */
@@ -101,10 +130,12 @@ function names(folder: string): string[] {
   }
 }
 
+/** Of a path that is not there any more: where it would be. */
 function real(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    return path;
+    const above = dirname(path);
+    return above === path ? path : join(real(above), basename(path));
   }
 }
