@@ -7,6 +7,8 @@ import type { EffectRow } from "../store/engine-store.ts";
 import type { RetryPolicy, StepDefinition, StepRegistry } from "../steps/step.ts";
 
 const PROGRESS_MS = 500;
+/** How long steps get to let go when the process ends. */
+const STOP_PATIENCE_MS = 5_000;
 
 /** What became of one attempt. */
 export type EffectVerdict =
@@ -74,7 +76,11 @@ export class EffectRunner {
       running.cancelled = true;
       running.controller.abort(new Error("the control plane is ending"));
     }
-    await Promise.allSettled(all.map((r) => r.settled));
+    // A step that does not listen (a create call on its way) is not waited for: what it says is written at the next start.
+    const patience = Promise.withResolvers<void>();
+    const timer = this.#o.clock.setTimer(STOP_PATIENCE_MS, patience.resolve);
+    await Promise.race([Promise.allSettled(all.map((r) => r.settled)), patience.promise]);
+    timer.cancel();
   }
 
   async #run(effect: EffectRow, running: Running): Promise<void> {

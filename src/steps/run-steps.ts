@@ -16,8 +16,8 @@ const SAMPLES_EVERY_MS = 5_000;
 /** Pulls of a chatty run are at least this far apart, so that they come home in larger pieces. */
 const PULL_GAP_MS = 15;
 const ONCE_MORE = { attemptsMax: 5, delayMsMin: 500, delayMsMax: 30_000 };
-/** The run lives on the machine: to lose sight of it is no reason to end it. */
-const FOR_EVER = { attemptsMax: Infinity, delayMsMin: 500, delayMsMax: 30_000 };
+/** The run lives on the machine: to lose sight of it is no reason to end it. Only an error that says "never" is. */
+const FOR_EVER = { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 500, delayMsMax: 30_000 };
 
 function heldMachine(services: RunServices, context: StepContext): { provider: Provider; handle: MachineHandle } {
   const facts = services.facts(context.jobId);
@@ -137,7 +137,7 @@ async function followToEnd(services: RunServices, context: StepContext, what: { 
       await follower.drain(status);
       return status;
     }
-    if (status === null) throw new SvcError("runner_failed", { why: "there is no run to follow" });
+    if (status === null) throw new SvcError("run_lost", { why: "its run directory is gone" });
     if (pulled.bytes === 0) await what.host.changed({ logOffset: follower.offset }, watch.quietMs(), signal);
     else await services.pause(PULL_GAP_MS);
   }
