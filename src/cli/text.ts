@@ -14,7 +14,7 @@ void nothingMissing;
 export const hasEnded = (status: JobStatus): boolean => (ENDED as readonly JobStatus[]).includes(status);
 
 // eslint-disable-next-line no-control-regex -- exactly these are what a terminal would obey
-const OBEYED = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Text in one field of one line: whatever a terminal would obey is shown as its code instead. */
 export const safeField = (text: string): string =>

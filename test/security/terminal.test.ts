@@ -1,0 +1,40 @@
+// Text of strangers on a terminal: both ways of showing it, for every character that a terminal may obey.
+
+import { expect, it } from "vitest";
+import { safeField, toJson } from "../../src/cli/text.ts";
+import { terminalSafe } from "../../src/domain/log-lines.ts";
+
+const OBEYED = [
+  ...Array.from({ length: 0x20 }, (_, i) => i),
+  ...Array.from({ length: 0x21 }, (_, i) => 0x7f + i),
+  0x61c,
+  0x200e,
+  0x200f,
+  0x2028,
+  0x2029,
+  0x202a,
+  0x202e,
+  0x2066,
+  0x2069,
+];
+const shown = (text: string, code: number) => text.includes(String.fromCharCode(code));
+
+it.each(OBEYED)("shows character %i as its code", (code) => {
+  const text = `a${String.fromCharCode(code)}b`;
+  expect(shown(safeField(text), code)).toBe(false);
+  if (code !== 0x09 && code !== 0x0a) expect(shown(terminalSafe(text), code)).toBe(false);
+  if (code < 0xa0) expect(shown(toJson({ text }), code)).toBe(false);
+});
+
+it.each([
+  "\u001b]0;title\u0007",
+  "\u001b[2J",
+  "\u001b[1;1H",
+  "\u001b]8;;http://evil.example\u0007",
+  "\u001bP+q\u001b\\",
+  "\u009b31m",
+  "\u001b[6n",
+  "\u001b[?1049h",
+])("lets the sequence %j do nothing", (sequence) => {
+  for (const safe of [safeField(sequence), terminalSafe(sequence)]) expect(safe).not.toMatch(/[\u001b\u009b\u0007]/);
+});
