@@ -21,7 +21,7 @@ const START_MS_MAX = 60_000;
 const END_MS_MAX = 60_000;
 const LOOK_MS = 150;
 
-const live = process.stdout.isTTY === true;
+const live = process.stdout.isTTY;
 const colour = live && !process.env.NO_COLOR;
 const bold = (text: string) => (colour ? `\u001b[1m${text}\u001b[0m` : text);
 const dim = (text: string) => (colour ? `\u001b[2m${text}\u001b[0m` : text);

@@ -6,16 +6,7 @@
 // P3. It never keeps this process alive; when the script has nothing left to do, it is ended and waited for.
 
 import { spawn, type ChildProcess } from "node:child_process";
-import {
-  appendFileSync,
-  chmodSync,
-  closeSync,
-  constants,
-  existsSync,
-  openSync,
-  readFileSync,
-  statSync,
-} from "node:fs";
+import { appendFileSync, chmodSync, closeSync, constants, existsSync, openSync, readFileSync, statSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { makeHome } from "../src/domain/home.ts";

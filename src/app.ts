@@ -46,7 +46,12 @@ import { StoreReads } from "./store/open-reads.ts";
  * exactly as they are. `look`: change nothing.
  */
 export type Purpose = "serve" | "reconcile" | "kill" | "look";
-const RECOVERED: Record<Purpose, Parameters<Engine["recover"]>[0]> = { serve: "all", reconcile: "all", kill: "ending only", look: "nothing" };
+const RECOVERED: Record<Purpose, Parameters<Engine["recover"]>[0]> = {
+  serve: "all",
+  reconcile: "all",
+  kill: "ending only",
+  look: "nothing",
+};
 
 export interface ControlPlaneOptions {
   home: string;
@@ -125,15 +130,25 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const services = runServices({ home, env, engine, ledger, sink, providers, reads, python });
     const steps = stepRegistry(services);
     service = new Service({
-      home, startedAt, engine, reads, ledger, reserve, providers,
-      newJobId: ((ids) => () => ids.next())(new JobIds(clock.now)),
+      home,
+      startedAt,
+      engine,
+      reads,
+      ledger,
+      reserve,
+      providers,
+      newJobId: (
+        (ids) => () =>
+          ids.next()
+      )(new JobIds(clock.now)),
       describeProviders: () => describeProviders(providers),
       checkProject: async (projectDir, spec) => {
         await checkProjectDir(projectDir, home);
         await checkEntrypoint(projectDir, spec.entrypoint);
         await python();
       },
-      snapshot: async (projectDir) => (await createSnapshot({ projectDir, codeDir: join(home, "code"), now: Date.now() })).id,
+      snapshot: async (projectDir) =>
+        (await createSnapshot({ projectDir, codeDir: join(home, "code"), now: Date.now() })).id,
       checkSecrets: (spec) => {
         for (const [name, value] of Object.entries(spec.env)) {
           if (!isReference(value)) continue;
@@ -204,7 +219,8 @@ interface Parts {
 function runServices(parts: Parts): RunServices & { forget(jobId: string): void } {
   const { home, env, engine, providers, reads } = parts;
   const key = installationKey(home);
-  const derive = (...words: string[]): string => createHmac("sha256", key).update(words.join("\0")).digest("hex").slice(0, 32);
+  const derive = (...words: string[]): string =>
+    createHmac("sha256", key).update(words.join("\0")).digest("hex").slice(0, 32);
   const factsOf = new Map<string, JobFacts>();
   const collectors = new Map<string, CheckpointCollector>();
   const facts = (jobId: string): JobFacts => {
@@ -223,7 +239,10 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
   const sealedFile = (jobId: string): string => join(home, "runs", jobId, "secrets.sealed");
   /** What the run may print: what it was given when it was launched, and what the same names say now. */
   const secretsOf = (jobId: string): string[] => {
-    const values = [...Object.values(injectedVariables(env)), ...unseal(sealedFile(jobId), key).map(([, value]) => value)];
+    const values = [
+      ...Object.values(injectedVariables(env)),
+      ...unseal(sealedFile(jobId), key).map(([, value]) => value),
+    ];
     for (const [name, value] of Object.entries(facts(jobId).spec.env)) {
       if (isReference(value)) {
         try {
@@ -254,7 +273,10 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       const sealed = new Map(unseal(sealedFile(jobId), key));
       const given: Given[] = Object.entries(injectedVariables(env));
       const plan = planRun({
-        jobId, node, spec, projectDir,
+        jobId,
+        node,
+        spec,
+        projectDir,
         entry: await checkEntrypoint(projectDir, spec.entrypoint),
         python: await parts.python(),
         checkpointDir: join(nodeDir(jobId, node), "checkpoints"),
@@ -288,7 +310,15 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     },
     lastLine: (jobId) => {
       const end = reads.logBytes(jobId);
-      return reads.readLog(jobId, Math.max(0, end - 2_000), 2_000).toString("utf8").trimEnd().split("\n").at(-1)?.slice(0, 500) ?? "";
+      return (
+        reads
+          .readLog(jobId, Math.max(0, end - 2_000), 2_000)
+          .toString("utf8")
+          .trimEnd()
+          .split("\n")
+          .at(-1)
+          ?.slice(0, 500) ?? ""
+      );
     },
     pause: (ms) => pause(ms),
     forget: (jobId) => {

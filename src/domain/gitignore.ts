@@ -69,7 +69,7 @@ function sourceOf(glob: string): string | null {
   // Git compares what comes before the first wildcard by itself and matches the rest alone: so `**` also counts as leading
   // right behind a literal beginning (`a**` reaches below the folder `ab`; seen with git 2.39).
   const literalLength = glob.search(/[*?[\\]/);
-  for (let i = 0; i < glob.length; ) {
+  for (let i = 0; i < glob.length;) {
     const c = glob[i]!;
     if (c === "*") {
       let end = i;
@@ -103,8 +103,18 @@ function sourceOf(glob: string): string | null {
 }
 
 const CLASSES: Record<string, string> = {
-  alnum: "A-Za-z0-9", alpha: "A-Za-z", blank: " \\t", cntrl: "\\x00-\\x1f\\x7f", digit: "0-9", graph: "\\x21-\\x7e",
-  lower: "a-z", print: "\\x20-\\x7e", punct: "!-\\/:-@\\[-`{-~", space: "\\s", upper: "A-Z", xdigit: "A-Fa-f0-9",
+  alnum: "A-Za-z0-9",
+  alpha: "A-Za-z",
+  blank: " \\t",
+  cntrl: "\\x00-\\x1f\\x7f",
+  digit: "0-9",
+  graph: "\\x21-\\x7e",
+  lower: "a-z",
+  print: "\\x20-\\x7e",
+  punct: "!-\\/:-@\\[-`{-~",
+  space: "\\s",
+  upper: "A-Z",
+  xdigit: "A-Fa-f0-9",
 };
 
 /** `[a-c]`, `[!x]`, `[[:digit:]]`; `from` is behind the opening bracket. */

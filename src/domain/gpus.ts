@@ -3,7 +3,11 @@
 import type { Gpu } from "../schemas/job.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 
-const gpu = (model: string, vramGb: number, ...providers: ProviderName[]): Gpu => ({ model, vram_gb: vramGb, providers });
+const gpu = (model: string, vramGb: number, ...providers: ProviderName[]): Gpu => ({
+  model,
+  vram_gb: vramGb,
+  providers,
+});
 
 /** Typical memory per GPU, and where it is commonly offered; largest first. */
 export const GPU_CATALOGUE: readonly Gpu[] = [

@@ -70,7 +70,11 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
     return { idle: false, quietForMs, reason: `${minutes(quietForMs)} ago ${last}` };
   }
   const quiet = input.samples.filter((sample) => sample.at_ms > since);
-  return { idle: true, quietForMs, reason: `for ${minutes(quietForMs)} no log, metric or checkpoint, and at most ${peaks(quiet)}` };
+  return {
+    idle: true,
+    quietForMs,
+    reason: `for ${minutes(quietForMs)} no log, metric or checkpoint, and at most ${peaks(quiet)}`,
+  };
 }
 
 /** What the sample shows of work, in words; null when all that is known stayed near zero. */
@@ -79,8 +83,10 @@ function useOf(sample: RunnerSample): string | null {
   if (gpu === null && sample.cpu_cores === null) return "the use of CPU and GPU could not be read";
   if (gpu !== null && gpu >= GPU_BUSY_PERCENT) return `a GPU was at ${gpu} %`;
   if ((sample.cpu_cores ?? 0) >= CPU_BUSY_CORES) return `the CPU was at ${percent(sample.cpu_cores!)} of one core`;
-  if ((sample.disk_bytes_per_s ?? 0) >= DISK_BUSY_BYTES_PER_S) return `the disk moved ${rate(sample.disk_bytes_per_s!)}`;
-  if ((sample.net_bytes_per_s ?? 0) >= NET_BUSY_BYTES_PER_S) return `the network moved ${rate(sample.net_bytes_per_s!)}`;
+  if ((sample.disk_bytes_per_s ?? 0) >= DISK_BUSY_BYTES_PER_S)
+    return `the disk moved ${rate(sample.disk_bytes_per_s!)}`;
+  if ((sample.net_bytes_per_s ?? 0) >= NET_BUSY_BYTES_PER_S)
+    return `the network moved ${rate(sample.net_bytes_per_s!)}`;
   return null;
 }
 
@@ -107,5 +113,7 @@ function peak(values: readonly (number | null)[]): number | null {
 }
 
 const percent = (cores: number): string => `${(cores * 100).toFixed(1)} %`;
-const rate = (bytes: number): string => (bytes < 1_000_000 ? `${(bytes / 1_000).toFixed(1)} kB/s` : `${(bytes / 1e6).toFixed(1)} MB/s`);
-const minutes = (ms: number): string => (ms < 120_000 ? `${Math.round(ms / 1_000)} s` : `${Math.floor(ms / 60_000)} min`);
+const rate = (bytes: number): string =>
+  bytes < 1_000_000 ? `${(bytes / 1_000).toFixed(1)} kB/s` : `${(bytes / 1e6).toFixed(1)} MB/s`;
+const minutes = (ms: number): string =>
+  ms < 120_000 ? `${Math.round(ms / 1_000)} s` : `${Math.floor(ms / 60_000)} min`;

@@ -45,7 +45,7 @@ function readFully(read: (offset: number, max: number) => Buffer, start: number,
   const first = read(start, end - start);
   if (first.length >= end - start) return first;
   const parts = [first];
-  for (let at = start + first.length; at < end; ) {
+  for (let at = start + first.length; at < end;) {
     const part = read(at, end - at);
     if (part.length === 0) break;
     parts.push(part);

@@ -58,9 +58,11 @@ export class EffectRunner {
     const running: Running = { cancelled: false, controller: new AbortController(), settled: Promise.resolve() };
     this.#running.set(effect.id, running);
     // Not before the whole group's consequences are known: the same commit may hold the transition that cancels this effect.
-    running.settled = Promise.resolve().then(() => this.#run(effect, running)).finally(() => {
-      if (this.#running.get(effect.id) === running) this.#running.delete(effect.id);
-    });
+    running.settled = Promise.resolve()
+      .then(() => this.#run(effect, running))
+      .finally(() => {
+        if (this.#running.get(effect.id) === running) this.#running.delete(effect.id);
+      });
   }
 
   abort(effectId: number): void {
@@ -91,7 +93,14 @@ export class EffectRunner {
     let verdict: EffectVerdict;
     try {
       const { signal } = running.controller;
-      const context = { jobId: effect.job_id, node: effect.node, attempt: effect.attempt, effectId: effect.id, signal, progress: progress.say };
+      const context = {
+        jobId: effect.job_id,
+        node: effect.node,
+        attempt: effect.attempt,
+        effectId: effect.id,
+        signal,
+        progress: progress.say,
+      };
       const result = await Promise.race([definition.run(context), limit.passed]);
       verdict =
         "later" in result

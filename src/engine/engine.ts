@@ -97,7 +97,9 @@ export class Engine {
       probe,
       settle: (effect, verdict) => this.#settle(effect, verdict),
       detail: (effectId, attempt, text) => {
-        void this.commit((tx) => tx.store.detailAttempt(effectId, attempt, text)).catch((e: unknown) => this.#report(e));
+        void this.commit((tx) => tx.store.detailAttempt(effectId, attempt, text)).catch((e: unknown) =>
+          this.#report(e),
+        );
       },
     });
   }
@@ -132,12 +134,31 @@ export class Engine {
       const { text, hash } = fingerprint(snapshot);
       const state = snapshot.value as string;
       tx.store.insertJob({
-        ...job.row, id: job.id, seq: 1, version: JOB_MACHINE_VERSION, state, status: state, snapshot: text, hash, parked: null,
-        exit_code: null, error: null, created_at: tx.at, started_at: null, ended_at: null,
+        ...job.row,
+        id: job.id,
+        seq: 1,
+        version: JOB_MACHINE_VERSION,
+        state,
+        status: state,
+        snapshot: text,
+        hash,
+        parked: null,
+        exit_code: null,
+        error: null,
+        created_at: tx.at,
+        started_at: null,
+        ended_at: null,
       });
       tx.store.insertJournal({
-        job_id: job.id, seq: 1, at: tx.at, epoch: tx.store.epoch, type: "job.created",
-        event: JSON.stringify({ type: "job.created", input, version: JOB_MACHINE_VERSION }), from_state: null, to_state: state, hash,
+        job_id: job.id,
+        seq: 1,
+        at: tx.at,
+        epoch: tx.store.epoch,
+        type: "job.created",
+        event: JSON.stringify({ type: "job.created", input, version: JOB_MACHINE_VERSION }),
+        from_state: null,
+        to_state: state,
+        hash,
       });
       const live = this.#remember(tx, { id: job.id, seq: 1, snapshot });
       tx.feed(job.id, "job.created", { status: state, label: job.row.label, provider: job.row.provider });
@@ -156,7 +177,8 @@ export class Engine {
       const row = this.store.job(jobId);
       if (!row) throw new SvcError("job_not_found", { id: jobId });
       if (row.state === "terminal") return { accepted: false, state: row.state };
-      if (row.parked !== null) return body.type === "job.kill" ? this.#rescue(tx, row, body) : { accepted: false, state: row.state };
+      if (row.parked !== null)
+        return body.type === "job.kill" ? this.#rescue(tx, row, body) : { accepted: false, state: row.state };
       const loaded = this.#load(tx, row);
       // Found out only now: this process was not asked to take the job up.
       if (typeof loaded === "string") {
@@ -167,15 +189,20 @@ export class Engine {
     }
     const state = live.snapshot.value as string;
     if (state === "terminal") return { accepted: false, state };
-    const event = { ...body, at: tx.at } as JobEvent;
+    const event = { ...body, at: tx.at };
     const next = fold(live.snapshot, event);
     if (next.snapshot === live.snapshot && next.actions.length === 0) return { accepted: false, state };
     this.#advance(tx, { id: jobId, seq: live.seq, state }, event, next);
-    return { accepted: true, state: next.snapshot.value as string };
+    return { accepted: true, state: next.snapshot.value };
   }
 
   /** Journal, row, cancelled and new effects of one transition. */
-  #advance(tx: Transaction, before: Pick<JobRow, "id" | "seq" | "state">, event: JobEvent | Rebased, { snapshot, actions }: Folded): void {
+  #advance(
+    tx: Transaction,
+    before: Pick<JobRow, "id" | "seq" | "state">,
+    event: JobEvent | Rebased,
+    { snapshot, actions }: Folded,
+  ): void {
     const { id, state: from } = before;
     const seq = before.seq + 1;
     const { text, hash } = fingerprint(snapshot);
@@ -183,11 +210,28 @@ export class Engine {
     const context: JobContext = snapshot.context;
     const status = to === "terminal" ? (context.outcome ?? "failed") : to;
     tx.store.insertJournal({
-      job_id: id, seq, at: tx.at, epoch: tx.store.epoch, type: event.type, event: JSON.stringify(event), from_state: from, to_state: to, hash,
+      job_id: id,
+      seq,
+      at: tx.at,
+      epoch: tx.store.epoch,
+      type: event.type,
+      event: JSON.stringify(event),
+      from_state: from,
+      to_state: to,
+      hash,
     });
     tx.store.updateJob({
-      id, seq, version: JOB_MACHINE_VERSION, state: to, status, snapshot: text, hash, exit_code: context.exit_code,
-      error: context.error === null ? null : JSON.stringify(context.error), started_at: context.started_at, ended_at: context.ended_at,
+      id,
+      seq,
+      version: JOB_MACHINE_VERSION,
+      state: to,
+      status,
+      snapshot: text,
+      hash,
+      exit_code: context.exit_code,
+      error: context.error === null ? null : JSON.stringify(context.error),
+      started_at: context.started_at,
+      ended_at: context.ended_at,
     });
     const live = this.#remember(tx, { id, seq, snapshot });
     if (to !== from) {
@@ -212,7 +256,12 @@ export class Engine {
         const { timer, after_ms } = action.params as SetTimer;
         if (after_ms <= 0) continue;
         const due = tx.at + after_ms;
-        tx.store.setTimer({ job_id: jobId, name: timer, due, event: JSON.stringify(timerEvent(timer, after_ms, snapshot.value as string)) });
+        tx.store.setTimer({
+          job_id: jobId,
+          name: timer,
+          due,
+          event: JSON.stringify(timerEvent(timer, after_ms, snapshot.value)),
+        });
         tx.after(() => this.#awaitTimer(jobId, timer, due));
       }
     }
@@ -220,13 +269,39 @@ export class Engine {
 
   /** The first attempt counts as begun with the commit that asks for it: one fsync a step, not two. */
   #start(tx: Transaction, jobId: string, seq: number, step: StepName, node: number): void {
-    const id = tx.store.insertEffect({ job_id: jobId, seq, step, node, state: "running", attempt: 1, first_at: tx.at, next_at: null });
-    this.#beginAttempt(tx, { id, job_id: jobId, seq, step, node, state: "running", attempt: 1, first_at: tx.at, next_at: null });
+    const id = tx.store.insertEffect({
+      job_id: jobId,
+      seq,
+      step,
+      node,
+      state: "running",
+      attempt: 1,
+      first_at: tx.at,
+      next_at: null,
+    });
+    this.#beginAttempt(tx, {
+      id,
+      job_id: jobId,
+      seq,
+      step,
+      node,
+      state: "running",
+      attempt: 1,
+      first_at: tx.at,
+      next_at: null,
+    });
   }
 
   #beginAttempt(tx: Transaction, effect: EffectRow): void {
     tx.store.insertAttempt({
-      effect_id: effect.id, attempt: effect.attempt, epoch: tx.store.epoch, status: "running", started_at: tx.at, ended_at: null, error: null, detail: null,
+      effect_id: effect.id,
+      attempt: effect.attempt,
+      epoch: tx.store.epoch,
+      status: "running",
+      started_at: tx.at,
+      ended_at: null,
+      error: null,
+      detail: null,
     });
     tx.feed(effect.job_id, "step.started", { step: effect.step, node: effect.node, attempt: effect.attempt });
     tx.after(() => this.#effects.start(effect));
@@ -255,7 +330,8 @@ export class Engine {
     const step = effect.step as StepName;
     const about = { step, node: effect.node, attempt: effect.attempt };
     const detail = (d: Record<string, unknown> | undefined) => (d === undefined ? null : JSON.stringify(d));
-    const close = (state: EffectRow["state"], nextAt: number | null) => tx.store.settleEffect(effect.id, effect.attempt, state, nextAt);
+    const close = (state: EffectRow["state"], nextAt: number | null) =>
+      tx.store.settleEffect(effect.id, effect.attempt, state, nextAt);
     const end = { effect_id: effect.id, attempt: effect.attempt, ended_at: tx.at, error: null };
 
     if (verdict.kind === "later") {
@@ -270,7 +346,11 @@ export class Engine {
       tx.store.endAttempt({ ...end, status: "succeeded", detail: detail(verdict.detail) });
       tx.feed(effect.job_id, "step.succeeded", about);
       // Each step's result carries what its own event needs; the machine's types hold the steps to that.
-      this.apply(tx, effect.job_id, { type: `${step}.done`, node: effect.node, ...verdict.output } as unknown as EventBody);
+      this.apply(tx, effect.job_id, {
+        type: `${step}.done`,
+        node: effect.node,
+        ...verdict.output,
+      } as unknown as EventBody);
       return;
     }
     const error = verdict.error.toJobError();
@@ -296,7 +376,11 @@ export class Engine {
   // Time
 
   #awaitTimer(jobId: string, name: string, due: number): void {
-    this.#agenda.add({ at: due, key: `timer ${jobId} ${name}`, fire: () => this.#surely((tx) => this.#fireTimer(tx, jobId, name, due)) });
+    this.#agenda.add({
+      at: due,
+      key: `timer ${jobId} ${name}`,
+      fire: () => this.#surely((tx) => this.#fireTimer(tx, jobId, name, due)),
+    });
     this.#arm();
   }
 
@@ -376,7 +460,11 @@ export class Engine {
       return;
     }
     tx.store.endAttempt({
-      effect_id: effect.id, attempt: effect.attempt, status: "cancelled", ended_at: tx.at, error: null,
+      effect_id: effect.id,
+      attempt: effect.attempt,
+      status: "cancelled",
+      ended_at: tx.at,
+      error: null,
       detail: JSON.stringify({ interrupted: "the control plane ended during this attempt" }),
     });
     const next: EffectRow = { ...effect, attempt: effect.attempt + 1 };
@@ -406,7 +494,12 @@ export class Engine {
   /** A snapshot that no event led to (a migration, a rescue) enters the journal whole: folds start from it. */
   #rebase(tx: Transaction, row: JobRow, stored: StoredSnapshot): JobRow {
     const snapshot = jobMachine.resolveState(stored);
-    this.#advance(tx, row, { type: "machine.rebased", snapshot: stored, version: JOB_MACHINE_VERSION }, { snapshot, actions: [] });
+    this.#advance(
+      tx,
+      row,
+      { type: "machine.rebased", snapshot: stored, version: JOB_MACHINE_VERSION },
+      { snapshot, actions: [] },
+    );
     return { ...row, seq: row.seq + 1, version: JOB_MACHINE_VERSION, state: stored.value };
   }
 

@@ -19,7 +19,10 @@ export function timerEvent(timer: TimerName, afterMs: number, state: string): ob
   const error =
     timer === "max_runtime"
       ? describeError("run_timed_out", { minutes: Math.round(afterMs / 600) / 100 })
-      : describeError("step_timed_out", { step: timer === "collect" ? "collect" : state, seconds: Math.round(afterMs / 1000) });
+      : describeError("step_timed_out", {
+          step: timer === "collect" ? "collect" : state,
+          seconds: Math.round(afterMs / 1000),
+        });
   return { type: `timer.${timer}`, error };
 }
 
@@ -31,7 +34,12 @@ export function refold(rows: readonly JournalRow[]): { text: string | null; diff
   let snapshot: Snapshot | null = null;
   let text: string | null = null;
   // What came before the last base was folded by another version of the machine.
-  for (const row of rows.slice(Math.max(0, rows.findLastIndex((r) => r.type === "machine.rebased")))) {
+  for (const row of rows.slice(
+    Math.max(
+      0,
+      rows.findLastIndex((r) => r.type === "machine.rebased"),
+    ),
+  )) {
     try {
       snapshot = next(snapshot, JSON.parse(row.event) as object);
     } catch {
@@ -47,7 +55,10 @@ export function refold(rows: readonly JournalRow[]): { text: string | null; diff
 }
 
 /** Journal rows hold what the engine wrote; one that does not is caught by its hash, or by what it throws here. */
-function next(before: Snapshot | null, event: { type?: string; input?: JobInput; snapshot?: StoredSnapshot }): Snapshot | null {
+function next(
+  before: Snapshot | null,
+  event: { type?: string; input?: JobInput; snapshot?: StoredSnapshot },
+): Snapshot | null {
   if (event.type === "job.created" && event.input) return firstFold(event.input).snapshot;
   if (event.type === "machine.rebased" && event.snapshot) return jobMachine.resolveState(event.snapshot);
   return before && fold(before, event as JobEvent).snapshot;

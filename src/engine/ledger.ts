@@ -49,9 +49,22 @@ export class DurableLedger implements Ledger {
     return this.#rows.lastOrdinal(jobId, node) + 1;
   }
 
-  intend(order: { name: string; jobId: string; node: number; ordinal: number; provider: string; horizonAt: number }): Promise<void> {
+  intend(order: {
+    name: string;
+    jobId: string;
+    node: number;
+    ordinal: number;
+    provider: string;
+    horizonAt: number;
+  }): Promise<void> {
     return this.#engine.commit((tx) => {
-      this.#rows.insert({ ...blank(order.name, order.provider, tx.at), job_id: order.jobId, node: order.node, ordinal: order.ordinal, horizon_at: order.horizonAt });
+      this.#rows.insert({
+        ...blank(order.name, order.provider, tx.at),
+        job_id: order.jobId,
+        node: order.node,
+        ordinal: order.ordinal,
+        horizon_at: order.horizonAt,
+      });
       this.#tell(tx, order.name);
     });
   }
@@ -111,8 +124,13 @@ export class DurableLedger implements Ledger {
       const row = this.#rows.get(handle.name);
       if (!row) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
       this.#rows.held({
-        name: handle.name, state: "held", resource_id: handle.id, handle: JSON.stringify(handle), address: handle.address,
-        price_micro: priceOf(handle), held_at: row?.held_at ?? tx.at,
+        name: handle.name,
+        state: "held",
+        resource_id: handle.id,
+        handle: JSON.stringify(handle),
+        address: handle.address,
+        price_micro: priceOf(handle),
+        held_at: row?.held_at ?? tx.at,
       });
       this.#rows.note(handle.name, note);
     });
@@ -138,7 +156,23 @@ function priceOf({ priceMicro }: MachineHandle): number | null {
 
 function blank(name: string, provider: string, at: number): MachineRow {
   return {
-    name, job_id: null, node: 0, ordinal: 0, provider, state: "intended", resource_id: null, handle: null, address: null, price_micro: null,
-    created_at: at, horizon_at: at, held_at: null, empty_looks: 0, last_look_at: null, released_at: null, proof: null, note: null,
+    name,
+    job_id: null,
+    node: 0,
+    ordinal: 0,
+    provider,
+    state: "intended",
+    resource_id: null,
+    handle: null,
+    address: null,
+    price_micro: null,
+    created_at: at,
+    horizon_at: at,
+    held_at: null,
+    empty_looks: 0,
+    last_look_at: null,
+    released_at: null,
+    proof: null,
+    note: null,
   };
 }

@@ -42,7 +42,9 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
     let owned: MachineHandle[];
     try {
       // The contract asks for ours alone; a listing that shows more must not cost somebody else's machine.
-      owned = (await provider.listOwned(prefix, AbortSignal.timeout(60_000))).filter((machine) => machine.name.startsWith(prefix));
+      owned = (await provider.listOwned(prefix, AbortSignal.timeout(60_000))).filter((machine) =>
+        machine.name.startsWith(prefix),
+      );
     } catch {
       // A listing that fails proves nothing about anything: the provider is named, its rows stay open.
       report.unreachable_providers.push(provider.name);
@@ -72,7 +74,13 @@ function isOrphan({ ledger, ...parts }: ReconcileParts, handle: MachineHandle): 
   return row.resource_id !== null && row.resource_id !== handle.id;
 }
 
-async function end(parts: ReconcileParts, provider: Provider, handle: MachineHandle, options: { dryRun: boolean }, report: Swept): Promise<void> {
+async function end(
+  parts: ReconcileParts,
+  provider: Provider,
+  handle: MachineHandle,
+  options: { dryRun: boolean },
+  report: Swept,
+): Promise<void> {
   const jobId = parts.ledger.row(handle.name)?.job_id ?? null;
   const name = { name: handle.name, id: handle.id, provider: provider.name, job_id: jobId };
   if (options.dryRun) {
@@ -88,7 +96,12 @@ async function end(parts: ReconcileParts, provider: Provider, handle: MachineHan
     }
     await parts.ledger.adopt(handle, "An orphan: no live job owns this machine. It is being released.");
     if (await releasedBy(parts, provider, handle.name)) report.terminated.push(name);
-    else report.failed.push({ name: handle.name, provider: provider.name, error: asSvcError(new Error("the provider still lists it; the next sweep goes on")).toJobError() });
+    else
+      report.failed.push({
+        name: handle.name,
+        provider: provider.name,
+        error: asSvcError(new Error("the provider still lists it; the next sweep goes on")).toJobError(),
+      });
   } catch (e) {
     report.failed.push({ name: handle.name, provider: provider.name, error: asSvcError(e).toJobError() });
   }

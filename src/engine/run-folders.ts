@@ -14,7 +14,9 @@ export function removeRunFolder(store: EngineStore, home: string, jobId: string,
   try {
     rmSync(folder, { recursive: true, force: true });
   } catch (e) {
-    report(`The folder ${folder} of a run that is over could not be removed: ${e instanceof Error ? e.message : String(e)}`);
+    report(
+      `The folder ${folder} of a run that is over could not be removed: ${e instanceof Error ? e.message : String(e)}`,
+    );
   }
 }
 

@@ -43,7 +43,11 @@ export interface ServiceOptions {
 /** The error with the field that it is about, for whoever filled in a form. */
 function namingField(e: unknown): unknown {
   if (!(e instanceof SvcError) || e.errors !== undefined) return e;
-  const field = e.code.startsWith("entrypoint_") ? "spec.entrypoint" : e.code === "project_dir_refused" ? "spec.project_dir" : null;
+  const field = e.code.startsWith("entrypoint_")
+    ? "spec.entrypoint"
+    : e.code === "project_dir_refused"
+      ? "spec.project_dir"
+      : null;
   return field === null ? e : new SvcError(e.code, e.data, { cause: e, errors: [{ field, message: e.message }] });
 }
 
@@ -96,8 +100,8 @@ export class Service implements ControlPlane {
 
   publish(events: readonly (FeedEvent | FeedHint)[]): void {
     for (const event of events) {
-      if (event.type === "job.transition" && (event as FeedEvent).data["to"] === "terminal") {
-        const id = (event as FeedEvent).job_id;
+      if (event.type === "job.transition" && event.data["to"] === "terminal") {
+        const id = event.job_id;
         if (id !== null) this.#o.onTerminal(id);
       }
       for (const listener of this.#listeners) listener(event);
@@ -113,8 +117,13 @@ export class Service implements ControlPlane {
 
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { engine, reserve } = this.#o;
-    const spec: RunSpec = { ...body.spec, project_dir: resolve(options.defaultProjectDir, body.spec.project_dir ?? ".") };
-    const hash = createHash("sha256").update(JSON.stringify({ label: body.label ?? null, spec })).digest("hex");
+    const spec: RunSpec = {
+      ...body.spec,
+      project_dir: resolve(options.defaultProjectDir, body.spec.project_dir ?? "."),
+    };
+    const hash = createHash("sha256")
+      .update(JSON.stringify({ label: body.label ?? null, spec }))
+      .digest("hex");
     const key = options.idempotencyKey ?? null;
     const before = key === null ? undefined : this.#byKey(key, hash);
     if (before) return before;
@@ -131,14 +140,25 @@ export class Service implements ControlPlane {
     if (this.#closing) throw new SvcError("shutting_down", {});
     const id = this.#o.newJobId();
     try {
-      await this.#created(engine.create({
-        id,
-        input: { nodes: spec.nodes, max_runtime_ms: spec.max_runtime_minutes ? Math.round(spec.max_runtime_minutes * 60_000) : null },
-        row: {
-          label: body.label ?? null, provider: spec.provider, gpus: spec.gpus, nodes: spec.nodes, spec: JSON.stringify(spec),
-          code_snapshot: code, idem_key: key, idem_hash: key === null ? null : hash,
-        },
-      }));
+      await this.#created(
+        engine.create({
+          id,
+          input: {
+            nodes: spec.nodes,
+            max_runtime_ms: spec.max_runtime_minutes ? Math.round(spec.max_runtime_minutes * 60_000) : null,
+          },
+          row: {
+            label: body.label ?? null,
+            provider: spec.provider,
+            gpus: spec.gpus,
+            nodes: spec.nodes,
+            spec: JSON.stringify(spec),
+            code_snapshot: code,
+            idem_key: key,
+            idem_hash: key === null ? null : hash,
+          },
+        }),
+      );
     } catch (e) {
       // Two calls with one key at once: the second finds the first's job.
       const raced = key === null ? undefined : this.#byKey(key, hash);
@@ -167,15 +187,22 @@ export class Service implements ControlPlane {
     };
     const provider = this.#o.providers.get(spec.provider);
     if (!provider) {
-      const missing = this.#o.describeProviders().find((p) => p.name === spec.provider)?.missing.join(", ") ?? "it is not known";
+      const missing =
+        this.#o
+          .describeProviders()
+          .find((p) => p.name === spec.provider)
+          ?.missing.join(", ") ?? "it is not known";
       return refuse("provider", new SvcError("provider_unavailable", { provider: spec.provider, why: missing }));
     }
     const nodes_max = provider.info.capabilities.nodes_max;
-    if (spec.nodes > nodes_max) refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
-    if (spec.provider === "local" && spec.gpus !== "cpu") refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
+    if (spec.nodes > nodes_max)
+      refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
+    if (spec.provider === "local" && spec.gpus !== "cpu")
+      refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
     const unavailable = (field: string, what: string): never =>
       refuse(field, new SvcError("feature_unavailable", { what, why: "this version of svc does not have it" }));
-    if (spec.launcher === "torchrun" || spec.launcher === "ray") unavailable("launcher", `The launcher ${spec.launcher}`);
+    if (spec.launcher === "torchrun" || spec.launcher === "ray")
+      unavailable("launcher", `The launcher ${spec.launcher}`);
     if (spec.resume_from !== undefined) unavailable("resume_from", "Resuming from another job");
     if (spec.data.length > 0) unavailable("data", "A data manifest");
     if (spec.sinks.length > 0) unavailable("sinks", "A checkpoint or log sink");
@@ -228,7 +255,10 @@ export class Service implements ControlPlane {
     // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
     const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];
     await Promise.all(able.map((row) => this.#tell(row.id, "control.end")));
-    const late = await this.#untilTerminal(able.map((row) => row.id), deadlineMs);
+    const late = await this.#untilTerminal(
+      able.map((row) => row.id),
+      deadlineMs,
+    );
     return { unfinished: [...late, ...parked.map((row) => row.id)] };
   }
 
@@ -237,7 +267,7 @@ export class Service implements ControlPlane {
     const { engine } = this.#o;
     const endAt = engine.clock.monotonic() + deadlineMs;
     // A script at work is only told from one that has just ended by having been looked at: twice at rest is at rest.
-    for (let quiet = 0; quiet < SETTLED_LOOKS; ) {
+    for (let quiet = 0; quiet < SETTLED_LOOKS;) {
       const moving = engine.store.liveJobs().some((row) => row.parked === null && row.state !== "running");
       quiet = moving ? 0 : quiet + 1;
       if (engine.clock.monotonic() > endAt) return false;

@@ -70,10 +70,15 @@ export class DurableStorySink implements StorySink {
     try {
       if (text.length > 0) {
         // Opened for each part: a thousand live runs must not hold a thousand descriptors.
-        const file = await open(join(this.#o.home, "logs", `${jobId}.log`), constants.O_RDWR | constants.O_CREAT, 0o600);
+        const file = await open(
+          join(this.#o.home, "logs", `${jobId}.log`),
+          constants.O_RDWR | constants.O_CREAT,
+          0o600,
+        );
         try {
           let done = 0;
-          while (done < text.length) done += (await file.write(text, done, text.length - done, start + done)).bytesWritten;
+          while (done < text.length)
+            done += (await file.write(text, done, text.length - done, start + done)).bytesWritten;
           await file.datasync();
         } finally {
           await file.close();
@@ -119,7 +124,8 @@ export class DurableStorySink implements StorySink {
   #points(log: OpenLog, jobId: string, records: LogRecord[]): void {
     for (const record of records) {
       if (record.kind !== "metrics") continue;
-      for (const [name, value] of record.values) this.#point(log, jobId, name, record.step, record.time, toReal(value), record.rank);
+      for (const [name, value] of record.values)
+        this.#point(log, jobId, name, record.step, record.time, toReal(value), record.rank);
     }
   }
 
@@ -147,7 +153,15 @@ export class DurableStorySink implements StorySink {
     }
   }
 
-  #point(log: OpenLog, jobId: string, name: string, step: number, time: number, value: number | null, rank: number): void {
+  #point(
+    log: OpenLog,
+    jobId: string,
+    name: string,
+    step: number,
+    time: number,
+    value: number | null,
+    rank: number,
+  ): void {
     const series = this.#series(log, jobId, name);
     if (series === null) return;
     this.#rows.point(series.id, series.next, step, time, value, rank);
@@ -176,7 +190,13 @@ export class DurableStorySink implements StorySink {
   async checkpoints(jobId: string, files: CheckpointFile[]): Promise<void> {
     await this.#o.engine.commitSurely((tx) => {
       for (const file of files) {
-        const row = { job_id: jobId, path: file.path, size: file.size, modified_at: Date.parse(file.modified_at), saved_at: tx.at };
+        const row = {
+          job_id: jobId,
+          path: file.path,
+          size: file.size,
+          modified_at: Date.parse(file.modified_at),
+          saved_at: tx.at,
+        };
         if (!this.#rows.checkpoint(row)) continue;
         tx.feed(jobId, "checkpoint.saved", { path: file.path, size: file.size });
       }
@@ -193,7 +213,11 @@ export class DurableStorySink implements StorySink {
 
   #log(jobId: string): OpenLog {
     let log = this.#logs.get(jobId);
-    if (!log) this.#logs.set(jobId, (log = { queue: Promise.resolve(), lastTimeMs: 0, series: new Map(), count: null, told: false }));
+    if (!log)
+      this.#logs.set(
+        jobId,
+        (log = { queue: Promise.resolve(), lastTimeMs: 0, series: new Map(), count: null, told: false }),
+      );
     return log;
   }
 

@@ -6,7 +6,10 @@ export interface FieldError {
 }
 
 /** The words of an error that nobody throws: what a record says. Costs no stack trace. */
-export function describeError<C extends ErrorCode>(code: C, data: ErrorData<C>): { code: C; message: string; hint: string } {
+export function describeError<C extends ErrorCode>(
+  code: C,
+  data: ErrorData<C>,
+): { code: C; message: string; hint: string } {
   const { message, hint } = entryOf(code);
   return { code, message: message(data), hint: typeof hint === "string" ? hint : hint(data) };
 }
@@ -55,6 +58,11 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
 export function asSvcError(thrown: unknown): SvcError {
   if (thrown instanceof SvcError) return thrown;
   const code = (thrown as { code?: unknown } | null)?.code;
-  if (code === "ENOSPC" || code === "SQLITE_FULL") return new SvcError("disk_full", { path: "the home" }, { cause: thrown });
-  return new SvcError("internal_error", { why: thrown instanceof Error ? thrown.message : String(thrown) }, { cause: thrown });
+  if (code === "ENOSPC" || code === "SQLITE_FULL")
+    return new SvcError("disk_full", { path: "the home" }, { cause: thrown });
+  return new SvcError(
+    "internal_error",
+    { why: thrown instanceof Error ? thrown.message : String(thrown) },
+    { cause: thrown },
+  );
 }

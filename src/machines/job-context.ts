@@ -2,7 +2,8 @@
 
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
 
-export type NodePhase = "waiting" | "provisioned" | "reachable" | "synced" | "installed" | "launched" | "ended" | "collected" | "released";
+export type NodePhase =
+  "waiting" | "provisioned" | "reachable" | "synced" | "installed" | "launched" | "ended" | "collected" | "released";
 
 export interface NodeContext {
   node: number;

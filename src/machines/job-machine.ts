@@ -46,7 +46,8 @@ const isNode = (event: JobEvent): event is Extract<JobEvent, { node: number }> =
 export const jobMachine = setup({
   types: { context: {} as JobContext, input: {} as JobInput, events: {} as JobEvent },
   guards: {
-    lastNodeAt: ({ context, event }, { phase }: { phase: NodePhase }) => isNode(event) && othersAt(context, event.node, phase),
+    lastNodeAt: ({ context, event }, { phase }: { phase: NodePhase }) =>
+      isNode(event) && othersAt(context, event.node, phase),
     exitedBadly: ({ event }) => event.type === "stream.done" && (event.exit_code !== 0 || event.error !== null),
     failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
     collecting: ({ context }) => context.nodes.some((n) => n.phase !== "collected" && n.phase !== "released"),
@@ -66,7 +67,9 @@ export const jobMachine = setup({
       nodes: ({ context, event }) =>
         event.type !== "stream.done"
           ? context.nodes
-          : context.nodes.map((n) => (n.node === event.node ? { ...n, phase: "ended" as const, exit_code: event.exit_code } : n)),
+          : context.nodes.map((n) =>
+              n.node === event.node ? { ...n, phase: "ended" as const, exit_code: event.exit_code } : n,
+            ),
       exit_code: ({ context, event }) =>
         event.type !== "stream.done" || (context.exit_code ?? 0) !== 0 ? context.exit_code : event.exit_code,
       error: ({ context, event }) => (event.type === "stream.done" ? (context.error ?? event.error) : context.error),
@@ -74,7 +77,8 @@ export const jobMachine = setup({
     markOccupied: assign({ occupied: true }),
     markStarted: assign({ started_at: ({ context, event }) => context.started_at ?? event.at }),
     markCollectionOver: assign({
-      nodes: ({ context }) => context.nodes.map((n) => (n.phase === "released" ? n : { ...n, phase: "collected" as const })),
+      nodes: ({ context }) =>
+        context.nodes.map((n) => (n.phase === "released" ? n : { ...n, phase: "collected" as const })),
     }),
     decide: assign({
       outcome: ({ context }, { outcome }: { outcome: Outcome }) => context.outcome ?? outcome,
@@ -227,7 +231,8 @@ export const jobMachine = setup({
       },
     },
     terminating: {
-      description: "Stopping the run, bringing home what it left, and giving the machine back until the provider proves it gone.",
+      description:
+        "Stopping the run, bringing home what it left, and giving the machine back until the provider proves it gone.",
       tags: ["billable"],
       entry: [
         {
@@ -238,7 +243,11 @@ export const jobMachine = setup({
           type: "setTimer",
           params: ({ context }) => ({
             timer: "collect",
-            after_ms: !context.occupied ? 0 : context.outcome === "cancelled" || context.outcome === "interrupted" ? COLLECT_LIMIT_MS.asked : COLLECT_LIMIT_MS.ended,
+            after_ms: !context.occupied
+              ? 0
+              : context.outcome === "cancelled" || context.outcome === "interrupted"
+                ? COLLECT_LIMIT_MS.asked
+                : COLLECT_LIMIT_MS.ended,
           }),
         },
       ],
@@ -259,7 +268,9 @@ export const jobMachine = setup({
               type: "startSteps",
               params: ({ context }) => ({
                 step: "terminate",
-                nodes: context.nodes.filter((n) => n.phase !== "collected" && n.phase !== "released").map((n) => n.node),
+                nodes: context.nodes
+                  .filter((n) => n.phase !== "collected" && n.phase !== "released")
+                  .map((n) => n.node),
               }),
             },
             { type: "markCollectionOver" },

@@ -15,7 +15,10 @@ export interface StoredSnapshot {
   context: JobContext;
 }
 
-type Migration = (old: { value: unknown; context: Record<string, unknown> }) => { value: unknown; context: Record<string, unknown> };
+type Migration = (old: { value: unknown; context: Record<string, unknown> }) => {
+  value: unknown;
+  context: Record<string, unknown>;
+};
 
 /** `migrations[n]` turns version n into n + 1. Empty while version 1 is the first that was ever released. */
 const migrations: Readonly<Record<number, Migration>> = {};
@@ -30,8 +33,14 @@ const CONTEXT_KEYS = Object.keys(
 export type Loaded = { ok: true; snapshot: StoredSnapshot; migrated: boolean } | { ok: false; why: string };
 
 /** `chain` and `latest` stand in for the program's own in a test of what a later version will do. */
-export function loadStored(version: number, text: string, chain: Readonly<Record<number, Migration>> = migrations, latest = JOB_MACHINE_VERSION): Loaded {
-  if (version > latest) return { ok: false, why: `it was written by machine version ${version}, this program knows ${latest}` };
+export function loadStored(
+  version: number,
+  text: string,
+  chain: Readonly<Record<number, Migration>> = migrations,
+  latest = JOB_MACHINE_VERSION,
+): Loaded {
+  if (version > latest)
+    return { ok: false, why: `it was written by machine version ${version}, this program knows ${latest}` };
   let shape: { value: unknown; context: Record<string, unknown> };
   try {
     shape = JSON.parse(text) as typeof shape;
@@ -44,11 +53,17 @@ export function loadStored(version: number, text: string, chain: Readonly<Record
     try {
       shape = migrate(shape);
     } catch (e) {
-      return { ok: false, why: `it could not be brought from machine version ${v} to ${v + 1} (${e instanceof Error ? e.message : String(e)})` };
+      return {
+        ok: false,
+        why: `it could not be brought from machine version ${v} to ${v + 1} (${e instanceof Error ? e.message : String(e)})`,
+      };
     }
   }
-  if (typeof shape?.value !== "string" || !STATES.has(shape.value)) return { ok: false, why: `its state ${JSON.stringify(shape?.value)} does not exist` };
-  const keys = Object.keys(shape.context ?? {}).toSorted().join();
+  if (typeof shape?.value !== "string" || !STATES.has(shape.value))
+    return { ok: false, why: `its state ${JSON.stringify(shape?.value)} does not exist` };
+  const keys = Object.keys(shape.context ?? {})
+    .toSorted()
+    .join();
   if (keys !== CONTEXT_KEYS) return { ok: false, why: "its context does not have today's keys" };
   // Checked above: a known state and exactly today's context keys.
   return { ok: true, snapshot: shape as unknown as StoredSnapshot, migrated: version !== latest };

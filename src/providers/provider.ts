@@ -33,7 +33,8 @@ export interface Order {
   spec: RunSpec;
 }
 
-export type MachineStatus = { phase: "starting"; why: string } | { phase: "ready"; address: string | null } | { phase: "gone" };
+export type MachineStatus =
+  { phase: "starting"; why: string } | { phase: "ready"; address: string | null } | { phase: "gone" };
 
 /** What must be believed about lost and late answers before a machine may be called absent. */
 export interface Certainty {

@@ -3,7 +3,14 @@
 import { z } from "zod";
 import { ProviderName } from "./spec.ts";
 
-export const ACTIVE_STATES = ["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating"] as const;
+export const ACTIVE_STATES = [
+  "provisioning",
+  "awaiting_ssh",
+  "syncing",
+  "installing",
+  "running",
+  "terminating",
+] as const;
 export const OUTCOMES = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const;
 
 export const JobStatus = z.enum([...ACTIVE_STATES, ...OUTCOMES]).meta({ id: "JobStatus" });
@@ -11,7 +18,16 @@ export type JobStatus = z.infer<typeof JobStatus>;
 export const Outcome = z.enum(OUTCOMES);
 export type Outcome = z.infer<typeof Outcome>;
 
-export const STEP_NAMES = ["provision", "await_ssh", "sync", "install", "launch", "stream", "collect", "terminate"] as const;
+export const STEP_NAMES = [
+  "provision",
+  "await_ssh",
+  "sync",
+  "install",
+  "launch",
+  "stream",
+  "collect",
+  "terminate",
+] as const;
 export const StepName = z.enum(STEP_NAMES).meta({ id: "StepName" });
 export type StepName = z.infer<typeof StepName>;
 
@@ -74,10 +90,15 @@ export const JobsQuery = z.strictObject({
   provider: ProviderName.optional(),
   label: z.string().max(200).optional(),
   limit: z.coerce.number().int().min(1).max(500).default(50),
-  cursor: z.string().regex(/^[a-z0-9]{1,64}$/, "must be the next_cursor of an earlier page").optional(),
+  cursor: z
+    .string()
+    .regex(/^[a-z0-9]{1,64}$/, "must be the next_cursor of an earlier page")
+    .optional(),
 });
 export type JobsQuery = z.infer<typeof JobsQuery>;
-export const JobsPage = z.object({ jobs: z.array(JobRecord), next_cursor: z.string().nullable() }).meta({ id: "JobsPage" });
+export const JobsPage = z
+  .object({ jobs: z.array(JobRecord), next_cursor: z.string().nullable() })
+  .meta({ id: "JobsPage" });
 export type JobsPage = z.infer<typeof JobsPage>;
 
 export const AttemptStatus = z.enum(["pending", "running", "succeeded", "failed", "retrying", "cancelled"]);
@@ -107,7 +128,9 @@ export type Timeline = z.infer<typeof Timeline>;
 
 /** JSON has no NaN: the three values that are not finite travel as these strings. */
 export const MetricValue = z.union([z.number(), z.enum(["NaN", "Infinity", "-Infinity"])]);
-export const MetricPoint = z.object({ step: z.number(), time: z.number(), value: MetricValue, rank: z.int() }).meta({ id: "MetricPoint" });
+export const MetricPoint = z
+  .object({ step: z.number(), time: z.number(), value: MetricValue, rank: z.int() })
+  .meta({ id: "MetricPoint" });
 export type MetricPoint = z.infer<typeof MetricPoint>;
 export const Metrics = z.object({ series: z.record(z.string(), z.array(MetricPoint)) }).meta({ id: "Metrics" });
 export type Metrics = z.infer<typeof Metrics>;
@@ -118,12 +141,19 @@ export const MetricsQuery = z.strictObject({
 });
 export type MetricsQuery = z.infer<typeof MetricsQuery>;
 
-export const CheckpointFile = z.object({ path: z.string(), size: z.int(), modified_at: Instant }).meta({ id: "CheckpointFile" });
+export const CheckpointFile = z
+  .object({ path: z.string(), size: z.int(), modified_at: Instant })
+  .meta({ id: "CheckpointFile" });
 export type CheckpointFile = z.infer<typeof CheckpointFile>;
 export const Checkpoints = z.object({ files: z.array(CheckpointFile) }).meta({ id: "Checkpoints" });
 export type Checkpoints = z.infer<typeof Checkpoints>;
 
-export const CodeFile = z.object({ path: z.string(), size: z.int(), sha256: z.string(), mode: z.enum(["file", "executable"]) });
+export const CodeFile = z.object({
+  path: z.string(),
+  size: z.int(),
+  sha256: z.string(),
+  mode: z.enum(["file", "executable"]),
+});
 export type CodeFile = z.infer<typeof CodeFile>;
 export const CodeSnapshot = z
   .object({
@@ -160,14 +190,18 @@ export const ReconcileReport = z
     /** Journals folded again and compared with the stored snapshot. */
     replayed: z.array(z.object({ job_id: z.string(), ok: z.boolean(), first_difference_seq: z.int().nullable() })),
     resumed: z.array(z.string()),
-    terminated: z.array(z.object({ name: z.string(), id: z.string().nullable(), provider: z.string(), job_id: z.string().nullable() })),
+    terminated: z.array(
+      z.object({ name: z.string(), id: z.string().nullable(), provider: z.string(), job_id: z.string().nullable() }),
+    ),
     failed: z.array(z.object({ name: z.string(), provider: z.string(), error: JobError })),
     unreachable_providers: z.array(z.string()),
   })
   .meta({ id: "ReconcileReport" });
 export type ReconcileReport = z.infer<typeof ReconcileReport>;
 
-export const Gpu = z.object({ model: z.string(), vram_gb: z.int(), providers: z.array(ProviderName) }).meta({ id: "Gpu" });
+export const Gpu = z
+  .object({ model: z.string(), vram_gb: z.int(), providers: z.array(ProviderName) })
+  .meta({ id: "Gpu" });
 export type Gpu = z.infer<typeof Gpu>;
 
 export const ProviderInfo = z
@@ -203,7 +237,11 @@ export const FeedEvent = z
 export type FeedEvent = z.infer<typeof FeedEvent>;
 
 /** Live hints on the same socket: they carry no `seq`, are not replayed, and only say that there is more to read. */
-export const FeedHint = z.object({ type: z.enum(["log.advanced", "metrics.advanced"]), job_id: z.string(), bytes: z.int().optional() });
+export const FeedHint = z.object({
+  type: z.enum(["log.advanced", "metrics.advanced"]),
+  job_id: z.string(),
+  bytes: z.int().optional(),
+});
 export type FeedHint = z.infer<typeof FeedHint>;
 
 export const Problem = z
@@ -220,5 +258,12 @@ export const Problem = z
 export type Problem = z.infer<typeof Problem>;
 
 export const Health = z
-  .object({ status: z.literal("ok"), version: z.string(), pid: z.int(), home: z.string(), started_at: Instant, installation_id: z.string() })
+  .object({
+    status: z.literal("ok"),
+    version: z.string(),
+    pid: z.int(),
+    home: z.string(),
+    started_at: Instant,
+    installation_id: z.string(),
+  })
   .meta({ id: "Health" });

@@ -40,7 +40,11 @@ export const GpuRequest = z
     /^(cpu|[A-Za-z0-9][A-Za-z0-9 ._/+-]{0,62}(:[1-9][0-9]{0,2})?)$/,
     "must be `cpu`, `<MODEL>` or `<MODEL>:<COUNT>`, for example A100:4",
   )
-  .meta({ id: "GpuRequest", title: "GPUs", description: "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine." });
+  .meta({
+    id: "GpuRequest",
+    title: "GPUs",
+    description: "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine.",
+  });
 
 export const PriceCap = z
   .number({ error: "must be a finite number of dollars per hour" })
@@ -54,7 +58,8 @@ export const PriceCap = z
   });
 
 /** What every run is told by svc itself: a caller's value would be silently lost, so it is refused. */
-const SET_BY_SVC = /^SVC_(JOB_ID|CHECKPOINT_DIR|DATA_DIR|RESUME_FROM|ATTEMPT|NODE_RANK|NUM_NODES|NODE_IPS|MASTER_ADDR|GPUS_PER_NODE|METRICS_MARK|RUN_DIR|RUN_NONCE)$/;
+const SET_BY_SVC =
+  /^SVC_(JOB_ID|CHECKPOINT_DIR|DATA_DIR|RESUME_FROM|ATTEMPT|NODE_RANK|NUM_NODES|NODE_IPS|MASTER_ADDR|GPUS_PER_NODE|METRICS_MARK|RUN_DIR|RUN_NONCE)$/;
 
 export const EnvName = z
   .string()
@@ -67,12 +72,18 @@ export const EnvValue = z
   .max(32_768, "must be at most 32768 characters")
   .refine((s) => !s.includes("\u0000"), "must not hold a NUL character")
   .refine((s) => s.isWellFormed(), "must be well-formed Unicode")
-  .refine((s) => !/^(file|literal):\/\//.test(s), "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://");
+  .refine(
+    (s) => !/^(file|literal):\/\//.test(s),
+    "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://",
+  );
 
 export const Sink = z.strictObject({
   kind: z.enum(["objstore_a", "objstore_b"]),
   url: line(2_048),
-  what: z.array(z.enum(["checkpoints", "logs"])).min(1).max(2),
+  what: z
+    .array(z.enum(["checkpoints", "logs"]))
+    .min(1)
+    .max(2),
   credentials: z.record(line(64), line(2_048)).optional(),
 });
 
@@ -95,21 +106,31 @@ export const RunSpec = z
       .meta({ title: "Arguments", description: "Passed to the script exactly as given." }),
     provider: ProviderName.default("local"),
     gpus: GpuRequest.default("cpu"),
-    min_vram_gb: whole(10_000).optional().meta({ title: "Least VRAM", unit: "gb", description: "Least memory per GPU." }),
-    disk_gb: whole(1_000_000).optional().meta({ title: "Disk", unit: "gb", description: "Scratch disk on the machine." }),
+    min_vram_gb: whole(10_000)
+      .optional()
+      .meta({ title: "Least VRAM", unit: "gb", description: "Least memory per GPU." }),
+    disk_gb: whole(1_000_000)
+      .optional()
+      .meta({ title: "Disk", unit: "gb", description: "Scratch disk on the machine." }),
     region: line(64).optional().meta({ title: "Region", description: "A hint in the provider's own words." }),
     price_cap: PriceCap.optional(),
     project_dir: line(4_096)
       .optional()
       .meta({ title: "Project directory", description: "Directory sent to the machine. Defaults to the caller's." }),
-    nodes: whole(64).default(1).meta({ title: "Nodes", description: "Separate machines. Above 1 only where the provider can." }),
+    nodes: whole(64)
+      .default(1)
+      .meta({ title: "Nodes", description: "Separate machines. Above 1 only where the provider can." }),
     terminate_on_exit: z
       .boolean()
       .default(true)
       .meta({ title: "Terminate on exit", description: "End the machine when the control plane ends gracefully." }),
-    idle_timeout_minutes: minutes("End a run that has done nothing for this long; 0 turns it off. 30 by default, off for local.").optional(),
+    idle_timeout_minutes: minutes(
+      "End a run that has done nothing for this long; 0 turns it off. 30 by default, off for local.",
+    ).optional(),
     max_runtime_minutes: minutes("Hard limit, counted from launch; 0 means none.").optional(),
-    orphan_grace_minutes: minutes("How long a finished or idle machine waits to be collected before it ends itself.").default(30),
+    orphan_grace_minutes: minutes(
+      "How long a finished or idle machine waits to be collected before it ends itself.",
+    ).default(30),
     env: z.record(EnvName, EnvValue).default({}).meta({
       title: "Environment",
       description: "Variables of the run. A value `env://NAME` or `store://path` is looked up and kept secret.",
@@ -117,8 +138,14 @@ export const RunSpec = z
     install: line(8_192).default("auto").meta({ title: "Install", description: "`auto`, `none`, or a shell command." }),
     launcher: z.enum(["auto", "single", "torchrun", "ray"]).default("auto").meta({ title: "Launcher" }),
     image: line(512).optional().meta({ title: "Image", description: "Container image or VM image family." }),
-    data: z.array(line(128)).max(256).default([]).meta({ title: "Data", description: "Names of data manifests to have on the machine." }),
-    resume_from: line(64).optional().meta({ title: "Resume from", description: "A job whose last complete checkpoint starts this run." }),
+    data: z
+      .array(line(128))
+      .max(256)
+      .default([])
+      .meta({ title: "Data", description: "Names of data manifests to have on the machine." }),
+    resume_from: line(64)
+      .optional()
+      .meta({ title: "Resume from", description: "A job whose last complete checkpoint starts this run." }),
     sinks: z.array(Sink).max(16).default([]),
   })
   .meta({ id: "RunSpec", title: "Run spec" });

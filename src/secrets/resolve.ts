@@ -14,7 +14,9 @@ export function resolveSecret(reference: string, home: string, env: NodeJS.Proce
   };
   if (scheme === undefined || path === undefined) return fail("it is neither env://NAME nor store://path");
   if (scheme === "env") return env[path] || fail(`the environment variable ${path} is not set`);
-  const value = path.split("/").reduce<unknown>((at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined), readStore(home));
+  const value = path
+    .split("/")
+    .reduce<unknown>((at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined), readStore(home));
   return typeof value === "string" && value !== "" ? value : fail("the credential store has no such entry");
 }
 

@@ -77,7 +77,8 @@ export async function readSnapshot({ codeDir, id }: { codeDir: string; id: strin
 export async function restoreSnapshot(request: { codeDir: string; id: string; target: string }): Promise<CodeSnapshot> {
   const { codeDir, id, target } = request;
   const snapshot = await readSnapshot({ codeDir, id });
-  if (snapshot === null) throw new SvcError("code_snapshot_damaged", { id, why: "its manifest is missing or unreadable" });
+  if (snapshot === null)
+    throw new SvcError("code_snapshot_damaged", { id, why: "its manifest is missing or unreadable" });
   const folders = new Set(snapshot.files.map((file) => dirname(join(target, file.path))));
   for (const folder of [target, ...folders]) await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
@@ -97,7 +98,9 @@ async function keep(root: string, file: ProjectFile, codeDir: string): Promise<C
       // NONBLOCK: what has become a pipe since it was listed would otherwise be waited for without end.
       const bytes = await readFile(source, { flag: constants.O_RDONLY | constants.O_NONBLOCK });
       const sha256 = hash("sha256", bytes, "hex");
-      await unlessKept(codeDir, sha256, bytes.length, (beside) => writeFile(beside, bytes, { mode: 0o600, flag: "wx" }));
+      await unlessKept(codeDir, sha256, bytes.length, (beside) =>
+        writeFile(beside, bytes, { mode: 0o600, flag: "wx" }),
+      );
       return { path: file.path, size: bytes.length, sha256, mode };
     }
     // Hashed first: most large files are those of the run before, and then nothing is written.
@@ -130,7 +133,12 @@ async function keepCopy(codeDir: string, source: string): Promise<{ sha256: stri
   }
 }
 
-async function unlessKept(codeDir: string, sha256: string, size: number, write: (beside: string) => Promise<void>): Promise<void> {
+async function unlessKept(
+  codeDir: string,
+  sha256: string,
+  size: number,
+  write: (beside: string) => Promise<void>,
+): Promise<void> {
   if (await isKept(codeDir, sha256, size)) return;
   const path = blobPath(codeDir, sha256);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -162,11 +170,14 @@ async function keepManifest(codeDir: string, files: CodeFile[], git: GitState, n
 async function putBack(codeDir: string, id: string, file: CodeFile, target: string): Promise<void> {
   const blob = blobPath(codeDir, file.sha256);
   const path = join(target, file.path);
-  const damaged = (why: string, cause?: unknown) => new SvcError("code_snapshot_damaged", { id, why: `${file.path} ${why}` }, { cause });
+  const damaged = (why: string, cause?: unknown) =>
+    new SvcError("code_snapshot_damaged", { id, why: `${file.path} ${why}` }, { cause });
   await renamedInto(path, async (beside) => {
-    await copyFile(blob, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL).catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === "ENOENT" ? damaged("is missing", cause) : cause;
-    });
+    await copyFile(blob, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL).catch(
+      (cause: NodeJS.ErrnoException) => {
+        throw cause.code === "ENOENT" ? damaged("is missing", cause) : cause;
+      },
+    );
     const found = file.size <= WHOLE_BYTES_MAX ? hash("sha256", await readFile(beside), "hex") : await hashOf(beside);
     if (found !== file.sha256) throw damaged("is not what it was");
     await chmod(beside, file.mode === "executable" ? 0o755 : 0o644);
@@ -200,7 +211,17 @@ const manifestPath = (codeDir: string, id: string) => join(codeDir, "snapshots",
  */
 async function gitStateOf(root: string): Promise<GitState> {
   if (gitTop(root) === null) return null;
-  const args = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "status", "--porcelain=v2", "--branch", "--", "."];
+  const args = [
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "status",
+    "--porcelain=v2",
+    "--branch",
+    "--",
+    ".",
+  ];
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("GIT_")));
   const out = await new Promise<string | null>((resolve) => {
     const child = spawn("git", args, {

@@ -108,7 +108,9 @@ export class CheckpointCollector {
   /** Which files are ready, which may become so, which never will. Remembers what was seen, for K1. */
   async #sort(listing: RemoteFile[], { final, announced }: ScanOptions) {
     const now = this.#now();
-    const unfinished = listing.filter((f) => f.path.split("/").at(-1) === INCOMPLETE).map((f) => f.path.slice(0, -INCOMPLETE.length));
+    const unfinished = listing
+      .filter((f) => f.path.split("/").at(-1) === INCOMPLETE)
+      .map((f) => f.path.slice(0, -INCOMPLETE.length));
     const seen = new Map<string, Seen>();
     const ready: RemoteFile[] = [];
     const pending: string[] = [];
@@ -242,7 +244,8 @@ export class CheckpointCollector {
     try {
       await mkdir(this.#targetDir, { recursive: true, mode: 0o700 });
       // A link planted in its place would have strangers' files written, and a folder emptied, wherever it leads.
-      if (!(await lstat(this.#targetDir)).isDirectory()) throw new SvcError("start_failed", { why: `${this.#targetDir} is a link` });
+      if (!(await lstat(this.#targetDir)).isDirectory())
+        throw new SvcError("start_failed", { why: `${this.#targetDir} is a link` });
       await rm(staging, { recursive: true, force: true });
       await mkdir(staging, { mode: 0o700 });
     } catch (cause) {
@@ -311,11 +314,13 @@ function whyRefused({ path, size, mtimeMs, refused }: RemoteFile): string | null
   if (refused !== undefined) return refused;
   const names = path.split("/");
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
-  if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path) || !path.isWellFormed()) return "its name holds control characters or is not UTF-8";
+  if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path) || !path.isWellFormed())
+    return "its name holds control characters or is not UTF-8";
   if (path.includes("\\") || /^[A-Za-z]:/.test(path)) return "its name is not safe on every system";
   if (names.some((name) => name === "" || name === "." || name === "..")) return "its path is not plain and relative";
   if (names.length > DEPTH_MAX) return `it lies more than ${DEPTH_MAX} folders deep`;
-  if (Buffer.byteLength(path) > PATH_BYTES_MAX || names.some((n) => Buffer.byteLength(n) > NAME_BYTES_MAX)) return "its name is too long";
+  if (Buffer.byteLength(path) > PATH_BYTES_MAX || names.some((n) => Buffer.byteLength(n) > NAME_BYTES_MAX))
+    return "its name is too long";
   if (!Number.isSafeInteger(size) || size < 0) return "its size is not a number of bytes";
   if (!Number.isFinite(mtimeMs) || Math.abs(mtimeMs) > 8.64e15) return "its time is not a time";
   return null;
@@ -325,7 +330,9 @@ function whyRefused({ path, size, mtimeMs, refused }: RemoteFile): string | null
 function whyTemporary(path: string, unfinished: string[]): string | null {
   const name = path.split("/").find((n) => n.startsWith("tmp-") || n.endsWith(".tmp") || n.endsWith(".partial"));
   if (name !== undefined) return `${name} is a temporary name: it was not finished`;
-  return unfinished.some((folder) => path.startsWith(folder)) ? `its folder holds ${INCOMPLETE}: it was not finished` : null;
+  return unfinished.some((folder) => path.startsWith(folder))
+    ? `its folder holds ${INCOMPLETE}: it was not finished`
+    : null;
 }
 
 function isAnnounced(path: string, announced: ReadonlySet<string>): boolean {
@@ -336,7 +343,8 @@ function isAnnounced(path: string, announced: ReadonlySet<string>): boolean {
   return false;
 }
 
-const same = (a: RemoteFile, b: RemoteFile): boolean => a.size === b.size && a.mtimeMs === b.mtimeMs && a.inode === b.inode;
+const same = (a: RemoteFile, b: RemoteFile): boolean =>
+  a.size === b.size && a.mtimeMs === b.mtimeMs && a.inode === b.inode;
 
 function asRecord(path: string, size: number, mtimeMs: number): CheckpointFile {
   return { path, size, modified_at: new Date(mtimeMs).toISOString() };

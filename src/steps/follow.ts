@@ -56,7 +56,9 @@ export class Follower {
     const { host, sink, jobId, node, stream, mark, redactor, signal } = this.#run;
     const from = this.#at;
     const slice = await host.readLog(from.sourceOffset, PULL_BYTES, signal);
-    const sampled = withSamples ? await host.readSamples(from.samplesOffset, signal) : { samples: [], next: from.samplesOffset };
+    const sampled = withSamples
+      ? await host.readSamples(from.samplesOffset, signal)
+      : { samples: [], next: from.samplesOffset };
     const final = endsAt !== null && from.sourceOffset + slice.bytes.length >= endsAt;
     const parsed = parseLog(slice.bytes, { mark, redactor, final });
     const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
@@ -94,7 +96,9 @@ export class Follower {
 /** Paths, relative to the checkpoint directory, that the script itself called complete. */
 export function announced(records: LogRecord[], checkpointDir: string): string[] {
   const root = checkpointDir.endsWith("/") ? checkpointDir : `${checkpointDir}/`;
-  return records.flatMap((r) => (r.kind !== "checkpoint" ? [] : [r.path.startsWith(root) ? r.path.slice(root.length) : r.path]));
+  return records.flatMap((r) =>
+    r.kind !== "checkpoint" ? [] : [r.path.startsWith(root) ? r.path.slice(root.length) : r.path],
+  );
 }
 
 /** One scan; what came home is recorded at once. */

@@ -6,13 +6,19 @@ import type { LedgerEntry, OrphanPorts } from "./ports.ts";
 
 const LOOK_AGAIN_MS = 5_000;
 
-export type Found = { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
+export type Found =
+  { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
 
 /**
  * Looks an order up by its name. Found, it is held. Not found, it stays open until no request can land and no listing can lag
  * any more, and then until enough listings in a row were empty.
  */
-export async function lookUp(ports: OrphanPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<Found> {
+export async function lookUp(
+  ports: OrphanPorts,
+  provider: Provider,
+  entry: LedgerEntry,
+  signal: AbortSignal,
+): Promise<Found> {
   const { certainty } = provider;
   // A listing says nothing of what came after it was asked for, however long its answer takes.
   const askedAt = ports.now();
@@ -24,7 +30,12 @@ export async function lookUp(ports: OrphanPorts, provider: Provider, entry: Ledg
   }
   const certainAt = entry.horizonAt + certainty.listingLagMs;
   const wait = certainAt - askedAt;
-  if (wait > 0) return { is: "open", afterMs: Math.min(wait, LOOK_AGAIN_MS), why: "the answer to the create call was lost; looking for the machine by its name" };
+  if (wait > 0)
+    return {
+      is: "open",
+      afterMs: Math.min(wait, LOOK_AGAIN_MS),
+      why: "the answer to the create call was lost; looking for the machine by its name",
+    };
   // Somebody may have looked a moment ago: a retry, or the release that follows a kill.
   const gap = entry.lastLookAt === null ? 0 : entry.lastLookAt + certainty.lookGapMs - askedAt;
   const sure = "making sure that the lost create call made no machine";

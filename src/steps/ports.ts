@@ -35,7 +35,14 @@ export interface Ledger {
   /** Ordinal for the next order of the node. */
   nextOrdinal(jobId: string, node: number): number;
   /** Must resolve before the create request leaves. */
-  intend(order: { name: string; jobId: string; node: number; ordinal: number; provider: string; horizonAt: number }): Promise<void>;
+  intend(order: {
+    name: string;
+    jobId: string;
+    node: number;
+    ordinal: number;
+    provider: string;
+    horizonAt: number;
+  }): Promise<void>;
   /** The request has not left yet and the intent grew old: move its horizon. */
   renew(name: string, horizonAt: number): Promise<void>;
   /** The machine exists. Reopens an order that was thought released. */

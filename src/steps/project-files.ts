@@ -24,11 +24,46 @@ const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
 export const NEVER = [".git", ".hg", ".svn", ".ssh", ".gnupg", ".aws", ".kube", ".svc"];
 /** Left out unless a `.svcignore` takes them back. */
 export const BY_DEFAULT = [
-  ".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", ".envrc", ".netrc", ".pgpass", ".pypirc", ".git-credentials",
-  ".npmrc", ".docker/", ".azure/", ".boto", ".s3cfg", ".htpasswd", ".vault-token", ".config/gcloud/", "*.tfstate", "*.kdbx",
-  "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.p12", "*.pfx", "*.ppk",
-  "node_modules/", "__pycache__/", "*.pyc", ".venv/", "venv/", ".ipynb_checkpoints/",
-  ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".tox/", ".DS_Store", "Thumbs.db",
+  ".env",
+  ".env.*",
+  "!.env.example",
+  "!.env.sample",
+  "!.env.template",
+  ".envrc",
+  ".netrc",
+  ".pgpass",
+  ".pypirc",
+  ".git-credentials",
+  ".npmrc",
+  ".docker/",
+  ".azure/",
+  ".boto",
+  ".s3cfg",
+  ".htpasswd",
+  ".vault-token",
+  ".config/gcloud/",
+  "*.tfstate",
+  "*.kdbx",
+  "id_rsa*",
+  "id_dsa*",
+  "id_ecdsa*",
+  "id_ed25519*",
+  "*.pem",
+  "*.p12",
+  "*.pfx",
+  "*.ppk",
+  "node_modules/",
+  "__pycache__/",
+  "*.pyc",
+  ".venv/",
+  "venv/",
+  ".ipynb_checkpoints/",
+  ".mypy_cache/",
+  ".pytest_cache/",
+  ".ruff_cache/",
+  ".tox/",
+  ".DS_Store",
+  "Thumbs.db",
 ];
 
 /** proc, sysfs, cgroup 1 and 2, debugfs, tracefs. */
@@ -69,7 +104,8 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
     throw refuse(whyUnreadable(cause), cause);
   }
   // Their files have no end, or answer differently to every reader; among them are the environments of processes.
-  if (KERNEL_FILE_SYSTEMS.has((await statfs(real)).type)) throw refuse("is no directory of files but a window into the kernel");
+  if (KERNEL_FILE_SYSTEMS.has((await statfs(real)).type))
+    throw refuse("is no directory of files but a window into the kernel");
   if (real === dirname(real)) throw refuse("is the root of the file system");
   if (isWithin(real, await realOrSame(homedir()))) throw refuse("is or holds your home directory");
   if (isWithin(real, await realOrSame(svcHome))) throw refuse("is or holds the home of svc, with its credentials");
@@ -129,8 +165,12 @@ class Walk {
       throw this.#refuse(`holds the folder ${path}, which ${whyUnreadable(cause)}`, cause);
     }
     const names = new Set(entries.map((entry) => entry.name));
-    const gitHere = names.has(".gitignore") ? [...git, { base: full, rules: readRules(join(folder, ".gitignore")) }] : git;
-    const svcHere = names.has(".svcignore") ? [...svc, { base: full, rules: readRules(join(folder, ".svcignore")) }] : svc;
+    const gitHere = names.has(".gitignore")
+      ? [...git, { base: full, rules: readRules(join(folder, ".gitignore")) }]
+      : git;
+    const svcHere = names.has(".svcignore")
+      ? [...svc, { base: full, rules: readRules(join(folder, ".svcignore")) }]
+      : svc;
     for (const { name } of entries) {
       const entryPath = path === "" ? name : `${path}/${name}`;
       const entryFull = full === "" ? name : `${full}/${name}`;
@@ -159,7 +199,8 @@ class Walk {
       if (path.includes("\ufffd")) this.skipped.push({ path, why: "its name is not UTF-8" });
       return null;
     }
-    if (own.isFile() || own.isDirectory()) return { stats: own, real: join(chain.at(-1)!, path.slice(path.lastIndexOf("/") + 1)) };
+    if (own.isFile() || own.isDirectory())
+      return { stats: own, real: join(chain.at(-1)!, path.slice(path.lastIndexOf("/") + 1)) };
     if (!own.isSymbolicLink()) return { stats: own, real: absolute, note: "it is neither a file nor a folder" };
     try {
       const real = realpathSync(absolute);
@@ -170,7 +211,8 @@ class Walk {
         return { stats: own, real, note: "the link leads to what is left out" };
       }
       if (chain.includes(real)) return { stats: own, real, note: "the link leads back to a folder that it lies in" };
-      if (!stats.isFile() && !stats.isDirectory()) return { stats: own, real, note: "it is neither a file nor a folder" };
+      if (!stats.isFile() && !stats.isDirectory())
+        return { stats: own, real, note: "it is neither a file nor a folder" };
       return { stats, real };
     } catch {
       return { stats: own, real: absolute, note: "the link leads nowhere" };
@@ -181,7 +223,9 @@ class Walk {
     this.bytes += bytes;
     if (++this.#entries > this.#bounds.filesMax) throw this.#refuse(`holds more than ${this.#bounds.filesMax} files`);
     if (this.bytes > this.#bounds.bytesMax) {
-      throw this.#refuse(`holds more than ${(this.#bounds.bytesMax / 1024 ** 3).toPrecision(2)} GiB; leave data out with a .svcignore`);
+      throw this.#refuse(
+        `holds more than ${(this.#bounds.bytesMax / 1024 ** 3).toPrecision(2)} GiB; leave data out with a .svcignore`,
+      );
     }
   }
 
@@ -192,7 +236,9 @@ class Walk {
 
 /** `.svcignore` decides, then the defaults, then git; within each the deepest file. */
 function leftOut(full: string, isFolder: boolean, git: Frame[], svc: Frame[]): boolean {
-  return decideBy(svc, full, isFolder) ?? (byDefault.decide(full, isFolder) || (decideBy(git, full, isFolder) ?? false));
+  return (
+    decideBy(svc, full, isFolder) ?? (byDefault.decide(full, isFolder) || (decideBy(git, full, isFolder) ?? false))
+  );
 }
 
 function decideBy(frames: Frame[], full: string, isFolder: boolean): boolean | undefined {
@@ -216,7 +262,9 @@ export function gitTop(dir: string): string | null {
 function rulesAbove(root: string): { prefix: string; frames: Frame[] } {
   const top = gitTop(root);
   if (top === null) return { prefix: "", frames: [] };
-  const names = relative(top, root).split(sep).filter((name) => name !== "");
+  const names = relative(top, root)
+    .split(sep)
+    .filter((name) => name !== "");
   const frames: Frame[] = [{ base: "", rules: readRules(join(top, ".git", "info", "exclude")) }];
   names.forEach((_, i) => {
     const base = names.slice(0, i).join("/");
@@ -246,7 +294,8 @@ const MODULE = /^-m[ \t]+([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*)*)$/
 
 /** How the entrypoint is run. Throws `entrypoint_not_found`, `entrypoint_outside_project`, `entrypoint_not_runnable`. */
 export async function checkEntrypoint(projectDir: string, entrypoint: string): Promise<Entrypoint> {
-  const notRunnable = (why: string, cause?: unknown) => new SvcError("entrypoint_not_runnable", { entrypoint, why }, { cause });
+  const notRunnable = (why: string, cause?: unknown) =>
+    new SvcError("entrypoint_not_runnable", { entrypoint, why }, { cause });
   const outside = () => new SvcError("entrypoint_outside_project", { entrypoint, project_dir: projectDir });
   const module = MODULE.exec(entrypoint);
   if (module) return { kind: "module", path: module[1]! };

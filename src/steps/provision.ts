@@ -44,7 +44,10 @@ export function provisionStep(ports: StepPorts): StepDefinition {
 
 const done = (handle: MachineHandle): StepDone => ({
   done: {},
-  detail: { machine: handle.name, ...(handle.priceMicro === null ? {} : { price_per_hour_usd: handle.priceMicro / 1e6 }) },
+  detail: {
+    machine: handle.name,
+    ...(handle.priceMicro === null ? {} : { price_per_hour_usd: handle.priceMicro / 1e6 }),
+  },
 });
 
 /** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
@@ -54,7 +57,11 @@ function affordably(spec: RunSpec, handle: MachineHandle): StepDone {
 }
 
 function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer {
-  const priced = offers.filter((o) => !provider.info.capabilities.reports_price || (o.priceMicro !== null && Number.isFinite(o.priceMicro) && o.priceMicro >= 0));
+  const priced = offers.filter(
+    (o) =>
+      !provider.info.capabilities.reports_price ||
+      (o.priceMicro !== null && Number.isFinite(o.priceMicro) && o.priceMicro >= 0),
+  );
   const offer = priced.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0))[0];
   if (offer === undefined) throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
   checkCap(spec, offer.priceMicro);
@@ -64,10 +71,17 @@ function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer {
 function checkCap(spec: RunSpec, priceMicro: number | null): void {
   if (spec.price_cap === undefined || priceMicro === null) return;
   // Written so that NaN fails: a price that is not a number is never within the cap.
-  if (!(priceMicro <= spec.price_cap * 1e6)) throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap });
+  if (!(priceMicro <= spec.price_cap * 1e6))
+    throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap });
 }
 
-async function order(ports: StepPorts, provider: Provider, offer: Offer, context: StepContext, spec: RunSpec): Promise<MachineHandle> {
+async function order(
+  ports: StepPorts,
+  provider: Provider,
+  offer: Offer,
+  context: StepContext,
+  spec: RunSpec,
+): Promise<MachineHandle> {
   const { jobId, node, signal } = context;
   const ordinal = ports.ledger.nextOrdinal(jobId, node);
   const name = `${nodePrefix(ports.installationId, jobId, node)}${ordinal}`;
@@ -87,7 +101,10 @@ async function order(ports: StepPorts, provider: Provider, offer: Offer, context
   try {
     handle = await provider.create(offer, { name, jobId, node, spec });
   } catch (e) {
-    await ports.ledger.unknown(name, "The create call failed or its answer was lost; the machine may exist and cost money until it is looked up.");
+    await ports.ledger.unknown(
+      name,
+      "The create call failed or its answer was lost; the machine may exist and cost money until it is looked up.",
+    );
     throw e;
   }
   await ports.ledger.held(name, handle);

@@ -69,7 +69,11 @@ export function planRun(input: PlanInput): RunPlan {
   const secretPath = secretEnv["PYTHONPATH"] !== undefined;
   if (secretPath) secretEnv["PYTHONPATH"] = pythonPath;
   const env: Record<string, string | null> = {
-    ...Object.fromEntries(Object.keys(inherited).filter((name) => DROPPED.test(name)).map((name) => [name, null])),
+    ...Object.fromEntries(
+      Object.keys(inherited)
+        .filter((name) => DROPPED.test(name))
+        .map((name) => [name, null]),
+    ),
     ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),
     ...plainEnv,
     ...(secretPath ? {} : { PYTHONPATH: pythonPath }),

@@ -23,7 +23,8 @@ function heldMachine(services: RunServices, context: StepContext): { provider: P
   const facts = services.facts(context.jobId);
   const provider = services.provider(facts.spec.provider);
   const entry = services.ledger.open(context.jobId, context.node).find((e) => e.handle !== null);
-  if (!entry?.handle) throw new SvcError("machine_lost", { provider: provider.name, machine: `of node ${context.node}` });
+  if (!entry?.handle)
+    throw new SvcError("machine_lost", { provider: provider.name, machine: `of node ${context.node}` });
   return { provider, handle: entry.handle };
 }
 
@@ -35,7 +36,8 @@ export function awaitSshStep(services: RunServices): StepDefinition {
     async run(context) {
       const { provider, handle } = heldMachine(services, context);
       const status = await provider.inspect(handle, context.signal);
-      if (status.phase === "gone") throw new SvcError("machine_lost", { provider: provider.name, machine: handle.name });
+      if (status.phase === "gone")
+        throw new SvcError("machine_lost", { provider: provider.name, machine: handle.name });
       if (status.phase === "starting") return { later: { afterMs: 3_000, why: status.why } };
       return { done: {}, detail: { address: status.address ?? "this computer" } };
     },
@@ -49,7 +51,10 @@ export function syncStep(services: RunServices): StepDefinition {
     async run({ jobId }) {
       const { projectDir, spec } = services.facts(jobId);
       await services.entry(projectDir, spec.entrypoint);
-      return { done: {}, detail: { bytes: 0, how: "a local run works in the project directory itself", project_dir: projectDir } };
+      return {
+        done: {},
+        detail: { bytes: 0, how: "a local run works in the project directory itself", project_dir: projectDir },
+      };
     },
   };
 }
@@ -62,7 +67,8 @@ export function installStep(services: RunServices): StepDefinition {
       const { jobId, node, signal } = context;
       const { spec, projectDir } = services.facts(jobId);
       if (spec.install === "none" || spec.install === "auto") {
-        const how = spec.install === "none" ? "install is none" : "a local run uses the packages of this computer's Python";
+        const how =
+          spec.install === "none" ? "install is none" : "a local run uses the packages of this computer's Python";
         return { done: {}, detail: { skipped: how } };
       }
       const { provider, handle } = heldMachine(services, context);
@@ -104,7 +110,10 @@ export function streamStep(services: RunServices): StepDefinition {
     async run(context) {
       const { provider, handle } = heldMachine(services, context);
       const status = await followToEnd(services, context, { host: provider.host(handle, "run"), stream: "run" });
-      return { done: outcomeOf(status, context.node), detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes } };
+      return {
+        done: outcomeOf(status, context.node),
+        detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
+      };
     },
   };
 }
@@ -120,7 +129,11 @@ function outcomeOf(status: RunnerStatus, node: number): Record<string, unknown> 
 }
 
 /** Pulls until the run is over and all that it wrote is home. */
-async function followToEnd(services: RunServices, context: StepContext, what: { host: RunHost; stream: "run" | "install" }): Promise<RunnerStatus> {
+async function followToEnd(
+  services: RunServices,
+  context: StepContext,
+  what: { host: RunHost; stream: "run" | "install" },
+): Promise<RunnerStatus> {
   const { jobId, node, signal } = context;
   const run: FollowedRun = { jobId, node, ...what, sink: services.sink, ...services.secrecy(jobId), signal };
   const follower = new Follower(run);
@@ -156,7 +169,11 @@ class Watch {
   #scanDueAt: number;
   #samplesDueAt = 0;
   #samples: RunnerSample[] = [];
-  #last: { log: number | null; metric: number | null; checkpoint: number | null } = { log: null, metric: null, checkpoint: null };
+  #last: { log: number | null; metric: number | null; checkpoint: number | null } = {
+    log: null,
+    metric: null,
+    checkpoint: null,
+  };
 
   constructor(services: RunServices, context: StepContext, run: FollowedRun) {
     this.#services = services;
@@ -197,8 +214,14 @@ class Watch {
     const nowMs = Date.now();
     this.#samples = [...this.#samples, ...fresh].filter((s) => s.at_ms >= nowMs - this.#idleMs - 2 * MINUTE_MS);
     const verdict = judgeIdle({
-      nowMs, launchedAtMs: this.#launchedAtMs, windowMs: this.#idleMs, sampleMs: this.#sampleMs, samples: this.#samples,
-      lastLogAtMs: this.#last.log, lastMetricAtMs: this.#last.metric, lastCheckpointAtMs: this.#last.checkpoint,
+      nowMs,
+      launchedAtMs: this.#launchedAtMs,
+      windowMs: this.#idleMs,
+      sampleMs: this.#sampleMs,
+      samples: this.#samples,
+      lastLogAtMs: this.#last.log,
+      lastMetricAtMs: this.#last.metric,
+      lastCheckpointAtMs: this.#last.checkpoint,
     });
     if (!verdict.idle) return;
     const error = describeError("run_idle", { minutes: this.#idleMs / MINUTE_MS, why: verdict.reason });
@@ -221,7 +244,11 @@ export function collectStep(services: RunServices): StepDefinition {
       context.progress({ doing: "bringing checkpoints home" });
       const { saved, skipped } = await collectNow(run.followed, services.collector(jobId, node), new Set(), true);
       const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
-      const detail = { log_bytes: run.bytes, checkpoints: saved.length, ...(left.length > 0 ? { left_out: left } : {}) };
+      const detail = {
+        log_bytes: run.bytes,
+        checkpoints: saved.length,
+        ...(left.length > 0 ? { left_out: left } : {}),
+      };
       return { done: { exit_code: run.status.exit_code }, detail };
     },
   };

@@ -7,7 +7,8 @@ import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts
 import type { Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
-const STILL_THERE = "The provider still lists the machine; it may still cost money. Termination is asked for again until it is gone.";
+const STILL_THERE =
+  "The provider still lists the machine; it may still cost money. Termination is asked for again until it is gone.";
 
 export function terminateStep(ports: StepPorts): StepDefinition {
   return {
@@ -32,7 +33,12 @@ export function terminateStep(ports: StepPorts): StepDefinition {
 }
 
 /** Null when the order is proven released. */
-export async function release(ports: OrphanPorts, provider: Provider, entry: LedgerEntry, signal: AbortSignal): Promise<StepLater | null> {
+export async function release(
+  ports: OrphanPorts,
+  provider: Provider,
+  entry: LedgerEntry,
+  signal: AbortSignal,
+): Promise<StepLater | null> {
   let handle = entry.handle;
   if (handle === null) {
     const found = await lookUp(ports, provider, entry, signal);
@@ -50,7 +56,11 @@ export async function release(ports: OrphanPorts, provider: Provider, entry: Led
     }
     if (handle.priceMicro !== 0) await ports.ledger.note(entry.name, STILL_THERE);
   } catch (e) {
-    if (!signal.aborted) await ports.ledger.note(entry.name, `Terminating failed (${e instanceof Error ? e.message : String(e)}); the machine may still cost money. It is tried again until it is gone.`);
+    if (!signal.aborted)
+      await ports.ledger.note(
+        entry.name,
+        `Terminating failed (${e instanceof Error ? e.message : String(e)}); the machine may still cost money. It is tried again until it is gone.`,
+      );
     throw e;
   }
   return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };

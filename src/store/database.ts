@@ -9,7 +9,17 @@
 import Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
 import { Migrator, type Migration } from "kysely/migration";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { makeHome } from "../domain/home.ts";
@@ -33,13 +43,16 @@ export function prepareHome(home: string): void {
     const stat = statSync(home);
     if (!stat.isDirectory()) throw new SvcError("home_unusable", { home, why: "is not a folder" });
     const uid = process.getuid?.();
-    if (uid !== undefined && stat.uid !== uid) throw new SvcError("home_unusable", { home, why: "belongs to another user" });
-    if ((stat.mode & 0o002) !== 0) throw new SvcError("home_unusable", { home, why: "can be written by every user of this computer" });
+    if (uid !== undefined && stat.uid !== uid)
+      throw new SvcError("home_unusable", { home, why: "belongs to another user" });
+    if ((stat.mode & 0o002) !== 0)
+      throw new SvcError("home_unusable", { home, why: "can be written by every user of this computer" });
     if ((stat.mode & 0o077) !== 0) chmodSync(home, 0o700);
     const probe = join(home, `.probe-${process.pid}`);
     writeFileSync(probe, "", { mode: 0o600 });
     rmSync(probe);
-    for (const folder of ["logs", "runs", "artifacts", "code", "backups"]) mkdirSync(join(home, folder), { recursive: true, mode: 0o700 });
+    for (const folder of ["logs", "runs", "artifacts", "code", "backups"])
+      mkdirSync(join(home, folder), { recursive: true, mode: 0o700 });
   } catch (e) {
     if (e instanceof SvcError) throw e;
     const code = (e as NodeJS.ErrnoException).code;
@@ -88,9 +101,14 @@ export class HomeLock {
     } catch (e) {
       db?.close();
       const code = (e as { code?: string }).code ?? "";
-      if (code.startsWith("SQLITE_BUSY")) throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
+      if (code.startsWith("SQLITE_BUSY"))
+        throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
       if (code === "ENOSPC" || code === "SQLITE_FULL") throw new SvcError("disk_full", { path: home }, { cause: e });
-      throw new SvcError("home_unusable", { home, why: `cannot be locked by its file lock.db (${messageOf(e)})` }, { cause: e });
+      throw new SvcError(
+        "home_unusable",
+        { home, why: `cannot be locked by its file lock.db (${messageOf(e)})` },
+        { cause: e },
+      );
     }
   }
 
@@ -115,7 +133,9 @@ export function readHolder(home: string): Holder | null {
 }
 
 function describeHolder(holder: Holder | null): string {
-  return holder ? `process ${holder.pid} (${holder.command})${holder.url ? ` at ${holder.url}` : ""}, since ${holder.started_at}` : "a process that has not said its name yet";
+  return holder
+    ? `process ${holder.pid} (${holder.command})${holder.url ? ` at ${holder.url}` : ""}, since ${holder.started_at}`
+    : "a process that has not said its name yet";
 }
 
 export function writeAtomic(file: string, text: string): void {
@@ -142,7 +162,12 @@ export interface OpenedStore {
  */
 export async function openStore(
   home: string,
-  options: { newInstallationId: string; now: number; synchronous?: "FULL" | "OFF"; migrations?: Readonly<Record<string, Migration>> },
+  options: {
+    newInstallationId: string;
+    now: number;
+    synchronous?: "FULL" | "OFF";
+    migrations?: Readonly<Record<string, Migration>>;
+  },
 ): Promise<OpenedStore> {
   const known = options.migrations ?? migrations;
   const latest = Object.keys(known).length;
@@ -172,8 +197,15 @@ export async function openStore(
         `UPDATE fence SET epoch = epoch + 1, pid = ?, host = ?, started_at = ?,
          installation_id = CASE installation_id WHEN '' THEN ? ELSE installation_id END RETURNING epoch, installation_id`,
       )
-      .get(process.pid, hostname(), options.now, installationFrom(mark) ?? options.newInstallationId) as { epoch: number; installation_id: string };
-    if (!used) writeAtomic(mark, JSON.stringify({ installation_id: row.installation_id, created_at: new Date(options.now).toISOString() }));
+      .get(process.pid, hostname(), options.now, installationFrom(mark) ?? options.newInstallationId) as {
+      epoch: number;
+      installation_id: string;
+    };
+    if (!used)
+      writeAtomic(
+        mark,
+        JSON.stringify({ installation_id: row.installation_id, created_at: new Date(options.now).toISOString() }),
+      );
     return { db, epoch: row.epoch, installationId: row.installation_id, file };
   } catch (e) {
     db.close();
@@ -217,8 +249,15 @@ export function asStoreError(e: unknown, file: string): unknown {
   const code = (e as { code?: unknown } | null)?.code;
   if (e instanceof SvcError || typeof code !== "string") return e;
   if (code === "SQLITE_FULL" || code === "ENOSPC") return new SvcError("disk_full", { path: file }, { cause: e });
-  if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB") return new SvcError("store_corrupt", { file, why: messageOf(e) }, { cause: e });
-  if (code.startsWith("SQLITE_READONLY") || code.startsWith("SQLITE_CANTOPEN") || code.startsWith("SQLITE_PERM") || code === "EACCES" || code === "EROFS") {
+  if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB")
+    return new SvcError("store_corrupt", { file, why: messageOf(e) }, { cause: e });
+  if (
+    code.startsWith("SQLITE_READONLY") ||
+    code.startsWith("SQLITE_CANTOPEN") ||
+    code.startsWith("SQLITE_PERM") ||
+    code === "EACCES" ||
+    code === "EROFS"
+  ) {
     return new SvcError("home_unusable", { home: file, why: `cannot be written (${messageOf(e)})` }, { cause: e });
   }
   return e;
@@ -241,7 +280,12 @@ function checkIntegrity(db: Sqlite, file: string): void {
   }
 }
 
-async function migrate(db: Sqlite, home: string, from: number, known: Readonly<Record<string, Migration>>): Promise<void> {
+async function migrate(
+  db: Sqlite,
+  home: string,
+  from: number,
+  known: Readonly<Record<string, Migration>>,
+): Promise<void> {
   if (from > 0) await backUp(db, home, from);
   // `destroy` would close our connection, so it is not called.
   const kysely = new Kysely<unknown>({ dialect: new SqliteDialect({ database: db }) });
@@ -270,7 +314,9 @@ async function backUp(db: Sqlite, home: string, version: number): Promise<void> 
     for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
     throw e;
   }
-  const old = readdirSync(folder).filter((f) => f.startsWith("svc-schema")).toSorted();
+  const old = readdirSync(folder)
+    .filter((f) => f.startsWith("svc-schema"))
+    .toSorted();
   for (const name of old.slice(0, -BACKUPS_KEPT)) rmSync(join(folder, name), { force: true });
 }
 

@@ -42,7 +42,7 @@ export class DiskReserve {
       fd = openSync(temp, "w", 0o600);
       // Written, not truncated to size: a sparse file reserves nothing.
       const block = Buffer.alloc(256 * 1024, 0x5a);
-      for (let at = 0; at < RESERVE_BYTES; ) at += writeSync(fd, block);
+      for (let at = 0; at < RESERVE_BYTES;) at += writeSync(fd, block);
       fsyncSync(fd);
       closeSync(fd);
       fd = null;

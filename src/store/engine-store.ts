@@ -19,7 +19,20 @@ export type AttemptRow = Selectable<Tables["attempt"]>;
 export type TimerRow = Selectable<Tables["timer"]>;
 export type MachineRow = Selectable<Tables["machine"]>;
 
-type JobChange = Pick<JobRow, "id" | "seq" | "version" | "state" | "status" | "snapshot" | "hash" | "exit_code" | "error" | "started_at" | "ended_at">;
+type JobChange = Pick<
+  JobRow,
+  | "id"
+  | "seq"
+  | "version"
+  | "state"
+  | "status"
+  | "snapshot"
+  | "hash"
+  | "exit_code"
+  | "error"
+  | "started_at"
+  | "ended_at"
+>;
 
 export class EngineStore {
   readonly db: Sqlite;
@@ -45,41 +58,93 @@ export class EngineStore {
 
       insertJob: prepare(
         db,
-        q.insertInto("job").values(
-          columns(
-            "id", "seq", "version", "state", "status", "snapshot", "hash", "parked", "label", "provider", "gpus", "nodes", "spec",
-            "code_snapshot", "idem_key", "idem_hash", "exit_code", "error", "created_at", "started_at", "ended_at",
+        q
+          .insertInto("job")
+          .values(
+            columns(
+              "id",
+              "seq",
+              "version",
+              "state",
+              "status",
+              "snapshot",
+              "hash",
+              "parked",
+              "label",
+              "provider",
+              "gpus",
+              "nodes",
+              "spec",
+              "code_snapshot",
+              "idem_key",
+              "idem_hash",
+              "exit_code",
+              "error",
+              "created_at",
+              "started_at",
+              "ended_at",
+            ),
           ),
-        ),
       ),
       job: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("id", "=", p("id"))),
-      liveJobs: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("state", "<>", lit("terminal")).orderBy("id")),
+      liveJobs: prepare<JobRow>(
+        db,
+        q.selectFrom("job").selectAll().where("state", "<>", lit("terminal")).orderBy("id"),
+      ),
       jobByKey: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("idem_key", "=", p("key"))),
       updateJob: prepare(
         db,
         q
           .updateTable("job")
-          .set(columns("seq", "version", "state", "status", "snapshot", "hash", "exit_code", "error", "started_at", "ended_at"))
+          .set(
+            columns(
+              "seq",
+              "version",
+              "state",
+              "status",
+              "snapshot",
+              "hash",
+              "exit_code",
+              "error",
+              "started_at",
+              "ended_at",
+            ),
+          )
           .where("id", "=", p("id"))
           .where("seq", "=", p("expected")),
       ),
       park: prepare(db, q.updateTable("job").set(columns("parked")).where("id", "=", p("id"))),
       insertJournal: prepare(
         db,
-        q.insertInto("journal").values(columns("job_id", "seq", "at", "epoch", "type", "event", "from_state", "to_state", "hash")),
+        q
+          .insertInto("journal")
+          .values(columns("job_id", "seq", "at", "epoch", "type", "event", "from_state", "to_state", "hash")),
       ),
-      journal: prepare<JournalRow>(db, q.selectFrom("journal").selectAll().where("job_id", "=", p("job_id")).orderBy("seq")),
+      journal: prepare<JournalRow>(
+        db,
+        q.selectFrom("journal").selectAll().where("job_id", "=", p("job_id")).orderBy("seq"),
+      ),
       insertEffect: prepare(
         db,
-        q.insertInto("effect").values(columns("job_id", "seq", "step", "node", "state", "attempt", "first_at", "next_at")),
+        q
+          .insertInto("effect")
+          .values(columns("job_id", "seq", "step", "node", "state", "attempt", "first_at", "next_at")),
       ),
       openEffects: prepare<EffectRow>(
         db,
-        q.selectFrom("effect").selectAll().where("state", "in", [lit("running"), lit("retrying")]).orderBy("id"),
+        q
+          .selectFrom("effect")
+          .selectAll()
+          .where("state", "in", [lit("running"), lit("retrying")])
+          .orderBy("id"),
       ),
       openEffectsOf: prepare<EffectRow>(
         db,
-        q.selectFrom("effect").selectAll().where("job_id", "=", p("job_id")).where("state", "in", [lit("running"), lit("retrying")]),
+        q
+          .selectFrom("effect")
+          .selectAll()
+          .where("job_id", "=", p("job_id"))
+          .where("state", "in", [lit("running"), lit("retrying")]),
       ),
       // Only the attempt that is under way may settle: a late or doubled result changes nothing. */
       settleEffect: prepare(
@@ -93,18 +158,34 @@ export class EngineStore {
       ),
       rearmEffect: prepare(
         db,
-        q.updateTable("effect").set({ state: lit("running"), attempt: p("attempt"), next_at: lit(null) }).where("id", "=", p("id")),
+        q
+          .updateTable("effect")
+          .set({ state: lit("running"), attempt: p("attempt"), next_at: lit(null) })
+          .where("id", "=", p("id")),
       ),
-      cancelEffect: prepare(db, q.updateTable("effect").set({ state: lit("cancelled"), next_at: lit(null) }).where("id", "=", p("id"))),
+      cancelEffect: prepare(
+        db,
+        q
+          .updateTable("effect")
+          .set({ state: lit("cancelled"), next_at: lit(null) })
+          .where("id", "=", p("id")),
+      ),
       insertAttempt: prepare(
         db,
-        q.insertInto("attempt").values(columns("effect_id", "attempt", "epoch", "status", "started_at", "ended_at", "error", "detail")),
+        q
+          .insertInto("attempt")
+          .values(columns("effect_id", "attempt", "epoch", "status", "started_at", "ended_at", "error", "detail")),
       ),
       endAttempt: prepare(
         db,
         q
           .updateTable("attempt")
-          .set((e) => ({ status: p("status"), ended_at: p("ended_at"), error: p("error"), detail: e.fn.coalesce(e.val<string | null>(p("detail")), "detail") }))
+          .set((e) => ({
+            status: p("status"),
+            ended_at: p("ended_at"),
+            error: p("error"),
+            detail: e.fn.coalesce(e.val<string | null>(p("detail")), "detail"),
+          }))
           .where("effect_id", "=", p("effect_id"))
           .where("attempt", "=", p("attempt")),
       ),
@@ -120,7 +201,9 @@ export class EngineStore {
         db,
         q
           .selectFrom("effect")
-          .innerJoin("attempt", (j) => j.onRef("attempt.effect_id", "=", "effect.id").onRef("attempt.attempt", "=", "effect.attempt"))
+          .innerJoin("attempt", (j) =>
+            j.onRef("attempt.effect_id", "=", "effect.id").onRef("attempt.attempt", "=", "effect.attempt"),
+          )
           .select(["effect.state", "attempt.detail"])
           .where("effect.job_id", "=", p("job_id"))
           .where("effect.step", "=", "collect"),
@@ -135,14 +218,25 @@ export class EngineStore {
       ),
       detailAttempt: prepare(
         db,
-        q.updateTable("attempt").set(columns("detail")).where("effect_id", "=", p("effect_id")).where("attempt", "=", p("attempt")),
+        q
+          .updateTable("attempt")
+          .set(columns("detail"))
+          .where("effect_id", "=", p("effect_id"))
+          .where("attempt", "=", p("attempt")),
       ),
       setTimer: prepare(db, q.replaceInto("timer").values(columns("job_id", "name", "due", "event"))),
       takeTimer: prepare(
         db,
-        q.deleteFrom("timer").where("job_id", "=", p("job_id")).where("name", "=", p("name")).where("due", "=", p("due")),
+        q
+          .deleteFrom("timer")
+          .where("job_id", "=", p("job_id"))
+          .where("name", "=", p("name"))
+          .where("due", "=", p("due")),
       ),
-      timer: prepare<TimerRow>(db, q.selectFrom("timer").selectAll().where("job_id", "=", p("job_id")).where("name", "=", p("name"))),
+      timer: prepare<TimerRow>(
+        db,
+        q.selectFrom("timer").selectAll().where("job_id", "=", p("job_id")).where("name", "=", p("name")),
+      ),
       clearTimers: prepare(db, q.deleteFrom("timer").where("job_id", "=", p("job_id"))),
       timers: prepare<TimerRow>(db, q.selectFrom("timer").selectAll().orderBy("due").orderBy("job_id").orderBy("name")),
       insertFeed: prepare(db, q.insertInto("feed").values(columns("job_id", "at", "type", "data"))),
@@ -193,7 +287,7 @@ export class EngineStore {
   // Jobs and journal
 
   insertJob(row: Insertable<Tables["job"]>): void {
-    this.#s.insertJob.run(row as Record<string, unknown>);
+    this.#s.insertJob.run(row);
   }
   job(id: string): JobRow | undefined {
     return this.#s.job.get({ id });
@@ -213,7 +307,7 @@ export class EngineStore {
     this.#s.park.run({ id, parked: why });
   }
   insertJournal(row: JournalRow): void {
-    this.#s.insertJournal.run(row as unknown as Record<string, unknown>);
+    this.#s.insertJournal.run(row);
   }
   journal(jobId: string): JournalRow[] {
     return this.#s.journal.all({ job_id: jobId });
@@ -241,7 +335,7 @@ export class EngineStore {
     this.#s.cancelEffect.run({ id });
   }
   insertAttempt(row: AttemptRow): void {
-    this.#s.insertAttempt.run(row as unknown as Record<string, unknown>);
+    this.#s.insertAttempt.run(row);
   }
   endAttempt(row: Pick<AttemptRow, "effect_id" | "attempt" | "status" | "ended_at" | "error" | "detail">): void {
     this.#s.endAttempt.run(row);
@@ -256,7 +350,9 @@ export class EngineStore {
   }
   /** Whether all that the job left on its machines was brought home. */
   collected(jobId: string): boolean {
-    return this.#s.collects.all({ job_id: jobId }).every((c) => c.state === "done" && !c.detail?.includes('"left_out"'));
+    return this.#s.collects
+      .all({ job_id: jobId })
+      .every((c) => c.state === "done" && !c.detail?.includes('"left_out"'));
   }
   detailAttempt(effectId: number, attempt: number, detail: string): void {
     this.#s.detailAttempt.run({ effect_id: effectId, attempt, detail });
@@ -265,7 +361,7 @@ export class EngineStore {
   // Timers
 
   setTimer(row: TimerRow): void {
-    this.#s.setTimer.run(row as unknown as Record<string, unknown>);
+    this.#s.setTimer.run(row);
   }
   timer(jobId: string, name: string): TimerRow | undefined {
     return this.#s.timer.get({ job_id: jobId, name });

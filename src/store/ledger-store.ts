@@ -8,11 +8,18 @@ export class LedgerStore {
   readonly #s;
 
   constructor(db: Sqlite) {
-    const change = (...names: Parameters<typeof columns>) => q.updateTable("machine").set(columns(...names)).where("name", "=", p("name"));
+    const change = (...names: Parameters<typeof columns>) =>
+      q
+        .updateTable("machine")
+        .set(columns(...names))
+        .where("name", "=", p("name"));
     const open = q.selectFrom("machine").selectAll().where("state", "<>", lit("released"));
     this.#s = {
       get: prepare<MachineRow>(db, q.selectFrom("machine").selectAll().where("name", "=", p("name"))),
-      openOf: prepare<MachineRow>(db, open.where("job_id", "=", p("job_id")).where("node", "=", p("node")).orderBy("ordinal")),
+      openOf: prepare<MachineRow>(
+        db,
+        open.where("job_id", "=", p("job_id")).where("node", "=", p("node")).orderBy("ordinal"),
+      ),
       open: prepare<MachineRow>(db, open.orderBy("created_at").orderBy("name")),
       last: prepare<{ n: number | null }>(
         db,
@@ -28,13 +35,32 @@ export class LedgerStore {
           .insertInto("machine")
           .values(
             columns(
-              "name", "job_id", "node", "ordinal", "provider", "state", "resource_id", "handle", "address", "price_micro", "created_at",
-              "horizon_at", "held_at", "empty_looks", "last_look_at", "released_at", "proof", "note",
+              "name",
+              "job_id",
+              "node",
+              "ordinal",
+              "provider",
+              "state",
+              "resource_id",
+              "handle",
+              "address",
+              "price_micro",
+              "created_at",
+              "horizon_at",
+              "held_at",
+              "empty_looks",
+              "last_look_at",
+              "released_at",
+              "proof",
+              "note",
             ),
           ),
       ),
       renew: prepare(db, change("horizon_at")),
-      held: prepare(db, change("state", "resource_id", "handle", "address", "price_micro", "held_at", "released_at", "proof", "note")),
+      held: prepare(
+        db,
+        change("state", "resource_id", "handle", "address", "price_micro", "held_at", "released_at", "proof", "note"),
+      ),
       state: prepare(db, change("state", "note")),
       look: prepare(db, change("empty_looks", "last_look_at")),
       released: prepare(db, change("state", "released_at", "proof", "note")),
@@ -55,12 +81,14 @@ export class LedgerStore {
     return this.#s.last.get({ job_id: jobId, node })?.n ?? 0;
   }
   insert(row: MachineRow): void {
-    this.#s.insert.run(row as unknown as Record<string, unknown>);
+    this.#s.insert.run(row);
   }
   renew(name: string, horizonAt: number): void {
     this.#s.renew.run({ name, horizon_at: horizonAt });
   }
-  held(row: Pick<MachineRow, "name" | "state" | "resource_id" | "handle" | "address" | "price_micro" | "held_at">): void {
+  held(
+    row: Pick<MachineRow, "name" | "state" | "resource_id" | "handle" | "address" | "price_micro" | "held_at">,
+  ): void {
     this.#s.held.run({ ...row, released_at: null, proof: null, note: null });
   }
   state(name: string, state: MachineRow["state"], note: string | null): void {

@@ -16,7 +16,12 @@ export class LogStore {
     this.#s = {
       cursor: prepare<CursorRow>(
         db,
-        q.selectFrom("log_cursor").selectAll().where("job_id", "=", p("job_id")).where("node", "=", p("node")).where("stream", "=", p("stream")),
+        q
+          .selectFrom("log_cursor")
+          .selectAll()
+          .where("job_id", "=", p("job_id"))
+          .where("node", "=", p("node"))
+          .where("stream", "=", p("stream")),
       ),
       insertCursor: prepare(
         db,
@@ -36,18 +41,43 @@ export class LogStore {
           .where("source_offset", "=", p("from_source"))
           .where("samples_offset", "=", p("from_samples")),
       ),
-      stored: prepare<{ stored_bytes: number }>(db, q.selectFrom("log").select("stored_bytes").where("job_id", "=", p("job_id"))),
+      stored: prepare<{ stored_bytes: number }>(
+        db,
+        q.selectFrom("log").select("stored_bytes").where("job_id", "=", p("job_id")),
+      ),
       setStored: prepare(db, q.replaceInto("log").values(columns("job_id", "stored_bytes"))),
       time: prepare(db, q.replaceInto("log_time").values(columns("job_id", "offset", "at_ms"))),
-      series: prepare<{ id: number }>(db, q.selectFrom("series").select("id").where("job_id", "=", p("job_id")).where("name", "=", p("name"))),
-      seriesCount: prepare<{ n: number }>(db, q.selectFrom("series").select((e) => e.fn.countAll<number>().as("n")).where("job_id", "=", p("job_id"))),
+      series: prepare<{ id: number }>(
+        db,
+        q.selectFrom("series").select("id").where("job_id", "=", p("job_id")).where("name", "=", p("name")),
+      ),
+      seriesCount: prepare<{ n: number }>(
+        db,
+        q
+          .selectFrom("series")
+          .select((e) => e.fn.countAll<number>().as("n"))
+          .where("job_id", "=", p("job_id")),
+      ),
       insertSeries: prepare(db, q.insertInto("series").values(columns("job_id", "name"))),
-      lastPoint: prepare<{ n: number | null }>(db, q.selectFrom("point").select((e) => e.fn.max("i").as("n")).where("series_id", "=", p("series_id"))),
+      lastPoint: prepare<{ n: number | null }>(
+        db,
+        q
+          .selectFrom("point")
+          .select((e) => e.fn.max("i").as("n"))
+          .where("series_id", "=", p("series_id")),
+      ),
       checkpointAt: prepare<{ size: number; modified_at: number }>(
         db,
-        q.selectFrom("checkpoint").select(["size", "modified_at"]).where("job_id", "=", p("job_id")).where("path", "=", p("path")),
+        q
+          .selectFrom("checkpoint")
+          .select(["size", "modified_at"])
+          .where("job_id", "=", p("job_id"))
+          .where("path", "=", p("path")),
       ),
-      checkpoint: prepare(db, q.replaceInto("checkpoint").values(columns("job_id", "path", "size", "modified_at", "saved_at"))),
+      checkpoint: prepare(
+        db,
+        q.replaceInto("checkpoint").values(columns("job_id", "path", "size", "modified_at", "saved_at")),
+      ),
     };
     this.#point = db.prepare("INSERT INTO point (series_id, i, step, time, value, rank) VALUES (?, ?, ?, ?, ?, ?)");
   }
@@ -62,7 +92,10 @@ export class LogStore {
     to: { source_offset: number; samples_offset: number },
   ): boolean {
     if (from.source_offset === 0 && from.samples_offset === 0) this.#s.insertCursor.run({ ...at, ...from, ended: 0 });
-    return this.#s.moveCursor.run({ ...at, ...to, from_source: from.source_offset, from_samples: from.samples_offset }).changes === 1;
+    return (
+      this.#s.moveCursor.run({ ...at, ...to, from_source: from.source_offset, from_samples: from.samples_offset })
+        .changes === 1
+    );
   }
   stored(jobId: string): number {
     return this.#s.stored.get({ job_id: jobId })?.stored_bytes ?? 0;

@@ -7,7 +7,19 @@ import { join } from "node:path";
 import { downsample } from "../domain/downsample.ts";
 import { tailOffset } from "../domain/log-lines.ts";
 import { SvcError } from "../errors/index.ts";
-import type { CheckpointFile, CodeSnapshot, FeedEvent, JobRecord, JobsPage, JobsQuery, LedgerMachine, MetricPoint, Metrics, MetricsQuery, Timeline } from "../schemas/job.ts";
+import type {
+  CheckpointFile,
+  CodeSnapshot,
+  FeedEvent,
+  JobRecord,
+  JobsPage,
+  JobsQuery,
+  LedgerMachine,
+  MetricPoint,
+  Metrics,
+  MetricsQuery,
+  Timeline,
+} from "../schemas/job.ts";
 import type { AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./engine-store.ts";
 import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
@@ -68,7 +80,11 @@ export class StoreReads implements Reads {
 
   resolveJobId(prefix: string): string {
     if (/^[a-z0-9]{1,64}$/.test(prefix)) {
-      const found = this.#all<{ id: string }>("SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT 4", prefix, `${prefix}{`);
+      const found = this.#all<{ id: string }>(
+        "SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT 4",
+        prefix,
+        `${prefix}{`,
+      );
       const exact = found.find((row) => row.id === prefix) ?? (found.length === 1 ? found[0] : undefined);
       if (exact) return exact.id;
       if (found.length > 1) throw new SvcError("job_ambiguous", { id: prefix, matches: found.map((row) => row.id) });
@@ -99,7 +115,10 @@ export class StoreReads implements Reads {
   }
 
   #machinesOfAll(ids: string[]): MachineRow[] {
-    return this.#all<MachineRow>("SELECT * FROM machine WHERE job_id IN (SELECT value FROM json_each(?)) ORDER BY job_id, node, ordinal", JSON.stringify(ids));
+    return this.#all<MachineRow>(
+      "SELECT * FROM machine WHERE job_id IN (SELECT value FROM json_each(?)) ORDER BY job_id, node, ordinal",
+      JSON.stringify(ids),
+    );
   }
 
   timeline(id: string): Timeline {
@@ -108,26 +127,44 @@ export class StoreReads implements Reads {
       "SELECT a.* FROM attempt a JOIN effect e ON e.id = a.effect_id WHERE e.job_id = ? ORDER BY a.effect_id, a.attempt",
       id,
     );
-    const journal = this.#all<JournalRow>("SELECT * FROM journal WHERE job_id = ? AND (from_state IS NULL OR from_state <> to_state) ORDER BY seq", id);
+    const journal = this.#all<JournalRow>(
+      "SELECT * FROM journal WHERE job_id = ? AND (from_state IS NULL OR from_state <> to_state) ORDER BY seq",
+      id,
+    );
     return {
       steps: attempts.flatMap((a) => {
         const effect = effects.get(a.effect_id);
         return effect ? [timelineStepOf(effect, a)] : [];
       }),
-      transitions: journal.map((j) => ({ seq: j.seq, from: j.from_state, to: j.to_state, event: j.type, at: new Date(j.at).toISOString() })),
+      transitions: journal.map((j) => ({
+        seq: j.seq,
+        from: j.from_state,
+        to: j.to_state,
+        event: j.type,
+        at: new Date(j.at).toISOString(),
+      })),
     };
   }
 
   metrics(id: string, query: MetricsQuery): Metrics {
-    const all = this.#all<{ id: number; name: string }>("SELECT id, name FROM series WHERE job_id = ? ORDER BY name", id);
+    const all = this.#all<{ id: number; name: string }>(
+      "SELECT id, name FROM series WHERE job_id = ? ORDER BY name",
+      id,
+    );
     const wanted = query.name === undefined ? all : all.filter((s) => s.name === query.name);
     // Without a prototype: a script may call its metric `__proto__`.
     const series = Object.create(null) as Metrics["series"];
     const total = wanted.reduce((sum, s) => sum + this.#pointCount(s.id), 0);
-    const pointsMax = total <= ANSWER_POINTS_MAX ? Infinity : Math.max(2, Math.floor(ANSWER_POINTS_MAX / wanted.length));
+    const pointsMax =
+      total <= ANSWER_POINTS_MAX ? Infinity : Math.max(2, Math.floor(ANSWER_POINTS_MAX / wanted.length));
     for (const s of wanted) {
       const rows = this.#points(s.id, query.since_step ?? -Infinity);
-      const points = rows.map((r): MetricPoint => ({ step: r.step, time: r.time, value: finite(r.value), rank: r.rank }));
+      const points = rows.map((r): MetricPoint => ({
+        step: r.step,
+        time: r.time,
+        value: finite(r.value),
+        rank: r.rank,
+      }));
       series[s.name] = downsample(points, Math.min(query.max_points ?? Infinity, pointsMax));
     }
     return { series };
@@ -212,15 +249,21 @@ export class StoreReads implements Reads {
   }
 
   code(id: string): CodeSnapshot | null {
-    const snapshot = this.#get<{ code_snapshot: string | null }>("SELECT code_snapshot FROM job WHERE id = ?", id)?.code_snapshot ?? null;
+    const snapshot =
+      this.#get<{ code_snapshot: string | null }>("SELECT code_snapshot FROM job WHERE id = ?", id)?.code_snapshot ??
+      null;
     // The id is a hash that we made; the file is ours and is written once.
-    return snapshot === null ? null : (JSON.parse(readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8")) as CodeSnapshot);
+    return snapshot === null
+      ? null
+      : (JSON.parse(readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8")) as CodeSnapshot);
   }
 
   machines(): LedgerMachine[] {
     // A local run costs nothing, whatever becomes of it.
     const now = this.#now();
-    return this.#all<MachineRow>("SELECT * FROM machine WHERE state <> 'released' AND provider <> 'local' ORDER BY created_at, name").map((row) => ledgerMachineOf(row, now));
+    return this.#all<MachineRow>(
+      "SELECT * FROM machine WHERE state <> 'released' AND provider <> 'local' ORDER BY created_at, name",
+    ).map((row) => ledgerMachineOf(row, now));
   }
 
   eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[] {
@@ -228,8 +271,17 @@ export class StoreReads implements Reads {
     const rows =
       options.jobId === undefined
         ? this.#all<Row>("SELECT * FROM feed WHERE seq > ? ORDER BY seq LIMIT ?", since, options.limit)
-        : this.#all<Row>("SELECT * FROM feed WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?", options.jobId, since, options.limit);
-    return rows.map((r) => ({ ...r, at: new Date(r.at).toISOString(), data: JSON.parse(r.data) as Record<string, unknown> }));
+        : this.#all<Row>(
+            "SELECT * FROM feed WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+            options.jobId,
+            since,
+            options.limit,
+          );
+    return rows.map((r) => ({
+      ...r,
+      at: new Date(r.at).toISOString(),
+      data: JSON.parse(r.data) as Record<string, unknown>,
+    }));
   }
 
   latestSeq(): number {
@@ -263,7 +315,8 @@ export function openReads(home: string): Reads & { close(): void } {
     if (e instanceof SvcError) throw e;
     const why = e instanceof Error ? e.message : String(e);
     const code = (e as { code?: string }).code ?? "";
-    if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB") throw new SvcError("store_corrupt", { file, why }, { cause: e });
+    if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB")
+      throw new SvcError("store_corrupt", { file, why }, { cause: e });
     throw new SvcError("home_unusable", { home, why: `cannot be read (${why})` }, { cause: e });
   }
   return new StoreReads(db, home);

@@ -1,7 +1,16 @@
 // What can be read of a home, with or without a running control plane. The API, the CLI and the SDKs' records come from here.
 
 import type {
-  CheckpointFile, CodeSnapshot, FeedEvent, JobRecord, JobsPage, JobsQuery, LedgerMachine, Metrics, MetricsQuery, Timeline,
+  CheckpointFile,
+  CodeSnapshot,
+  FeedEvent,
+  JobRecord,
+  JobsPage,
+  JobsQuery,
+  LedgerMachine,
+  Metrics,
+  MetricsQuery,
+  Timeline,
 } from "../schemas/job.ts";
 
 export interface Reads {

@@ -14,10 +14,15 @@ const MASK = "***";
 /** The spec as others may see it. */
 export function maskSpec(spec: RunSpec): Record<string, unknown> {
   const env = Object.fromEntries(
-    Object.entries(spec.env).map(([name, value]) => [name, SECRET_NAME.test(name) && !isReference(value) ? MASK : value]),
+    Object.entries(spec.env).map(([name, value]) => [
+      name,
+      SECRET_NAME.test(name) && !isReference(value) ? MASK : value,
+    ]),
   );
   const sinks = spec.sinks.map((sink) =>
-    sink.credentials ? { ...sink, credentials: Object.fromEntries(Object.keys(sink.credentials).map((k) => [k, MASK])) } : sink,
+    sink.credentials
+      ? { ...sink, credentials: Object.fromEntries(Object.keys(sink.credentials).map((k) => [k, MASK])) }
+      : sink,
   );
   return { ...spec, env, sinks };
 }
@@ -31,16 +36,30 @@ function costUsd(row: MachineRow, now: number): number {
 
 export function jobMachineOf(row: MachineRow): JobMachine {
   return {
-    id: row.resource_id, name: row.name, node: row.node, address: row.address, state: row.state,
-    price_per_hour_usd: usd(row.price_micro), created_at: iso(row.created_at), terminated_at: isoOrNull(row.released_at),
+    id: row.resource_id,
+    name: row.name,
+    node: row.node,
+    address: row.address,
+    state: row.state,
+    price_per_hour_usd: usd(row.price_micro),
+    created_at: iso(row.created_at),
+    terminated_at: isoOrNull(row.released_at),
   };
 }
 
 export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
   return {
-    name: row.name, id: row.resource_id, provider: row.provider as LedgerMachine["provider"], job_id: row.job_id, node: row.node,
-    state: row.state, address: row.address, price_per_hour_usd: usd(row.price_micro), created_at: iso(row.created_at),
-    age_seconds: Math.max(0, (now - row.created_at) / 1000), note: row.note,
+    name: row.name,
+    id: row.resource_id,
+    provider: row.provider as LedgerMachine["provider"],
+    job_id: row.job_id,
+    node: row.node,
+    state: row.state,
+    address: row.address,
+    price_per_hour_usd: usd(row.price_micro),
+    created_at: iso(row.created_at),
+    age_seconds: Math.max(0, (now - row.created_at) / 1000),
+    note: row.note,
   };
 }
 
@@ -49,7 +68,8 @@ function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   const owed = machines.filter((m) => m.released_at === null && m.provider !== "local");
   const unsure = owed.find((m) => m.note !== null);
   if (unsure?.note) return unsure.note;
-  if (row.state === "terminating" && owed.length > 0) return "Being released; the machine may still cost money until the provider proves it gone.";
+  if (row.state === "terminating" && owed.length > 0)
+    return "Being released; the machine may still cost money until the provider proves it gone.";
   return null;
 }
 
@@ -83,7 +103,11 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
 export function timelineStepOf(effect: EffectRow, attempt: AttemptRow): TimelineStep {
   const last = attempt.attempt === effect.attempt;
   const status =
-    attempt.status === "failed" && last && effect.state === "retrying" ? "retrying" : attempt.status === "waiting" ? "running" : attempt.status;
+    attempt.status === "failed" && last && effect.state === "retrying"
+      ? "retrying"
+      : attempt.status === "waiting"
+        ? "running"
+        : attempt.status;
   return {
     step: effect.step as TimelineStep["step"],
     node: effect.node,

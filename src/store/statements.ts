@@ -1,7 +1,15 @@
 // Kysely writes the SQL, typed against the tables; better-sqlite3 prepares it once and runs it synchronously. An awaited
 // transaction would own the one connection across turns and cost 1.5 to 3 times as much; this costs a bind.
 
-import { DummyDriver, Kysely, sql, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler, type Compilable } from "kysely";
+import {
+  DummyDriver,
+  Kysely,
+  sql,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type Compilable,
+} from "kysely";
 import type { Sqlite } from "./database.ts";
 import type { Tables } from "./tables.ts";
 

@@ -84,7 +84,14 @@ export interface Tables {
   };
   feed: { seq: Generated<number>; job_id: string | null; at: number; type: string; data: string };
   log: { job_id: string; stored_bytes: number };
-  log_cursor: { job_id: string; node: number; stream: string; source_offset: number; samples_offset: number; ended: number };
+  log_cursor: {
+    job_id: string;
+    node: number;
+    stream: string;
+    source_offset: number;
+    samples_offset: number;
+    ended: number;
+  };
   log_time: { job_id: string; offset: number; at_ms: number };
   series: { id: Generated<number>; job_id: string; name: string };
   point: { series_id: number; i: number; step: number; time: number; value: number | null; rank: number };

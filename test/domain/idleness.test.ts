@@ -7,28 +7,47 @@ const NOW = 1_764_000_000_000;
 
 function sample(atMs: number, more: Partial<RunnerSample> = {}): RunnerSample {
   return {
-    at_ms: atMs, cpu_cores: 0.001, memory_bytes: 1e9, disk_bytes_per_s: 0, net_bytes_per_s: 500, processes: 1,
-    gpus: [{ index: 0, util_percent: 0, memory_used_mib: 1, memory_total_mib: 2, power_watts: null, temperature_c: null }],
+    at_ms: atMs,
+    cpu_cores: 0.001,
+    memory_bytes: 1e9,
+    disk_bytes_per_s: 0,
+    net_bytes_per_s: 500,
+    processes: 1,
+    gpus: [
+      { index: 0, util_percent: 0, memory_used_mib: 1, memory_total_mib: 2, power_watts: null, temperature_c: null },
+    ],
     ...more,
   };
 }
 
 /** A run of 40 quiet minutes with a sample each 10 s; `change` may alter each. */
-function quiet(change: (s: RunnerSample, agoMs: number) => RunnerSample | null = (s) => s, more: Partial<IdleInput> = {}): IdleInput {
+function quiet(
+  change: (s: RunnerSample, agoMs: number) => RunnerSample | null = (s) => s,
+  more: Partial<IdleInput> = {},
+): IdleInput {
   const samples = Array.from({ length: 241 }, (_, i) => (240 - i) * 10_000)
     .map((ago) => change(sample(NOW - ago), ago))
     .filter((s) => s !== null);
   return {
-    nowMs: NOW, launchedAtMs: NOW - 40 * MINUTE, windowMs: 30 * MINUTE, sampleMs: 10_000, samples,
-    lastLogAtMs: NOW - 39 * MINUTE, lastMetricAtMs: null, lastCheckpointAtMs: null, ...more,
+    nowMs: NOW,
+    launchedAtMs: NOW - 40 * MINUTE,
+    windowMs: 30 * MINUTE,
+    sampleMs: 10_000,
+    samples,
+    lastLogAtMs: NOW - 39 * MINUTE,
+    lastMetricAtMs: null,
+    lastCheckpointAtMs: null,
+    ...more,
   };
 }
 
 describe("judgeIdle", () => {
   it("calls a run idle when everything stayed quiet for the whole window, and says so with numbers", () => {
     expect(judgeIdle(quiet())).toEqual({
-      idle: true, quietForMs: 39 * MINUTE,
-      reason: "for 39 min no log, metric or checkpoint, and at most GPU 0 %, CPU 0.1 % of one core, disk 0.0 kB/s, network 0.5 kB/s",
+      idle: true,
+      quietForMs: 39 * MINUTE,
+      reason:
+        "for 39 min no log, metric or checkpoint, and at most GPU 0 %, CPU 0.1 % of one core, disk 0.0 kB/s, network 0.5 kB/s",
     });
   });
 
@@ -36,7 +55,19 @@ describe("judgeIdle", () => {
     ["CPU", { cpu_cores: 0.05 }],
     ["disk", { disk_bytes_per_s: 1_000_000 }],
     ["network", { net_bytes_per_s: 100_000 }],
-    ["one of the GPUs", { gpus: [0, 5].map((util_percent, index) => ({ index, util_percent, memory_used_mib: 0, memory_total_mib: 0, power_watts: 0, temperature_c: 0 })) }],
+    [
+      "one of the GPUs",
+      {
+        gpus: [0, 5].map((util_percent, index) => ({
+          index,
+          util_percent,
+          memory_used_mib: 0,
+          memory_total_mib: 0,
+          power_watts: 0,
+          temperature_c: 0,
+        })),
+      },
+    ],
     ["nothing that could be read", { cpu_cores: null, gpus: null }],
   ])("is not idle when a single sample within the window shows %s in use", (_, use) => {
     const verdict = judgeIdle(quiet((s, ago) => (ago === 20 * MINUTE ? { ...s, ...use } : s)));
@@ -44,10 +75,13 @@ describe("judgeIdle", () => {
     expect(verdict.reason).toMatch(/^20 min ago /);
   });
 
-  it.each(["lastLogAtMs", "lastMetricAtMs", "lastCheckpointAtMs"] as const)("is not idle within the window after %s", (field) => {
-    expect(judgeIdle(quiet(undefined, { [field]: NOW - 29 * MINUTE })).idle).toBe(false);
-    expect(judgeIdle(quiet(undefined, { [field]: NOW - 30 * MINUTE })).idle).toBe(true);
-  });
+  it.each(["lastLogAtMs", "lastMetricAtMs", "lastCheckpointAtMs"] as const)(
+    "is not idle within the window after %s",
+    (field) => {
+      expect(judgeIdle(quiet(undefined, { [field]: NOW - 29 * MINUTE })).idle).toBe(false);
+      expect(judgeIdle(quiet(undefined, { [field]: NOW - 30 * MINUTE })).idle).toBe(true);
+    },
+  );
 
   it("leaves out a signal that cannot be read", () => {
     expect(judgeIdle(quiet((s) => ({ ...s, gpus: null, disk_bytes_per_s: null }))).idle).toBe(true);
@@ -63,7 +97,9 @@ describe("judgeIdle", () => {
   });
 
   it("counts from launch and can be turned off", () => {
-    expect(judgeIdle(quiet(undefined, { launchedAtMs: NOW - 29 * MINUTE, lastLogAtMs: null }))).toMatchObject({ idle: false });
+    expect(judgeIdle(quiet(undefined, { launchedAtMs: NOW - 29 * MINUTE, lastLogAtMs: null }))).toMatchObject({
+      idle: false,
+    });
     expect(judgeIdle(quiet(undefined, { windowMs: 0 })).idle).toBe(false);
   });
 });

@@ -28,7 +28,10 @@ describe("tailOffset", () => {
     fc.assert(
       fc.property(text, fc.boolean(), fc.integer({ min: 1, max: 14 }), (parts, ended, lines) => {
         const whole = parts.map(([n, end]) => "x".repeat(n) + end).join("") + (ended ? "" : "tail");
-        const split = whole.split("\n").map((l, i, all) => (i < all.length - 1 ? `${l}\n` : l)).filter((l) => l !== "");
+        const split = whole
+          .split("\n")
+          .map((l, i, all) => (i < all.length - 1 ? `${l}\n` : l))
+          .filter((l) => l !== "");
         expect(tail(whole, lines, undefined, 9_000)).toBe(split.slice(-lines).join(""));
       }),
       { seed, numRuns: 100 },
@@ -52,7 +55,9 @@ describe("terminalSafe", () => {
   });
 
   it("leaves nothing that a terminal obeys in any text", () => {
-    const hostile = fc.string({ unit: fc.constantFrom("\x1b", "[", "0", ";", "m", "A", "\r", "\n", "\x07", "\x9b", "]", "x") });
+    const hostile = fc.string({
+      unit: fc.constantFrom("\x1b", "[", "0", ";", "m", "A", "\r", "\n", "\x07", "\x9b", "]", "x"),
+    });
     fc.assert(
       fc.property(hostile, (text) => {
         // eslint-disable-next-line no-control-regex -- control characters are exactly what is looked for

@@ -40,7 +40,14 @@ describe("parseLog", () => {
     expect(text).toBe("50%|### done\nend");
     expect(records).toMatchObject([
       { kind: "metrics", n: 1, step: 10, time: 1_764_000_000.5, rank: 0, values: [["loss", 0.5]], offset: 7 },
-      { kind: "metrics", n: 2, values: [["loss", "NaN"], ["acc", 1]] },
+      {
+        kind: "metrics",
+        n: 2,
+        values: [
+          ["loss", "NaN"],
+          ["acc", 1],
+        ],
+      },
     ]);
   });
 
@@ -119,7 +126,22 @@ describe("parseLog", () => {
     const secret = "tök-9f8e7d6c";
     const redactor = new Redactor([secret, "tök-", "aaab", MARK]);
     const part = fc.oneof(
-      fc.constantFrom(secret, "tök-9f", "9f8e7d6c", "aaa", "aab", "é", "€", "\x1e", "\x1esvc1:", HEAD, `${HEAD}{`, "\n", "\r", MARK),
+      fc.constantFrom(
+        secret,
+        "tök-9f",
+        "9f8e7d6c",
+        "aaa",
+        "aab",
+        "é",
+        "€",
+        "\x1e",
+        "\x1esvc1:",
+        HEAD,
+        `${HEAD}{`,
+        "\n",
+        "\r",
+        MARK,
+      ),
       fc.nat(9).map((n) => metric(n)),
       fc.nat(9).map((n) => metric(n, { [`m/${secret}`]: "NaN" })),
       fc.string({ maxLength: 5 }),

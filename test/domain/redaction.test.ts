@@ -7,7 +7,7 @@ const SECRET = "hf_Ab3/+ x'Z\"9~é";
 /** What rule R2 says, in the plainest way: at each place the longest form that matches. */
 function plainly(forms: string[], text: string): string {
   let out = "";
-  for (let i = 0; i < text.length; ) {
+  for (let i = 0; i < text.length;) {
     const hit = forms.filter((f) => text.startsWith(f, i)).sort((a, b) => b.length - a.length)[0];
     out += hit ? REDACTED : text[i]!;
     i += hit?.length ?? 1;
@@ -85,7 +85,10 @@ describe("Redactor", () => {
     const redactor = new Redactor(["s3cret-value"]);
     expect(redactor.redact(Buffer.from("loss 0.1"), false).consumed).toBe(8);
     expect(redactor.redact(Buffer.from("key s3cret-"), false).consumed).toBe(4);
-    expect(redactor.redact(Buffer.from("key s3cret-"), true)).toEqual({ out: Buffer.from("key s3cret-"), consumed: 11 });
+    expect(redactor.redact(Buffer.from("key s3cret-"), true)).toEqual({
+      out: Buffer.from("key s3cret-"),
+      consumed: 11,
+    });
   });
 
   it("redacts strings and keys of JSON values at any depth", () => {
@@ -121,7 +124,11 @@ describe("Redactor", () => {
   it("never lets a byte of a long secret out, cut anywhere, among bytes that are not text", () => {
     const secret = "tok-9f8e7d6c5b4a-é-0123456789";
     const redactor = new Redactor([secret]);
-    const bytes = Buffer.concat([Buffer.from([0xff, 0x00, 0xc3]), Buffer.from(`${secret}tok-9f${secret}`), Buffer.from([0xc3])]);
+    const bytes = Buffer.concat([
+      Buffer.from([0xff, 0x00, 0xc3]),
+      Buffer.from(`${secret}tok-9f${secret}`),
+      Buffer.from([0xc3]),
+    ]);
     const whole = inPieces(redactor, bytes, []);
     for (let i = 0; i <= bytes.length; i++) {
       for (let j = i; j <= bytes.length; j++) expect(inPieces(redactor, bytes, [i, j]).equals(whole)).toBe(true);

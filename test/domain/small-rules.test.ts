@@ -9,7 +9,10 @@ const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
 console.log(`small-rules seed ${seed}`);
 
 describe("downsample", () => {
-  const value = fc.oneof({ weight: 9, arbitrary: fc.double({ noNaN: true, noDefaultInfinity: true }) }, fc.constantFrom("NaN" as const, "Infinity" as const));
+  const value = fc.oneof(
+    { weight: 9, arbitrary: fc.double({ noNaN: true, noDefaultInfinity: true }) },
+    fc.constantFrom("NaN" as const, "Infinity" as const),
+  );
 
   it("keeps order, ends and room, and the global extremes where there is room for a bucket", () => {
     fc.assert(
@@ -61,7 +64,12 @@ describe("JobIds", () => {
   });
 
   it("uses the randomness it is given", () => {
-    expect(new JobIds(() => 36 ** 7, () => "zzzz").next()).toBe("10000000zzzz");
+    expect(
+      new JobIds(
+        () => 36 ** 7,
+        () => "zzzz",
+      ).next(),
+    ).toBe("10000000zzzz");
   });
 });
 
@@ -75,7 +83,12 @@ describe("the GPU catalogue", () => {
   });
 
   it("tells the memory of a model in any case of letters", () => {
-    expect([vramFor("A100"), vramFor(" a100-pcie "), vramFor("h200"), vramFor("TPU")]).toEqual([80, 40, 141, undefined]);
+    expect([vramFor("A100"), vramFor(" a100-pcie "), vramFor("h200"), vramFor("TPU")]).toEqual([
+      80,
+      40,
+      141,
+      undefined,
+    ]);
   });
 });
 

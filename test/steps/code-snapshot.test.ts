@@ -1,5 +1,18 @@
 import { execFileSync } from "node:child_process";
-import { chmod, link, mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  link,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
@@ -27,23 +40,60 @@ async function put(files: Record<string, string>, root = project): Promise<void>
 }
 
 function git(...args: string[]): string {
-  const env = { PATH: process.env["PATH"], HOME: top, GIT_CONFIG_NOSYSTEM: "1", GIT_AUTHOR_NAME: "a", GIT_AUTHOR_EMAIL: "a@b", GIT_COMMITTER_NAME: "a", GIT_COMMITTER_EMAIL: "a@b" };
+  const env = {
+    PATH: process.env["PATH"],
+    HOME: top,
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_AUTHOR_NAME: "a",
+    GIT_AUTHOR_EMAIL: "a@b",
+    GIT_COMMITTER_NAME: "a",
+    GIT_COMMITTER_EMAIL: "a@b",
+  };
   return execFileSync("git", args, { cwd: project, env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
 }
 
 const listed = async (root = project) => (await listProject(root)).files.map((file) => file.path);
-const asGitLists = () => git("ls-files", "-z", "--others", "--cached", "--exclude-standard").split("\0").filter((p) => p !== "").sort();
+const asGitLists = () =>
+  git("ls-files", "-z", "--others", "--cached", "--exclude-standard")
+    .split("\0")
+    .filter((p) => p !== "")
+    .sort();
 const snap = () => createSnapshot({ projectDir: project, codeDir, now: 1_764_000_000_000 });
 
 describe("listProject", () => {
   it("takes what git takes: nested files, folders taken back, anchors, sets, blanks and comments", async () => {
     git("init", "-q");
     await put({
-      ".gitignore": "# words\nlib/\n*.log\n!keep.log\n/top.txt\ndocs/**/*.html\n**/cache\nout/**\n!out/\n[abc].bin\n[!a-y]z.bin\n\\#odd\n\\!odd\nspaced\\ \nplain   \nq?.txt\nsub/one\n\ufeffx\n",
-      "lib/a.py": "", "web/.gitignore": "!lib/\nlocal\n", "web/lib/b.py": "", "web/local": "", "web/lib/local": "", "local": "",
-      "a.log": "", "keep.log": "", "top.txt": "", "deep/top.txt": "", "docs/x.html": "", "docs/a/b/y.html": "", "x.html": "",
-      "cache/1": "", "m/cache/2": "", "out/3": "", "a.bin": "", "d.bin": "", "zz.bin": "", "bz.bin": "", "#odd": "", "!odd": "",
-      "spaced ": "", "plain": "", "q1.txt": "", "q12.txt": "", "sub/one": "", "deep/sub/one": "",
+      ".gitignore":
+        "# words\nlib/\n*.log\n!keep.log\n/top.txt\ndocs/**/*.html\n**/cache\nout/**\n!out/\n[abc].bin\n[!a-y]z.bin\n\\#odd\n\\!odd\nspaced\\ \nplain   \nq?.txt\nsub/one\n\ufeffx\n",
+      "lib/a.py": "",
+      "web/.gitignore": "!lib/\nlocal\n",
+      "web/lib/b.py": "",
+      "web/local": "",
+      "web/lib/local": "",
+      local: "",
+      "a.log": "",
+      "keep.log": "",
+      "top.txt": "",
+      "deep/top.txt": "",
+      "docs/x.html": "",
+      "docs/a/b/y.html": "",
+      "x.html": "",
+      "cache/1": "",
+      "m/cache/2": "",
+      "out/3": "",
+      "a.bin": "",
+      "d.bin": "",
+      "zz.bin": "",
+      "bz.bin": "",
+      "#odd": "",
+      "!odd": "",
+      "spaced ": "",
+      plain: "",
+      "q1.txt": "",
+      "q12.txt": "",
+      "sub/one": "",
+      "deep/sub/one": "",
     });
     const files = await listed();
     expect(files).toEqual(asGitLists());
@@ -55,14 +105,21 @@ describe("listProject", () => {
     const name = fc.constantFrom("a", "b", "ab", "c.x", "d");
     const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join("/"));
     const glob = fc
-      .array(fc.constantFrom("a", "b", "ab", "c.x", "d", "*", "**", "?", "[ab]", "[!a]", "/", "/", "*.x"), { minLength: 1, maxLength: 4 })
+      .array(fc.constantFrom("a", "b", "ab", "c.x", "d", "*", "**", "?", "[ab]", "[!a]", "/", "/", "*.x"), {
+        minLength: 1,
+        maxLength: 4,
+      })
       .map((parts) => parts.join("").replace(/\/+/g, "/"));
-    const rules = fc.array(fc.tuple(fc.constantFrom("", "", "!"), glob).map((parts) => parts.join("")), { maxLength: 5 });
+    const rules = fc.array(
+      fc.tuple(fc.constantFrom("", "", "!"), glob).map((parts) => parts.join("")),
+      { maxLength: 5 },
+    );
     const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
     console.log(`gitignore seed ${seed}`);
     await fc.assert(
       fc.asyncProperty(fc.array(path, { maxLength: 10 }), rules, rules, async (paths, above, below) => {
-        for (const entry of await readdir(project)) if (entry !== ".git") await rm(join(project, entry), { recursive: true });
+        for (const entry of await readdir(project))
+          if (entry !== ".git") await rm(join(project, entry), { recursive: true });
         await put({ ".gitignore": `${above.join("\n")}\n`, "a/.gitignore": `${below.join("\n")}\n` });
         for (const p of paths) await put({ [p]: "" }).catch(() => undefined);
         expect(await listed()).toEqual(asGitLists());
@@ -79,8 +136,19 @@ describe("listProject", () => {
 
   it("leaves keys, logins and caches out; a .svcignore can take back some, never the repository or .ssh", async () => {
     await put({
-      ".git/config": "", ".env": "", ".env.prod": "", ".env.example": "", "id_rsa": "", "k/server.pem": "", ".ssh/id": "",
-      "node_modules/m/i.js": "", "p/__pycache__/a.pyc": "", ".venv/x": "", "a.py": "", ".gitignore": "!.env\nbig.bin\n", "big.bin": "",
+      ".git/config": "",
+      ".env": "",
+      ".env.prod": "",
+      ".env.example": "",
+      id_rsa: "",
+      "k/server.pem": "",
+      ".ssh/id": "",
+      "node_modules/m/i.js": "",
+      "p/__pycache__/a.pyc": "",
+      ".venv/x": "",
+      "a.py": "",
+      ".gitignore": "!.env\nbig.bin\n",
+      "big.bin": "",
     });
     expect(await listed()).toEqual([".env.example", ".gitignore", "a.py"]);
     await put({ ".svcignore": "!.env\n!big.bin\n!.ssh\n!.git\na.py\n" });
@@ -99,13 +167,24 @@ describe("listProject", () => {
     execFileSync("mkfifo", [join(project, "pipe")]);
     const { files, skipped } = await listProject(project);
     expect(files.map((f) => f.path)).toEqual(["alias/a.py", "b.py", "src/a.py"]);
-    expect(skipped.map((s) => s.path).sort()).toEqual(["alias/circle", "broken", "innocent.txt", "out", "pipe", "src/circle"]);
+    expect(skipped.map((s) => s.path).sort()).toEqual([
+      "alias/circle",
+      "broken",
+      "innocent.txt",
+      "out",
+      "pipe",
+      "src/circle",
+    ]);
   });
 
   it("refuses more files or bytes than its bounds", async () => {
     await put({ a: "12345", b: "12345", c: "12345" });
-    await expect(listProject(project, { filesMax: 2, bytesMax: 100 })).rejects.toMatchObject({ code: "project_dir_refused" });
-    await expect(listProject(project, { filesMax: 9, bytesMax: 12 })).rejects.toMatchObject({ code: "project_dir_refused" });
+    await expect(listProject(project, { filesMax: 2, bytesMax: 100 })).rejects.toMatchObject({
+      code: "project_dir_refused",
+    });
+    await expect(listProject(project, { filesMax: 9, bytesMax: 12 })).rejects.toMatchObject({
+      code: "project_dir_refused",
+    });
     expect((await listProject(project, { filesMax: 3, bytesMax: 15 })).bytes).toBe(15);
   });
 });
@@ -115,7 +194,16 @@ describe("checkProjectDir", () => {
     await put({ file: "" });
     await symlink(homedir(), join(top, "link-home"));
     const home = dirname(codeDir);
-    for (const dir of ["/", homedir(), dirname(homedir()), home, top, join(top, "link-home"), join(top, "none"), join(project, "file")]) {
+    for (const dir of [
+      "/",
+      homedir(),
+      dirname(homedir()),
+      home,
+      top,
+      join(top, "link-home"),
+      join(top, "none"),
+      join(project, "file"),
+    ]) {
       await expect(checkProjectDir(dir, home), dir).rejects.toMatchObject({ code: "project_dir_refused" });
     }
     expect(await checkProjectDir(project, home)).toBe(project);
@@ -134,10 +222,18 @@ describe("checkEntrypoint", () => {
   });
 
   it.each([
-    ["none.py", "entrypoint_not_found"], ["a.py/x", "entrypoint_not_found"], ["../outside.py", "entrypoint_outside_project"],
-    ["/etc/hostname", "entrypoint_outside_project"], ["escape.py", "entrypoint_outside_project"], ["s", "entrypoint_not_runnable"],
-    [".", "entrypoint_not_runnable"], ["data.txt", "entrypoint_not_runnable"], ["-m", "entrypoint_not_runnable"],
-    ["-m a b", "entrypoint_not_runnable"], ["-m ..a", "entrypoint_not_runnable"], ["-m a;b", "entrypoint_not_runnable"],
+    ["none.py", "entrypoint_not_found"],
+    ["a.py/x", "entrypoint_not_found"],
+    ["../outside.py", "entrypoint_outside_project"],
+    ["/etc/hostname", "entrypoint_outside_project"],
+    ["escape.py", "entrypoint_outside_project"],
+    ["s", "entrypoint_not_runnable"],
+    [".", "entrypoint_not_runnable"],
+    ["data.txt", "entrypoint_not_runnable"],
+    ["-m", "entrypoint_not_runnable"],
+    ["-m a b", "entrypoint_not_runnable"],
+    ["-m ..a", "entrypoint_not_runnable"],
+    ["-m a;b", "entrypoint_not_runnable"],
   ])("refuses %s with %s", async (entrypoint, code) => {
     await put({ "a.py": "", "s/b.sh": "", "data.txt": "" });
     await put({ "outside.py": "" }, top);
@@ -148,12 +244,21 @@ describe("checkEntrypoint", () => {
 
 describe("snapshots", () => {
   it("keeps contents once, gives the same id for the same code, and restores it apart from everything", async () => {
-    await put({ "a.py": "print(1)", "b/copy.py": "print(1)", "run": "#!/bin/sh\n" });
+    await put({ "a.py": "print(1)", "b/copy.py": "print(1)", run: "#!/bin/sh\n" });
     await chmod(join(project, "run"), 0o755);
     await put({ "big.bin": "x".repeat(9 * 1024 * 1024) });
     const first = await snap();
-    expect(first).toMatchObject({ git: null, created_at: "2025-11-24T16:00:00.000Z", bytes: 2 * 8 + 10 + 9 * 1024 * 1024 });
-    expect(first.files.map((f) => [f.path, f.mode])).toEqual([["a.py", "file"], ["b/copy.py", "file"], ["big.bin", "file"], ["run", "executable"]]);
+    expect(first).toMatchObject({
+      git: null,
+      created_at: "2025-11-24T16:00:00.000Z",
+      bytes: 2 * 8 + 10 + 9 * 1024 * 1024,
+    });
+    expect(first.files.map((f) => [f.path, f.mode])).toEqual([
+      ["a.py", "file"],
+      ["b/copy.py", "file"],
+      ["big.bin", "file"],
+      ["run", "executable"],
+    ]);
     expect(await readSnapshot({ codeDir, id: first.id })).toEqual(first);
 
     const blob = join(codeDir, "blobs", first.files[0]!.sha256.slice(0, 2), first.files[0]!.sha256);
@@ -185,7 +290,9 @@ describe("snapshots", () => {
     await expect(restore()).rejects.toMatchObject({ code: "code_snapshot_damaged" });
     await rm(blob);
     await expect(restore()).rejects.toMatchObject({ code: "code_snapshot_damaged" });
-    await expect(restoreSnapshot({ codeDir, id: "../x", target: top })).rejects.toMatchObject({ code: "code_snapshot_damaged" });
+    await expect(restoreSnapshot({ codeDir, id: "../x", target: top })).rejects.toMatchObject({
+      code: "code_snapshot_damaged",
+    });
   });
 
   it("records commit, branch and changes of a repository", async () => {
@@ -204,7 +311,9 @@ describe("snapshots", () => {
   it("refuses an entrypoint that an ignore file leaves out", async () => {
     await put({ "a.py": "", "b.py": "", ".gitignore": "b.py\n" });
     const request = { projectDir: project, codeDir, now: 0 };
-    await expect(createSnapshot({ ...request, entrypoint: "b.py" })).rejects.toMatchObject({ code: "entrypoint_not_runnable" });
+    await expect(createSnapshot({ ...request, entrypoint: "b.py" })).rejects.toMatchObject({
+      code: "entrypoint_not_runnable",
+    });
     await expect(createSnapshot({ ...request, entrypoint: "./a.py" })).resolves.toMatchObject({ bytes: 5 });
   });
 

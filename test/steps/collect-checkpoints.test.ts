@@ -1,4 +1,17 @@
-import { copyFile, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import {
+  copyFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -63,7 +76,11 @@ describe("CheckpointCollector", () => {
     now += SETTLE_MS - 1;
     expect((await scan()).pending).toEqual(["epoch-1/model.pt"]);
     now += 1;
-    expect(await scan()).toEqual({ saved: [{ path: "epoch-1/model.pt", size: 7, modified_at: "2025-11-24T16:00:00.123Z" }], pending: [], skipped: [] });
+    expect(await scan()).toEqual({
+      saved: [{ path: "epoch-1/model.pt", size: 7, modified_at: "2025-11-24T16:00:00.123Z" }],
+      pending: [],
+      skipped: [],
+    });
     const file = join(targetDir, "epoch-1/model.pt");
     expect(await readFile(file, "utf8")).toBe("weights");
     expect((await stat(file)).mode & 0o777).toBe(0o600);
@@ -114,11 +131,30 @@ describe("CheckpointCollector", () => {
   });
 
   it("at the end takes everything complete and names what was not finished", async () => {
-    for (const path of ["ok.pt", "a.tmp", "tmp-1-x/w", "b.partial", "hf/checkpoint-is-incomplete.txt", "hf/w/1", ".svc-checkpoints.json"]) await put(path, "x");
-    const { saved, pending, skipped } = await collector().scan(host, { final: true, announced: new Set(["a.tmp"]), signal });
+    for (const path of [
+      "ok.pt",
+      "a.tmp",
+      "tmp-1-x/w",
+      "b.partial",
+      "hf/checkpoint-is-incomplete.txt",
+      "hf/w/1",
+      ".svc-checkpoints.json",
+    ])
+      await put(path, "x");
+    const { saved, pending, skipped } = await collector().scan(host, {
+      final: true,
+      announced: new Set(["a.tmp"]),
+      signal,
+    });
     expect(paths(saved)).toEqual(["ok.pt"]);
     expect(pending).toEqual([]);
-    expect(paths(skipped).sort()).toEqual(["a.tmp", "b.partial", "hf/checkpoint-is-incomplete.txt", "hf/w/1", "tmp-1-x/w"]);
+    expect(paths(skipped).sort()).toEqual([
+      "a.tmp",
+      "b.partial",
+      "hf/checkpoint-is-incomplete.txt",
+      "hf/w/1",
+      "tmp-1-x/w",
+    ]);
   });
 
   it("never lets a file into place that changed while it was copied", async () => {
@@ -146,13 +182,27 @@ describe("CheckpointCollector", () => {
     await collector().scan(host, { final: true, announced: new Set(), signal });
     await put("a", "22");
     meanwhile = () => Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" }));
-    await expect(collector().scan(host, { final: true, announced: new Set(), signal })).rejects.toMatchObject({ code: "disk_full" });
+    await expect(collector().scan(host, { final: true, announced: new Set(), signal })).rejects.toMatchObject({
+      code: "disk_full",
+    });
     expect(await readFile(join(targetDir, "a"), "utf8")).toBe("1");
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
   });
 
   it.each([
-    "../evil", "/etc/passwd", "a//b", "a/./b", "a/..", "", "a\0b", "a\nb", "a\x1b[2Jb", "c:x", "a\\..\\b", "x/".repeat(32) + "y", "n".repeat(256),
+    "../evil",
+    "/etc/passwd",
+    "a//b",
+    "a/./b",
+    "a/..",
+    "",
+    "a\0b",
+    "a\nb",
+    "a\x1b[2Jb",
+    "c:x",
+    "a\\..\\b",
+    "x/".repeat(32) + "y",
+    "n".repeat(256),
   ])("refuses the path %j from the machine and writes nothing", async (path) => {
     lies = [{ path, size: 1, mtimeMs: 1, inode: 1 }];
     const result = await collector().scan(host, { final: true, announced: new Set([path]), signal });
@@ -162,8 +212,16 @@ describe("CheckpointCollector", () => {
   });
 
   it("refuses numbers that are none", async () => {
-    lies = [{ path: "a", size: -1, mtimeMs: 1, inode: 1 }, { path: "b", size: 1, mtimeMs: NaN, inode: 1 }, { path: "c", size: 1, mtimeMs: 1e300, inode: 1 }];
-    expect(paths((await collector().scan(host, { final: true, announced: new Set(), signal })).skipped)).toEqual(["a", "b", "c"]);
+    lies = [
+      { path: "a", size: -1, mtimeMs: 1, inode: 1 },
+      { path: "b", size: 1, mtimeMs: NaN, inode: 1 },
+      { path: "c", size: 1, mtimeMs: 1e300, inode: 1 },
+    ];
+    expect(paths((await collector().scan(host, { final: true, announced: new Set(), signal })).skipped)).toEqual([
+      "a",
+      "b",
+      "c",
+    ]);
   });
 
   it("follows no link at home and says when something is in the way", async () => {
@@ -185,7 +243,9 @@ describe("CheckpointCollector", () => {
     await mkdir(join(targetDir, ".svc-partial"), { recursive: true });
     await writeFile(join(targetDir, ".svc-partial", "torn"), "x");
     const stopped = AbortSignal.abort(new Error("stop"));
-    await expect(collector().scan(host, { final: true, announced: new Set(), signal: stopped })).rejects.toThrow("stop");
+    await expect(collector().scan(host, { final: true, announced: new Set(), signal: stopped })).rejects.toThrow(
+      "stop",
+    );
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
     expect(fetched).toEqual([]);
   });

@@ -24,7 +24,9 @@ export const reconcile: Command = {
       : await withOwnControlPlane(io, dryRun ? "look" : "reconcile", async (cp) => {
           const told = await cp.reconcile({ dryRun });
           if (!dryRun && !(await cp.settle(SETTLE_MS)))
-            io.err("Not everything is settled; `svc serve` goes on with it.\nUntil then a machine may still cost money.");
+            io.err(
+              "Not everything is settled; `svc serve` goes on with it.\nUntil then a machine may still cost money.",
+            );
           return told;
         });
     if (input.json) await printJson(io, report);

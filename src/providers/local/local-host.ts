@@ -155,7 +155,7 @@ export class LocalHost implements RunHost {
           try {
             if (news()) return resolve();
           } catch (thrown) {
-            return reject(thrown as Error);
+            return reject(thrown);
           }
           ended().then((over) => over && resolve(), reject);
         };

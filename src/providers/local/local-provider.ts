@@ -51,7 +51,11 @@ export class LocalProvider implements Provider {
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
     this.#python ||= await this.#o.python();
     for (const runDir of [join(handle.id, "install"), handle.id]) {
-      await terminateLocal({ runDir, runnerPath: this.#o.runnerPath, python: this.#python }, LAST_GRACE_SECONDS, signal);
+      await terminateLocal(
+        { runDir, runnerPath: this.#o.runnerPath, python: this.#python },
+        LAST_GRACE_SECONDS,
+        signal,
+      );
     }
     this.#ended.add(handle.id);
   }
