@@ -249,8 +249,8 @@ async function answer(response: Response): Promise<unknown> {
   if (response.ok) return JSON.parse(text);
   const problem = parse(text);
   throw new DemoFailure(
-    String(problem.detail ?? `Status ${response.status}.`),
-    String(problem.hint ?? "See the log of the server."),
+    typeof problem.detail === "string" ? problem.detail : `Status ${response.status}.`,
+    typeof problem.hint === "string" ? problem.hint : "See the log of the server.",
   );
 }
 

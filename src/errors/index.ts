@@ -1,2 +1,2 @@
-export { CATALOGUE, type ErrorCode, type Retry } from "./catalogue.ts";
+export { CATALOGUE, type ErrorCode } from "./catalogue.ts";
 export { asSvcError, describeError, SvcError, type FieldError } from "./svc-error.ts";

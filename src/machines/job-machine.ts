@@ -307,5 +307,3 @@ export const jobMachine = setup({
     },
   },
 });
-
-export type JobMachine = typeof jobMachine;

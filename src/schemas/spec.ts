@@ -162,10 +162,3 @@ export const SubmitBody = z
   })
   .meta({ id: "SubmitBody" });
 export type SubmitBody = z.infer<typeof SubmitBody>;
-
-/** A parsed `gpus`: count 0 and model null for `cpu`. */
-export function parseGpus(gpus: string): { model: string | null; count: number } {
-  if (gpus === "cpu") return { model: null, count: 0 };
-  const cut = gpus.lastIndexOf(":");
-  return cut < 0 ? { model: gpus, count: 1 } : { model: gpus.slice(0, cut), count: Number(gpus.slice(cut + 1)) };
-}

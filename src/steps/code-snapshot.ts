@@ -249,7 +249,7 @@ async function gitStateOf(root: string): Promise<GitState> {
 
 /** `work` on every item, at most `limit` at once; results in the items' order. The first failure ends it. */
 async function inParallel<T, R>(items: readonly T[], limit: number, work: (item: T) => Promise<R>): Promise<R[]> {
-  const results = new Array<R>(items.length);
+  const results = Array.from<R>({ length: items.length });
   let next = 0;
   let failed = false;
   const worker = async (): Promise<void> => {

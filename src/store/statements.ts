@@ -52,7 +52,7 @@ export function prepare<Row>(db: Sqlite, query: Compilable<Row>): Statement<Row>
     const bound = parameters.slice();
     for (let i = 0; i < names.length; i++) {
       const name = names[i];
-      if (name != null) bound[i] = args[name];
+      if (name !== null && name !== undefined) bound[i] = args[name];
     }
     return bound;
   };

@@ -13,7 +13,7 @@ class Reader {
 
   constructor(port: number, query = "") {
     this.socket = new WebSocket(`ws://127.0.0.1:${port}/v1/events${query}`);
-    this.socket.on("message", (data) => this.messages.push(JSON.parse(String(data))));
+    this.socket.on("message", (data) => this.messages.push(JSON.parse((data as Buffer).toString())));
     this.socket.on("error", () => undefined);
     this.opened = new Promise((resolve) => this.socket.once("open", () => resolve()));
     this.closed = new Promise((resolve) =>
