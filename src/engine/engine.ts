@@ -354,12 +354,11 @@ export class Engine {
       return;
     }
     const error = verdict.error.toJobError();
+    if (verdict.error.code === "disk_full") tx.after(() => this.#report(verdict.error));
     const failed = { ...end, status: "failed", error: JSON.stringify(error), detail: detail(verdict.detail) } as const;
     const policy = this.#o.steps[step].retry;
     const failures = tx.store.failures(effect.id) + 1;
-    // A full disk says nothing about the step: it waits until somebody makes room, however often it has to ask.
-    const patient = policy.attemptsMax === Infinity || verdict.error.code === "disk_full";
-    if (patient || (verdict.error.retry !== "never" && failures < policy.attemptsMax)) {
+    if (policy.attemptsMax === Infinity || (verdict.error.retry !== "never" && failures < policy.attemptsMax)) {
       const nextAt = tx.at + retryDelayMs(policy, effect.id, failures);
       if (!close("retrying", nextAt)) return;
       tx.store.endAttempt(failed);

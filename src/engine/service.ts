@@ -230,6 +230,7 @@ export class Service implements ControlPlane {
 
   async #tell(jobId: string, type: "job.kill" | "control.end"): Promise<void> {
     const error = describeError(type === "job.kill" ? "cancelled_by_user" : "control_plane_ended", {});
+    this.#o.reserve.spendIfFull();
     await this.#o.engine.commitSurely((tx) => this.#o.engine.apply(tx, jobId, { type, error }));
   }
 

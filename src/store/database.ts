@@ -11,14 +11,19 @@ import { Kysely, SqliteDialect } from "kysely";
 import { Migrator, type Migration } from "kysely/migration";
 import {
   chmodSync,
+  closeSync,
   existsSync,
+  fstatSync,
+  fsyncSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -31,6 +36,8 @@ export type Sqlite = Database.Database;
 /** `PRAGMA user_version` of a store of this program. */
 export const SCHEMA_VERSION = Object.keys(migrations).length;
 const BACKUPS_KEPT = 10;
+/** Twice what is written between two checkpoints: the other half is the reserve for a full disk. */
+const WAL_BYTES = 8 * 1024 * 1024;
 /** Stores up to this size are checked whole at start; larger ones only in the tables that money depends on. */
 const FULL_CHECK_BYTES = 32 * 1024 * 1024;
 
@@ -188,8 +195,7 @@ export async function openStore(
     if (process.platform === "darwin") db.pragma("fullfsync = 1");
     db.pragma("temp_store = MEMORY");
     db.pragma("cache_size = -16000");
-    // Each checkpoint costs two more syncs: at 16 MB of log they are rare, and the log is read back in well under a second.
-    db.pragma("wal_autocheckpoint = 4000");
+    db.pragma("wal_autocheckpoint = 1000");
     if (version < latest) await migrate(db, home, version, known);
     tightenModes(file);
     const row = db
@@ -206,6 +212,7 @@ export async function openStore(
         mark,
         JSON.stringify({ installation_id: row.installation_id, created_at: new Date(options.now).toISOString() }),
       );
+    if (options.synchronous !== "OFF") growWal(`${file}-wal`);
     return { db, epoch: row.epoch, installationId: row.installation_id, file };
   } catch (e) {
     db.close();
@@ -318,6 +325,26 @@ async function backUp(db: Sqlite, home: string, version: number): Promise<void> 
     .filter((f) => f.startsWith("svc-schema"))
     .toSorted();
   for (const name of old.slice(0, -BACKUPS_KEPT)) rmSync(join(folder, name), { force: true });
+}
+
+/**
+ * Gives the write-ahead log its size beforehand. SQLite never shrinks it and writes over what lies beyond its last frame, so on
+ * a full disk there is still room for some thousand commits: a kill is accepted and a machine is given back even while a
+ * script's own output takes every byte that comes free.
+ */
+function growWal(wal: string): void {
+  const fd = openSync(wal, "r+");
+  try {
+    const zeros = Buffer.alloc(256 * 1024);
+    for (let at = fstatSync(fd).size; at < WAL_BYTES;)
+      at += writeSync(fd, zeros, 0, Math.min(zeros.length, WAL_BYTES - at), at);
+    fsyncSync(fd);
+  } catch (e) {
+    // A start on a full disk makes do with what there is.
+    if ((e as NodeJS.ErrnoException).code !== "ENOSPC") throw e;
+  } finally {
+    closeSync(fd);
+  }
 }
 
 function tightenModes(file: string): void {

@@ -8,6 +8,9 @@ const RESERVE_BYTES = 4 * 1024 * 1024;
 /** What must be free beside the reserve: it must not take the very room that it was given up for. */
 const ROOM_BYTES = 4 * 1024 * 1024;
 
+/** With less than this free, the disk counts as full. */
+const FULL_BYTES = 256 * 1024;
+
 export class DiskReserve {
   readonly #home: string;
   readonly #file: string;
@@ -24,6 +27,11 @@ export class DiskReserve {
   /** Gives the space back to whoever must write now. */
   spend(): void {
     rmSync(this.#file, { force: true });
+  }
+
+  /** The same where the disk is all but full: somebody is about to end a run, and its runner must write that it ended. */
+  spendIfFull(): void {
+    if (this.#free < FULL_BYTES) this.spend();
   }
 
   /** Bytes that may be written now. */

@@ -235,19 +235,6 @@ describe("a failure", () => {
     expect(h.row().error).toMatch(/internal_error.*x is not a function/);
   });
 
-  it("for want of room on the disk counts against no step", async () => {
-    const h = await begin({ retry: { collect: { attemptsMax: 2, delayMsMin: 1_000, delayMsMax: 2_000 } } });
-    await h.create();
-    await h.upTo("collect");
-    for (let i = 0; i < 5; i++) {
-      await h.attempt("collect").fail(new SvcError("disk_full", { path: "/home/me/.svc" }));
-      await h.clock.advance(5_000);
-    }
-    await h.attempt("collect").done({ exit_code: 0 });
-    await h.attempt("terminate").done();
-    expect(h.row().status).toBe("succeeded");
-  });
-
   it("of the release is tried for ever, whatever it says", async () => {
     const h = await begin();
     await h.create();

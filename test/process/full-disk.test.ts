@@ -115,7 +115,7 @@ for n in range(int(sys.argv[2])):
     expect(place.refolds()).toBe(2);
   });
 
-  it("kills a run that floods a full disk", { timeout: 240_000 }, async () => {
+  it("kills a run that floods a full disk", { timeout: 100_000 }, async () => {
     const served = await place.serve();
     fill(8 << 20);
     const expected = join(place.root, "expected");
