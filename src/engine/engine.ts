@@ -13,11 +13,11 @@ import type { SetTimer, StartSteps } from "../machines/job-machine.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "../machines/job-machine.ts";
 import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
 import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
-import type { FeedEvent, StepName } from "../schemas/job.ts";
+import type { StepName } from "../schemas/job.ts";
 import type { EffectRow, EngineStore, JobRow } from "../store/engine-store.ts";
-import type { StepRegistry } from "../steps/step.ts";
 import { Agenda } from "./agenda.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
+import type { EngineOptions, EventBody, NewJob, Rebased, SendResult } from "./engine-options.ts";
 import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
 import { fingerprint, timerEvent } from "./journal.ts";
 import { Committer, type Transaction } from "./transaction.ts";
@@ -29,42 +29,12 @@ const RETRY_WAIT_MS_MAX = 15 * 60_000;
 /** Between tries to write something that must be written, while the disk is full. */
 const REWRITE_MS = 1_000;
 
-export interface EngineOptions {
-  store: EngineStore;
-  steps: StepRegistry;
-  clock: Clock;
-  /** Runs `fn` at the end of this turn of the event loop. */
-  defer: (fn: () => void) => void;
-  /** Called at every boundary where a crash may be simulated. */
-  probe?: (point: string) => void;
-  publish?: (events: FeedEvent[]) => void;
-  /** The disk is full: whoever keeps a reserve gives it up now. */
-  onDiskFull?: () => void;
-  /** What went wrong inside, in words, for the control plane's own log. */
-  report?: (message: string) => void;
-}
-
-export interface NewJob {
-  id: string;
-  input: Omit<JobInput, "at" | "job_id">;
-  row: Pick<JobRow, "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "idem_key" | "idem_hash">;
-}
-
 /** A job as its last commit left it, of those that are neither over nor parked. Its row changes by compare-and-set on `seq`. */
 interface Live {
   id: string;
   seq: number;
   snapshot: Snapshot;
 }
-interface Rebased {
-  type: "machine.rebased";
-  snapshot: StoredSnapshot;
-  version: number;
-}
-/** An event without its instant: the engine stamps it. */
-export type EventBody = JobEvent extends infer E ? (E extends JobEvent ? Omit<E, "at"> : never) : never;
-export type SendResult = { accepted: boolean; state: string };
-
 export class Engine {
   readonly store: EngineStore;
   readonly clock: Clock;

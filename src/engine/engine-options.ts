@@ -1,0 +1,40 @@
+// What an engine is made of, and what it is told.
+
+import type { Clock } from "../domain/clock.ts";
+import type { JobEvent, JobInput } from "../machines/job-context.ts";
+import type { StoredSnapshot } from "../machines/versions.ts";
+import type { FeedEvent } from "../schemas/job.ts";
+import type { StepRegistry } from "../steps/step.ts";
+import type { EngineStore, JobRow } from "../store/engine-store.ts";
+
+export interface EngineOptions {
+  store: EngineStore;
+  steps: StepRegistry;
+  clock: Clock;
+  /** Runs `fn` at the end of this turn of the event loop. */
+  defer: (fn: () => void) => void;
+  /** Called at every boundary where a crash may be simulated. */
+  probe?: (point: string) => void;
+  publish?: (events: FeedEvent[]) => void;
+  /** The disk is full: whoever keeps a reserve gives it up now. */
+  onDiskFull?: () => void;
+  /** What went wrong inside, in words, for the control plane's own log. */
+  report?: (message: string) => void;
+}
+
+export interface NewJob {
+  id: string;
+  input: Omit<JobInput, "at" | "job_id">;
+  row: Pick<JobRow, "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "idem_key" | "idem_hash">;
+}
+
+/** An event without its instant: the engine stamps it. */
+export type EventBody = JobEvent extends infer E ? (E extends JobEvent ? Omit<E, "at"> : never) : never;
+export type SendResult = { accepted: boolean; state: string };
+
+/** The journal entry of a snapshot that no event led to. */
+export interface Rebased {
+  type: "machine.rebased";
+  snapshot: StoredSnapshot;
+  version: number;
+}
