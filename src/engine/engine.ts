@@ -9,8 +9,7 @@
 
 import { asSvcError, describeError, SvcError } from "../errors/index.ts";
 import type { Clock } from "../domain/clock.ts";
-import type { SetTimer, StartSteps } from "../machines/job-machine.ts";
-import { JOB_MACHINE_VERSION, jobMachine } from "../machines/job-machine.ts";
+import { JOB_MACHINE_VERSION, jobMachine, type SetTimer, type StartSteps } from "../machines/job-machine.ts";
 import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
 import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
 import type { StepName } from "../schemas/job.ts";
