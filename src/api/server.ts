@@ -47,7 +47,7 @@ export interface RunningServer {
 
 const MAX_HEADER_BYTES = 16 * 1024;
 
-/** Resolves once the port answers. Throws `port_taken` or `start_failed`; then nothing listens. */
+/** Resolves once the port answers. Throws `port_taken`, `address_unusable` or `start_failed`; then nothing listens. */
 export async function startServer(cp: ControlPlane, options: ServerOptions): Promise<RunningServer> {
   const host = options.host === "localhost" ? "127.0.0.1" : options.host;
   const limits = { ...LIMITS, ...options.limits };
@@ -110,7 +110,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   } catch (cause) {
     await app.close();
     if ((cause as NodeJS.ErrnoException).code === "EADDRINUSE") throw await portTaken(host, options.port, cause);
-    throw new SvcError("start_failed", { why: `${host} port ${options.port}: ${(cause as Error).message}` }, { cause });
+    throw new SvcError("address_unusable", { host, port: options.port, why: (cause as Error).message }, { cause });
   }
   guardUpgrades(app.server, gate);
   const { port } = app.server.address() as AddressInfo;

@@ -267,6 +267,13 @@ export const CATALOGUE = {
     message: (d) => `Port ${d.port} on ${d.host} is in use${d.holder}.`,
     hint: "Stop the other program or choose another port with `svc serve --port`.",
   }),
+  address_unusable: entry<{ host: string; port: number; why: string }>({
+    status: 500,
+    exit: 2,
+    retry: "never",
+    message: (d) => `Nothing can listen on ${d.host} port ${d.port} here: ${d.why}.`,
+    hint: "Leave --host out for 127.0.0.1, or name an address of this computer; ports below 1024 need rights. No run was started.",
+  }),
   stale_writer: entry<{ epoch: number }>({
     status: 409,
     exit: 1,

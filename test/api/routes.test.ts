@@ -280,7 +280,7 @@ describe("the port", () => {
       version: "1",
       token: "t",
     });
-    await expect(impossible).rejects.toMatchObject({ code: "start_failed" });
+    await expect(impossible).rejects.toMatchObject({ code: "address_unusable" });
   });
 });
 
