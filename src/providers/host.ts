@@ -49,3 +49,78 @@ export interface RunHost {
    */
   fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void>;
 }
+
+/** What a machine says of itself when it is greeted. Unknown is null. */
+export interface MachineFacts {
+  /** Absolute home directory of the user that runs are started as. */
+  home: string;
+  user: string;
+  /** Absolute path of the Python (3.8 or newer) that supervises runs, and runs scripts unless something better is found. */
+  python: string;
+  python_version: string;
+  cpus: number | null;
+  memory_bytes: number | null;
+  disk_free_bytes: number | null;
+  gpus: { name: string; memory_mib: number | null }[] | null;
+  rsync: boolean;
+  boot_id: string;
+}
+
+/** Absolute folders of one run on its machine. */
+export interface MachineLayout {
+  project: string;
+  checkpoints: string;
+  data: string;
+  /** What goes on PYTHONPATH: the package `svc`. */
+  packages: string;
+}
+
+/** A tree of plain files at home that is to lie on the machine. */
+export interface TreePush {
+  /** Absolute folder at home. */
+  from: string;
+  /** Absolute folder on the machine; made where missing. */
+  to: string;
+  /** Relative to `from`, with `/`. Only these are sent. */
+  files: readonly { path: string; size: number; executable: boolean }[];
+  /** Whether files of an earlier push that are not in `files` any more are removed from `to`. */
+  mirror: boolean;
+  progress?: (done: { files: number; bytes: number; bytes_per_second: number }) => void;
+}
+
+export interface TreePushed {
+  files: number;
+  /** Of all files; what travelled is less when some were there already. */
+  bytes: number;
+  sent_bytes: number | null;
+  how: string;
+}
+
+/** What ends the machine when nobody comes for it any more. docs/GUARD.md tells how. */
+export interface Guard {
+  /** From the last contact, or from the last sign of work of the run. */
+  graceSeconds: number;
+  /** See `Provider.selfEnd`. */
+  selfEnd: string;
+}
+
+/**
+ * The way to one machine. Nothing here decides that a machine is lost: what cannot be reached throws `ssh_unreachable`, and the
+ * provider is asked. Repeatable, all of it.
+ */
+export interface MachineAccess {
+  /** True where steps work in place: nothing is copied, nothing is guarded. */
+  readonly inPlace: boolean;
+  /** Known once the machine was greeted (the handle keeps `home`); throws `ssh_unreachable` before. */
+  layout(): MachineLayout;
+  /**
+   * Connects, makes sure that it is the machine that was ordered, and asks what it is. Throws `ssh_unreachable`, `ssh_refused`,
+   * `host_key_changed`, `machine_unfit`.
+   */
+  greet(signal: AbortSignal): Promise<MachineFacts>;
+  push(tree: TreePush, signal: AbortSignal): Promise<TreePushed>;
+  /** Moves the machine's own deadline to `graceSeconds` from now, and starts its guard where none runs. */
+  keep(guard: Guard, signal: AbortSignal): Promise<void>;
+  /** `run` for the script, `install` for what comes before it. */
+  host(purpose: "run" | "install"): RunHost;
+}

@@ -1,18 +1,27 @@
 // The contract of a provider. Vendor words and vendor quirks stay inside its folder.
 //
 // P1. `create` may lose its answer: then it throws, and the machine may exist all the same, now or up to `horizonMs` later.
-// P2. A listing may lag behind by `listingLagMs`. A listing that fails throws; it is never an empty one.
-// P3. `terminate` and `inspect` may be repeated. Only `inspect` saying "gone" ends the bill.
+//     It throws one of NOTHING_MADE only where the provider said in so many words that it made nothing.
+// P2. A listing may lag behind by `listingLagMs`. A listing that fails, or that is cut short, throws; it is never an empty one.
+// P3. `terminate` and `inspect` may be repeated. Only `inspect` saying "gone" ends the bill: an answer that could also mean a
+//     bad key, an outage or a listing that lags is not "gone".
+// P4. Every host, port, user and id that a provider answers with is checked against a strict pattern before it is used or kept;
+//     every price is a finite number of 0 or more, or the offer does not exist.
+// P5. No secret is put where the provider shows it: names, labels, variables of the machine, start scripts.
 
+import type { SshEndpoint } from "../domain/endpoint.ts";
+import type { ErrorCode } from "../errors/index.ts";
 import type { ProviderInfo } from "../schemas/job.ts";
 import type { ProviderName, RunSpec } from "../schemas/spec.ts";
-import type { RunHost } from "./host.ts";
+import type { MachineAccess } from "./host.ts";
 
 export interface Offer {
   /** The provider's own name for what would be rented. */
   id: string;
-  /** Integer micro-dollars per hour; null where the provider reports no price. */
+  /** Integer micro-dollars per hour for the whole machine; null where the provider reports no price. */
   priceMicro: number | null;
+  /** What `create` of the same provider needs to know of it, beside the id. */
+  extra?: Record<string, string>;
 }
 
 /** All that a restart has of a machine: plain JSON, stored in the ledger. */
@@ -23,10 +32,14 @@ export interface MachineHandle {
   name: string;
   address: string | null;
   priceMicro: number | null;
+  /** Ways in, best first. */
+  ssh?: SshEndpoint[];
+  /** What is needed to find or reach it again: a zone, a home directory. Never a secret. */
+  extra?: Record<string, string>;
 }
 
 export interface Order {
-  /** Fixed before the call and never used for a second order. */
+  /** Fixed before the call and never used for a second order. Lower-case letters, digits and `-`; at most 63 characters. */
   name: string;
   jobId: string;
   node: number;
@@ -34,7 +47,32 @@ export interface Order {
 }
 
 export type MachineStatus =
-  { phase: "starting"; why: string } | { phase: "ready"; address: string | null } | { phase: "gone" };
+  | { phase: "starting"; why: string }
+  | {
+      phase: "ready";
+      address: string | null;
+      /** Ways in, best first; absent for a machine that is reached in place. They may change from one look to the next. */
+      ssh?: SshEndpoint[];
+      /** Where the other nodes of the job reach it. */
+      privateAddress?: string | null;
+      /** What is billed now, in integer micro-dollars per hour; null where the provider reports none. */
+      priceMicro?: number | null;
+    }
+  /** It exists, may cost money, and will not serve this run (any more): stopped, outbid, failed to boot. */
+  | { phase: "broken"; why: string; priceMicro?: number | null }
+  /** Proven not to exist. `why` where the provider tells: preempted, deleted by hand, its time limit. */
+  | { phase: "gone"; why?: string };
+
+/** Codes with which `create` and `listOffers` say that nothing was made: the next offer may be tried at once. */
+export const NOTHING_MADE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "offer_taken",
+  "no_offer",
+  "no_funds",
+  "no_quota",
+  "credential_missing",
+  "credential_refused",
+  "provider_refused",
+]);
 
 /** What must be believed about lost and late answers before a machine may be called absent. */
 export interface Certainty {
@@ -48,10 +86,27 @@ export interface Certainty {
   lookGapMs: number;
 }
 
+/** A machine on the account that does not bear this installation's mark. Never touched. */
+export interface ForeignMachine {
+  id: string;
+  name: string | null;
+}
+
+export interface Account {
+  /** Whose account the credential opens, as the provider calls it. */
+  name: string;
+  /** Dollars that can be spent; null where the provider does not tell. */
+  balanceUsd: number | null;
+  /** What stands in the way of renting a machine, in words; empty where nothing does. */
+  warnings: string[];
+}
+
 export interface Provider {
   readonly name: ProviderName;
   readonly info: Omit<ProviderInfo, "connected" | "source" | "missing">;
   readonly certainty: Certainty;
+  /** Throws where the provider can never serve this spec, naming the field. Asks nobody. */
+  check?(spec: RunSpec): void;
   /** Cheapest first. An empty list is an answer, not an error. */
   listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]>;
   /** Returns once the provider knows the machine. Not aborted by a kill: its answer is wanted even then. */
@@ -60,6 +115,17 @@ export interface Provider {
   terminate(handle: MachineHandle, signal: AbortSignal): Promise<void>;
   /** Machines whose name begins with `prefix`, ours and nobody else's. */
   listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]>;
-  /** The way to one run on the machine: `run` for the script, `install` for what comes before it. */
-  host(handle: MachineHandle, purpose: "run" | "install"): RunHost;
+  /** Machines on the account whose name does not begin with `prefix`; absent where it cannot be told. */
+  listForeign?(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]>;
+  /** Asks the provider about the credential. Throws `credential_missing`, `credential_refused`, `provider_unreachable`. */
+  account?(signal: AbortSignal): Promise<Account>;
+  /** Called when a login was refused: where keys are attached to a machine, attaches ours again. */
+  attachKey?(handle: MachineHandle, signal: AbortSignal): Promise<void>;
+  /**
+   * A POSIX shell text that, run as root on the machine, asks the provider to end it with a key that opens nothing else. It is
+   * run again until the machine is gone. Null where there is no such way.
+   */
+  selfEnd(name: string): string | null;
+  /** The way to one machine. Costs nothing: connections are made when they are needed. */
+  access(handle: MachineHandle): MachineAccess;
 }

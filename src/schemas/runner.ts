@@ -19,6 +19,15 @@ export const RunnerSpec = z.object({
   /** Spool bytes that the control plane has not yet acknowledged before the script's writes block. */
   spool_cap_bytes: z.int(),
   sample_seconds: z.number(),
+  /** On a guarded machine (docs/GUARD.md): the file that the runner moves forward while its run works. */
+  keep: z
+    .object({
+      file: z.string(),
+      grace_seconds: z.number(),
+      /** A run that did nothing for this long does not hold the machine any more; 0: it always does. */
+      idle_seconds: z.number(),
+    })
+    .optional(),
 });
 export type RunnerSpec = z.infer<typeof RunnerSpec>;
 

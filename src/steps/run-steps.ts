@@ -37,7 +37,9 @@ export function awaitSshStep(services: RunServices): StepDefinition {
       const { provider, handle } = heldMachine(services, context);
       const status = await provider.inspect(handle, context.signal);
       if (status.phase === "gone")
-        throw new SvcError("machine_lost", { provider: provider.name, machine: handle.name });
+        throw new SvcError("machine_lost", { provider: provider.name, machine: handle.name, why: status.why });
+      if (status.phase === "broken")
+        throw new SvcError("machine_broken", { provider: provider.name, machine: handle.name, why: status.why });
       if (status.phase === "starting") return { later: { afterMs: 3_000, why: status.why } };
       return { done: {}, detail: { address: status.address ?? "this computer" } };
     },
@@ -72,7 +74,7 @@ export function installStep(services: RunServices): StepDefinition {
         return { done: {}, detail: { skipped: how } };
       }
       const { provider, handle } = heldMachine(services, context);
-      const host = provider.host(handle, "install");
+      const host = provider.access(handle).host("install");
       const plan = await services.plan(jobId, node, "install");
       const runner = { ...plan.runner, argv: ["/bin/sh", "-c", spec.install], cwd: projectDir };
       await host.start(runner, plan.secretEnv, signal);
@@ -96,7 +98,7 @@ export function launchStep(services: RunServices): StepDefinition {
       const { provider, handle } = heldMachine(services, context);
       const plan = await services.plan(jobId, node, "run");
       throwIfAborted(signal);
-      const status = await provider.host(handle, "run").start(plan.runner, plan.secretEnv, signal);
+      const status = await provider.access(handle).host("run").start(plan.runner, plan.secretEnv, signal);
       if (status.phase === "failed") throw new SvcError("runner_failed", { why: status.error ?? "it gave no reason" });
       return { done: {}, detail: { pid: status.pid, argv: plan.runner.argv } };
     },
@@ -109,7 +111,7 @@ export function streamStep(services: RunServices): StepDefinition {
     retry: FOR_EVER,
     async run(context) {
       const { provider, handle } = heldMachine(services, context);
-      const status = await followToEnd(services, context, { host: provider.host(handle, "run"), stream: "run" });
+      const status = await followToEnd(services, context, { host: provider.access(handle).host("run"), stream: "run" });
       return {
         done: outcomeOf(status, context.node),
         detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
@@ -238,8 +240,8 @@ export function collectStep(services: RunServices): StepDefinition {
       const entry = services.ledger.open(jobId, node).find((e) => e.handle !== null);
       if (!entry?.handle) return { done: { exit_code: null }, detail: { nothing: "there was no machine" } };
       const provider = services.provider(services.facts(jobId).spec.provider);
-      await bringHome(services, context, provider.host(entry.handle, "install"), "install");
-      const run = await bringHome(services, context, provider.host(entry.handle, "run"), "run");
+      await bringHome(services, context, provider.access(entry.handle).host("install"), "install");
+      const run = await bringHome(services, context, provider.access(entry.handle).host("run"), "run");
       if (run === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
       context.progress({ doing: "bringing checkpoints home" });
       const { saved, skipped } = await collectNow(run.followed, services.collector(jobId, node), new Set(), true);

@@ -1,7 +1,7 @@
 // A provider that lives in memory and misbehaves when told to.
 
 import type { MachineHandle, MachineStatus, Offer, Order, Provider } from "../../src/providers/provider.ts";
-import type { RunHost } from "../../src/providers/host.ts";
+import type { MachineAccess } from "../../src/providers/host.ts";
 import { SvcError } from "../../src/errors/index.ts";
 
 export const down = () => new SvcError("provider_error", { provider: "podhost", why: "it does not answer" });
@@ -71,7 +71,10 @@ export class SmallCloud implements Provider {
     await this.#asked("list");
     return this.machines.filter((m) => (this.sloppy || m.name.startsWith(prefix)) && !this.unlisted.has(m.id));
   }
-  host(): RunHost {
+  selfEnd(): null {
+    return null;
+  }
+  access(): MachineAccess {
     throw new TypeError("no run is looked at in these tests");
   }
 }

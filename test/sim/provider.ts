@@ -2,7 +2,7 @@
 // the world's and takes effect whatever becomes of the sender; an answer belongs to whoever asked and dies with him.
 
 import { SvcError } from "../../src/errors/index.ts";
-import type { RunHost } from "../../src/providers/host.ts";
+import type { MachineAccess, RunHost } from "../../src/providers/host.ts";
 import type { MachineHandle, MachineStatus, Offer, Order, Provider } from "../../src/providers/provider.ts";
 import type { RunnerSpec, RunnerStatus } from "../../src/schemas/runner.ts";
 import type { Cloud, CloudMachine } from "./cloud.ts";
@@ -16,6 +16,10 @@ export interface Caller extends Life {
   leaving(name: string): void;
   fail(what: string): void;
 }
+
+const unused = (): never => {
+  throw new TypeError("not part of the simulation");
+};
 
 const never = <T>(): Promise<T> => new Promise<T>(() => {});
 
@@ -134,10 +138,16 @@ export class SimProvider implements Provider {
 
   // The machine itself. Only what the steps under simulation use; the rest of the contract has tests with real processes.
 
-  host(handle: MachineHandle): RunHost {
-    const unused = (): never => {
-      throw new TypeError("not part of the simulation");
-    };
+  selfEnd(): null {
+    return null;
+  }
+
+  access(handle: MachineHandle): MachineAccess {
+    const host = (): RunHost => this.#host(handle);
+    return { inPlace: true, layout: unused, greet: unused, push: unused, keep: unused, host };
+  }
+
+  #host(handle: MachineHandle): RunHost {
     return {
       start: (spec, _secrets, signal) => this.#start(handle, spec, signal),
       status: (signal) => this.call("status", signal, () => this.#status(this.#reach(handle))),

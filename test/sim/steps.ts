@@ -59,7 +59,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
           done: { exit_code: 255, error: describeError("run_lost", { why: "the machine is gone" }) },
         });
         if (!handle || (await w.provider.inspect(handle, context.signal)).phase === "gone") return lost();
-        const status = await w.provider.host(handle, "run").status(context.signal);
+        const status = await w.provider.access(handle).host("run").status(context.signal);
         if (status === null) throw new SvcError("runner_failed", { why: "there is no run to follow" });
         if (status.phase === "exited") {
           const exit_code = status.exit_code ?? 255;
@@ -84,7 +84,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
     async run(context) {
       const handle = handleOf(context);
       if (!handle) return { done: { exit_code: null } };
-      const host = w.provider.host(handle, "run");
+      const host = w.provider.access(handle).host("run");
       await host.stop(10, context.signal);
       await work("collect", 20_000, context.signal);
       return { done: { exit_code: (await host.status(context.signal))?.exit_code ?? null } };

@@ -2,7 +2,7 @@
 
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { RunHost } from "../host.ts";
+import type { MachineAccess, RunHost } from "../host.ts";
 import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import { LocalHost } from "./local-host.ts";
 import { listLocalRuns, LOCAL_PROVIDER, terminateLocal } from "./provider.ts";
@@ -73,7 +73,23 @@ export class LocalProvider implements Provider {
     return Promise.resolve([...machines.values()]);
   }
 
-  host(handle: MachineHandle, purpose: "run" | "install"): RunHost {
+  /** A run's processes are all that there is to end, and the runner sees to that. */
+  selfEnd(): null {
+    return null;
+  }
+
+  access(handle: MachineHandle): MachineAccess {
+    return {
+      inPlace: true,
+      layout: () => unreachableInPlace(),
+      greet: () => Promise.resolve(unreachableInPlace()),
+      push: () => Promise.resolve(unreachableInPlace()),
+      keep: () => Promise.resolve(),
+      host: (purpose) => this.#host(handle, purpose),
+    };
+  }
+
+  #host(handle: MachineHandle, purpose: "run" | "install"): RunHost {
     const runDir = purpose === "run" ? handle.id : join(handle.id, "install");
     return new LocalHost({ runDir, runnerPath: this.#o.runnerPath, python: this.#python || "python3" });
   }
@@ -85,4 +101,9 @@ export class LocalProvider implements Provider {
   #handle(id: string, name: string): MachineHandle {
     return { v: 1, provider: "local", id, name, address: null, priceMicro: 0 };
   }
+}
+
+/** Steps that work in place never ask for these. */
+function unreachableInPlace(): never {
+  throw new Error("a local run has no other machine to greet or to send files to");
 }

@@ -1,0 +1,41 @@
+// Where sshd of a machine answers. What a provider says of it reaches command lines and sockets, so nothing gets through here
+// that could be an option, a path or a second word.
+
+/** Names and IPv4 or IPv6 addresses: never begins with `-`, holds no space, slash, `@` or `%`. */
+const HOST =
+  /^(?=.{1,253}$)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$/;
+const IPV6 = /^(?=.{2,45}$)[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*$/;
+const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
+/** Identifiers of machines and offers, as every provider we know writes them. */
+const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+export interface SshEndpoint {
+  host: string;
+  port: number;
+  user: string;
+  /** A command of the owner's own configuration whose standard streams lead to sshd; never from a provider. */
+  proxyCommand?: string;
+}
+
+/** The endpoint, trimmed, or null where any part of it is not what such a part can be. */
+export function endpointOf(host: unknown, port: unknown, user: unknown): SshEndpoint | null {
+  if (typeof host !== "string" || typeof user !== "string") return null;
+  const name = host.trim();
+  const number = typeof port === "string" && /^[0-9]{1,5}$/.test(port.trim()) ? Number(port) : port;
+  if (!(HOST.test(name) || IPV6.test(name)) || !USER.test(user)) return null;
+  if (typeof number !== "number" || !Number.isInteger(number) || number < 1 || number > 65_535) return null;
+  return { host: name, port: number, user };
+}
+
+/** An id as a string that is safe in a path and on a command line, or null. */
+export function idOf(value: unknown): string | null {
+  const text = typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? String(value) : value;
+  return typeof text === "string" && ID.test(text) ? text : null;
+}
+
+/** Dollars per hour as integer micro-dollars; null for whatever is not a finite number of 0 or more. */
+export function priceMicroOf(dollars: unknown): number | null {
+  if (typeof dollars !== "number" || !Number.isFinite(dollars) || dollars < 0 || dollars > 1_000_000) return null;
+  // Upwards: a price above the cap must not be rounded onto it.
+  return Math.ceil(dollars * 1e6 - 1e-6);
+}
