@@ -1,0 +1,155 @@
+// What every simulated provider is made of: machines that boot for real, a ledger of what they cost, and faults to be told to
+// commit. A simulator is the other side: it imports nothing of the product, so that both cannot share one mistake.
+
+export interface BootRequest {
+  /** Unique in its fleet; letters, digits and `-`. */
+  name: string;
+  authorizedKeys: readonly string[];
+  /** Who may log in: `root`, or a user with sudo that needs no password. */
+  user: string;
+  /** Environment of the machine's first process, from which a start script inherits. SSH sessions do not see it. */
+  env: Readonly<Record<string, string>>;
+  /** POSIX shell text, run as root when the machine starts. */
+  startScript: string | null;
+  /** From the call until sshd answers. */
+  bootMs: number;
+  gpus: number;
+  gpuName: string;
+  diskMb: number;
+  /** Port on 127.0.0.1 of the simulator's own API; the machine reaches it under the same address. */
+  apiPort: number | null;
+}
+
+export interface SimMachine {
+  readonly name: string;
+  /** Where sshd answers, from this computer. */
+  readonly address: string;
+  readonly port: number;
+  /** Where the other machines of the fleet reach it. */
+  readonly privateAddress: string;
+  /** `ssh-ed25519 AAAA…` */
+  readonly hostKey: string;
+  /** Ends at once with everything in it; its address answers nobody any more. */
+  destroy(): Promise<void>;
+  /** Restarts the container: processes end, files stay or (`wipe`) go, the start script runs again. */
+  restart(options: { wipe: boolean }): Promise<void>;
+  cut(): Promise<void>;
+  heal(): Promise<void>;
+  freeze(): Promise<void>;
+  thaw(): Promise<void>;
+  /** Kilobits per second in both directions. */
+  rate(kbit: number): Promise<void>;
+  fillDisk(): Promise<void>;
+  changeHostKey(): Promise<void>;
+  /** While true, no key is accepted. */
+  refuseKeys(refuse: boolean): Promise<void>;
+  addKey(line: string): Promise<void>;
+}
+
+export interface Fleet {
+  /** `namespaces`: own network, processes and disk each; `plain`: an sshd each on this computer, for where that is not allowed. */
+  readonly kind: "namespaces" | "plain";
+  boot(request: BootRequest): Promise<SimMachine>;
+  machines(): readonly SimMachine[];
+  /** Destroys everything that it booted. */
+  close(): Promise<void>;
+}
+
+/** One machine in a simulator's books, from its making to its end. */
+export interface LedgerLine {
+  id: string;
+  /** The name or label that the customer gave. */
+  name: string;
+  usdPerHour: number;
+  madeAtMs: number;
+  endedAtMs: number | null;
+  /** `terminated` by a call, `self` by the machine's own key, `preempted`, `vanished`, `limit` by its own time limit. */
+  endedBy: "terminated" | "self" | "preempted" | "vanished" | "limit" | null;
+  /** Of somebody else on the account: nobody may touch it. */
+  foreign: boolean;
+}
+
+export interface SimLedger {
+  made(line: Omit<LedgerLine, "endedAtMs" | "endedBy">): void;
+  ended(id: string, by: NonNullable<LedgerLine["endedBy"]>, atMs: number): void;
+  all(): readonly LedgerLine[];
+  /** What still costs money; without strangers' machines. */
+  alive(): readonly LedgerLine[];
+  /** The most machines of one name prefix (up to its last `-`) that were alive at the same time. */
+  mostAtOnce(namePrefix: string): number;
+  /** Calls that changed something, in order: `create NAME`, `terminate ID`, … */
+  readonly calls: string[];
+}
+
+export const FAULTS = [
+  "lost_after_create", // the machine is made, the answer never comes
+  "error_after_create", // the machine is made, the answer is a 500
+  "error_before_create", // a 500, and nothing is made
+  "slow_create", // the answer comes after the client has given up; the machine is made late
+  "listing_lag", // new machines are missing from listings and gets for a while
+  "no_capacity",
+  "offer_taken", // the first offers are gone when they are rented
+  "delete_ignored", // accepted, and the machine stays, twice
+  "delete_errors", // errors for a while
+  "delete_lost", // done, but the answer never comes
+  "hang", // no answer to anything for a while
+  "rate_limited", // 429, in each of the provider's dialects
+  "html_200", // an HTML page with status 200
+  "cut_json", // the body ends in the middle
+  "json_bomb", // a small compressed body that inflates to hundreds of megabytes
+  "price_nan",
+  "price_null",
+  "price_text",
+  "price_higher", // the machine costs more than its offer said
+  "price_rises", // while it runs
+  "hostile_strings", // hosts, users and ids that are options, paths or shell text
+  "port_swap", // the way in changes while the run runs
+  "boot_never", // it never becomes ready
+  "boot_fails", // it comes up broken, and says so
+  "key_refused_first", // sshd refuses the key for some seconds
+  "key_refused", // and for ever
+  "host_key_changes",
+  "vanishes",
+  "preempted",
+  "freezes", // for a while
+  "black_hole", // the network is cut for a while
+  "slow_link",
+  "disk_full",
+] as const;
+export type FaultName = (typeof FAULTS)[number];
+
+/** Which faults are on. Numbers are the fault's own measure: how often, how long (ms), how much. */
+export interface Faults {
+  set(name: FaultName, measure?: number): void;
+  clear(name?: FaultName): void;
+  /** The measure while the fault is on, else null. */
+  get(name: FaultName): number | null;
+  /** True as often as its measure says (1 unless given), then never again. */
+  take(name: FaultName): boolean;
+  on(listener: (name: FaultName, measure: number | null) => void): void;
+}
+
+export interface SimClock {
+  now(): number;
+  /** Resolves after so many milliseconds of this clock. */
+  wait(ms: number): Promise<void>;
+}
+
+export interface SimParts {
+  fleet: Fleet;
+  ledger: SimLedger;
+  faults: Faults;
+  clock: SimClock;
+  /** The account's key that is accepted. */
+  apiKey: string;
+}
+
+/** A provider's API on loopback. */
+export interface ProviderSim {
+  readonly name: "podhost" | "market" | "cloudvm" | "notebook";
+  /** Base address, once it listens. */
+  readonly url: string;
+  /** What a user sets to use it: variables of the environment, and blocks of credentials.json. */
+  settings(): { env: Record<string, string>; credentials: Record<string, unknown> };
+  close(): Promise<void>;
+}
