@@ -1,0 +1,383 @@
+// One HTTP client for every provider's API. What a provider answers is not trusted: neither its length nor its form.
+//
+// H1. A call ends by its deadline, body included, and keeps no more than `maxBytes` of it, counted after inflation.
+// H2. A key goes to the configured address only: over https, or to this computer itself. Redirects are not followed.
+// H3. Error texts name the method, the host and the path. Keys, bodies that were sent and query strings stay out of them.
+// H4. Who failed to get an answer can tell whether the request may have taken effect: `mayHaveBeenSent`.
+
+import { request as plainRequest, type ClientRequest, type IncomingMessage } from "node:http";
+import { request as tlsRequest } from "node:https";
+import type { Readable } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { SvcError } from "../errors/index.ts";
+import { NOTHING_MADE } from "./provider.ts";
+import type { RemoteOptions } from "./remote.ts";
+
+const TIMEOUT_MS = 60_000;
+const BYTES_MAX = 8 * 1024 * 1024;
+/** Longer waits than this are the engine's: a step that throws is tried again later. */
+const SLOT_WAIT_MAX_MS = 10_000;
+const RETRY_AFTER_MAX_MS = 15 * 60_000;
+
+export interface HttpRequest {
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Begins with `/`; parts that come from elsewhere are to be escaped by the caller. */
+  path: string;
+  /** `undefined` leaves a name out; a list repeats it. */
+  query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+  headers?: Readonly<Record<string, string>>;
+  json?: unknown;
+  form?: Readonly<Record<string, string>>;
+  signal?: AbortSignal | undefined;
+  timeoutMs?: number;
+}
+
+export interface HttpAnswer {
+  status: number;
+  /** Names in lower case. */
+  headers: Readonly<Record<string, string>>;
+  text: string;
+  /** The body as JSON; undefined where it is none. */
+  json(): unknown;
+  /** A page for people in place of an answer. */
+  isHtml: boolean;
+  /** What the provider asks to be waited before the next call; null where it asks for nothing. */
+  retryAfterMs: number | null;
+}
+
+export class ProviderHttp {
+  readonly provider: string;
+  readonly base: URL;
+  private readonly timeoutMs: number;
+  private readonly maxBytes: number;
+  private readonly userAgent: string;
+
+  /** Throws `provider_unavailable` where the address must not be given a key. */
+  constructor(options: {
+    provider: string;
+    baseUrl: string;
+    timeoutMs?: number;
+    maxBytes?: number;
+    userAgent: string;
+  }) {
+    this.provider = options.provider;
+    this.base = safeBase(options.provider, options.baseUrl);
+    this.timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.maxBytes = options.maxBytes ?? BYTES_MAX;
+    this.userAgent = options.userAgent;
+  }
+
+  /**
+   * Any status is an answer, but for a redirect (`provider_error`). No answer is `provider_unreachable`; a body too large to be
+   * one, `provider_error`. An abort throws the signal's reason.
+   */
+  async call(request: HttpRequest): Promise<HttpAnswer> {
+    const { signal } = request;
+    signal?.throwIfAborted();
+    const url = this.urlOf(request);
+    const what = `${request.method} ${url.host}${url.pathname}`;
+    const timeoutMs = request.timeoutMs ?? this.timeoutMs;
+    const exchange = new Exchange(this.provider, what, timeoutMs);
+    const abort = () => exchange.fail(signal?.reason);
+    signal?.addEventListener("abort", abort, { once: true });
+    try {
+      const answer = await exchange.run(() => this.open(url, request), this.maxBytes);
+      if (answer.status >= 300 && answer.status < 400)
+        throw new SvcError("provider_error", {
+          provider: this.provider,
+          why: `${what} redirects to another address (status ${answer.status}), which is not followed`,
+        });
+      return answer;
+    } finally {
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  private urlOf(request: HttpRequest): URL {
+    const url = new URL(this.base);
+    url.pathname = this.base.pathname.replace(/\/+$/, "") + request.path;
+    for (const [name, value] of Object.entries(request.query ?? {})) {
+      if (value === undefined) continue;
+      for (const one of Array.isArray(value) ? value : [value]) url.searchParams.append(name, String(one));
+    }
+    return url;
+  }
+
+  private open(url: URL, request: HttpRequest): ClientRequest {
+    const body =
+      request.json !== undefined
+        ? JSON.stringify(request.json)
+        : request.form !== undefined
+          ? new URLSearchParams(request.form).toString()
+          : null;
+    const headers: Record<string, string | number> = {
+      accept: "application/json",
+      "accept-encoding": "gzip",
+      "user-agent": this.userAgent,
+      ...(body === null ? {} : { "content-type": request.form ? FORM : "application/json" }),
+      ...(body === null && request.method === "GET" ? {} : { "content-length": Buffer.byteLength(body ?? "") }),
+      ...request.headers,
+    };
+    // A connection of its own for each call: one that was kept open may be closed under a request that costs money.
+    const send = url.protocol === "https:" ? tlsRequest : plainRequest;
+    const outgoing = send(url, { method: request.method, headers, agent: false });
+    outgoing.end(body ?? undefined);
+    return outgoing;
+  }
+}
+
+const FORM = "application/x-www-form-urlencoded";
+
+/** One request and its answer. */
+class Exchange {
+  private readonly provider: string;
+  private readonly what: string;
+  private readonly timeoutMs: number;
+  /** From here on bytes of the request may have left this computer. */
+  private sent = false;
+  private outgoing: ClientRequest | undefined;
+  private settled = false;
+  private timer: NodeJS.Timeout | undefined;
+  private reject: (reason: unknown) => void = () => undefined;
+
+  constructor(provider: string, what: string, timeoutMs: number) {
+    this.provider = provider;
+    this.what = what;
+    this.timeoutMs = timeoutMs;
+  }
+
+  run(open: () => ClientRequest, maxBytes: number): Promise<HttpAnswer> {
+    return new Promise<HttpAnswer>((resolve, reject) => {
+      this.reject = reject;
+      this.timer = setTimeout(() => this.unreachable(`no answer within ${this.timeoutMs / 1000} s`), this.timeoutMs);
+      const settle = (answer: HttpAnswer) => {
+        if (this.settled) return;
+        this.settled = true;
+        clearTimeout(this.timer);
+        resolve(answer);
+      };
+      try {
+        this.outgoing = open();
+      } catch (e) {
+        return this.fail(neverSent(this.unsendable(e)));
+      }
+      this.outgoing.on("socket", (socket) =>
+        socket.on("encrypted" in socket ? "secureConnect" : "connect", () => (this.sent = true)),
+      );
+      this.outgoing.on("error", (e) => this.unreachable(plainWords(e), e));
+      this.outgoing.on("response", (response) => this.receive(response, maxBytes, settle));
+    });
+  }
+
+  /** Ends the exchange; only the first reason counts. */
+  fail(reason: unknown): void {
+    if (this.settled) return;
+    this.settled = true;
+    clearTimeout(this.timer);
+    this.reject(reason);
+    this.outgoing?.destroy();
+  }
+
+  private unreachable(why: string, cause?: unknown): void {
+    const error = new SvcError(
+      "provider_unreachable",
+      { provider: this.provider, why: `${this.what}: ${why}` },
+      { cause },
+    );
+    this.fail(this.sent ? error : neverSent(error));
+  }
+
+  private unsendable(e: unknown): SvcError {
+    const code = (e as { code?: unknown } | null)?.code;
+    if (code === "ERR_INVALID_CHAR")
+      return new SvcError("credential_refused", {
+        provider: this.provider,
+        why: "it holds a line break or another character that no key has",
+      });
+    return new SvcError("provider_error", {
+      provider: this.provider,
+      why: `${this.what} could not be put together (${typeof code === "string" ? code : "unknown reason"})`,
+    });
+  }
+
+  private receive(response: IncomingMessage, maxBytes: number, settle: (answer: HttpAnswer) => void): void {
+    response.on("error", (e) => this.unreachable(`the answer broke off (${plainWords(e)})`, e));
+    const body = inflated(response);
+    if (body === null)
+      return this.fail(
+        new SvcError("provider_error", {
+          provider: this.provider,
+          why: `${this.what}: the answer has an encoding that was not asked for`,
+        }),
+      );
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    body.on("error", (e) => this.unreachable("the answer broke off or is damaged", e));
+    body.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= maxBytes) return void chunks.push(chunk);
+      body.destroy();
+      this.fail(
+        new SvcError("provider_error", {
+          provider: this.provider,
+          why: `${this.what}: the answer is larger than ${maxBytes} bytes`,
+        }),
+      );
+    });
+    body.on("end", () => {
+      if (!response.complete) return this.unreachable("the answer broke off");
+      settle(answerOf(response, Buffer.concat(chunks).toString("utf8")));
+    });
+  }
+}
+
+function inflated(response: IncomingMessage): Readable | null {
+  const coding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
+  if (coding === "identity" || coding === "" || response.statusCode === 204) return response;
+  if (coding === "gzip" || coding === "x-gzip") return response.pipe(createGunzip());
+  if (coding === "deflate") return response.pipe(createInflate());
+  if (coding === "br") return response.pipe(createBrotliDecompress());
+  return null;
+}
+
+function answerOf(response: IncomingMessage, text: string): HttpAnswer {
+  const headers = Object.fromEntries(
+    Object.entries(response.headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.join(", ") : (value ?? ""),
+    ]),
+  );
+  return {
+    status: response.statusCode ?? 0,
+    headers,
+    text,
+    json: () => {
+      try {
+        return JSON.parse(text) as unknown;
+      } catch {
+        return undefined;
+      }
+    },
+    isHtml: /\bhtml\b/i.test(headers["content-type"] ?? "") || /^\s*<(!doctype|html|head|body)\b/i.test(text),
+    retryAfterMs: retryAfterMs(headers, Date.parse(headers["date"] ?? "")),
+  };
+}
+
+/** What is asked for in `Retry-After` or a `RateLimit` header of either form. `nowMs` is the provider's own clock. */
+export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: number): number | null {
+  const after = headers["retry-after"]?.trim();
+  if (after !== undefined && after !== "") {
+    if (/^\d{1,9}(\.\d+)?$/.test(after)) return within(Number(after) * 1000);
+    const at = Date.parse(after) - nowMs;
+    if (Number.isFinite(at)) return within(at);
+  }
+  const limit = headers["ratelimit"] ?? "";
+  const left = /\b(?:r|remaining)=(\d+)/.exec(limit)?.[1] ?? headers["ratelimit-remaining"];
+  const reset = /\b(?:t|reset)=(\d{1,9})/.exec(limit)?.[1] ?? headers["ratelimit-reset"];
+  if (left?.trim() === "0" && reset !== undefined && /^\d{1,9}$/.test(reset.trim()))
+    return within(Number(reset) * 1000);
+  return null;
+}
+const within = (ms: number): number => Math.min(Math.max(0, Math.ceil(ms)), RETRY_AFTER_MAX_MS);
+
+const unsent = new WeakSet<object>();
+/** Marks an error as thrown before anything left this computer. */
+export function neverSent<E extends Error>(error: E): E {
+  unsent.add(error);
+  return error;
+}
+
+/** False only where it is certain that the request never left: no name, no connection, no TLS, no slot in time. */
+export function mayHaveBeenSent(error: unknown): boolean {
+  for (let e = error; typeof e === "object" && e !== null; e = (e as { cause?: unknown }).cause)
+    if (unsent.has(e)) return false;
+  return true;
+}
+
+/**
+ * What a failed create call means. Only what says for certain that nothing was made stays what it is; all else is
+ * `outcome_unknown`.
+ */
+export function outcomeOfCreate(error: unknown, provider: string, what: string): SvcError {
+  if (error instanceof SvcError && (NOTHING_MADE.has(error.code) || !mayHaveBeenSent(error))) return error;
+  return new SvcError("outcome_unknown", { provider, what }, { cause: error });
+}
+
+/** One call after the other, `minIntervalMs` apart, and none before the provider wants to be asked again. */
+export class RateLimiter {
+  private readonly options: {
+    provider: string;
+    minIntervalMs: number;
+    now: RemoteOptions["now"];
+    pause: RemoteOptions["pause"];
+    maxWaitMs?: number;
+  };
+  private nextAt = -Infinity;
+
+  constructor(options: RateLimiter["options"]) {
+    this.options = options;
+  }
+
+  /** Resolves when a call may be made. Throws `provider_error` at once where that would be in more than 10 s. */
+  async slot(signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    const { provider, minIntervalMs, now, pause, maxWaitMs = SLOT_WAIT_MAX_MS } = this.options;
+    const at = Math.max(now(), this.nextAt);
+    const wait = at - now();
+    if (wait > maxWaitMs)
+      throw neverSent(
+        new SvcError("provider_error", {
+          provider,
+          why: `its rate limit is used up; it can be asked again in ${Math.ceil(wait / 1000)} s`,
+        }),
+      );
+    this.nextAt = at + minIntervalMs;
+    if (wait > 0) await pause(wait, signal);
+  }
+
+  /** No call for so long: the provider said so. */
+  hold(ms: number): void {
+    this.nextAt = Math.max(this.nextAt, this.options.now() + ms);
+  }
+}
+
+function safeBase(provider: string, baseUrl: string): URL {
+  const refuse = (why: string): never => {
+    throw new SvcError("provider_unavailable", { provider, why });
+  };
+  if (!URL.canParse(baseUrl)) return refuse("the address of its API is not a URL");
+  const url = new URL(baseUrl);
+  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  if (url.username !== "" || url.password !== "") return refuse("the address of its API holds a user or a password");
+  if (url.protocol !== "https:" && !(url.protocol === "http:" && loopback))
+    return refuse(
+      `the address of its API must begin with https:// (${url.protocol}//${url.host} would show the key to others)`,
+    );
+  url.search = "";
+  url.hash = "";
+  return url;
+}
+
+const WORDS: Readonly<Record<string, string>> = {
+  ENOTFOUND: "its name cannot be resolved",
+  EAI_AGAIN: "its name cannot be resolved at the moment",
+  ECONNREFUSED: "the connection was refused",
+  ECONNRESET: "the connection was cut",
+  EPIPE: "the connection was cut",
+  ETIMEDOUT: "the connection timed out",
+  EHOSTUNREACH: "there is no way to it",
+  ENETUNREACH: "there is no network",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by nobody known",
+  SELF_SIGNED_CERT_IN_CHAIN: "its certificate is signed by nobody known",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its certificate is signed by nobody known",
+  CERT_HAS_EXPIRED: "its certificate has expired",
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+};
+
+function plainWords(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  if (typeof code === "string")
+    return WORDS[code] ?? (code.startsWith("HPE_") ? "it does not speak HTTP" : `error ${code}`);
+  // Node's own texts, such as "socket hang up"; they hold nothing of the request.
+  return typeof message === "string" ? message : "unknown reason";
+}
