@@ -1,0 +1,19 @@
+import type { SimClock } from "./parts.ts";
+
+/** Time as it is. Waiting does not keep the process alive. */
+export function realClock(): SimClock {
+  return scaledClock(1);
+}
+
+/** Time that runs `factor` times as fast as it does: with 60, a minute of the provider passes in a second. */
+export function scaledClock(factor: number): SimClock {
+  const startMs = Date.now();
+  return {
+    now: () => startMs + (Date.now() - startMs) * factor,
+    wait: (ms) =>
+      new Promise((resolve) => {
+        // Longer than this a timer of Node fires at once.
+        setTimeout(resolve, Math.min(Math.max(ms / factor, 0), 2_147_483_647)).unref();
+      }),
+  };
+}

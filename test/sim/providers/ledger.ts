@@ -1,0 +1,46 @@
+// A provider's own books: what was made, for how much, and when it ended. What a test believes about money, it reads here.
+
+import type { LedgerLine, SimLedger } from "./parts.ts";
+
+export type LedgerListener = (event: "made" | "ended", line: LedgerLine) => void;
+
+/** `PREFIX-3` and `PREFIX-` both belong to `PREFIX`. */
+const prefixOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("-")));
+
+export function makeLedger(listener?: LedgerListener): SimLedger {
+  const lines = new Map<string, LedgerLine>();
+  const calls: string[] = [];
+  return {
+    calls,
+    made(line) {
+      if (lines.has(line.id)) throw new Error(`the simulator made ${line.id} twice`);
+      const entry: LedgerLine = { ...line, endedAtMs: null, endedBy: null };
+      lines.set(line.id, entry);
+      listener?.("made", entry);
+    },
+    ended(id, by, atMs) {
+      const entry = lines.get(id);
+      if (!entry || entry.endedAtMs !== null) return;
+      entry.endedAtMs = atMs;
+      entry.endedBy = by;
+      listener?.("ended", entry);
+    },
+    all: () => [...lines.values()].map((line) => ({ ...line })),
+    alive: () => [...lines.values()].filter((l) => l.endedAtMs === null && !l.foreign).map((line) => ({ ...line })),
+    mostAtOnce(namePrefix) {
+      const wanted = namePrefix.endsWith("-") ? namePrefix.slice(0, -1) : namePrefix;
+      const own = [...lines.values()].filter((l) => !l.foreign && prefixOf(l.name) === wanted);
+      // The count can only reach its top at an instant when something was made.
+      return own.reduce(
+        (most, { madeAtMs: at }) =>
+          Math.max(most, own.filter((l) => l.madeAtMs <= at && (l.endedAtMs ?? Infinity) > at).length),
+        0,
+      );
+    },
+  };
+}
+
+/** Dollars that a machine has cost by `nowMs`. */
+export function costUsd(line: LedgerLine, nowMs: number): number {
+  return (line.usdPerHour * Math.max(0, (line.endedAtMs ?? nowMs) - line.madeAtMs)) / 3_600_000;
+}
