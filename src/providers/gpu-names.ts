@@ -1,0 +1,42 @@
+// Friendly names of GPUs to the words of the providers that take a name of their own for each.
+
+import { SvcError } from "../errors/index.ts";
+import NAMES from "./gpu-names.json" with { type: "json" };
+
+/** Providers whose words are in the table. */
+type Speaker = "podhost" | "market";
+
+const byPlainName = new Map(Object.entries(NAMES).map(([name, entry]) => [plain(name), entry]));
+
+/** `RTX 4090`, `rtx-4090` and `RTX4090` are one. */
+function plain(name: string): string {
+  return name.toLowerCase().replace(/[\s_-]/g, "");
+}
+
+/** The provider's identifiers of a model, best first. A model that the table does not have passes through unchanged. */
+export function gpuIds(provider: Speaker, model: string): readonly string[] {
+  return byPlainName.get(plain(model))?.[provider] ?? [model];
+}
+
+export interface GpuWish {
+  model: string;
+  count: number;
+}
+
+/** What `gpus` of a spec asks for; null for `cpu`. */
+export function gpuWish(gpus: string): GpuWish | null {
+  if (gpus === "cpu") return null;
+  const [, model = gpus, count] = /^(.+?)(?::(\d+))?$/.exec(gpus) ?? [];
+  return { model: model.trim(), count: count === undefined ? 1 : Number(count) };
+}
+
+/** As `gpuWish`, for providers that have nothing but machines with GPUs. Throws `gpus_unsupported`. */
+export function gpuWishOf(provider: string, gpus: string): GpuWish {
+  const wish = gpuWish(gpus);
+  if (wish !== null) return wish;
+  throw new SvcError(
+    "gpus_unsupported",
+    { provider, gpus },
+    { errors: [{ field: "spec.gpus", message: `must name a GPU: ${provider} rents no machines without one` }] },
+  );
+}
