@@ -1,10 +1,7 @@
 // Looking a secret up by its reference. A job may name `env://` and `store://`; what it gets is never written down.
 
-import { readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
-
-const STORE_BYTES_MAX = 1024 * 1024;
+import { entryOf, readStore, UnusableFile } from "./store-file.ts";
 
 /** @throws `secret_not_found`, which names the reference and never a value. */
 export function resolveSecret(reference: string, home: string, env: NodeJS.ProcessEnv): string {
@@ -14,22 +11,16 @@ export function resolveSecret(reference: string, home: string, env: NodeJS.Proce
   };
   if (scheme === undefined || path === undefined) return fail("it is neither env://NAME nor store://path");
   if (scheme === "env") return env[path] || fail(`the environment variable ${path} is not set`);
-  const value = path
-    .split("/")
-    .reduce<unknown>((at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined), readStore(home));
+  const value = path.split("/").reduce<unknown>((at, key) => entryOf(at, key), storeOr(fail, home));
   return typeof value === "string" && value !== "" ? value : fail("the credential store has no such entry");
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
-
-function readStore(home: string): unknown {
-  const file = join(home, "credentials.json");
+function storeOr(fail: (why: string) => never, home: string): unknown {
   try {
-    if (statSync(file).size > STORE_BYTES_MAX) return {};
-    return JSON.parse(readFileSync(file, "utf8"));
-  } catch {
-    // A missing or broken store holds no secret: the caller says which one it wanted.
-    return {};
+    return readStore(home);
+  } catch (e) {
+    if (e instanceof UnusableFile) return fail(e.message);
+    throw e;
   }
 }
 

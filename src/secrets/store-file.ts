@@ -1,0 +1,97 @@
+// The credential store of a home: the one place that opens credentials.json.
+//
+// C1. A plain file of ours, or nothing: no link, pipe or device, nobody else's, at most 1 MiB.
+// C2. Read by others, it is made the owner's alone before a byte of it is used.
+// C3. Whatever is wrong with it is said by the file's name and never by what it holds.
+
+import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
+import { join } from "node:path";
+
+const STORE_BYTES_MAX = 1024 * 1024;
+
+export const storePath = (home: string): string => join(home, "credentials.json");
+
+/** Why a file of the owner's cannot be used; words for a person, which begin with its path. */
+export class UnusableFile extends Error {}
+
+/** The store's blocks; empty where there is no store. Throws {@link UnusableFile}. */
+export function readStore(home: string): Record<string, unknown> {
+  const file = storePath(home);
+  const text = readPlainFile(file, { bytesMax: STORE_BYTES_MAX, ownersAlone: true });
+  if (text === null) return {};
+  if (text.trim() === "") return {};
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // The parser's own words quote the text.
+    throw new UnusableFile(`${file} is not valid JSON`);
+  }
+  if (!isRecord(value)) throw new UnusableFile(`${file} holds no JSON object`);
+  return value;
+}
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** An entry of its own of a JSON object; nothing inherited. */
+export const entryOf = (value: unknown, key: string): unknown =>
+  isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+
+/**
+ * A plain file's text, or null where there is none. `ownersAlone`: it must be ours, is not a link, and is made mode 600 where
+ * it was looser. Throws {@link UnusableFile}.
+ */
+export function readPlainFile(file: string, rules: { bytesMax: number; ownersAlone: boolean }): string | null {
+  let fd: number;
+  try {
+    // Without O_NONBLOCK the opening of a pipe would wait for a writer.
+    const flags = constants.O_RDONLY | constants.O_NONBLOCK | (rules.ownersAlone ? constants.O_NOFOLLOW : 0);
+    fd = openSync(file, flags);
+  } catch (e) {
+    const { code } = e as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return null;
+    if (code === "ELOOP") throw new UnusableFile(`${file} is a link, not a plain file`);
+    throw new UnusableFile(`${file} cannot be opened (${code ?? "unknown"})`);
+  }
+  try {
+    const facts = fstatSync(fd);
+    if (!facts.isFile()) throw new UnusableFile(`${file} is not a plain file`);
+    if (facts.size > rules.bytesMax) throw new UnusableFile(`${file} is larger than ${rules.bytesMax / 1024} KiB`);
+    if (rules.ownersAlone) makeOwnersAlone(file, fd, facts);
+    return readAll(file, fd, rules.bytesMax);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function makeOwnersAlone(file: string, fd: number, facts: { uid: number; mode: number }): void {
+  const self = process.getuid?.();
+  if (self === undefined) return;
+  if (facts.uid !== self) throw new UnusableFile(`${file} belongs to another user`);
+  if ((facts.mode & 0o077) === 0) return;
+  try {
+    fchmodSync(fd, 0o600);
+  } catch {
+    throw new UnusableFile(`${file} may be read by others, and its mode cannot be changed to 600`);
+  }
+}
+
+function readAll(file: string, fd: number, bytesMax: number): string {
+  // One byte more than allowed: the file may grow while it is read.
+  const buffer = Buffer.alloc(bytesMax + 1);
+  let length = 0;
+  for (;;) {
+    let read: number;
+    try {
+      read = readSync(fd, buffer, length, buffer.length - length, null);
+    } catch (e) {
+      throw new UnusableFile(`${file} cannot be read (${(e as NodeJS.ErrnoException).code ?? "unknown"})`);
+    }
+    if (read === 0) break;
+    length += read;
+    if (length > bytesMax) throw new UnusableFile(`${file} is larger than ${bytesMax / 1024} KiB`);
+  }
+  const text = buffer.toString("utf8", 0, length);
+  return text.startsWith("\uFEFF") ? text.slice(1) : text;
+}
