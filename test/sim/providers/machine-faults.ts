@@ -1,0 +1,123 @@
+// The faults that strike a machine rather than an answer. The same for every provider; what "vanish", "preempt" and "another way
+// in" mean is the provider's own.
+//
+// M1. What strikes once strikes one machine: the first that runs after the fault was set, or that runs when it is set.
+// M2. Instants count from when the machine runs; what lasts for a while begins STRIKE_MS after that.
+
+import { strike } from "./faults.ts";
+import type { FaultName, SimMachine, SimParts } from "./parts.ts";
+
+export interface MachineFaultHooks {
+  vanish(machine: SimMachine): Promise<void>;
+  preempt(machine: SimMachine): Promise<void>;
+  swapPort?(machine: SimMachine): Promise<void>;
+}
+
+const STRIKE_MS = 1_000;
+/** As good as no limit on a loopback. */
+const FAST_KBIT = 20_000_000;
+
+export class MachineFaults {
+  readonly #parts: SimParts;
+  readonly #hooks: MachineFaultHooks;
+  readonly #running = new Set<SimMachine>();
+  readonly #booted = new Set<SimMachine>();
+
+  constructor(parts: SimParts, hooks: MachineFaultHooks) {
+    this.#parts = parts;
+    this.#hooks = hooks;
+    parts.faults.on((name, measure) => this.#changed(name, measure));
+  }
+
+  /** Its sshd answers; nobody was told yet. */
+  async booted(machine: SimMachine): Promise<void> {
+    const { faults, clock } = this.#parts;
+    this.#booted.add(machine);
+    const first = faults.get("key_refused_first");
+    if (faults.get("key_refused") !== null) await machine.refuseKeys(true);
+    else if (first !== null) {
+      faults.clear("key_refused_first");
+      await machine.refuseKeys(true);
+      void clock.wait(first).then(() => this.#do(machine, () => machine.refuseKeys(false)));
+    }
+    const kbit = faults.get("slow_link");
+    if (kbit !== null) await machine.rate(kbit);
+  }
+
+  /** The provider says that it runs. */
+  running(machine: SimMachine): void {
+    this.#running.add(machine);
+    for (const name of STRIKES) this.#strike(name, machine);
+  }
+
+  gone(machine: SimMachine): void {
+    this.#running.delete(machine);
+    this.#booted.delete(machine);
+  }
+
+  #changed(name: FaultName, measure: number | null): void {
+    if (name === "slow_link") this.#all((machine) => machine.rate(measure ?? FAST_KBIT));
+    if (name === "key_refused") this.#all((machine) => machine.refuseKeys(measure !== null));
+    const [machine] = this.#running;
+    // Later: whoever set it may still be setting others.
+    if (measure !== null && machine && STRIKES.includes(name)) queueMicrotask(() => this.#strike(name, machine));
+  }
+
+  #strike(name: FaultName, machine: SimMachine): void {
+    const { faults, clock } = this.#parts;
+    if (name === "port_swap" && !this.#hooks.swapPort) return;
+    const measure = strike(faults, name);
+    if (measure === null) return;
+    const lasting = name === "freezes" || name === "black_hole";
+    void clock.wait(lasting ? STRIKE_MS : measure).then(() => this.#do(machine, () => this.#hit(name, machine, measure)));
+  }
+
+  async #hit(name: FaultName, machine: SimMachine, measure: number): Promise<void> {
+    const { clock } = this.#parts;
+    switch (name) {
+      case "vanishes":
+        return this.#hooks.vanish(machine);
+      case "preempted":
+        return this.#hooks.preempt(machine);
+      case "port_swap":
+        return this.#hooks.swapPort?.(machine);
+      case "host_key_changes":
+        return machine.changeHostKey();
+      case "disk_full":
+        return machine.fillDisk();
+      case "freezes":
+        await machine.freeze();
+        await clock.wait(measure);
+        return this.#do(machine, () => machine.thaw());
+      case "black_hole":
+        await machine.cut();
+        await clock.wait(measure);
+        return this.#do(machine, () => machine.heal());
+      default:
+    }
+  }
+
+  #all(act: (machine: SimMachine) => Promise<void>): void {
+    for (const machine of this.#booted) void this.#do(machine, () => act(machine));
+  }
+
+  /** Unless it is gone meanwhile. */
+  async #do(machine: SimMachine, act: () => Promise<void>): Promise<void> {
+    if (!this.#booted.has(machine)) return;
+    try {
+      await act();
+    } catch (error) {
+      if (this.#booted.has(machine)) process.stderr.write(`simulator: ${String(error)}\n`);
+    }
+  }
+}
+
+const STRIKES: readonly FaultName[] = [
+  "vanishes",
+  "preempted",
+  "port_swap",
+  "host_key_changes",
+  "disk_full",
+  "freezes",
+  "black_hole",
+];
