@@ -8,7 +8,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
-import { ProviderName } from "../schemas/spec.ts";
+import type { ProviderName } from "../schemas/spec.ts";
 import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } from "./store-file.ts";
 
 export type CredentialSource = "env" | "store";
