@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as pause } from "node:timers/promises";
 import { customAlphabet } from "nanoid";
+import type { Clock } from "./domain/clock.ts";
 import { JobIds } from "./domain/ids.ts";
 import { installationPrefix } from "./domain/machine-names.ts";
 import { Redactor } from "./domain/redaction.ts";
@@ -19,22 +20,30 @@ import { removeRunFolder, removeRunFolders } from "./engine/run-folders.ts";
 import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
 import { asSvcError, SvcError } from "./errors/index.ts";
+import { GUARD_GRACE_SECONDS_MIN, guardDir } from "./providers/guard.ts";
 import { findPython } from "./providers/local/python.ts";
 import { LocalProvider } from "./providers/local/local-provider.ts";
-import type { Provider } from "./providers/provider.ts";
-import { describeProviders } from "./providers/registry.ts";
+import type { MachineHandle, Provider } from "./providers/provider.ts";
+import { describeProviders, REMOTE_PROVIDERS, VENDOR_ADDRESS, type RemoteName } from "./providers/registry.ts";
 import type { RunSpec } from "./schemas/spec.ts";
+import { baseUrlOf, providerSources, readCredential } from "./secrets/credentials.ts";
 import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
+import { HostKeyPins } from "./ssh/host-keys.ts";
+import { loadSshKey, type SshKey } from "./ssh/keys.ts";
+import { RemoteMachines } from "./ssh/remote-access.ts";
+import { awaitSshStep } from "./steps/await-ssh.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./steps/code-snapshot.ts";
+import { entrypointIn, installCommand } from "./steps/install-command.ts";
 import { checkEntrypoint, checkProjectDir } from "./steps/project-files.ts";
 import type { JobFacts } from "./steps/ports.ts";
 import { provisionStep } from "./steps/provision.ts";
-import { planRun } from "./steps/run-plan.ts";
+import { idleWindowMs, planRun } from "./steps/run-plan.ts";
 import type { RunServices } from "./steps/run-services.ts";
-import { awaitSshStep, collectStep, installStep, launchStep, streamStep, syncStep } from "./steps/run-steps.ts";
+import { collectStep, installStep, launchStep, streamStep } from "./steps/run-steps.ts";
 import type { StepRegistry } from "./steps/step.ts";
+import { syncStep } from "./steps/sync.ts";
 import { terminateStep } from "./steps/terminate.ts";
 import { HomeLock, openStore, prepareHome, writeAtomic } from "./store/database.ts";
 import { DiskReserve } from "./store/disk-reserve.ts";
@@ -59,6 +68,8 @@ export interface ControlPlaneOptions {
   /** What this process is for; `serve` unless said. */
   purpose?: Purpose;
   env?: NodeJS.ProcessEnv;
+  /** Time itself; a test may let it run faster. */
+  clock?: Clock;
 }
 
 export interface OpenControlPlane extends ControlPlane {
@@ -106,7 +117,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
   const holder = { pid: process.pid, command: `svc ${purpose}`, started_at: startedAt, url: null };
   const lock = HomeLock.take(home, holder);
   try {
-    const clock = steadyClock();
+    const clock = options.clock ?? steadyClock();
     const store = new EngineStore(await openStore(home, { newInstallationId: newInstallationId(), now: clock.now() }));
     const reads = new StoreReads(store.db, home, clock.now);
     const reserve = new DiskReserve(home);
@@ -124,10 +135,13 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const sink = new DurableStorySink({ engine, home, hint: (hint) => service?.publish([hint]) });
     const python = async () => (await findPython(env)).path;
     const runnerPath = join(programRoot, "runner", "svc_runner.py");
+    const machines = remoteMachines({ home, env, runnerPath });
+    const prefix = installationPrefix(store.installationId);
     const providers = new Map<string, Provider>([
-      ["local", new LocalProvider({ home, runnerPath, python, prefix: installationPrefix(store.installationId) })],
+      ["local", new LocalProvider({ home, runnerPath, python, prefix })],
+      ...remoteProviders({ home, env, clock, machines }),
     ]);
-    const services = runServices({ home, env, engine, ledger, sink, providers, reads, python });
+    const services = runServices({ home, env, engine, ledger, sink, providers, reads, python, machines });
     const steps = stepRegistry(services);
     service = new Service({
       home,
@@ -141,14 +155,24 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         (ids) => () =>
           ids.next()
       )(new JobIds(clock.now)),
-      describeProviders: () => describeProviders(providers),
+      describeProviders: () => describeProviders(providers, providerSources(home, env)),
       checkProject: async (projectDir, spec) => {
         await checkProjectDir(projectDir, home);
         await checkEntrypoint(projectDir, spec.entrypoint);
-        await python();
+        if (spec.provider === "local") await python();
+        else await machines.key(spec.provider);
       },
-      snapshot: async (projectDir) =>
-        (await createSnapshot({ projectDir, codeDir: join(home, "code"), now: Date.now() })).id,
+      checkCredential: (provider) => {
+        const { missing } = readCredential(provider, { home, env });
+        if (missing.length > 0) throw new SvcError("credential_missing", { provider, missing: missing.join("; ") });
+      },
+      snapshot: async (projectDir, spec) => {
+        const codeDir = join(home, "code");
+        // What a local run starts lies in the directory itself; elsewhere only what is sent can be started.
+        const file = spec.provider === "local" ? undefined : await fileOf(projectDir, spec.entrypoint);
+        const sent = file === undefined ? {} : { entrypoint: file };
+        return (await createSnapshot({ projectDir, codeDir, now: Date.now(), ...sent })).id;
+      },
       checkSecrets: (spec) => {
         for (const [name, value] of Object.entries(spec.env)) {
           if (!isReference(value)) continue;
@@ -175,8 +199,10 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     return Object.assign(opened, {
       recovered,
       announce: (url: string) => lock.announce({ ...holder, url }),
+      bootstrapKey: async () => (await loadSshKey({ path: null, home })).publicKeyLine,
       close: async () => {
         await opened.stop();
+        machines.close();
         store.db.close();
         lock.release();
       },
@@ -205,7 +231,75 @@ function stepRegistry(services: RunServices): StepRegistry {
   };
 }
 
+/** The entrypoint's file in the project; undefined for a module. */
+async function fileOf(projectDir: string, entrypoint: string): Promise<string | undefined> {
+  const entry = await checkEntrypoint(projectDir, entrypoint);
+  return entry.kind === "module" ? undefined : entry.path;
+}
+
+function remoteMachines({ home, env, runnerPath }: { home: string; env: NodeJS.ProcessEnv; runnerPath: string }) {
+  const key = (provider: RunSpec["provider"]): Promise<SshKey> => {
+    const { sshKeyPath } = readCredential(provider, { home, env });
+    const agentSocket = env["SSH_AUTH_SOCK"];
+    return loadSshKey({ path: sshKeyPath, home, ...(agentSocket ? { agentSocket } : {}) });
+  };
+  const agentPath = join(programRoot, "runner", "svc_agent.py");
+  const machines = new RemoteMachines({ home, key, pins: new HostKeyPins(home), runnerPath, agentPath });
+  return Object.assign(machines, { key });
+}
+
+/** Every provider whose settings make sense; one that has a wrong address is left out, and says so when it is asked for. */
+function remoteProviders(parts: {
+  home: string;
+  env: NodeJS.ProcessEnv;
+  clock: Clock;
+  machines: ReturnType<typeof remoteMachines>;
+}): [string, Provider][] {
+  const { home, env, clock, machines } = parts;
+  const names = Object.keys(REMOTE_PROVIDERS) as RemoteName[];
+  return names.map((name) => {
+    const read = () => readCredential(name, { home, env });
+    const credential = () => {
+      const { credential: found, missing } = read();
+      if (!found) throw new SvcError("credential_missing", { provider: name, missing: missing.join("; ") });
+      return found;
+    };
+    const settings = (() => {
+      try {
+        return read().credential;
+      } catch {
+        return null; // said when the credential is needed
+      }
+    })();
+    const provider = REMOTE_PROVIDERS[name]({
+      credential,
+      baseUrl: baseUrlOf(name, env, settings, VENDOR_ADDRESS[name]),
+      publicKey: async () => (await machines.key(name)).publicKeyLine,
+      access: (handle) => machines.access(handle),
+      now: clock.now,
+      pause: (ms, signal) => sleep(clock, ms, signal),
+    });
+    return [name, provider];
+  });
+}
+
+function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason as Error);
+    const stop = (): void => {
+      timer.cancel();
+      reject(signal?.reason as Error);
+    };
+    const timer = clock.setTimer(ms, () => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    });
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}
+
 interface Parts {
+  machines: ReturnType<typeof remoteMachines>;
   home: string;
   env: NodeJS.ProcessEnv;
   engine: Engine;
@@ -254,6 +348,52 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     }
     return values;
   };
+  const handleOf = (jobId: string, node: number): MachineHandle | null =>
+    parts.ledger.open(jobId, node).find((entry) => entry.handle !== null)?.handle ?? null;
+  const guard = (jobId: string, handle: MachineHandle) => {
+    const selfEnd = providers.get(handle.provider)?.selfEnd(handle.name) ?? null;
+    return selfEnd === null ? null : { graceSeconds: facts(jobId).spec.orphan_grace_minutes * 60, selfEnd };
+  };
+  /** Where a run lies: in place, or below one folder of its machine. */
+  const placeOf = async (jobId: string, node: number, purpose: "run" | "install") => {
+    const { spec, projectDir } = facts(jobId);
+    const handle = handleOf(jobId, node);
+    const access = handle === null ? null : providers.get(handle.provider)?.access(handle);
+    if (!handle || !access || access.inPlace)
+      return {
+        projectDir,
+        python: await parts.python(),
+        checkpointDir: join(nodeDir(jobId, node), "checkpoints"),
+        dataDir: join(home, "data"),
+        packageDir: join(programRoot, "python"),
+        addresses: ["127.0.0.1"],
+        inherited: env,
+      };
+    const { project, checkpoints, data, packages } = access.layout();
+    const addresses = Array.from({ length: spec.nodes }, (_, k) => {
+      const peer = handleOf(jobId, k);
+      return spec.nodes === 1 ? "127.0.0.1" : (peer?.extra?.["private_address"] ?? peer?.ssh?.[0]?.host ?? "");
+    });
+    const grace = guard(jobId, handle)?.graceSeconds;
+    const idle_seconds = purpose === "run" ? idleWindowMs(spec) / 1000 : 0;
+    return {
+      projectDir: project,
+      python: handle.extra?.["python"] ?? "python3",
+      checkpointDir: checkpoints,
+      dataDir: data,
+      packageDir: packages,
+      addresses,
+      inherited: {},
+      keep:
+        grace === undefined
+          ? undefined
+          : {
+              file: `${guardDir(handle.name)}/keep`,
+              grace_seconds: Math.max(GUARD_GRACE_SECONDS_MIN, grace),
+              idle_seconds,
+            },
+    };
+  };
   const mark = (jobId: string): string => derive("mark", jobId).slice(0, 24);
   return {
     installationId: engine.store.installationId,
@@ -268,23 +408,32 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     sink: parts.sink,
     secrecy: (jobId) => ({ mark: mark(jobId), redactor: new Redactor([...secretsOf(jobId), mark(jobId)]) }),
     entry: checkEntrypoint,
+    gone: (machine) => parts.machines.forget(machine),
+    packagesDir: join(programRoot, "python"),
+    code: (jobId, node) => {
+      const id = engine.store.job(jobId)?.code_snapshot;
+      assert(id, `job ${jobId} has no code snapshot`);
+      return { codeDir: join(home, "code"), id, stageDir: join(home, "runs", jobId, `stage${node}`) };
+    },
+    guard,
+    installCommand: (jobId, inPlace) => {
+      const { spec } = facts(jobId);
+      const id = engine.store.job(jobId)?.code_snapshot ?? "";
+      return installCommand(spec, inPlace ? null : { codeDir: join(home, "code"), id });
+    },
     plan: async (jobId, node, purpose) => {
       const { spec, projectDir } = facts(jobId);
+      const where = await placeOf(jobId, node, purpose);
       const sealed = new Map(unseal(sealedFile(jobId), key));
       const given: Given[] = Object.entries(injectedVariables(env));
       const plan = planRun({
         jobId,
         node,
         spec,
-        projectDir,
-        entry: await checkEntrypoint(projectDir, spec.entrypoint),
-        python: await parts.python(),
-        checkpointDir: join(nodeDir(jobId, node), "checkpoints"),
-        dataDir: join(home, "data"),
-        packageDir: join(programRoot, "python"),
+        entry: await entrypointIn(projectDir, spec.entrypoint),
+        ...where,
         mark: mark(jobId),
         nonce: derive("nonce", jobId, String(node), purpose),
-        inherited: env,
         // A launch that is repeated after a restart may find that the environment has changed.
         secret: (reference) => {
           const value = sealed.get(reference) ?? secret(reference);
@@ -302,7 +451,8 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       const name = `${jobId} ${node}`;
       let collector = collectors.get(name);
       if (!collector) {
-        const targetDir = join(home, "artifacts", jobId, "checkpoints");
+        const whole = join(home, "artifacts", jobId, "checkpoints");
+        const targetDir = node === 0 ? whole : join(whole, `node${node}`);
         mkdirSync(targetDir, { recursive: true, mode: 0o700 });
         collectors.set(name, (collector = new CheckpointCollector({ targetDir, now: Date.now })));
       }

@@ -42,3 +42,13 @@ export function vramFor(model: string): number | undefined {
   const name = model.trim().toLowerCase();
   return GPU_CATALOGUE.find((entry) => entry.model.toLowerCase() === name)?.vram_gb;
 }
+
+/** Model and count of a request that the schema has let in; null for `cpu`. */
+export function parseGpus(request: string): { model: string; count: number } | null {
+  if (request === "cpu") return null;
+  const [, model, count] = /^(.*?)(?::([0-9]+))?$/.exec(request) ?? [];
+  return { model: model ?? request, count: count === undefined ? 1 : Number(count) };
+}
+
+/** How many GPUs one machine of the request has; 0 for `cpu`. */
+export const gpuCount = (request: string): number => parseGpus(request)?.count ?? 0;

@@ -8,12 +8,14 @@
 // S5. What only looks like a record (another mark, bad JSON, wrong types, no end) is text like any other.
 // S6. A secret that records cut in two is found in the joined text, if they are at most RECORD_GAP_MAX bytes together. The
 //     bound keeps a lone first letter of a secret, left at the end of a line without end, from holding up metrics for ever.
+// S7. With `wholeLines` an unfinished line is held back, too, up to LINE_BYTES_MAX: there it is cut as if it had ended.
 
 import type { Redactor } from "./redaction.ts";
 
 /** A record's start without a line break within this many bytes is ordinary text. */
 export const RECORD_BYTES_MAX = 65_536;
 export const RECORD_GAP_MAX = 16_384;
+const LINE_BYTES_MAX = 65_536;
 const METRIC_NAME_MAX = 512;
 const METRICS_PER_RECORD_MAX = 4_096;
 const PATH_MAX = 4_096;
@@ -54,24 +56,58 @@ export interface ParseOptions {
   redactor: Redactor;
   /** The stream has ended: everything is consumed, and what was held back is text. */
   final: boolean;
+  /** Only whole lines of text are consumed, so that every part begins where a line begins (see S7). */
+  wholeLines?: boolean;
 }
 
 /** See S1 to S6. */
 export function parseLog(bytes: Buffer, opts: ParseOptions): { text: Buffer; records: LogRecord[]; consumed: number } {
   const { pieces, records, decided } = separate(bytes, opts);
   const { redactor, final } = opts;
-  const text = pieces.length === 1 ? pieces[0]!.bytes : Buffer.concat(pieces.map((piece) => piece.bytes));
-  if (redactor.empty || text.length === 0) return { text, records, consumed: decided };
+  const joined = pieces.length === 1 ? pieces[0]!.bytes : Buffer.concat(pieces.map((piece) => piece.bytes));
+  if (!opts.wholeLines || final) return redacted({ pieces, records, decided, text: joined }, redactor, final);
+  // What a secret may hold back is the end of a line at most, unless the secret has several: then it is tried with less.
+  for (let end = lineEnd(joined, joined.length); ;) {
+    const text = joined.subarray(0, end);
+    const upTo = end === joined.length ? decided : rawOffset(pieces, end);
+    const before = records.filter((record) => record.offset < upTo);
+    const parsed = redacted({ pieces, records: before, decided: upTo, text }, redactor, false);
+    if (parsed.taken === text.length) return parsed;
+    end = lineEnd(joined, parsed.taken);
+  }
+}
+
+/** Where the last whole line of `text[0, to)` ends; `to` where waiting for the end of one has lasted long enough. */
+function lineEnd(text: Buffer, to: number): number {
+  if (to === 0) return 0;
+  const end = Math.max(text.lastIndexOf(0x0a, to - 1), text.lastIndexOf(0x0d, to - 1)) + 1;
+  return end > 0 || to < LINE_BYTES_MAX ? end : to;
+}
+
+interface Separated {
+  pieces: Piece[];
+  records: LogRecord[];
+  decided: number;
+  text: Buffer;
+}
+
+/** `taken`: how much of the text went out, or was replaced by what went out. */
+function redacted(
+  { pieces, records, decided, text }: Separated,
+  redactor: Redactor,
+  final: boolean,
+): { text: Buffer; records: LogRecord[]; consumed: number; taken: number } {
+  if (redactor.empty || text.length === 0) return { text, records, consumed: decided, taken: text.length };
   // Raw bytes less text bytes are the records in between. A tail has every record behind it to bridge as well.
   const gap = (start: number, rawEnd: number, end: number) => rawEnd - rawOffset(pieces, start) - (end - start);
   const { out, consumed } = redactor.redact(text, final, {
     match: (start, end) => gap(start, rawOffset(pieces, end - 1) + 1, end) <= RECORD_GAP_MAX,
     tail: (start) => gap(start, decided, text.length) <= RECORD_GAP_MAX,
   });
-  if (consumed === text.length) return { text: out, records, consumed: decided };
+  if (consumed === text.length) return { text: out, records, consumed: decided, taken: consumed };
   // The records behind the tail wait with it: consuming them would leave the tail without its place in the stream.
   const raw = rawOffset(pieces, consumed);
-  return { text: out, records: records.filter((record) => record.offset < raw), consumed: raw };
+  return { text: out, records: records.filter((record) => record.offset < raw), consumed: raw, taken: consumed };
 }
 
 /** A stretch of text: where it begins in the raw bytes and in the joined text. */

@@ -4,6 +4,7 @@ import type { LedgerEntry, Ledger } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { MachineRow } from "../store/engine-store.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
+import { costUsd } from "../store/records.ts";
 import type { Engine } from "./engine.ts";
 import type { Transaction } from "./transaction.ts";
 
@@ -113,6 +114,27 @@ export class DurableLedger implements Ledger {
     });
   }
 
+  /** What is known of a machine that is held: its ways in, what it bills. The money owed so far keeps the old price. */
+  async known(name: string, handle: MachineHandle): Promise<void> {
+    const text = JSON.stringify(handle);
+    const before = this.#rows.get(name);
+    if (!before || (before.handle === text && before.price_micro === priceOf(handle))) return;
+    await this.#surely(name, (tx) => {
+      const row = this.#rows.get(name);
+      if (!row || row.state === "released" || row.resource_id !== handle.id) return;
+      this.#rows.handle(name, text, handle.address);
+      const price = priceOf(handle);
+      if (price === null || price === row.price_micro) return;
+      // A price that was not known counts for all of the time.
+      const priced_at = row.price_micro === null ? row.priced_at : tx.at;
+      this.#rows.reprice(name, {
+        price_micro: price,
+        spent_micro: row.price_micro === null ? row.spent_micro : Math.round(costUsd(row, tx.at) * 1e6),
+        priced_at,
+      });
+    });
+  }
+
   async note(name: string, note: string | null): Promise<void> {
     if (this.#rows.get(name)?.note === note) return;
     await this.#surely(name, () => this.#rows.note(name, note));
@@ -166,6 +188,8 @@ function blank(name: string, provider: string, at: number): MachineRow {
     handle: null,
     address: null,
     price_micro: null,
+    spent_micro: 0,
+    priced_at: null,
     created_at: at,
     horizon_at: at,
     held_at: null,

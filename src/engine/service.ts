@@ -34,7 +34,9 @@ export interface ServiceOptions {
   /** Checks the project and its entrypoint; throws the error that names the field. */
   checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
   /** Stores the project's code; resolves with the snapshot's id. */
-  snapshot: (projectDir: string) => Promise<string>;
+  snapshot: (projectDir: string, spec: RunSpec) => Promise<string>;
+  /** Throws `credential_missing` where the provider cannot be asked for lack of one. */
+  checkCredential: (provider: RunSpec["provider"]) => void;
   /** Throws where a secret that the spec names cannot be found. */
   checkSecrets: (spec: RunSpec) => void;
   onTerminal: (jobId: string) => void;
@@ -61,6 +63,8 @@ export class Service implements ControlPlane {
   readonly #timers: { cancel(): void }[] = [];
   readonly #creating = new Set<Promise<void>>();
   #closing = false;
+  #began = false;
+  #sweepAt: { cancel(): void } | null = null;
 
   constructor(options: ServiceOptions) {
     this.#o = options;
@@ -72,6 +76,7 @@ export class Service implements ControlPlane {
 
   /** Begins the chores that run now and then. */
   begin(): void {
+    this.#began = true;
     this.#o.reserve.restore();
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
     this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
@@ -81,6 +86,17 @@ export class Service implements ControlPlane {
   async #sweep(): Promise<void> {
     await sweep(this.#reconcileParts(), { dryRun: false }).catch(() => {
       // Each provider's failure is in the sweep's report; what is thrown here is the store's, and the next commit says it.
+    });
+  }
+
+  /** A create call may have made more than it said, and a listing shows that late: one more look when it cannot lag any more. */
+  #sweepLater(jobId: string): void {
+    const provider = this.#o.providers.get(this.#o.engine.store.job(jobId)?.provider ?? "");
+    const lagMs = provider?.certainty.listingLagMs ?? 0;
+    if (lagMs === 0 || this.#closing || !this.#began || this.#sweepAt !== null) return;
+    this.#sweepAt = this.#o.engine.clock.setTimer(lagMs + 5_000, () => {
+      this.#sweepAt = null;
+      if (!this.#closing) void this.#sweep();
     });
   }
 
@@ -102,7 +118,10 @@ export class Service implements ControlPlane {
     for (const event of events) {
       if (event.type === "job.transition" && event.data["to"] === "terminal") {
         const id = event.job_id;
-        if (id !== null) this.#o.onTerminal(id);
+        if (id !== null) {
+          this.#o.onTerminal(id);
+          this.#sweepLater(id);
+        }
       }
       for (const listener of this.#listeners) listener(event);
     }
@@ -135,7 +154,7 @@ export class Service implements ControlPlane {
       throw namingField(e);
     });
     this.#o.checkSecrets(spec);
-    const code = await this.#o.snapshot(projectDir);
+    const code = await this.#o.snapshot(projectDir, spec);
     // The checks took a while: the end may have begun meanwhile.
     if (this.#closing) throw new SvcError("shutting_down", {});
     const id = this.#o.newJobId();
@@ -199,6 +218,8 @@ export class Service implements ControlPlane {
       refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
     if (spec.provider === "local" && spec.gpus !== "cpu")
       refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
+    this.#o.checkCredential(spec.provider);
+    provider.check?.(spec);
     const unavailable = (field: string, what: string): never =>
       refuse(field, new SvcError("feature_unavailable", { what, why: "this version of svc does not have it" }));
     if (spec.launcher === "torchrun" || spec.launcher === "ray")
@@ -300,6 +321,7 @@ export class Service implements ControlPlane {
   async stop(): Promise<void> {
     this.#closing = true;
     for (const timer of this.#timers) timer.cancel();
+    this.#sweepAt?.cancel();
     await this.#o.engine.stop();
   }
 }

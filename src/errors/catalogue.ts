@@ -410,6 +410,14 @@ export const CATALOGUE = {
       `The cheapest machine costs $${d.offered}/hr; the cap is $${d.cap}/hr. It was not rented, or is given back at once.`,
     hint: "Raise price_cap, ask for fewer GPUs, or try another provider.",
   }),
+  price_unknown: entry<{ provider: string; cap: number }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `${d.provider} does not say what the machine costs, so the cap of $${d.cap}/hr cannot be held. It is given back.`,
+    hint: "Try again, leave price_cap out, or choose another provider.",
+  }),
   no_offer: entry<{ provider: string; gpus: string }>({
     status: 409,
     exit: 1,

@@ -62,6 +62,8 @@ export interface MachineFacts {
   memory_bytes: number | null;
   disk_free_bytes: number | null;
   gpus: { name: string; memory_mib: number | null }[] | null;
+  /** GPUs are in the machine, and their driver does not answer (yet). */
+  driver_pending?: boolean;
   rsync: boolean;
   boot_id: string;
 }

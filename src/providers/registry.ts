@@ -1,54 +1,38 @@
 // Every provider there is, and which of them can be used here.
 
 import type { ProviderInfo } from "../schemas/job.ts";
+import type { ProviderName } from "../schemas/spec.ts";
+import { CloudvmProvider } from "./cloudvm/provider.ts";
+import { MarketProvider } from "./market/provider.ts";
+import { NotebookProvider } from "./notebook/provider.ts";
+import { PodhostProvider } from "./podhost/provider.ts";
 import type { Provider } from "./provider.ts";
+import type { RemoteOptions } from "./remote.ts";
 
-const NOT_YET = "this version of svc drives only the provider local";
+export type RemoteName = Exclude<ProviderName, "local">;
 
-const capabilities = (c: Partial<ProviderInfo["capabilities"]>): ProviderInfo["capabilities"] => ({
-  owns_machine: true,
-  reports_price: true,
-  nodes_max: 1,
-  self_end: false,
-  list_by_tag: true,
-  ...c,
-});
+/** Where each provider's API answers unless it is said otherwise. */
+export const VENDOR_ADDRESS: Readonly<Record<RemoteName, string>> = {
+  podhost: "https://api.runpod.io",
+  market: "https://console.vast.ai",
+  cloudvm: "https://compute.googleapis.com",
+  // Reached over SSH alone.
+  notebook: "https://localhost",
+};
 
-/** What is known of providers that this version cannot drive: enough to show and to refuse clearly. */
-const UNAVAILABLE: readonly Omit<ProviderInfo, "connected" | "source" | "missing">[] = [
-  {
-    name: "podhost",
-    speaks: "RunPod",
-    capabilities: capabilities({ nodes_max: 64, self_end: true }),
-    stops_by_itself: NOT_YET,
-  },
-  { name: "market", speaks: "Vast.ai", capabilities: capabilities({ self_end: true }), stops_by_itself: NOT_YET },
-  {
-    name: "cloudvm",
-    speaks: "Google Compute Engine",
-    capabilities: capabilities({ reports_price: false, nodes_max: 64, self_end: true }),
-    stops_by_itself: NOT_YET,
-  },
-  {
-    name: "notebook",
-    speaks: "a notebook runtime behind a tunnel",
-    capabilities: capabilities({ owns_machine: false, list_by_tag: false }),
-    stops_by_itself: "Its owner, by closing the notebook.",
-  },
-];
+export const REMOTE_PROVIDERS: Readonly<Record<RemoteName, (options: RemoteOptions) => Provider>> = {
+  podhost: (options) => new PodhostProvider(options),
+  market: (options) => new MarketProvider(options),
+  cloudvm: (options) => new CloudvmProvider(options),
+  notebook: (options) => new NotebookProvider(options),
+};
 
-export function describeProviders(connected: ReadonlyMap<string, Provider>): ProviderInfo[] {
-  const here = [...connected.values()].map((p): ProviderInfo => ({
-    ...p.info,
-    connected: true,
-    source: p.name === "local" ? "none_needed" : "store",
-    missing: [],
-  }));
-  const others = UNAVAILABLE.filter((p) => !connected.has(p.name)).map((p): ProviderInfo => ({
-    ...p,
-    connected: false,
-    source: null,
-    missing: [NOT_YET],
-  }));
-  return [...here, ...others];
+/** Where a provider's credential comes from, and what of it is missing. */
+export type CredentialSources = Readonly<Record<ProviderName, Pick<ProviderInfo, "connected" | "source" | "missing">>>;
+
+export function describeProviders(
+  providers: ReadonlyMap<string, Provider>,
+  sources: CredentialSources,
+): ProviderInfo[] {
+  return [...providers.values()].map((provider) => ({ ...provider.info, ...sources[provider.name] }));
 }

@@ -18,6 +18,8 @@ export interface FollowedRun {
   jobId: string;
   node: number;
   stream: "run" | "install";
+  /** Where several nodes write one log: what each of this node's lines begins with. */
+  tag: string | null;
   host: RunHost;
   sink: StorySink;
   mark: string;
@@ -27,7 +29,10 @@ export interface FollowedRun {
 
 /** What one pull saw. */
 export interface Pulled {
+  /** Taken. What may still become a secret, a record or a line is left for later. */
   bytes: number;
+  /** Offset up to which bytes were seen, taken or not. */
+  seen: number;
   records: LogRecord[];
   samples: RunnerSample[];
 }
@@ -53,17 +58,23 @@ export class Follower {
    * @param endsAt length of the log where the run is over: then its last bytes are decided, whatever they look like.
    */
   async pull(endsAt: number | null, withSamples: boolean): Promise<Pulled> {
-    const { host, sink, jobId, node, stream, mark, redactor, signal } = this.#run;
+    const { host, sink, jobId, node, stream, tag, mark, redactor, signal } = this.#run;
     const from = this.#at;
     const slice = await host.readLog(from.sourceOffset, PULL_BYTES, signal);
     const sampled = withSamples
       ? await host.readSamples(from.samplesOffset, signal)
       : { samples: [], next: from.samplesOffset };
     const final = endsAt !== null && from.sourceOffset + slice.bytes.length >= endsAt;
-    const parsed = parseLog(slice.bytes, { mark, redactor, final });
+    const parsed = parseLog(slice.bytes, { mark, redactor, final, wholeLines: tag !== null });
+    const seen = from.sourceOffset + slice.bytes.length;
     const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
     if (parsed.consumed > 0 || sampled.samples.length > 0) {
-      const part = { text: parsed.text, records: parsed.records, samples: sampled.samples, times: slice.times };
+      const part = {
+        text: tagged(parsed.text, tag),
+        records: parsed.records,
+        samples: sampled.samples,
+        times: slice.times,
+      };
       try {
         await sink.append({ jobId, node, stream, from, to, ...part });
         this.#at = to;
@@ -71,14 +82,14 @@ export class Follower {
         if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
         // A step that was cancelled while it wrote has brought this part home: on from where it got to.
         this.#at = sink.cursor(jobId, node, stream);
-        return { bytes: parsed.consumed, records: [], samples: [] };
+        return { bytes: parsed.consumed, seen, records: [], samples: [] };
       }
     }
     if (to.sourceOffset - this.#acked >= ACK_EVERY_BYTES || (final && to.sourceOffset > this.#acked)) {
       await host.ackLog(to.sourceOffset, signal);
       this.#acked = to.sourceOffset;
     }
-    return { bytes: parsed.consumed, records: parsed.records, samples: sampled.samples };
+    return { bytes: parsed.consumed, seen, records: parsed.records, samples: sampled.samples };
   }
 
   /** Everything up to the end of a run that is over. */
@@ -91,6 +102,20 @@ export class Follower {
     }
     await this.pull(this.#at.sourceOffset, true);
   }
+}
+
+/** Each line with the tag before it, where there is one: so the lines of several nodes lie one after the other in one log. */
+function tagged(text: Buffer, tag: string | null): Buffer {
+  if (text.length === 0 || tag === null) return text;
+  const mark = Buffer.from(tag);
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < text.length;) {
+    const found = text.indexOf(0x0a, at);
+    const end = found < 0 ? text.length : found + 1;
+    pieces.push(mark, text.subarray(at, end));
+    at = end;
+  }
+  return Buffer.concat(pieces);
 }
 
 /** Paths, relative to the checkpoint directory, that the script itself called complete. */

@@ -47,6 +47,8 @@ export interface Ledger {
   renew(name: string, horizonAt: number): Promise<void>;
   /** The machine exists. Reopens an order that was thought released. */
   held(name: string, handle: MachineHandle): Promise<void>;
+  /** What is known by now of a machine that is held: ways in, price. Changes nothing where nothing changed. */
+  known(name: string, handle: MachineHandle): Promise<void>;
   unknown(name: string, note: string): Promise<void>;
   /** A listing after the horizon did not show it; resolves with how many such in a row. */
   emptyLook(name: string): Promise<number>;
@@ -90,4 +92,6 @@ export interface StepPorts {
   facts(jobId: string): JobFacts;
   provider(name: string): Provider;
   ledger: Ledger;
+  /** The machine is proven gone: connections and pins of it may be forgotten. */
+  gone?: (machine: string) => void;
 }

@@ -3,10 +3,12 @@
 // R1. The intent is durable before the request leaves. No intent, no request.
 // R2. An order whose answer is missing is looked up until it is found or cannot exist any more; only then is there a next order.
 // R3. A kill does not abort a create call: its answer is written down even when nobody waits for it.
+// R4. The next offer is tried at once only where the provider said that it made nothing, and a listing does not contradict it.
+// R5. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
 
 import { SvcError } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
-import type { MachineHandle, Offer, Provider } from "../providers/provider.ts";
+import { NOTHING_MADE, type MachineHandle, type Offer, type Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp } from "./look-up.ts";
 import type { StepPorts } from "./ports.ts";
@@ -14,12 +16,14 @@ import { throwIfAborted, type StepContext, type StepDefinition, type StepDone, t
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
+/** Offers that one attempt tries, one after the other, while each is gone when it is asked for. */
+const OFFERS_TRIED_MAX = 8;
 
 export function provisionStep(ports: StepPorts): StepDefinition {
   return {
     name: "provision",
-    retry: { attemptsMax: 8, delayMsMin: 1_000, delayMsMax: 60_000 },
-    attemptMs: 10 * 60_000,
+    retry: { attemptsMax: 12, delayMsMin: 1_000, delayMsMax: 60_000 },
+    attemptMs: 20 * 60_000,
     async run(context: StepContext): Promise<StepDone | StepLater> {
       const { jobId, node, signal } = context;
       const { spec } = ports.facts(jobId);
@@ -27,19 +31,40 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       for (const entry of ports.ledger.open(jobId, node)) {
         if (entry.handle !== null) {
           const status = await provider.inspect(entry.handle, signal);
-          if (status.phase !== "gone") return affordably(spec, entry.handle);
+          if (status.phase !== "gone") return affordably(provider, spec, entry.handle);
           await ports.ledger.released(entry.name, "the provider says that it does not exist");
           continue;
         }
         const found = await lookUp(ports, provider, entry, signal);
-        if (found.is === "held") return affordably(spec, found.handle);
+        if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
       }
-      const offer = affordable(provider, spec, await provider.listOffers(spec, signal));
-      throwIfAborted(signal);
-      return affordably(spec, await order(ports, provider, offer, context, spec));
+      const offers = affordable(provider, spec, await provider.listOffers(spec, signal));
+      return await orderOneOf(ports, provider, offers, context, spec);
     },
   };
+}
+
+async function orderOneOf(
+  ports: StepPorts,
+  provider: Provider,
+  offers: Offer[],
+  context: StepContext,
+  spec: RunSpec,
+): Promise<StepDone> {
+  const taken: string[] = [];
+  for (const offer of offers.slice(0, OFFERS_TRIED_MAX)) {
+    throwIfAborted(context.signal);
+    try {
+      const handle = await order(ports, provider, offer, context, spec);
+      return affordably(provider, spec, handle);
+    } catch (e) {
+      if (!(e instanceof SvcError && e.code === "offer_taken")) throw e;
+      taken.push(offer.id);
+      context.progress({ offers_taken: taken });
+    }
+  }
+  throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
 }
 
 const done = (handle: MachineHandle): StepDone => ({
@@ -51,27 +76,36 @@ const done = (handle: MachineHandle): StepDone => ({
 });
 
 /** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
-function affordably(spec: RunSpec, handle: MachineHandle): StepDone {
-  checkCap(spec, handle.priceMicro);
+function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): StepDone {
+  checkCap(provider, spec, handle.priceMicro);
   return done(handle);
 }
 
-function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer {
+/** The offers that may be rented, cheapest first. Throws when there are none, or none within the cap. */
+function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer[] {
   const priced = offers.filter(
     (o) =>
       !provider.info.capabilities.reports_price ||
       (o.priceMicro !== null && Number.isFinite(o.priceMicro) && o.priceMicro >= 0),
   );
-  const offer = priced.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0))[0];
-  if (offer === undefined) throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
-  checkCap(spec, offer.priceMicro);
-  return offer;
+  // A stable order: where nothing is priced, it is the provider's own.
+  const sorted = priced.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
+  const cheapest = sorted[0];
+  if (cheapest === undefined) throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
+  checkCap(provider, spec, cheapest.priceMicro);
+  return sorted.filter((offer) => withinCap(spec, offer.priceMicro));
 }
 
-function checkCap(spec: RunSpec, priceMicro: number | null): void {
-  if (spec.price_cap === undefined || priceMicro === null) return;
-  // Written so that NaN fails: a price that is not a number is never within the cap.
-  if (!(priceMicro <= spec.price_cap * 1e6))
+/** Written so that NaN fails: a price that is not a number is never within the cap. */
+const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>
+  spec.price_cap === undefined || priceMicro === null || priceMicro <= spec.price_cap * 1e6;
+
+/** Throws `price_cap_exceeded`, or `price_unknown` where a cap cannot be held against anything. */
+export function checkCap(provider: Provider, spec: RunSpec, priceMicro: number | null): void {
+  if (spec.price_cap === undefined) return;
+  if (priceMicro === null && provider.info.capabilities.reports_price)
+    throw new SvcError("price_unknown", { provider: provider.name, cap: spec.price_cap });
+  if (priceMicro !== null && !withinCap(spec, priceMicro))
     throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap });
 }
 
@@ -101,6 +135,7 @@ async function order(
   try {
     handle = await provider.create(offer, { name, jobId, node, spec });
   } catch (e) {
+    if (e instanceof SvcError && NOTHING_MADE.has(e.code)) return refused(ports, provider, name, context, e);
     await ports.ledger.unknown(
       name,
       "The create call failed or its answer was lost; the machine may exist and cost money until it is looked up.",
@@ -109,4 +144,30 @@ async function order(
   }
   await ports.ledger.held(name, handle);
   return handle;
+}
+
+/** The provider says that it made nothing. If a listing shows the machine all the same, the machine is the truth. */
+async function refused(
+  ports: StepPorts,
+  provider: Provider,
+  name: string,
+  { jobId, node, signal }: StepContext,
+  refusal: SvcError,
+): Promise<MachineHandle> {
+  if (refusal.code !== "credential_missing" && refusal.code !== "credential_refused") {
+    let owned: MachineHandle[];
+    try {
+      owned = await provider.listOwned(nodePrefix(ports.installationId, jobId, node), signal);
+    } catch (e) {
+      await ports.ledger.unknown(name, "The create call was refused, and no listing could be had to make sure of it.");
+      throw e;
+    }
+    const handle = owned.find((machine) => machine.name === name);
+    if (handle) {
+      await ports.ledger.held(name, handle);
+      return handle;
+    }
+  }
+  await ports.ledger.released(name, `refused: ${refusal.message}`);
+  throw refusal;
 }

@@ -2,6 +2,7 @@
 
 import type { RunSpec } from "../schemas/spec.ts";
 import type { RunnerSpec } from "../schemas/runner.ts";
+import { gpuCount } from "../domain/gpus.ts";
 import { isReference, SECRET_NAME } from "../domain/secret-names.ts";
 
 /**
@@ -20,6 +21,10 @@ export interface PlanInput {
   checkpointDir: string;
   dataDir: string;
   packageDir: string;
+  /** Where each node reaches node k, by its number; the first is where ranks meet. */
+  addresses: readonly string[];
+  /** Where the machine is guarded: see `RunnerSpec`. */
+  keep?: RunnerSpec["keep"];
   mark: string;
   nonce: string;
   /** The environment that the run inherits: this computer's, for a local run. */
@@ -77,15 +82,16 @@ export function planRun(input: PlanInput): RunPlan {
     ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),
     ...plainEnv,
     ...(secretPath ? {} : { PYTHONPATH: pythonPath }),
+    SVC_PYTHON: input.python,
     SVC_JOB_ID: input.jobId,
     SVC_CHECKPOINT_DIR: input.checkpointDir,
     SVC_DATA_DIR: input.dataDir,
     SVC_ATTEMPT: "1",
     SVC_NODE_RANK: String(input.node),
     SVC_NUM_NODES: String(spec.nodes),
-    SVC_NODE_IPS: "127.0.0.1",
-    SVC_MASTER_ADDR: "127.0.0.1",
-    SVC_GPUS_PER_NODE: "0",
+    SVC_NODE_IPS: input.addresses.join(","),
+    SVC_MASTER_ADDR: input.addresses[0] ?? "127.0.0.1",
+    SVC_GPUS_PER_NODE: String(gpuCount(spec.gpus)),
   };
   return {
     secretEnv,
@@ -101,6 +107,7 @@ export function planRun(input: PlanInput): RunPlan {
       stop_grace_seconds: STOP_GRACE_SECONDS,
       spool_cap_bytes: SPOOL_CAP_BYTES,
       sample_seconds: sampleSeconds(spec),
+      ...(input.keep ? { keep: input.keep } : {}),
     },
   };
 }

@@ -1,6 +1,8 @@
 import type { Redactor } from "../domain/redaction.ts";
 import type { CheckpointCollector } from "./collect-checkpoints.ts";
 import type { StepPorts, StorySink } from "./ports.ts";
+import type { Guard } from "../providers/host.ts";
+import type { MachineHandle } from "../providers/provider.ts";
 import type { RunPlan } from "./run-plan.ts";
 
 /** What the steps of a run need beyond the ledger; made in the composition root. */
@@ -11,6 +13,14 @@ export interface RunServices extends StepPorts {
   /** Checks the entrypoint where it lies. Throws `entrypoint_not_found` and its kin. */
   entry(projectDir: string, entrypoint: string): Promise<{ kind: "python" | "module" | "sh" | "exec"; path: string }>;
   plan(jobId: string, node: number, purpose: "run" | "install"): Promise<RunPlan>;
+  /** What has to be run before the script, or why nothing has. */
+  installCommand(jobId: string, inPlace: boolean): Promise<{ command: string } | { skipped: string }>;
+  /** The code snapshot of the job, and a folder of this home where it may be laid out to be sent. */
+  code(jobId: string, node: number): { codeDir: string; id: string; stageDir: string };
+  /** Absolute folder that holds the package `svc`. */
+  packagesDir: string;
+  /** What ends the machine of this handle by itself; null where nothing can. */
+  guard(jobId: string, handle: MachineHandle): Guard | null;
   checkpointDir(jobId: string, node: number): string;
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;

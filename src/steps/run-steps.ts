@@ -1,11 +1,11 @@
-// From a machine that exists to a run that has ended: await_ssh, sync, install, launch, stream, collect.
+// The run itself: what comes before it, the script, its story, and what it leaves behind.
 
 import { judgeIdle } from "../domain/idleness.ts";
 import { describeError, SvcError } from "../errors/index.ts";
-import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { RunHost } from "../providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
+import { heldMachine, lookAtMachine, reaching, type HeldMachine } from "./held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import { idleWindowMs, sampleSeconds, STOP_GRACE_SECONDS } from "./run-plan.ts";
 import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
@@ -13,77 +13,36 @@ import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts
 const MINUTE_MS = 60_000;
 const SCAN_EVERY_MS = 10_000;
 const SAMPLES_EVERY_MS = 5_000;
+/** Between two questions to the provider whether the machine is still there, and what it costs now. */
+const LOOK_EVERY_MS = 30_000;
 /** Pulls of a chatty run are at least this far apart, so that they come home in larger pieces. */
 const PULL_GAP_MS = 15;
 const ONCE_MORE = { attemptsMax: 5, delayMsMin: 500, delayMsMax: 30_000 };
 /** The run lives on the machine: to lose sight of it is no reason to end it. Only an error that says "never" is. */
 const FOR_EVER = { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 500, delayMsMax: 30_000 };
 
-function heldMachine(services: RunServices, context: StepContext): { provider: Provider; handle: MachineHandle } {
-  const facts = services.facts(context.jobId);
-  const provider = services.provider(facts.spec.provider);
-  const entry = services.ledger.open(context.jobId, context.node).find((e) => e.handle !== null);
-  if (!entry?.handle)
-    throw new SvcError("machine_lost", { provider: provider.name, machine: `of node ${context.node}` });
-  return { provider, handle: entry.handle };
-}
-
-export function awaitSshStep(services: RunServices): StepDefinition {
-  return {
-    name: "await_ssh",
-    retry: ONCE_MORE,
-    attemptMs: 2 * MINUTE_MS,
-    async run(context) {
-      const { provider, handle } = heldMachine(services, context);
-      const status = await provider.inspect(handle, context.signal);
-      if (status.phase === "gone")
-        throw new SvcError("machine_lost", { provider: provider.name, machine: handle.name, why: status.why });
-      if (status.phase === "broken")
-        throw new SvcError("machine_broken", { provider: provider.name, machine: handle.name, why: status.why });
-      if (status.phase === "starting") return { later: { afterMs: 3_000, why: status.why } };
-      return { done: {}, detail: { address: status.address ?? "this computer" } };
-    },
-  };
-}
-
-export function syncStep(services: RunServices): StepDefinition {
-  return {
-    name: "sync",
-    retry: ONCE_MORE,
-    async run({ jobId }) {
-      const { projectDir, spec } = services.facts(jobId);
-      await services.entry(projectDir, spec.entrypoint);
-      return {
-        done: {},
-        detail: { bytes: 0, how: "a local run works in the project directory itself", project_dir: projectDir },
-      };
-    },
-  };
-}
-
 export function installStep(services: RunServices): StepDefinition {
   return {
     name: "install",
-    retry: { attemptsMax: 1, delayMsMin: 1_000, delayMsMax: 1_000 },
+    retry: { ...FOR_EVER, delayMsMax: 15_000 },
     async run(context) {
       const { jobId, node, signal } = context;
-      const { spec, projectDir } = services.facts(jobId);
-      if (spec.install === "none" || spec.install === "auto") {
-        const how =
-          spec.install === "none" ? "install is none" : "a local run uses the packages of this computer's Python";
-        return { done: {}, detail: { skipped: how } };
-      }
-      const { provider, handle } = heldMachine(services, context);
-      const host = provider.access(handle).host("install");
-      const plan = await services.plan(jobId, node, "install");
-      const runner = { ...plan.runner, argv: ["/bin/sh", "-c", spec.install], cwd: projectDir };
-      await host.start(runner, plan.secretEnv, signal);
-      const status = await followToEnd(services, context, { host, stream: "install" });
-      if (status.exit_code !== 0) {
-        const last = services.lastLine(jobId);
-        throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last });
-      }
-      return { done: {}, detail: { command: spec.install } };
+      const { spec } = services.facts(jobId);
+      const held = heldMachine(services, context);
+      const command = await services.installCommand(jobId, held.access.inPlace);
+      if ("skipped" in command) return { done: {}, detail: command };
+      return reaching(services, context, held, async () => {
+        const host = held.access.host("install");
+        const plan = await services.plan(jobId, node, "install");
+        const runner = { ...plan.runner, argv: ["/bin/sh", "-c", command.command] };
+        await host.start(runner, plan.secretEnv, signal);
+        const status = await followToEnd(services, context, { held, host, stream: "install" });
+        if (status.exit_code !== 0) {
+          const last = services.lastLine(jobId);
+          throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last });
+        }
+        return { done: {}, detail: { command: spec.install === "auto" ? command.command : spec.install } };
+      });
     },
   };
 }
@@ -91,16 +50,20 @@ export function installStep(services: RunServices): StepDefinition {
 export function launchStep(services: RunServices): StepDefinition {
   return {
     name: "launch",
-    retry: ONCE_MORE,
+    // A network that is gone for minutes is waited for; what the runner itself says is not asked for more often than this.
+    retry: { ...ONCE_MORE, attemptsMax: 30 },
     attemptMs: 5 * MINUTE_MS,
     async run(context) {
       const { jobId, node, signal } = context;
-      const { provider, handle } = heldMachine(services, context);
+      const held = heldMachine(services, context);
       const plan = await services.plan(jobId, node, "run");
       throwIfAborted(signal);
-      const status = await provider.access(handle).host("run").start(plan.runner, plan.secretEnv, signal);
-      if (status.phase === "failed") throw new SvcError("runner_failed", { why: status.error ?? "it gave no reason" });
-      return { done: {}, detail: { pid: status.pid, argv: plan.runner.argv } };
+      return reaching(services, context, held, async () => {
+        const status = await held.access.host("run").start(plan.runner, plan.secretEnv, signal);
+        if (status.phase === "failed")
+          throw new SvcError("runner_failed", { why: status.error ?? "it gave no reason" });
+        return { done: {}, detail: { pid: status.pid, argv: plan.runner.argv } };
+      });
     },
   };
 }
@@ -110,15 +73,29 @@ export function streamStep(services: RunServices): StepDefinition {
     name: "stream",
     retry: FOR_EVER,
     async run(context) {
-      const { provider, handle } = heldMachine(services, context);
-      const status = await followToEnd(services, context, { host: provider.access(handle).host("run"), stream: "run" });
-      return {
-        done: outcomeOf(status, context.node),
-        detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
-      };
+      const held = heldMachine(services, context);
+      return reaching(services, context, held, async () => {
+        // A control plane that was away for a while holds the machine again from here on.
+        const guard = services.guard(context.jobId, held.handle);
+        if (guard) await held.access.keep(guard, context.signal);
+        const host = held.access.host("run");
+        const status = await followToEnd(services, context, { held, host, stream: "run" });
+        return {
+          done: outcomeOf(status, context.node),
+          detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
+        };
+      });
     },
   };
 }
+
+/** What a look during the run may end it with; everything else is looked at again. */
+const VERDICTS: ReadonlySet<string> = new Set([
+  "machine_lost",
+  "machine_broken",
+  "price_cap_exceeded",
+  "price_unknown",
+]);
 
 function outcomeOf(status: RunnerStatus, node: number): Record<string, unknown> {
   const exit_code = status.exit_code ?? 255;
@@ -134,12 +111,12 @@ function outcomeOf(status: RunnerStatus, node: number): Record<string, unknown> 
 async function followToEnd(
   services: RunServices,
   context: StepContext,
-  what: { host: RunHost; stream: "run" | "install" },
+  what: { held: HeldMachine; host: RunHost; stream: "run" | "install" },
 ): Promise<RunnerStatus> {
-  const { jobId, node, signal } = context;
-  const run: FollowedRun = { jobId, node, ...what, sink: services.sink, ...services.secrecy(jobId), signal };
+  const { signal } = context;
+  const run = followedRun(services, context, what.host, what.stream);
   const follower = new Follower(run);
-  const watch = new Watch(services, context, run);
+  const watch = new Watch(services, context, run, what.held);
   for (;;) {
     throwIfAborted(signal);
     // The status is read before the log: when it says "over", every byte it counts can be read.
@@ -147,13 +124,15 @@ async function followToEnd(
     const over = status !== null && status.phase !== "running";
     const pulled = await follower.pull(over ? status.log_bytes : null, watch.samplesDue());
     await watch.saw(pulled);
+    if (!over) await watch.look();
     context.progress({ log_bytes: follower.offset });
     if (over) {
       await follower.drain(status);
       return status;
     }
     if (status === null) throw new SvcError("run_lost", { why: "its run directory is gone" });
-    if (pulled.bytes === 0) await what.host.changed({ logOffset: follower.offset }, watch.quietMs(), signal);
+    // What is held back has been seen: only more of it is news.
+    if (pulled.bytes === 0) await what.host.changed({ logOffset: pulled.seen }, watch.quietMs(), signal);
     else await services.pause(PULL_GAP_MS);
   }
 }
@@ -163,12 +142,14 @@ class Watch {
   readonly #services: RunServices;
   readonly #context: StepContext;
   readonly #run: FollowedRun;
+  readonly #held: HeldMachine;
   readonly #names = new Set<string>();
   readonly #idleMs: number;
   readonly #sampleMs: number;
-  // Wall time throughout: the clock that stamps the runner's samples.
+  // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
   readonly #launchedAtMs = Date.now();
   #scanDueAt: number;
+  #lookDueAt: number;
   #samplesDueAt = 0;
   #samples: RunnerSample[] = [];
   #last: { log: number | null; metric: number | null; checkpoint: number | null } = {
@@ -177,14 +158,16 @@ class Watch {
     checkpoint: null,
   };
 
-  constructor(services: RunServices, context: StepContext, run: FollowedRun) {
+  constructor(services: RunServices, context: StepContext, run: FollowedRun, held: HeldMachine) {
     this.#services = services;
     this.#context = context;
     this.#run = run;
+    this.#held = held;
     const { spec } = services.facts(context.jobId);
     this.#idleMs = idleWindowMs(spec);
     this.#sampleMs = sampleSeconds(spec) * 1000;
     this.#scanDueAt = services.now() + SCAN_EVERY_MS;
+    this.#lookDueAt = held.access.inPlace ? Infinity : services.now() + LOOK_EVERY_MS;
   }
 
   samplesDue(): boolean {
@@ -194,13 +177,27 @@ class Watch {
   }
 
   quietMs(): number {
-    return Math.max(20, Math.min(this.#scanDueAt, this.#samplesDueAt) - this.#services.now());
+    return Math.max(20, Math.min(this.#scanDueAt, this.#samplesDueAt, this.#lookDueAt) - this.#services.now());
+  }
+
+  /** Whether the provider still has the machine, at a price within the cap. That it cannot be asked ends nothing. */
+  async look(): Promise<void> {
+    if (this.#services.now() < this.#lookDueAt) return;
+    this.#lookDueAt = this.#services.now() + LOOK_EVERY_MS;
+    try {
+      await lookAtMachine(this.#services, this.#context, this.#held);
+    } catch (e) {
+      if (this.#context.signal.aborted) throw e;
+      if (e instanceof SvcError && VERDICTS.has(e.code)) throw e;
+    }
   }
 
   async saw(pulled: Pulled): Promise<void> {
     if (this.#run.stream !== "run") return;
     const { jobId, node } = this.#context;
-    const names = announced(pulled.records, this.#services.checkpointDir(jobId, node));
+    const { access } = this.#held;
+    const dir = access.inPlace ? this.#services.checkpointDir(jobId, node) : access.layout().checkpoints;
+    const names = announced(pulled.records, dir);
     for (const name of names) this.#names.add(name);
     if (pulled.bytes > 0) this.#last.log = Date.now();
     if (pulled.records.length > 0) this.#last.metric = Date.now();
@@ -213,17 +210,20 @@ class Watch {
   }
 
   async #judge(fresh: RunnerSample[]): Promise<void> {
-    const nowMs = Date.now();
+    // All instants by the clock that stamped the samples; on a rented machine it may be off by hours.
+    const nowMs = this.#held.access.inPlace ? Date.now() : (fresh.at(-1)?.at_ms ?? Date.now());
+    const ahead = nowMs - Date.now();
+    const there = (atMs: number | null): number | null => (atMs === null ? null : atMs + ahead);
     this.#samples = [...this.#samples, ...fresh].filter((s) => s.at_ms >= nowMs - this.#idleMs - 2 * MINUTE_MS);
     const verdict = judgeIdle({
       nowMs,
-      launchedAtMs: this.#launchedAtMs,
+      launchedAtMs: this.#launchedAtMs + ahead,
       windowMs: this.#idleMs,
       sampleMs: this.#sampleMs,
       samples: this.#samples,
-      lastLogAtMs: this.#last.log,
-      lastMetricAtMs: this.#last.metric,
-      lastCheckpointAtMs: this.#last.checkpoint,
+      lastLogAtMs: there(this.#last.log),
+      lastMetricAtMs: there(this.#last.metric),
+      lastCheckpointAtMs: there(this.#last.checkpoint),
     });
     if (!verdict.idle) return;
     const error = describeError("run_idle", { minutes: this.#idleMs / MINUTE_MS, why: verdict.reason });
@@ -234,39 +234,55 @@ class Watch {
 export function collectStep(services: RunServices): StepDefinition {
   return {
     name: "collect",
-    retry: { attemptsMax: 10, delayMsMin: 1_000, delayMsMax: 30_000 },
+    // For as long as the state of `terminating` allows: a network that is gone for a while must not cost a checkpoint.
+    retry: { ...FOR_EVER, delayMsMin: 1_000 },
     async run(context) {
       const { jobId, node } = context;
       const entry = services.ledger.open(jobId, node).find((e) => e.handle !== null);
       if (!entry?.handle) return { done: { exit_code: null }, detail: { nothing: "there was no machine" } };
-      const provider = services.provider(services.facts(jobId).spec.provider);
-      await bringHome(services, context, provider.access(entry.handle).host("install"), "install");
-      const run = await bringHome(services, context, provider.access(entry.handle).host("run"), "run");
-      if (run === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
-      context.progress({ doing: "bringing checkpoints home" });
-      const { saved, skipped } = await collectNow(run.followed, services.collector(jobId, node), new Set(), true);
-      const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
-      const detail = {
-        log_bytes: run.bytes,
-        checkpoints: saved.length,
-        ...(left.length > 0 ? { left_out: left } : {}),
-      };
-      return { done: { exit_code: run.status.exit_code }, detail };
+      const held = heldMachine(services, context);
+      if (!held.access.inPlace && held.handle.extra?.["home"] === undefined)
+        return { done: { exit_code: null }, detail: { nothing: "the machine was never reached" } };
+      return reaching(services, context, held, async () => {
+        await bringHome(services, context, held.access.host("install"), "install");
+        const run = await bringHome(services, context, held.access.host("run"), "run");
+        if (run === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
+        context.progress({ doing: "bringing checkpoints home" });
+        const collector = services.collector(jobId, node);
+        const { saved, skipped } = await collectNow(run.followed, collector, new Set(), true);
+        const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
+        const detail = {
+          log_bytes: run.bytes,
+          checkpoints: saved.length,
+          ...(left.length > 0 ? { left_out: left } : {}),
+        };
+        return { done: { exit_code: run.status.exit_code }, detail };
+      });
     },
   };
 }
 
+function followedRun(
+  services: RunServices,
+  { jobId, node, signal }: StepContext,
+  host: RunHost,
+  stream: "run" | "install",
+): FollowedRun {
+  const { nodes } = services.facts(jobId).spec;
+  const tag = nodes > 1 ? `[node${node}] ` : null;
+  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal };
+}
+
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */
 async function bringHome(services: RunServices, context: StepContext, host: RunHost, stream: "run" | "install") {
-  const { jobId, node, signal } = context;
-  let status = await host.status(signal);
+  let status = await host.status(context.signal);
   if (status === null) return null;
   if (status.phase === "running") {
     context.progress({ doing: "asking the script to end" });
-    await host.stop(STOP_GRACE_SECONDS, signal);
-    status = (await host.status(signal)) ?? status;
+    await host.stop(STOP_GRACE_SECONDS, context.signal);
+    status = (await host.status(context.signal)) ?? status;
   }
-  const followed: FollowedRun = { jobId, node, host, stream, sink: services.sink, ...services.secrecy(jobId), signal };
+  const followed = followedRun(services, context, host, stream);
   const follower = new Follower(followed);
   await follower.drain(status);
   return { status, followed, bytes: follower.offset };

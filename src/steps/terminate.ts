@@ -52,6 +52,7 @@ export async function release(
     const status = await provider.inspect(handle, signal);
     if (status.phase === "gone") {
       await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist");
+      ports.gone?.(entry.name);
       return null;
     }
     if (handle.priceMicro !== 0) await ports.ledger.note(entry.name, STILL_THERE);

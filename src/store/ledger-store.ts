@@ -45,6 +45,8 @@ export class LedgerStore {
               "handle",
               "address",
               "price_micro",
+              "spent_micro",
+              "priced_at",
               "created_at",
               "horizon_at",
               "held_at",
@@ -65,6 +67,8 @@ export class LedgerStore {
       look: prepare(db, change("empty_looks", "last_look_at")),
       released: prepare(db, change("state", "released_at", "proof", "note")),
       note: prepare(db, change("note")),
+      handle: prepare(db, change("handle", "address")),
+      reprice: prepare(db, change("price_micro", "spent_micro", "priced_at")),
     };
   }
 
@@ -99,6 +103,12 @@ export class LedgerStore {
   }
   released(name: string, at: number, proof: string): void {
     this.#s.released.run({ name, state: "released", released_at: at, proof, note: null });
+  }
+  handle(name: string, handle: string, address: string | null): void {
+    this.#s.handle.run({ name, handle, address });
+  }
+  reprice(name: string, price: Pick<MachineRow, "price_micro" | "spent_micro" | "priced_at">): void {
+    this.#s.reprice.run({ name, ...price });
   }
   note(name: string, note: string | null): void {
     this.#s.note.run({ name, note });

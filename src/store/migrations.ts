@@ -3,11 +3,15 @@
 import { sql, type Kysely } from "kysely";
 import type { Migration } from "kysely/migration";
 import { SCHEMA_0001 } from "./schema-0001.ts";
+import { SCHEMA_0002 } from "./schema-0002.ts";
 
-const initial: Migration = {
+const statements = (all: readonly string[]): Migration => ({
   async up(db: Kysely<unknown>) {
-    for (const statement of SCHEMA_0001) await sql.raw(statement).execute(db);
+    for (const statement of all) await sql.raw(statement).execute(db);
   },
-};
+});
 
-export const migrations: Record<string, Migration> = { "0001-first-tables": initial };
+export const migrations: Record<string, Migration> = {
+  "0001-first-tables": statements(SCHEMA_0001),
+  "0002-price-changes": statements(SCHEMA_0002),
+};

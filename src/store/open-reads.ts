@@ -24,11 +24,12 @@ import type { AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./en
 import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { SCHEMA_0001 } from "./schema-0001.ts";
+import { SCHEMA_0002 } from "./schema-0002.ts";
 
 type Sqlite = Database.Database;
 
 /** Schema that these queries are written for; kept beside them because counting migrations would load the migrator. */
-const READS_SCHEMA = 1;
+const READS_SCHEMA = 2;
 
 const finite = (value: number | null): MetricPoint["value"] =>
   value === null ? "NaN" : value === Infinity ? "Infinity" : value === -Infinity ? "-Infinity" : value;
@@ -302,7 +303,7 @@ export function openReads(home: string): Reads & { close(): void } {
   if (!existsSync(file)) {
     if (existsSync(join(home, "installation.json"))) throw new SvcError("store_missing", { file });
     const empty = new Database(":memory:");
-    for (const sql of SCHEMA_0001) empty.exec(sql);
+    for (const sql of [...SCHEMA_0001, ...SCHEMA_0002]) empty.exec(sql);
     return new StoreReads(empty, home);
   }
   if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });

@@ -27,11 +27,16 @@ export function maskSpec(spec: RunSpec): Record<string, unknown> {
   return { ...spec, env, sinks };
 }
 
-/** Money owed for one machine so far, in dollars. A machine without a price costs nothing that we could know. */
-function costUsd(row: MachineRow, now: number): number {
-  if (row.price_micro === null || row.held_at === null) return 0;
-  const until = row.released_at ?? now;
-  return (Math.max(0, until - row.held_at) / 3_600_000) * (row.price_micro / 1e6);
+/**
+ * Money owed for one machine from its order to the proof of its end (or now), in dollars. A machine without a price costs
+ * nothing that we could know.
+ */
+export function costUsd(row: MachineRow, now: number): number {
+  // A home of the first schema has no price changes.
+  const spent = (row.spent_micro ?? 0) / 1e6;
+  if (row.price_micro === null || row.held_at === null) return spent;
+  const since = row.priced_at ?? row.created_at;
+  return spent + (Math.max(0, (row.released_at ?? now) - since) / 3_600_000) * (row.price_micro / 1e6);
 }
 
 export function jobMachineOf(row: MachineRow): JobMachine {
@@ -65,7 +70,7 @@ export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
 
 function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   if (row.parked !== null) return `Parked: ${row.parked}. Its machine may still cost money; \`svc kill\` releases it.`;
-  const owed = machines.filter((m) => m.released_at === null && m.provider !== "local");
+  const owed = machines.filter((m) => m.released_at === null && m.price_micro !== 0);
   const unsure = owed.find((m) => m.note !== null);
   if (unsure?.note) return unsure.note;
   if (row.state === "terminating" && owed.length > 0)

@@ -73,6 +73,10 @@ export interface Tables {
     handle: string | null;
     address: string | null;
     price_micro: number | null;
+    /** Micro-dollars owed up to `priced_at`. */
+    spent_micro: number;
+    /** Since when `price_micro` is the price; null: since the order was made. */
+    priced_at: number | null;
     created_at: number;
     horizon_at: number;
     held_at: number | null;

@@ -97,18 +97,42 @@ describe("a machine", () => {
     },
   );
 
-  it("costs from the moment it was held to the moment it was proven gone", async () => {
+  const cost = () => h.reads.job("job1")?.cost_usd;
+
+  it("costs from its order to the moment it was proven gone, however late the answer came", async () => {
     await h.create();
     await ledger.intend(order);
     await h.clock.advance(HOUR_MS);
+    expect(cost()).toBe(0);
     await ledger.held(NAME, handle());
     await h.clock.advance(HOUR_MS / 2);
-    expect(h.reads.job("job1")?.cost_usd).toBe(1);
+    expect(cost()).toBe(3);
     await ledger.releasing(NAME);
     await h.clock.advance(HOUR_MS / 2);
     await ledger.released(NAME, "gone");
     await h.clock.advance(HOUR_MS);
-    expect(h.reads.job("job1")?.cost_usd).toBe(2);
+    expect(cost()).toBe(4);
+  });
+
+  it("costs each price for as long as it was the price", async () => {
+    await h.create();
+    await ledger.intend(order);
+    await ledger.held(NAME, handle({ priceMicro: null }));
+    await h.clock.advance(HOUR_MS);
+    expect(cost()).toBe(0);
+    // A price that is told late counts for all of the time.
+    await ledger.known(NAME, handle({ priceMicro: 2_000_000 }));
+    expect(cost()).toBe(2);
+    await h.clock.advance(HOUR_MS);
+    await ledger.known(NAME, handle({ priceMicro: 10_000_000 }));
+    await h.clock.advance(HOUR_MS);
+    await ledger.known(NAME, handle({ priceMicro: null }));
+    await h.clock.advance(HOUR_MS);
+    expect(cost()).toBe(2 + 2 + 10 + 10);
+    await ledger.released(NAME, "gone");
+    await ledger.known(NAME, handle({ priceMicro: 99_000_000 }));
+    await h.clock.advance(HOUR_MS);
+    expect(cost()).toBe(24);
   });
 
   it("keeps what it has cost when a sweep takes it up once more", async () => {

@@ -7,6 +7,7 @@ import { describeProviders } from "../../src/providers/registry.ts";
 import { SubmitBody, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { DiskReserve } from "../../src/store/disk-reserve.ts";
 import { resolveSecret } from "../../src/secrets/resolve.ts";
+import { providerSources } from "../../src/secrets/credentials.ts";
 import { Harness, removeHomes, turn } from "./harness.ts";
 import { SmallCloud } from "./small-cloud.ts";
 
@@ -32,8 +33,9 @@ async function newService(harness: Harness): Promise<void> {
     reserve: new DiskReserve(h.home),
     providers,
     newJobId: () => `job${++made}`,
-    describeProviders: () => describeProviders(providers),
+    describeProviders: () => describeProviders(providers, providerSources(h.home, { PODHOST_API_KEY: "key" })),
     checkProject: () => checking,
+    checkCredential: () => undefined,
     snapshot: () => Promise.resolve("code1"),
     checkSecrets: (spec) => {
       for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});

@@ -64,10 +64,11 @@ beforeEach(() => {
   run = new ScriptedRun();
   story = new KeptStory();
 });
-const follow = () =>
+const follow = (tag: string | null = null) =>
   new Follower({
     jobId: "job1",
     node: 0,
+    tag,
     stream: "run",
     host: run.host,
     sink: story.sink,
@@ -132,7 +133,7 @@ describe("a pull", () => {
   it("writes nothing down where there is nothing new, and samples alone where there are some", async () => {
     const follower = follow();
     story.fails = new TypeError("nothing should be written");
-    expect(await follower.pull(null, true)).toEqual({ bytes: 0, records: [], samples: [] });
+    expect(await follower.pull(null, true)).toEqual({ bytes: 0, seen: 0, records: [], samples: [] });
     story.fails = null;
     run.samples.push(sample, sample);
     await follower.pull(null, true);
@@ -219,4 +220,38 @@ describe("announced checkpoints", () => {
     ]);
     expect(announced([said("/c/a.pt")], "/c/")).toEqual(["a.pt"]);
   });
+});
+
+describe("the lines of several nodes in one log", () => {
+  it("are whole and begin with their node, however the stream is cut", async () => {
+    const text = `first\n${record(1)}sec${record(2)}ond\rthird ${SECRET} end\n\nlast without end`;
+    for (let cut = 1; cut < text.length; cut += 7) {
+      run = new ScriptedRun();
+      story = new KeptStory();
+      run.write(text.slice(0, cut));
+      await follow("[node1] ").pull(null, false);
+      run.write(text.slice(cut));
+      const follower = follow("[node1] ");
+      await follower.pull(null, false);
+      await follower.drain(over(Buffer.byteLength(text)));
+      const lines = ["first", `second\rthird ${REDACTED} end`, "", "last without end"].map((l) => `[node1] ${l}`);
+      // A progress bar that is rewritten may be cut where it is rewritten, nowhere else.
+      expect(story.text.replaceAll("\r[node1] ", "\r")).toBe(lines.join("\n"));
+      expect(story.steps).toEqual([1, 2]);
+    }
+  });
+
+  it("are cut where they have no end, and never hold the log back", async () => {
+    run.write("x".repeat(200_000));
+    const pulled = await follow("[n] ").pull(null, false);
+    expect([pulled.bytes, pulled.seen]).toEqual([200_000, 200_000]);
+    run.write("abc");
+    expect(await follow("[n] ").pull(null, false)).toMatchObject({ bytes: 0, seen: 200_003 });
+  });
+});
+
+it("says what it has seen beside what it has taken, so that nobody waits for news that is there", async () => {
+  run.write(`loss ${SECRET.slice(0, 5)}`);
+  expect(await follow().pull(null, false)).toMatchObject({ bytes: 5, seen: 10 });
+  expect(await follow().pull(null, false)).toMatchObject({ bytes: 0, seen: 10 });
 });

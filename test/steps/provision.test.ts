@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { provisionStep } from "../../src/steps/provision.ts";
+import { SvcError } from "../../src/errors/index.ts";
 import { removeHomes, turn } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
 import { Rent } from "./rent.ts";
@@ -239,4 +240,64 @@ describe("a kill", () => {
     await running;
     expect([rent.states(), rent.cloud.machines.length]).toEqual([["1 held"], 1]);
   });
+});
+
+describe("an offer that is gone when it is asked for", () => {
+  const taken = (offer: string) =>
+    new SvcError("offer_taken", { provider: "podhost", offer, why: "rented by another" });
+  beforeEach(() => {
+    rent.cloud.offers = [1, 2, 3].map((n) => ({ id: `offer${n}`, priceMicro: n * 1_000_000 }));
+  });
+
+  it("gives way to the next one, each under a name of its own", async () => {
+    rent.cloud.before = (call) => {
+      if (call === "create offer1" || call === "create offer2") throw taken(call);
+    };
+    expect(await provision()).toMatchObject({ detail: { machine: rent.name(3) } });
+    expect(creates()).toEqual(["create offer1", "create offer2", "create offer3"]);
+    expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "released" });
+    expect(rent.cloud.names).toEqual([rent.name(3)]);
+  });
+
+  it("never gives way to one above the cap", async () => {
+    rent.want({ price_cap: 2 });
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) throw taken(call);
+    };
+    await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
+    expect(creates()).toEqual(["create offer1", "create offer2"]);
+  });
+
+  it("is taken back when a listing shows the machine all the same", async () => {
+    rent.cloud.answering = () => {
+      throw taken("offer1");
+    };
+    expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
+    expect([creates().length, rent.states()]).toEqual([1, ["1 held"]]);
+  });
+
+  it("is an unknown outcome while no listing can be had", async () => {
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) throw taken("offer1");
+      if (call === "list") throw down();
+    };
+    await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
+    expect([creates().length, rent.states()]).toEqual([1, ["1 unknown"]]);
+  });
+
+  it("is not followed by another when the provider did not say that it made nothing", async () => {
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) throw new SvcError("outcome_unknown", { provider: "podhost", what: "create" });
+    };
+    await expect(provision()).rejects.toMatchObject({ code: "outcome_unknown" });
+    expect([creates().length, rent.states()]).toEqual([1, ["1 unknown"]]);
+  });
+});
+
+it("refuses a machine whose price is unknown where there is a cap to hold", async () => {
+  rent.want({ price_cap: 2 });
+  rent.cloud.priceMicro = null;
+  await expect(provision()).rejects.toMatchObject({ code: "price_unknown", retry: "never" });
+  rent.want({});
+  expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
 });

@@ -14,6 +14,7 @@ function plan(spec: Partial<RunSpecInput> = {}, more: Partial<PlanInput> = {}): 
     checkpointDir: "/c",
     dataDir: "/d",
     packageDir: "/pkg",
+    addresses: ["127.0.0.1"],
     mark: "mark",
     nonce: "n".repeat(16),
     inherited: {},

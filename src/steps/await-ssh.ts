@@ -1,0 +1,78 @@
+// From a machine that exists to one that lets us in and can serve the run.
+
+import { SvcError } from "../errors/index.ts";
+import type { MachineFacts } from "../providers/host.ts";
+import { gpuCount } from "../domain/gpus.ts";
+import { heldMachine, lookAtMachine } from "./held-machine.ts";
+import type { RunServices } from "./run-services.ts";
+import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
+
+const MINUTE_MS = 60_000;
+/** Between two looks: short at first, longer as it lasts. */
+const LOOK_MS = { min: 400, max: 5_000 };
+/** A tunnel counts every connection. */
+const LOOK_MS_TUNNEL = 5_000;
+/** Keys arrive on a machine some time after its sshd does; after that long they are not going to. */
+const REFUSED_MAX_MS = 4 * MINUTE_MS;
+
+export function awaitSshStep(services: RunServices): StepDefinition {
+  const looks = new Map<number, { n: number; refusedSince: number | null }>();
+  return {
+    name: "await_ssh",
+    retry: { attemptsMax: 60, delayMsMin: 500, delayMsMax: 20_000 },
+    attemptMs: 2 * MINUTE_MS,
+    async run(context) {
+      const seen = looks.get(context.effectId) ?? { n: 0, refusedSince: null };
+      looks.set(context.effectId, seen);
+      const pace = Math.min(LOOK_MS.max, LOOK_MS.min * 1.4 ** seen.n++);
+      const result = await look(services, context, seen, pace);
+      if ("done" in result) looks.delete(context.effectId);
+      return result;
+    },
+  };
+}
+
+async function look(
+  services: RunServices,
+  context: StepContext,
+  seen: { refusedSince: number | null },
+  paceMs: number,
+): Promise<StepDone | StepLater> {
+  const status = await lookAtMachine(services, context, heldMachine(services, context));
+  if (status.phase === "starting") return { later: { afterMs: paceMs, why: status.why } };
+  // Anew: the look has written down where the machine is to be found.
+  const held = heldMachine(services, context);
+  const { provider, handle, access } = held;
+  if (access.inPlace) return { done: {}, detail: { address: handle.address ?? "this computer" } };
+  const later = (e: SvcError): StepLater => ({
+    later: { afterMs: provider.info.capabilities.owns_machine ? paceMs : LOOK_MS_TUNNEL, why: e.message },
+  });
+  let facts: MachineFacts;
+  try {
+    facts = await access.greet(context.signal);
+  } catch (e) {
+    if (!(e instanceof SvcError) || context.signal.aborted) throw e;
+    if (e.code === "ssh_refused") {
+      seen.refusedSince ??= services.now();
+      if (services.now() - seen.refusedSince > REFUSED_MAX_MS)
+        throw new SvcError("machine_unfit", { machine: handle.name, why: e.message }, { cause: e });
+      await provider.attachKey?.(handle, context.signal).catch(() => undefined);
+      return later(e);
+    }
+    if (e.code === "ssh_unreachable") return later(e);
+    throw e;
+  }
+  const wanted = gpuCount(services.facts(context.jobId).spec.gpus);
+  if (facts.gpus !== null && facts.gpus.length < wanted) {
+    const why = `${wanted} GPUs were ordered, and nvidia-smi shows ${facts.gpus.length}`;
+    throw new SvcError("machine_unfit", { machine: handle.name, why });
+  }
+  if (facts.gpus === null && wanted > 0 && facts.driver_pending)
+    return { later: { afterMs: LOOK_MS.max, why: "the GPU driver is being installed" } };
+  const { home, python } = facts;
+  const known = { ...handle, extra: { ...handle.extra, home, python } };
+  await services.ledger.known(handle.name, known);
+  const guard = services.guard(context.jobId, known);
+  if (guard) await provider.access(known).keep(guard, context.signal);
+  return { done: {}, detail: { address: handle.address, ...facts, guarded: guard !== null } };
+}

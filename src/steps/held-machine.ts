@@ -1,0 +1,71 @@
+// The machine that a node holds, and what the provider says of it when it cannot be reached.
+
+import { SvcError } from "../errors/index.ts";
+import type { MachineAccess } from "../providers/host.ts";
+import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
+import { checkCap } from "./provision.ts";
+import type { StepPorts } from "./ports.ts";
+import type { StepContext } from "./step.ts";
+
+export interface HeldMachine {
+  provider: Provider;
+  handle: MachineHandle;
+  access: MachineAccess;
+}
+
+/** Throws `machine_lost` where the ledger knows of none. */
+export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext, "jobId" | "node">): HeldMachine {
+  const provider = ports.provider(ports.facts(jobId).spec.provider);
+  const handle = ports.ledger.open(jobId, node).find((e) => e.handle !== null)?.handle;
+  if (!handle) throw new SvcError("machine_lost", { provider: provider.name, machine: `of node ${node}` });
+  return { provider, handle, access: provider.access(handle) };
+}
+
+/**
+ * One look at the provider. What it knows of ways in and of the price goes into the ledger. Throws `machine_lost`,
+ * `machine_broken`, and `price_cap_exceeded` where the price has risen above the cap.
+ */
+export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
+  const { provider, handle } = held;
+  const status = await provider.inspect(handle, context.signal);
+  const about = { provider: provider.name, machine: handle.name };
+  if (status.phase === "gone") throw new SvcError("machine_lost", { ...about, why: status.why });
+  if (status.phase === "broken") throw new SvcError("machine_broken", { ...about, why: status.why });
+  if (status.phase === "starting") return status;
+  const extra = status.privateAddress ? { private_address: status.privateAddress } : {};
+  const known: MachineHandle = {
+    ...handle,
+    address: status.address ?? handle.address,
+    priceMicro: status.priceMicro ?? handle.priceMicro,
+    ...(status.ssh === undefined ? {} : { ssh: status.ssh }),
+    ...(handle.extra || status.privateAddress ? { extra: { ...handle.extra, ...extra } } : {}),
+  };
+  await ports.ledger.known(handle.name, known);
+  checkCap(provider, ports.facts(context.jobId).spec, known.priceMicro);
+  return status;
+}
+
+/**
+ * Carries `act` out. A machine that cannot be reached is no verdict: the provider is asked, and only what it says counts; else
+ * the step is tried again.
+ */
+export async function reaching<T>(
+  ports: StepPorts,
+  context: StepContext,
+  held: HeldMachine,
+  act: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await act();
+  } catch (e) {
+    const lost = e instanceof SvcError && (e.code === "ssh_unreachable" || e.code === "ssh_refused");
+    if (!lost || held.access.inPlace || context.signal.aborted) throw e;
+    if (e.code === "ssh_refused") await held.provider.attachKey?.(held.handle, context.signal).catch(() => undefined);
+    try {
+      await lookAtMachine(ports, context, held);
+    } catch (verdict) {
+      if (verdict instanceof SvcError && verdict.retry === "never") throw verdict;
+    }
+    throw e;
+  }
+}

@@ -1,0 +1,35 @@
+// What has to be run on a machine before the script, and how the script is started there. Asked of the code that was kept at
+// submission: the directory may have changed since.
+
+import { isAbsolute, relative, resolve } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import { readSnapshot } from "./code-snapshot.ts";
+import { checkEntrypoint, type Entrypoint } from "./project-files.ts";
+
+/** @param code where the run's code is kept; null for a run that works in place, with this computer's packages. */
+export async function installCommand(
+  spec: RunSpec,
+  code: { codeDir: string; id: string } | null,
+): Promise<{ command: string } | { skipped: string }> {
+  if (spec.install === "none") return { skipped: "install is none" };
+  if (spec.install !== "auto") return { command: spec.install };
+  if (code === null) return { skipped: "a local run uses the packages of this computer's Python" };
+  const snapshot = await readSnapshot(code);
+  const has = (path: string): boolean => snapshot?.files.some((file) => file.path === path) === true;
+  if (has("requirements.txt"))
+    return { command: '"$SVC_PYTHON" -m pip install --disable-pip-version-check -r requirements.txt' };
+  return { skipped: "the project has no requirements.txt" };
+}
+
+/** The entrypoint of a project whose directory may be gone by now: then its name alone tells how it is run. */
+export async function entrypointIn(projectDir: string, entrypoint: string): Promise<Entrypoint> {
+  try {
+    return await checkEntrypoint(projectDir, entrypoint);
+  } catch (e) {
+    if (!(e instanceof SvcError && e.code === "entrypoint_not_found")) throw e;
+    const absolute = isAbsolute(entrypoint) ? entrypoint : resolve(projectDir, entrypoint);
+    const path = relative(projectDir, absolute);
+    return { kind: path.endsWith(".py") ? "python" : path.endsWith(".sh") ? "sh" : "exec", path };
+  }
+}

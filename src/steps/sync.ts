@@ -1,0 +1,73 @@
+// Bringing the project to the machine: the code that was kept at submission, not what lies in the directory by now.
+
+import { readdir, rm, stat, utimes } from "node:fs/promises";
+import { join } from "node:path";
+import type { TreePush, TreePushed } from "../providers/host.ts";
+import { restoreSnapshot } from "./code-snapshot.ts";
+import { heldMachine, reaching } from "./held-machine.ts";
+import type { RunServices } from "./run-services.ts";
+import type { StepContext, StepDefinition } from "./step.ts";
+
+/** What is sent twice must look the same the second time, or all of it would travel again. */
+const SENT_AT = new Date("2020-01-01T00:00:00Z");
+
+export function syncStep(services: RunServices): StepDefinition {
+  return {
+    name: "sync",
+    retry: { attemptsMax: 100, delayMsMin: 500, delayMsMax: 15_000 },
+    async run(context) {
+      const { jobId } = context;
+      const held = heldMachine(services, context);
+      if (held.access.inPlace) {
+        const { projectDir, spec } = services.facts(jobId);
+        await services.entry(projectDir, spec.entrypoint);
+        const how = "a local run works in the project directory itself";
+        return { done: {}, detail: { bytes: 0, how, project_dir: projectDir } };
+      }
+      return reaching(services, context, held, async () => {
+        const guard = services.guard(jobId, held.handle);
+        if (guard) await held.access.keep(guard, context.signal);
+        const layout = held.access.layout();
+        const packages = await packageTree(services.packagesDir, layout.packages);
+        await held.access.push(packages, context.signal);
+        const pushed = await pushProject(services, context, layout.project, (tree) =>
+          held.access.push(tree, context.signal),
+        );
+        return { done: {}, detail: { ...pushed, project_dir: layout.project } };
+      });
+    },
+  };
+}
+
+async function pushProject(
+  services: RunServices,
+  context: StepContext,
+  to: string,
+  push: (tree: TreePush) => Promise<TreePushed>,
+): Promise<TreePushed> {
+  const { codeDir, id, stageDir } = services.code(context.jobId, context.node);
+  try {
+    const snapshot = await restoreSnapshot({ codeDir, id, target: stageDir });
+    for (const file of snapshot.files) await utimes(join(stageDir, file.path), SENT_AT, SENT_AT);
+    const files = snapshot.files.map(({ path, size, mode }) => ({ path, size, executable: mode === "executable" }));
+    const total = { files_total: files.length, bytes_total: snapshot.bytes };
+    context.progress({ doing: "sending the project", files: 0, bytes: 0, ...total });
+    const progress: TreePush["progress"] = (done) =>
+      context.progress({ doing: "sending the project", ...done, ...total });
+    return await push({ from: stageDir, to, files, mirror: true, progress });
+  } finally {
+    await rm(stageDir, { recursive: true, force: true });
+  }
+}
+
+/** The package that scripts import, as it lies beside this program. */
+async function packageTree(from: string, to: string): Promise<TreePush> {
+  const names = await readdir(from, { recursive: true });
+  const files: { path: string; size: number; executable: boolean }[] = [];
+  for (const path of names.toSorted()) {
+    if (!/^svc\/([\w/]+\.py|py\.typed)$/.test(path) || path.includes("__pycache__")) continue;
+    const { size } = await stat(join(from, path));
+    files.push({ path, size, executable: false });
+  }
+  return { from, to, files, mirror: false };
+}
