@@ -1,0 +1,156 @@
+// Making one connection to one way into a machine: TCP or the owner's command, SSH handshake, host key, login.
+
+import ssh2, { type AuthenticationType, type Client, type ConnectConfig, type ServerHostKeyAlgorithm } from "ssh2";
+import type { Clock } from "../domain/clock.ts";
+import type { SshEndpoint } from "../domain/endpoint.ts";
+import { SvcError } from "../errors/index.ts";
+import { keyOfLine, type HostKeyPins } from "./host-keys.ts";
+import type { SshKey } from "./keys.ts";
+import { OneKeyAgent } from "./one-key-agent.ts";
+import { openProxy, type ProxiedStream } from "./proxy-command.ts";
+import { whyUnreachable } from "./words.ts";
+
+export const READY_MS = 10_000;
+/** An unanswered connection ends after 15 to 20 s. */
+const KEEPALIVE_MS = 5_000;
+const KEEPALIVES_UNANSWERED = 3;
+
+/** Best first. SHA-1 signatures (`ssh-rsa`) and DSA are not among them. */
+const HOST_KEY_ALGORITHMS: readonly ServerHostKeyAlgorithm[] = [
+  "ssh-ed25519",
+  "ecdsa-sha2-nistp256",
+  "ecdsa-sha2-nistp384",
+  "ecdsa-sha2-nistp521",
+  "rsa-sha2-512",
+  "rsa-sha2-256",
+];
+
+export interface DialOptions {
+  machine: string;
+  endpoint: SshEndpoint;
+  key: SshKey;
+  pins: HostKeyPins;
+  clock: Clock;
+}
+
+/** A connection that let us in. */
+export interface Link {
+  readonly client: Client;
+  readonly endpoint: SshEndpoint;
+  /** Called once nothing can be said over it any more. */
+  readonly onLost: Set<(why: SvcError) => void>;
+  /** Ends it at once. */
+  end(): void;
+}
+
+/** Throws `ssh_unreachable`, `ssh_refused`, `host_key_changed`. */
+export function dial({ machine, endpoint, key, pins, clock }: DialOptions): Promise<Link> {
+  return new Promise((resolve, reject) => {
+    const client = new ssh2.Client();
+    let proxy: ProxiedStream | null = null;
+    let shown: Buffer | null = null;
+    let changed = false;
+    let ready = false;
+    let over = false;
+    const onLost = new Set<(why: SvcError) => void>();
+
+    const end = (why: SvcError): void => {
+      if (over) return;
+      over = true;
+      late.cancel();
+      client.destroy();
+      proxy?.end();
+      reject(why);
+      for (const listener of onLost) listener(why);
+    };
+    const unreachable = (why: string, cause?: unknown): SvcError => {
+      const said = proxy?.words() ?? "";
+      const all = proxy ? `${why}${said === "" ? "" : `; the proxy command: ${said}`}` : why;
+      return new SvcError("ssh_unreachable", { machine, why: all }, { cause });
+    };
+    const failure = (thrown: unknown): SvcError => {
+      if (changed) return new SvcError("host_key_changed", { machine });
+      const { level } = thrown as { level?: unknown };
+      if (!ready && (level === "client-authentication" || level === "agent")) {
+        const why =
+          level === "agent"
+            ? "the SSH agent does not sign with the key"
+            : `it does not accept the key ${key.path} (${key.publicKeyLine.split(" ")[0] ?? ""})`;
+        return new SvcError("ssh_refused", { machine, user: endpoint.user, why }, { cause: thrown });
+      }
+      return unreachable(ready ? whyLost(thrown) : whyUnreachable(thrown, endpoint, READY_MS), thrown);
+    };
+    // Its own measure of time covers a proxy command and a name server, too.
+    const late = clock.setTimer(READY_MS, () => end(failure({ level: "client-timeout" })));
+
+    // For life: an error after the end has nobody else to catch it.
+    client.on("error", (e) => end(failure(e)));
+    client.on("end", () => end(unreachable(ready ? "the connection was closed by the other side" : hungUp(endpoint))));
+    client.on("close", () => end(unreachable(ready ? "the connection was closed" : hungUp(endpoint))));
+    client.on("ready", () => {
+      if (over) return;
+      // Nothing but a signature was sent so far. A machine may make itself new host keys while it boots, so the first one that
+      // counts is the one that lets us in.
+      if (shown && pins.check(machine, shown) === "new") pins.pin(machine, shown);
+      if (!shown || pins.check(machine, shown) !== "same") return end(new SvcError("host_key_changed", { machine }));
+      ready = true;
+      late.cancel();
+      client.setNoDelay(true);
+      resolve({
+        client,
+        endpoint,
+        onLost,
+        end: () => end(new SvcError("ssh_unreachable", { machine, why: "the connection was closed here" })),
+      });
+    });
+
+    try {
+      if (endpoint.proxyCommand !== undefined) {
+        proxy = openProxy({ ...endpoint, proxyCommand: endpoint.proxyCommand });
+      }
+      client.connect({
+        ...(proxy ? { sock: proxy.stream } : { host: endpoint.host, port: endpoint.port }),
+        username: endpoint.user,
+        readyTimeout: 0,
+        keepaliveInterval: KEEPALIVE_MS,
+        keepaliveCountMax: KEEPALIVES_UNANSWERED,
+        agentForward: false,
+        tryKeyboard: false,
+        ...credentialOf(key),
+        algorithms: { serverHostKey: hostKeyAlgorithms(pins.types(machine)) },
+        hostVerifier: (presented: Buffer): boolean => {
+          shown = presented;
+          changed = pins.check(machine, presented) === "changed";
+          return !changed;
+        },
+      });
+    } catch (e) {
+      end(failure(e));
+    }
+  });
+}
+
+/** The type that is pinned comes first, so that a machine with several keys shows the one that is known. */
+function hostKeyAlgorithms(pinned: readonly string[]): ServerHostKeyAlgorithm[] {
+  const known = (algorithm: string): boolean =>
+    pinned.includes(algorithm) || (algorithm.startsWith("rsa-") && pinned.includes("ssh-rsa"));
+  return [
+    ...HOST_KEY_ALGORITHMS.filter((algorithm) => known(algorithm)),
+    ...HOST_KEY_ALGORITHMS.filter((algorithm) => !known(algorithm)),
+  ];
+}
+
+function credentialOf(key: SshKey): Partial<ConnectConfig> {
+  const methods = (method: AuthenticationType): AuthenticationType[] => [method];
+  if (key.privateKey !== null) return { privateKey: key.privateKey, authHandler: methods("publickey") };
+  const publicKey = keyOfLine(key.publicKeyLine) ?? Buffer.alloc(0);
+  return { agent: new OneKeyAgent(key.agent ?? "", publicKey), authHandler: methods("agent") };
+}
+
+const hungUp = ({ host, port }: SshEndpoint): string => `${host} port ${port} hung up before anybody was logged in`;
+
+function whyLost(thrown: unknown): string {
+  const { level, code } = thrown as { level?: unknown; code?: unknown };
+  if (level === "client-timeout") return "it did not answer for 15 s";
+  return typeof code === "string" ? `the connection was lost (${code})` : "the connection was lost";
+}

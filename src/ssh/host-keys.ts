@@ -1,0 +1,93 @@
+// Which host key each machine showed when it was first reached. Addresses are used again by other people's machines; names of
+// machines never are, so keys are pinned by name.
+
+import { randomBytes } from "node:crypto";
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { assert } from "../errors/assert.ts";
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const LINE = /^\S+ ([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})$/;
+
+/** A file of OpenSSH's known_hosts format for each machine, in which the name of the machine is the host's alias. */
+export class HostKeyPins {
+  readonly #folder: string;
+
+  constructor(home: string) {
+    this.#folder = join(home, "ssh", "known");
+  }
+
+  /** Where the pin of this machine is kept, for OpenSSH's `UserKnownHostsFile`. */
+  file(name: string): string {
+    assert(NAME.test(name), `no name of a machine: ${name}`);
+    return join(this.#folder, name);
+  }
+
+  /** `new` where nothing is pinned. A file that cannot be read as a pin lets nothing through: `changed`. */
+  check(name: string, key: Buffer): "new" | "same" | "changed" {
+    const pinned = this.#read(name);
+    if (pinned === null) return "new";
+    return pinned.some((each) => each.equals(key)) ? "same" : "changed";
+  }
+
+  /** The types of the keys that are pinned, such as `ssh-ed25519`. */
+  types(name: string): string[] {
+    return (this.#read(name) ?? []).map(keyType);
+  }
+
+  /**
+   * Pins what the machine showed, or beforehand what its provider published of it. A pin that is there already stays: of two
+   * that pin at the same time one wins, and the other, asking again, finds its key `changed`.
+   */
+  pin(name: string, ...keys: readonly Buffer[]): void {
+    assert(keys.length > 0, "nothing to pin");
+    const file = this.file(name);
+    mkdirSync(dirname(dirname(file)), { recursive: true, mode: 0o700 });
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    const temporary = join(this.#folder, `.${name}.${randomBytes(6).toString("hex")}`);
+    const text = keys.map((key) => `${name} ${keyType(key)} ${key.toString("base64")}\n`).join("");
+    writeFileSync(temporary, text, { mode: 0o600, flag: "wx", flush: true });
+    try {
+      linkSync(temporary, file);
+    } catch (e) {
+      if ((e as NodeJS.ErrnoException).code !== "EEXIST") throw e;
+    } finally {
+      rmSync(temporary, { force: true });
+    }
+  }
+
+  /** For a machine that is gone for good. */
+  forget(name: string): void {
+    rmSync(this.file(name), { force: true });
+  }
+
+  #read(name: string): Buffer[] | null {
+    let text: string;
+    try {
+      text = readFileSync(this.file(name), "utf8");
+    } catch (e) {
+      if ((e as NodeJS.ErrnoException).code === "ENOENT") return null;
+      throw e;
+    }
+    return text.split("\n").flatMap((line) => {
+      const found = LINE.exec(line.trim());
+      return found?.[2] ? [Buffer.from(found[2], "base64")] : [];
+    });
+  }
+}
+
+/** The key of a line as it stands in known_hosts, authorized_keys or a .pub file; null where it is none. */
+export function keyOfLine(line: string): Buffer | null {
+  const found = /(?:^|\s)((?:ssh|ecdsa|sk)-[a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})(?:\s|$)/.exec(line);
+  if (!found?.[1] || !found[2]) return null;
+  const key = Buffer.from(found[2], "base64");
+  return keyType(key) === found[1] ? key : null;
+}
+
+/** What a public key says that it is, such as `ssh-ed25519`; empty where it is no key. */
+export function keyType(key: Buffer): string {
+  if (key.length < 4) return "";
+  const length = key.readUInt32BE(0);
+  const type = length <= 64 && key.length >= 4 + length ? key.toString("latin1", 4, 4 + length) : "";
+  return /^[a-z0-9@.-]+$/.test(type) ? type : "";
+}

@@ -1,0 +1,233 @@
+// The one key that svc logs in with: a file that the user names, or one that belongs to this home.
+
+import { createPrivateKey, randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { link, mkdir, open, rm, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import ssh2 from "ssh2";
+import { SvcError } from "../errors/index.ts";
+import { agentHolds } from "./one-key-agent.ts";
+import { keyOfLine, keyType } from "./host-keys.ts";
+
+/** No key is larger; what is was not meant. */
+const BYTES_MAX = 64 * 1024;
+
+export interface SshKey {
+  /** Absolute path of the private key. */
+  path: string;
+  /** One line as it stands in authorized_keys, without a line end. */
+  publicKeyLine: string;
+  /** The private key as text that ssh2 reads; null where only the agent has it. */
+  privateKey: string | null;
+  /** Socket of the agent that signs; null where the file itself is used. */
+  agent: string | null;
+}
+
+export interface KeyRequest {
+  /** The user's own key, `~` allowed; null for the key of this home, which is made where it is missing. */
+  path: string | null;
+  home: string;
+  /** By default `SSH_AUTH_SOCK`. */
+  agentSocket?: string;
+}
+
+/** Throws `ssh_key_unusable`, which says what is wrong with it and what to do. Reads the file anew every time. */
+export async function loadSshKey({ path, home, agentSocket }: KeyRequest): Promise<SshKey> {
+  const socket = agentSocket ?? process.env["SSH_AUTH_SOCK"] ?? "";
+  if (path === null) {
+    const own = join(home, "ssh", "id_ed25519");
+    return (await readKey(own, "", true)) ?? (await generate(own));
+  }
+  const absolute = resolve(path.replace(/^~(?=\/|$)/, homedir()));
+  const key = await readKey(absolute, socket, false);
+  if (!key) throw unusable(absolute, "there is no such file");
+  return key;
+}
+
+/** Null where there is no such file. */
+async function readKey(path: string, socket: string, own: boolean): Promise<SshKey | null> {
+  const text = await readPrivate(path);
+  if (text === null) return null;
+  const comment = own ? "svc" : await commentOf(path);
+  const parsed = parse(text);
+  if (parsed.kind === "private") {
+    return { path, publicKeyLine: lineOf(parsed.publicKey, comment), privateKey: parsed.text, agent: null };
+  }
+  if (parsed.kind === "useless") throw unusable(path, parsed.why);
+  // Locked with a passphrase, or kept in hardware: only an agent can sign with it.
+  const publicKey = parsed.publicKey ?? keyOfLine((await readSmall(`${path}.pub`)) ?? "");
+  if (!publicKey) {
+    throw unusable(path, `it ${parsed.why}, and ${path}.pub, which would tell the agent which one it is, is missing`);
+  }
+  if (socket === "") {
+    throw unusable(path, `it ${parsed.why}, and no SSH agent runs (SSH_AUTH_SOCK is not set): run ssh-add ${path}`);
+  }
+  const held = await agentHolds(socket, publicKey);
+  if (held !== true) throw unusable(path, `it ${parsed.why}, and ${held}: run ssh-add ${path}`);
+  return { path, publicKeyLine: lineOf(publicKey, comment), privateKey: null, agent: socket };
+}
+
+/** The text of a file that is the owner's alone; null where there is none. */
+async function readPrivate(path: string): Promise<string | null> {
+  let handle;
+  try {
+    // Without O_NONBLOCK a FIFO would be waited for.
+    handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (e) {
+    const { code } = e as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return null;
+    throw unusable(path, code === "EACCES" ? "it may not be read" : `it cannot be opened (${code})`, e);
+  }
+  try {
+    const stats = await handle.stat();
+    if (stats.isDirectory()) throw unusable(path, "it is a directory, not a key");
+    if (!stats.isFile()) throw unusable(path, "it is not a plain file");
+    if (stats.size > BYTES_MAX) throw unusable(path, `it has ${stats.size} bytes, which no key has`);
+    if (stats.size === 0) throw unusable(path, "it is empty");
+    const text = await handle.readFile("latin1");
+    const open600 = (stats.mode & 0o077) !== 0 && !keyOfLine(text);
+    if (open600) {
+      const mode = (stats.mode & 0o777).toString(8).padStart(3, "0");
+      throw unusable(path, `others may read it (mode ${mode}), and ssh refuses such keys: run chmod 600 ${path}`);
+    }
+    return text;
+  } finally {
+    await handle.close();
+  }
+}
+
+type Parsed =
+  | { kind: "private"; text: string; publicKey: Buffer }
+  | { kind: "locked"; publicKey: Buffer | null; why: string }
+  | { kind: "useless"; why: string };
+
+function parse(text: string): Parsed {
+  if (keyOfLine(text) || /BEGIN (SSH2 )?PUBLIC KEY/.test(text)) {
+    return { kind: "useless", why: "it is a public key: name the private one (the same path without .pub)" };
+  }
+  if (text.startsWith("PuTTY-")) {
+    return {
+      kind: "useless",
+      why: "it is a PuTTY key: export it in OpenSSH's format (puttygen KEY -O private-openssh)",
+    };
+  }
+  const begin = /-----BEGIN ([A-Z0-9 ]+)-----/.exec(text)?.[1];
+  if (begin === undefined) return { kind: "useless", why: "it is not an SSH private key" };
+  const body = text.slice(text.indexOf("-----BEGIN")).trim();
+  if (begin === "OPENSSH PRIVATE KEY") {
+    const header = opensshHeader(body);
+    if (!header) return { kind: "useless", why: "it is damaged" };
+    if (header.cipher !== "none") return { kind: "locked", publicKey: header.publicKey, why: "has a passphrase" };
+    if (keyType(header.publicKey).startsWith("sk-")) {
+      return { kind: "locked", publicKey: header.publicKey, why: "is kept in a security key" };
+    }
+    return usable(body);
+  }
+  if (begin === "ENCRYPTED PRIVATE KEY" || /^Proc-Type: .*ENCRYPTED/m.test(body)) {
+    return { kind: "locked", publicKey: null, why: "has a passphrase" };
+  }
+  if (begin === "PRIVATE KEY") return fromPkcs8(body);
+  return /^(RSA|EC) PRIVATE KEY$/.test(begin)
+    ? usable(body)
+    : { kind: "useless", why: `it is a ${begin.toLowerCase()}, not an SSH private key` };
+}
+
+/** PKCS#8, which ssh reads and ssh2 does not. */
+function fromPkcs8(pem: string): Parsed {
+  try {
+    const key = createPrivateKey(pem);
+    const type = key.asymmetricKeyType === "rsa" ? "pkcs1" : key.asymmetricKeyType === "ec" ? "sec1" : null;
+    if (type) return usable(key.export({ format: "pem", type }).toString().trim());
+    const why = `it is a PKCS#8 file of type ${key.asymmetricKeyType}: make one with ssh-keygen -t ed25519`;
+    return { kind: "useless", why };
+  } catch {
+    return { kind: "useless", why: "it is damaged" };
+  }
+}
+
+function usable(text: string): Parsed {
+  const found = ssh2.utils.parseKey(text);
+  const key = Array.isArray(found) ? found[0] : found;
+  if (!key || key instanceof Error)
+    return { kind: "useless", why: "it is damaged, or of a kind that is not supported" };
+  if (key.type === "ssh-dss") return { kind: "useless", why: "it is a DSA key, which no server accepts any more" };
+  return { kind: "private", text, publicKey: key.getPublicSSH() };
+}
+
+/** What stands in clear before the private part: which cipher locks it, and the public key. */
+function opensshHeader(text: string): { cipher: string; publicKey: Buffer } | null {
+  const found = /^-----BEGIN OPENSSH PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END OPENSSH PRIVATE KEY-----/.exec(text);
+  const bytes = Buffer.from(found?.[1] ?? "", "base64");
+  const magic = "openssh-key-v1\0";
+  if (bytes.toString("latin1", 0, magic.length) !== magic) return null;
+  let at = magic.length;
+  const field = (): Buffer => {
+    const length = bytes.readUInt32BE(at);
+    if (at + 4 + length > bytes.length) throw new RangeError("cut");
+    const value = bytes.subarray(at + 4, at + 4 + length);
+    at += 4 + length;
+    return value;
+  };
+  try {
+    const cipher = field().toString("latin1");
+    field();
+    field();
+    at += 4;
+    const publicKey = Buffer.from(field());
+    return keyType(publicKey) === "" ? null : { cipher, publicKey };
+  } catch {
+    return null;
+  }
+}
+
+/** A new key for this home. Of two processes that make one at the same time both go on with the first. */
+async function generate(path: string): Promise<SshKey> {
+  const folder = dirname(path);
+  const temporary = `${path}.${randomBytes(6).toString("hex")}`;
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const pair = ssh2.utils.generateKeyPairSync("ed25519", { comment: "svc" });
+    await writeFile(temporary, `${pair.private.trim()}\n`, { mode: 0o600, flag: "wx", flush: true });
+    try {
+      await link(temporary, path);
+    } catch (e) {
+      if ((e as NodeJS.ErrnoException).code !== "EEXIST") throw e;
+    } finally {
+      await rm(temporary, { force: true });
+    }
+    const key = await readKey(path, "", true);
+    if (!key) throw unusable(path, "it vanished while it was made");
+    await writeFile(`${path}.pub`, `${key.publicKeyLine}\n`, { mode: 0o644 });
+    return key;
+  } catch (e) {
+    if (e instanceof SvcError) throw e;
+    throw unusable(path, `it cannot be made (${(e as NodeJS.ErrnoException).code ?? String(e)})`, e);
+  }
+}
+
+const lineOf = (publicKey: Buffer, comment: string): string =>
+  `${keyType(publicKey)} ${publicKey.toString("base64")}${comment === "" ? "" : ` ${comment}`}`;
+
+/** What the user calls the key, by the file beside it. It reaches providers, so only plain characters are taken. */
+async function commentOf(path: string): Promise<string> {
+  const line = ((await readSmall(`${path}.pub`)) ?? "").trim();
+  const comment = keyOfLine(line) ? line.split(/\s+/).slice(2).join("-") : "";
+  return /^[A-Za-z0-9@._+-]{1,100}$/.test(comment) ? comment : "";
+}
+
+async function readSmall(path: string): Promise<string | null> {
+  let handle;
+  try {
+    handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const stats = await handle.stat();
+    return stats.isFile() && stats.size <= BYTES_MAX ? await handle.readFile("latin1") : null;
+  } catch {
+    return null;
+  } finally {
+    await handle?.close();
+  }
+}
+
+const unusable = (path: string, why: string, cause?: unknown): SvcError =>
+  new SvcError("ssh_key_unusable", { path, why }, { cause });

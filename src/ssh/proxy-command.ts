@@ -1,0 +1,56 @@
+// Reaching sshd through a command of the owner's own configuration.
+
+import { spawn } from "node:child_process";
+import { Duplex } from "node:stream";
+import type { SshEndpoint } from "../domain/endpoint.ts";
+import { childEnvironment } from "./child-environment.ts";
+import { oneLine } from "./words.ts";
+
+const WORDS_MAX = 2_000;
+
+export interface ProxiedStream {
+  stream: Duplex;
+  /** The last that the command said on stderr, and how it ended. */
+  words(): string;
+  /** Ends the command and all that it started. */
+  end(): void;
+}
+
+/** The command with `%h`, `%p` and `%r` as ssh fills them in; the endpoint's pattern lets nothing through that a shell minds. */
+export function proxyCommandOf(endpoint: SshEndpoint & { proxyCommand: string }): string {
+  const values: Record<string, string> = { h: endpoint.host, p: String(endpoint.port), r: endpoint.user, "%": "%" };
+  return endpoint.proxyCommand.replace(/%([hpr%])/g, (_, letter: string) => values[letter] ?? "");
+}
+
+/** Starts the command; its standard streams are the connection. */
+export function openProxy(endpoint: SshEndpoint & { proxyCommand: string }): ProxiedStream {
+  const child = spawn("sh", ["-c", proxyCommandOf(endpoint)], {
+    stdio: ["pipe", "pipe", "pipe"],
+    // A group of its own, so that what the shell started ends with it.
+    detached: true,
+    env: childEnvironment(),
+  });
+  let said = "";
+  let ending = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX)));
+  const stream = Duplex.from({ readable: child.stdout, writable: child.stdin });
+  const gone = (how: string): void => {
+    ending = how;
+    stream.destroy();
+  };
+  child.on("error", (e) => gone(`it could not be started: ${e.message}`));
+  child.on("close", (code, signal) => gone(signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`));
+  return {
+    stream,
+    words: () => oneLine([ending, said.trim()].filter((part) => part !== "").join(": ")),
+    end: () => {
+      stream.destroy();
+      if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+      try {
+        process.kill(-child.pid, "SIGTERM");
+      } catch {
+        // It ended meanwhile.
+      }
+    },
+  };
+}

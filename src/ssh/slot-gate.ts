@@ -1,0 +1,37 @@
+/** Lets so many in at once; the others wait in the order in which they came. */
+export class SlotGate {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(slots: number) {
+    this.#free = slots;
+  }
+
+  /** Resolves to what gives the slot back; calling that twice does nothing. Rejects with the signal's reason. */
+  async enter(signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted();
+    if (this.#free > 0) this.#free -= 1;
+    else {
+      await new Promise<void>((resolve, reject) => {
+        const enter = (): void => {
+          signal.removeEventListener("abort", leave);
+          resolve();
+        };
+        const leave = (): void => {
+          this.#waiting.splice(this.#waiting.indexOf(enter), 1);
+          reject(signal.reason as Error);
+        };
+        this.#waiting.push(enter);
+        signal.addEventListener("abort", leave, { once: true });
+      });
+    }
+    let left = false;
+    return () => {
+      if (left) return;
+      left = true;
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free += 1;
+    };
+  }
+}
