@@ -1,0 +1,198 @@
+// The marketplace's API: one method a call, paced as the provider wants it. There is no vendor library behind it.
+//
+// C1. Each endpoint has its own least interval between two calls; who comes too early waits here, not there.
+// C2. 429 is waited out and asked again where asking twice does no harm. A create call is not repeated here.
+// C3. A listing is whole or it throws: every page to the end, every row with an id that can be read.
+
+import { idOf } from "../../domain/endpoint.ts";
+import { SvcError } from "../../errors/index.ts";
+import { ProviderHttp, RateLimiter, type HttpAnswer, type HttpRequest } from "../http.ts";
+import type { RemoteOptions } from "../remote.ts";
+import { isTooOften, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
+import { ListPage, numberOf, objectOf, Offers, OneInstance, User, type InstanceRow, type OfferRow } from "./wire.ts";
+
+/** Least milliseconds between two calls (the provider's numbers, October 2026), and how long a call may wait for its turn. */
+const PACE = {
+  search: { minIntervalMs: 6_000, maxWaitMs: 120_000 },
+  create: { minIntervalMs: 4_500, maxWaitMs: 20_000 },
+  destroy: { minIntervalMs: 3_000, maxWaitMs: 150_000 },
+  get: { minIntervalMs: 2_000, maxWaitMs: 120_000 },
+  list: { minIntervalMs: 1_000, maxWaitMs: 120_000 },
+  attach: { minIntervalMs: 1_000, maxWaitMs: 30_000 },
+  user: { minIntervalMs: 1_000, maxWaitMs: 30_000 },
+} as const;
+type Endpoint = keyof typeof PACE;
+
+export const CREATE_TIMEOUT_MS = 60_000;
+export const CREATE_WAIT_MS = PACE.create.maxWaitMs;
+export const CREATE_INTERVAL_MS = PACE.create.minIntervalMs;
+const TIMEOUT_MS = 30_000;
+const PAGE = 25;
+const PAGES_MAX = 400;
+const ASKS_MAX = 4;
+
+/** A machine in a listing: its row, and the id and label that were made sure of. */
+export interface Listed {
+  id: string;
+  label: string | null;
+  row: InstanceRow;
+}
+
+export class MarketClient {
+  private readonly http: ProviderHttp;
+  private readonly options: Pick<RemoteOptions, "credential" | "now" | "pause">;
+  private readonly limiters: Record<Endpoint, RateLimiter>;
+
+  constructor(options: Pick<RemoteOptions, "credential" | "baseUrl" | "now" | "pause">) {
+    const { now, pause } = options;
+    this.options = options;
+    this.http = new ProviderHttp({
+      provider: "market",
+      baseUrl: options.baseUrl,
+      timeoutMs: TIMEOUT_MS,
+      userAgent: "svc",
+    });
+    const limiter = (endpoint: Endpoint) => new RateLimiter({ provider: "market", ...PACE[endpoint], now, pause });
+    this.limiters = {
+      search: limiter("search"),
+      create: limiter("create"),
+      destroy: limiter("destroy"),
+      get: limiter("get"),
+      list: limiter("list"),
+      attach: limiter("attach"),
+      user: limiter("user"),
+    };
+  }
+
+  /** The key; for keeping it out of what is shown. Throws `credential_missing`. */
+  secret(): string {
+    return this.options.credential().secret.trim();
+  }
+
+  async search(body: Record<string, unknown>, signal?: AbortSignal): Promise<OfferRow[]> {
+    const answer = await this.ask("search", { method: "POST", path: "/api/v0/bundles/", json: body, signal });
+    return this.read(Offers, answer, "the search").offers;
+  }
+
+  /** One try; any status is an answer. Throws `offer_taken` where it would have to wait too long, with nothing sent. */
+  async create(offerId: string, body: Record<string, unknown>): Promise<HttpAnswer> {
+    const path = `/api/v0/asks/${encodeURIComponent(offerId)}/`;
+    const secret = this.secret();
+    try {
+      await this.limiters.create.slot();
+    } catch (e) {
+      const why = "too many other orders wait for their turn";
+      throw new SvcError("offer_taken", { provider: "market", offer: offerId, why }, { cause: e });
+    }
+    return this.send({ method: "PUT", path, json: body, timeoutMs: CREATE_TIMEOUT_MS }, secret);
+  }
+
+  /** No create call for so long. */
+  holdCreate(ms: number): void {
+    this.limiters.create.hold(ms);
+  }
+
+  /** Null where the provider says that there is no such machine. */
+  async get(id: string, signal?: AbortSignal): Promise<InstanceRow | null> {
+    const answer = await this.ask("get", { method: "GET", path: instancePath(id), signal });
+    if (saysNoSuchMachine(answer, refusalOf(answer))) return null;
+    const { instances } = this.read(OneInstance, answer, `machine ${id}`);
+    const row = Array.isArray(instances) ? (instances[0] ?? null) : instances;
+    if (row !== null && idOf(row.id) !== id)
+      throw new SvcError("provider_error", {
+        provider: "market",
+        why: `asked for machine ${id}, it told of another one`,
+      });
+    return row;
+  }
+
+  /** Every machine on the account. */
+  async list(signal?: AbortSignal): Promise<Listed[]> {
+    const found = new Map<string, Listed>();
+    const tokens = new Set<string>();
+    const cut = (why: string) => new SvcError("provider_error", { provider: "market", why: `the listing ${why}` });
+    let token: string | undefined;
+    for (let page = 0; page < PAGES_MAX; page++) {
+      const query = { limit: PAGE, after_token: token };
+      const answer = await this.ask("list", { method: "GET", path: "/api/v1/instances/", query, signal });
+      const { instances, next_token, total_instances } = this.read(ListPage, answer, "the listing of machines");
+      for (const row of instances) {
+        const id = idOf(row.id);
+        if (id === null) throw cut("holds a machine whose id cannot be read");
+        found.set(id, { id, label: typeof row.label === "string" ? row.label.trim() : null, row });
+      }
+      token = next_token ?? "";
+      if (token === "") {
+        const total = numberOf(total_instances);
+        if (total !== null && found.size < total) throw cut(`names ${found.size} machines of ${total}`);
+        return [...found.values()];
+      }
+      if (tokens.has(token)) throw cut("goes round in a circle");
+      tokens.add(token);
+    }
+    throw cut("does not end");
+  }
+
+  /** Resolves where the provider took the wish or knows no such machine. Either is no proof. */
+  async destroy(id: string, signal?: AbortSignal): Promise<void> {
+    const answer = await this.ask("destroy", { method: "DELETE", path: instancePath(id), json: {}, signal });
+    if (saysNoSuchMachine(answer, refusalOf(answer))) return;
+    this.accepted(answer, `ending machine ${id}`);
+  }
+
+  async attachKey(id: string, publicKey: string, signal?: AbortSignal): Promise<void> {
+    const json = { ssh_key: publicKey };
+    const answer = await this.ask("attach", { method: "POST", path: `${instancePath(id)}ssh/`, json, signal });
+    if (/already|duplicate/i.test(refusalOf(answer).words) && answer.status < 500 && objectOf(answer) !== null) return;
+    this.accepted(answer, `giving machine ${id} the SSH key`);
+  }
+
+  async user(signal?: AbortSignal): Promise<{ name: string; credit: number | null }> {
+    const answer = await this.ask("user", { method: "GET", path: "/api/v0/users/current/", signal });
+    const user = this.read(User.partial(), answer, "the account");
+    const name = [user.email, user.username].find((part) => typeof part === "string" && part !== "");
+    return {
+      name: typeof name === "string" ? name : `user ${idOf(user.id) ?? "unknown"}`,
+      credit: numberOf(user.credit),
+    };
+  }
+
+  /** For calls that may be repeated. */
+  private async ask(endpoint: Endpoint, request: HttpRequest): Promise<HttpAnswer> {
+    const limiter = this.limiters[endpoint];
+    for (let asked = 1; ; asked++) {
+      const secret = this.secret();
+      await limiter.slot(request.signal);
+      const answer = await this.send(request, secret);
+      if (asked >= ASKS_MAX || !isTooOften(answer, refusalOf(answer))) return answer;
+      limiter.hold(Math.max(answer.retryAfterMs ?? 0, PACE[endpoint].minIntervalMs * asked));
+    }
+  }
+
+  private send(request: HttpRequest, secret: string): Promise<HttpAnswer> {
+    return this.http.call({ ...request, headers: { authorization: `Bearer ${secret}` } });
+  }
+
+  /** The body as an object that does not say no. */
+  private accepted(answer: HttpAnswer, what: string): Record<string, unknown> {
+    const body = objectOf(answer);
+    if (answer.status < 200 || answer.status > 299 || body === null || body.success === false)
+      throw refused(answer, what, this.secret());
+    return body;
+  }
+
+  private read<T>(
+    shape: { safeParse(value: unknown): { success: boolean; data?: T } },
+    answer: HttpAnswer,
+    what: string,
+  ): T {
+    const read = shape.safeParse(this.accepted(answer, what));
+    if (read.success && read.data !== undefined) return read.data;
+    throw new SvcError("provider_error", {
+      provider: "market",
+      why: `${what}: an answer of another form than its own`,
+    });
+  }
+}
+
+const instancePath = (id: string): string => `/api/v0/instances/${encodeURIComponent(id)}/`;

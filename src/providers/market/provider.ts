@@ -1,0 +1,351 @@
+// Machines of a marketplace: many hosts, each with its own price, that come and go. docs/providers/market.md.
+//
+// M1. One rent per offer and process: two of them may both be accepted, and one machine would then not work.
+// M2. A create call that names a contract and says no all the same has made a machine: it is ended, and looked up by its name.
+// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself. Where the machine was
+//     never seen and is younger than listings may lag, it is not gone but not yet listed.
+// M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
+
+import { idOf, priceMicroOf } from "../../domain/endpoint.ts";
+import { SvcError } from "../../errors/index.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import { guardScript } from "../guard.ts";
+import type { MachineAccess } from "../host.ts";
+import { outcomeOfCreate, RateLimiter } from "../http.ts";
+import type { Account, ForeignMachine, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
+import type { RemoteOptions } from "../remote.ts";
+import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
+import { Recent } from "./recent.ts";
+import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
+import { DEFAULT_IMAGE, offersOf, searchBody, wishOf } from "./search.ts";
+import { SharedLook } from "./shared-look.ts";
+import { selfEndText, startScript } from "./start-script.ts";
+import { actualStatus, SHAKY, statusOf } from "./status.ts";
+import { numberOf, objectOf, type InstanceRow, type OfferRow } from "./wire.ts";
+
+/** A machine that was made may be missing from listings and looks for this long. */
+const LISTING_LAG_MS = 120_000;
+const LOOKS_APART_MS = 3_000;
+/** How old a listing may be that says how a machine is: younger while somebody waits for it to come up. */
+const LIST_AGE_MS = 4_000;
+const LIST_AGE_STARTING_MS = 900;
+const SEARCH_AGE_MS = 5_000;
+/** A host that worked and shows no sign of life is given this long before the run is given up. */
+const SHAKY_MS = 90_000;
+/** An offer that was rented or refused a moment ago may still stand in answers. */
+const OFFER_AVOIDED_MS = 15_000;
+const HOST_AVOIDED_MS = 3_600_000;
+/** After a create call was refused as one too many: longer than the interval, refusals may push the next turn out. */
+const CREATE_PENALTY_MS = 12_000;
+/** A refused create call is repeated where it was refused within that time from the start, once. */
+const CREATE_AGAIN_WITHIN_MS = 30_000;
+/** From the start until the last create request may leave. */
+const CREATE_SENT_WITHIN_MS = CREATE_AGAIN_WITHIN_MS + CREATE_WAIT_MS + 5_000;
+/** How long a machine that was just made may keep its maker waiting for its price and its key. */
+const SETTLE_MS = 15_000;
+const PRICE_TRIES = 3;
+const NAME = /^[a-z0-9-]{1,63}$/;
+const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,511}$/;
+
+/** What this process remembers of a machine. A restart may lose it. */
+interface Memory {
+  seen: boolean;
+  ready: boolean;
+  shakySince: number | null;
+  endDate: number | null;
+}
+
+export class MarketProvider implements Provider {
+  readonly name = "market" as const;
+  readonly info: Provider["info"] = {
+    name: "market",
+    speaks: "Vast.ai",
+    capabilities: { owns_machine: true, reports_price: true, nodes_max: 1, self_end: true, list_by_tag: true },
+    stops_by_itself:
+      "The machine itself: its guard ends it by the provider's API, with a key for this machine alone, once nobody has come for " +
+      "the run within orphan_grace_minutes. The provider stops it when the account's credit is used up, and at the end date " +
+      "that was fixed when it was rented; from then on its disk still costs money until the provider deletes it.",
+  };
+  readonly certainty = {
+    horizonMs: CREATE_SENT_WITHIN_MS + CREATE_TIMEOUT_MS + 60_000,
+    listingLagMs: LISTING_LAG_MS,
+    emptyLooks: 2,
+    lookGapMs: 15_000,
+  };
+
+  private readonly options: RemoteOptions;
+  private readonly client: MarketClient;
+  private readonly listing: SharedLook<Listed[]>;
+  private readonly searches = new Map<string, SharedLook<OfferRow[]>>();
+  /** Searching and renting go in turns: an offer is worth little seconds after it was seen. */
+  private readonly turns: RateLimiter;
+  private readonly memories = new Map<string, Memory>();
+  private readonly offersAvoided: Recent;
+  private readonly hostsAvoided: Recent;
+
+  constructor(options: RemoteOptions) {
+    this.options = options;
+    this.client = new MarketClient(options);
+    this.listing = new SharedLook(() => this.client.list(), options.now);
+    this.turns = new RateLimiter({
+      provider: "market",
+      minIntervalMs: CREATE_INTERVAL_MS,
+      maxWaitMs: 15 * 60_000,
+      now: options.now,
+      pause: options.pause,
+    });
+    this.offersAvoided = new Recent(OFFER_AVOIDED_MS, options.now);
+    this.hostsAvoided = new Recent(HOST_AVOIDED_MS, options.now);
+  }
+
+  check(spec: RunSpec): void {
+    wishOf(spec);
+    if (spec.nodes > 1)
+      throw new SvcError(
+        "nodes_unsupported",
+        { provider: "market", nodes: spec.nodes, nodes_max: 1 },
+        { errors: [{ field: "spec.nodes", message: "must be 1 on market" }] },
+      );
+    if (spec.image !== undefined && !IMAGE.test(spec.image)) {
+      const message = "must be the name of a container image, such as pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime";
+      throw new SvcError(
+        "invalid_request",
+        { summary: `market cannot start the image ${spec.image}: it ${message}.` },
+        { errors: [{ field: "spec.image", message }] },
+      );
+    }
+  }
+
+  async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
+    const wish = wishOf(spec);
+    // A key that cannot be used shows here, where nothing is ordered yet.
+    await this.options.publicKey();
+    await this.turns.slot(signal);
+    const within = offersOf(await this.search(searchBody(wish, true), signal), wish);
+    // Without the cap, for the price of the cheapest: whoever asked learns what would have to be paid.
+    const offers =
+      within.length > 0 || wish.capUsd === null
+        ? within
+        : offersOf(await this.search(searchBody(wish, false), signal), wish);
+    const free = offers.filter((offer) => !this.offersAvoided.has(offer.id));
+    const better = free.filter((offer) => !this.hostsAvoided.has(offer.extra?.machine_id ?? ""));
+    // A host that failed once is better than none.
+    return better.length > 0 ? better : free;
+  }
+
+  async create(offer: Offer, order: Order): Promise<MachineHandle> {
+    const { spec, name } = order;
+    const calledAt = this.options.now();
+    const publicKey = (await this.options.publicKey()).trim();
+    const guard = guardScript({
+      name,
+      graceSeconds: spec.orphan_grace_minutes * 60,
+      selfEnd: this.selfEnd(name) ?? "",
+    });
+    const body = {
+      client_id: "me",
+      image: spec.image ?? DEFAULT_IMAGE,
+      label: name,
+      disk: numberOf(offer.extra?.disk_gb) ?? wishOf(spec).diskGb,
+      runtype: "ssh_direct",
+      env: { SVC_MACHINE: name },
+      onstart: startScript({ guard, publicKey }),
+      cancel_unavail: true,
+      target_state: "running",
+    };
+    if (this.offersAvoided.has(offer.id))
+      throw new SvcError("offer_taken", { provider: "market", offer: offer.id, why: "another run is renting it" });
+    const id = await this.rent(offer.id, body, calledAt);
+    const machineId = offer.extra?.machine_id;
+    const handle: MachineHandle = {
+      v: 1,
+      provider: "market",
+      id,
+      name,
+      address: null,
+      priceMicro: null,
+      extra: { made_at: String(this.options.now()), ...(machineId ? { machine_id: machineId } : {}) },
+    };
+    // From here on the machine exists and costs money: nothing may keep the caller from hearing so.
+    const soon = AbortSignal.timeout(SETTLE_MS);
+    const [priceMicro] = await Promise.all([
+      this.billedPrice(id, offer.priceMicro, soon),
+      this.client.attachKey(id, publicKey, soon).catch(() => undefined),
+    ]);
+    return { ...handle, priceMicro };
+  }
+
+  private async rent(offerId: string, body: Record<string, unknown>, calledAt: number): Promise<string> {
+    this.offersAvoided.add(offerId);
+    this.listing.forget();
+    for (let attempt = 1; ; attempt++) {
+      let answer;
+      try {
+        answer = await this.client.create(offerId, body);
+      } catch (e) {
+        throw outcomeOfCreate(e, "market", `rent offer ${offerId}`);
+      } finally {
+        this.listing.forget();
+      }
+      const said = objectOf(answer);
+      const id = idOf(said?.new_contract);
+      if (id !== null && said?.success !== false && answer.status >= 200 && answer.status < 300) return id;
+      if (said?.new_contract !== undefined && said.new_contract !== null) {
+        if (id !== null) await this.client.destroy(id).catch(() => undefined);
+        throw new SvcError("outcome_unknown", { provider: "market", what: `rent offer ${offerId}` });
+      }
+      if (isClearlyTooOften(answer, refusalOf(answer))) {
+        this.client.holdCreate(Math.max(CREATE_PENALTY_MS, answer.retryAfterMs ?? 0));
+        if (attempt === 1 && this.options.now() - calledAt < CREATE_AGAIN_WITHIN_MS) continue;
+        this.offersAvoided.remove(offerId);
+      }
+      throw createRefused(answer, offerId, this.client.secret());
+    }
+  }
+
+  /**
+   * What the machine costs with its disk, from its own record; null where no price can be read there. While there is no record
+   * to be had, the offer's price, until a look at the machine tells.
+   */
+  private async billedPrice(id: string, offered: number | null, signal: AbortSignal): Promise<number | null> {
+    let price = offered;
+    for (let attempt = 1; attempt <= PRICE_TRIES; attempt++) {
+      try {
+        const row = await this.client.get(id, signal);
+        if (row === null) continue;
+        this.remember(id, row);
+        price = priceMicroOf(row.dph_total);
+        if (price !== null) return price;
+      } catch {
+        if (signal.aborted) break;
+      }
+    }
+    return price;
+  }
+
+  async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
+    const memory = this.memories.get(handle.id);
+    const age = memory?.ready === true ? LIST_AGE_MS : LIST_AGE_STARTING_MS;
+    const { startedAt, value } = await this.listing.get(age, signal);
+    const listed = value.find((machine) => machine.id === handle.id);
+    if (listed) return this.judge(handle, listed.row);
+    const wait = startedAt + LOOKS_APART_MS - this.options.now();
+    if (wait > 0) await this.options.pause(wait, signal);
+    const row = await this.client.get(handle.id, signal);
+    if (row !== null) return this.judge(handle, row);
+    const madeAt = numberOf(handle.extra?.made_at);
+    const age_ms = madeAt === null ? Infinity : this.options.now() - madeAt;
+    if (this.memories.get(handle.id)?.seen !== true && age_ms < LISTING_LAG_MS)
+      return { phase: "starting", why: "the provider does not list it yet" };
+    const end = this.memories.get(handle.id)?.endDate ?? null;
+    this.memories.delete(handle.id);
+    return end !== null && end * 1000 <= this.options.now()
+      ? { phase: "gone", why: "its rental had reached its end date" }
+      : { phase: "gone" };
+  }
+
+  private judge(handle: MachineHandle, row: InstanceRow): MachineStatus {
+    const memory = this.remember(handle.id, row);
+    const now = this.options.now();
+    const status = statusOf(row, now);
+    const worked = memory.ready || (handle.ssh?.length ?? 0) > 0;
+    if (status.phase === "ready") memory.ready = true;
+    if (status.phase !== "broken" || !SHAKY.has(actualStatus(row))) memory.shakySince = null;
+    if (status.phase !== "broken") return status;
+    if (SHAKY.has(actualStatus(row)) && worked) {
+      memory.shakySince ??= now;
+      if (now - memory.shakySince < SHAKY_MS) return { phase: "starting", why: `${status.why}; it may come back` };
+    }
+    this.avoidHostOf(handle, row);
+    return status;
+  }
+
+  private remember(id: string, row: InstanceRow): Memory {
+    const memory = this.memories.get(id) ?? { seen: false, ready: false, shakySince: null, endDate: null };
+    memory.seen = true;
+    memory.endDate = numberOf(row.end_date) ?? memory.endDate;
+    this.memories.set(id, memory);
+    return memory;
+  }
+
+  private avoidHostOf(handle: MachineHandle, row?: InstanceRow): void {
+    const host = idOf(row?.machine_id) ?? handle.extra?.machine_id;
+    if (host !== undefined) this.hostsAvoided.add(host);
+  }
+
+  async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    const id = idOf(handle.id);
+    if (id === null)
+      throw new SvcError("provider_error", { provider: "market", why: "the machine's id cannot be an id" });
+    // Ended before it ever came up: as likely as not, its host is the reason.
+    const memory = this.memories.get(id);
+    if (memory?.seen === true && !memory.ready && (handle.ssh?.length ?? 0) === 0) this.avoidHostOf(handle);
+    try {
+      await this.client.destroy(id, signal);
+    } finally {
+      this.listing.forget();
+    }
+  }
+
+  async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
+    const { value } = await this.listing.get(0, signal);
+    return value.flatMap(({ id, label, row }): MachineHandle[] => {
+      if (label === null || !isOurs(label, prefix)) return [];
+      this.remember(id, row);
+      const machineId = idOf(row.machine_id);
+      return [
+        {
+          v: 1,
+          provider: "market",
+          id,
+          name: label,
+          address: null,
+          priceMicro: priceMicroOf(row.dph_total),
+          ...(machineId === null ? {} : { extra: { machine_id: machineId } }),
+        },
+      ];
+    });
+  }
+
+  async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
+    const { value } = await this.listing.get(LIST_AGE_MS, signal);
+    return value
+      .filter(({ label }) => label === null || !isOurs(label, prefix))
+      .map(({ id, label }) => ({ id, name: label === null || label === "" ? null : label }));
+  }
+
+  async account(signal: AbortSignal): Promise<Account> {
+    const { name, credit } = await this.client.user(signal);
+    const warnings =
+      credit === null || credit > 0
+        ? []
+        : ["the account has no credit left: nothing can be rented, and what runs is stopped"];
+    return { name, balanceUsd: credit, warnings };
+  }
+
+  async attachKey(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    await this.client.attachKey(handle.id, (await this.options.publicKey()).trim(), signal);
+  }
+
+  selfEnd(_name: string): string | null {
+    return selfEndText(this.options.baseUrl.replace(/\/+$/, ""));
+  }
+
+  access(handle: MachineHandle): MachineAccess {
+    return this.options.access(handle);
+  }
+
+  private async search(body: Record<string, unknown>, signal: AbortSignal): Promise<OfferRow[]> {
+    const key = JSON.stringify(body);
+    let look = this.searches.get(key);
+    if (!look) {
+      if (this.searches.size >= 64) this.searches.clear();
+      look = new SharedLook(() => this.client.search(body), this.options.now);
+      this.searches.set(key, look);
+    }
+    return (await look.get(SEARCH_AGE_MS, signal)).value;
+  }
+}
+
+/** A label that begins like ours and is no name that we could have given is somebody else's. */
+const isOurs = (label: string, prefix: string): boolean => label.startsWith(prefix) && NAME.test(label);

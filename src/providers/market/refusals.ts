@@ -1,0 +1,104 @@
+// What an answer that is not the wished one means. The same refusal comes with several statuses and in several forms, so the
+// words decide before the status does. Seen up to October 2026.
+//
+// F1. A bad key may arrive as 404: it is never read as "there is no such machine".
+// F2. Of a create call, only an answer with a clear reason and without a contract says that nothing was made.
+
+import { SvcError } from "../../errors/index.ts";
+import type { HttpAnswer } from "../http.ts";
+import { objectOf, textOf } from "./wire.ts";
+
+const PROVIDER = "market";
+const WORDS_MAX = 240;
+
+export interface Refusal {
+  status: number;
+  /** The provider's own code; empty where the answer has none. */
+  code: string;
+  /** For people: one line, without control characters. */
+  words: string;
+}
+
+/** One line of what a provider wrote: no control characters, not endless, never with the key in it. */
+export function oneLine(text: string, secret = ""): string {
+  const plain = secret.length < 4 ? text : text.split(secret).join("…");
+  // eslint-disable-next-line no-control-regex -- they are what is taken out
+  const clean = plain.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
+  return clean.length > WORDS_MAX ? `${clean.slice(0, WORDS_MAX)}…` : clean;
+}
+
+export function refusalOf(answer: HttpAnswer, secret = ""): Refusal {
+  const { status } = answer;
+  if (answer.isHtml) return { status, code: "", words: `a page for people instead of an answer (status ${status})` };
+  const body = objectOf(answer);
+  const code = textOf(body?.error);
+  const text =
+    body === null ? answer.text : [body.msg, body.message, body.detail].map(textOf).find((part) => part !== "");
+  const words = oneLine([code, text ?? ""].filter((part) => part !== "").join(": "), secret);
+  return { status, code, words: words === "" ? `status ${status}` : words };
+}
+
+const NO_KEY = /\bauth_error\b|invalid (user|api)[ _]key|\bnot_authorized\b/i;
+/** The provider does not take the key, or the key may not do this. */
+export const isAboutKey = (answer: HttpAnswer, { status, code, words }: Refusal): boolean =>
+  !answer.isHtml &&
+  (status === 401 ||
+    (NO_KEY.test(`${code} ${words}`) && (status >= 400 || objectOf(answer)?.success === false)) ||
+    (status === 403 && objectOf(answer) !== null));
+
+/** Asked too often. One thing with three faces: bare text, `detail`, and the usual form. */
+export const isTooOften = (answer: HttpAnswer, { status, code, words }: Refusal): boolean =>
+  status === 429 ||
+  ((status >= 400 || objectOf(answer)?.success === false) &&
+    (code === "rate_limit_exceeded" || /requests too frequent/i.test(words)));
+
+/** 429 in the provider's own words; a page of something in between could stand for a request that was passed on. */
+export const isClearlyTooOften = (answer: HttpAnswer, refusal: Refusal): boolean =>
+  isTooOften(answer, refusal) && !answer.isHtml && answer.text.trim() !== "";
+
+export const saysNoSuchMachine = (answer: HttpAnswer, refusal: Refusal): boolean =>
+  !isAboutKey(answer, refusal) &&
+  objectOf(answer) !== null &&
+  /^(no_such_instance|not_found)$|no such instance|instance[^.]{0,40} not found/i.test(refusal.code || refusal.words) &&
+  (refusal.status === 404 || refusal.status === 410 || objectOf(answer)?.success === false);
+
+/** Everything that is not an answer to what was asked, as an error. Nothing here is a create call. */
+export function refused(answer: HttpAnswer, what: string, secret: string): SvcError {
+  const refusal = refusalOf(answer, secret);
+  if (isAboutKey(answer, refusal))
+    return new SvcError("credential_refused", { provider: PROVIDER, why: refusal.words });
+  const why = isTooOften(answer, refusal) ? `it was asked too often (${refusal.words})` : refusal.words;
+  return new SvcError("provider_error", { provider: PROVIDER, why: `${what}: ${why}` });
+}
+
+const OFFER_GONE =
+  /no_such_ask|no longer available|not available|already (been )?rented|offer (is )?(gone|taken|expired|not found)/i;
+const QUEUED = /queued|scheduled/i;
+const NO_FUNDS = /insufficient_credit|insufficient (credit|funds|balance)/i;
+const NO_QUOTA = /spend_rate_limit|missing_billing/i;
+const CLEAR = new Set([400, 402, 404, 410]);
+
+/**
+ * What a create call came to whose answer names no contract: an error of NOTHING_MADE where the answer says so (F2), else
+ * `outcome_unknown`.
+ */
+export function createRefused(answer: HttpAnswer, offer: string, secret: string): SvcError {
+  const refusal = refusalOf(answer, secret);
+  const { status, code, words } = refusal;
+  const text = `${code} ${words}`;
+  const said = { provider: PROVIDER, why: words };
+  const body = objectOf(answer);
+  const refuses = body !== null && (CLEAR.has(status) || (status === 200 && body.success === false));
+  if (isAboutKey(answer, refusal)) return new SvcError("credential_refused", said);
+  if (refuses && !QUEUED.test(text)) {
+    if (OFFER_GONE.test(text)) return new SvcError("offer_taken", { ...said, offer });
+    if (NO_FUNDS.test(text)) return new SvcError("no_funds", said);
+    if (NO_QUOTA.test(text)) return new SvcError("no_quota", said);
+    if ((status === 404 || status === 410) && code !== "") return new SvcError("offer_taken", { ...said, offer });
+    if (status === 402) return new SvcError("no_funds", said);
+    if (status === 400 && code !== "") return new SvcError("provider_refused", said);
+  }
+  if (isClearlyTooOften(answer, refusal))
+    return new SvcError("offer_taken", { ...said, offer, why: `it was asked too often (${words})` });
+  return new SvcError("outcome_unknown", { provider: PROVIDER, what: `rent offer ${offer}` });
+}

@@ -1,0 +1,131 @@
+// Which offers are looked for, and which of those that come back are believed.
+//
+// S1. Filters are wishes: every number is looked at again in the answer. What was asked for and is not there is not an offer.
+// S2. A price that is not a finite number of 0 or more is no price, and without a price there is no offer.
+
+import { idOf, priceMicroOf } from "../../domain/endpoint.ts";
+import { GPU_CATALOGUE } from "../../domain/gpus.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import { gpuIds, gpuWishOf } from "../gpu-names.ts";
+import type { Offer } from "../provider.ts";
+import { countriesOf, countryOf } from "./places.ts";
+import { numberOf, textOf, type OfferRow } from "./wire.ts";
+
+/** Python, PyTorch and CUDA on a Debian family system, which the provider's own sshd set-up needs. */
+export const DEFAULT_IMAGE = "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime";
+const DEFAULT_DISK_GB = 50;
+const LEAST_DISK_GB = 8;
+/** Cards report less memory than is printed on them. */
+const VRAM_TOLERANCE = 0.9;
+const LEAST_RELIABILITY = 0.9;
+const DAY_S = 86_400;
+/** What the machine is rented for beyond the run itself: installing, collecting. */
+const SPARE_S = 3_600;
+/** The provider answers no more than that, whatever is asked for. */
+const LIMIT = 64;
+
+export interface Wish {
+  names: readonly string[];
+  count: number;
+  gpuRamMb: number | null;
+  diskGb: number;
+  seconds: number;
+  countries: readonly string[] | null;
+  cuda: number | null;
+  capUsd: number | null;
+}
+
+/** Throws `gpus_unsupported` and `invalid_request`, naming the field. */
+export function wishOf(spec: RunSpec): Wish {
+  const { model, count } = gpuWishOf("market", spec.gpus);
+  const vramGb = spec.min_vram_gb ?? catalogueVram(model);
+  return {
+    names: gpuIds("market", model).map((name) => name.replaceAll("_", " ")),
+    count,
+    gpuRamMb: vramGb === undefined ? null : Math.floor(vramGb * 1024 * VRAM_TOLERANCE),
+    diskGb: Math.max(LEAST_DISK_GB, spec.disk_gb ?? DEFAULT_DISK_GB),
+    seconds: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60) + SPARE_S : DAY_S,
+    countries: spec.region === undefined ? null : countriesOf(spec.region),
+    cuda: cudaOf(spec.image ?? DEFAULT_IMAGE),
+    capUsd: spec.price_cap ?? null,
+  };
+}
+
+function catalogueVram(model: string): number | undefined {
+  const plain = (name: string) => name.toLowerCase().replace(/[\s_-]/g, "");
+  return GPU_CATALOGUE.find((entry) => plain(entry.model) === plain(model))?.vram_gb;
+}
+
+/** A driver runs every image of its own major version of CUDA; the image's name says which one that is. */
+function cudaOf(image: string): number | null {
+  const major = /cuda[-_]?(\d{1,2})(?:\.\d|\b)/i.exec(image)?.[1];
+  return major === undefined ? null : Number(major);
+}
+
+export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown> {
+  return {
+    verified: { eq: true },
+    rentable: { eq: true },
+    rented: { eq: false },
+    external: { eq: false },
+    type: "on-demand",
+    gpu_name: { in: wish.names },
+    num_gpus: { eq: wish.count },
+    ...(wish.gpuRamMb === null ? {} : { gpu_ram: { gte: wish.gpuRamMb } }),
+    disk_space: { gte: wish.diskGb },
+    allocated_storage: wish.diskGb,
+    direct_port_count: { gte: 1 },
+    reliability: { gte: LEAST_RELIABILITY },
+    duration: { gte: wish.seconds },
+    ...(wish.cuda === null ? {} : { cuda_max_good: { gte: wish.cuda } }),
+    ...(wish.countries === null ? {} : { geolocation: { in: wish.countries } }),
+    ...(withCap && wish.capUsd !== null ? { dph_total: { lte: wish.capUsd } } : {}),
+    order: [["dph_total", "asc"]],
+    limit: LIMIT,
+  };
+}
+
+/** The offers that are what was asked for, cheapest first. Those above the cap stay: who rents has to know the cheapest. */
+export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
+  const offers = rows.flatMap((row) => {
+    const offer = offerOf(row, wish);
+    return offer === null ? [] : [offer];
+  });
+  return offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
+}
+
+function offerOf(row: OfferRow, wish: Wish): Offer | null {
+  const id = idOf(row.ask_contract_id) ?? idOf(row.id);
+  const priceMicro = priceMicroOf(row.dph_total);
+  if (id === null || priceMicro === null || !fits(row, wish)) return null;
+  const machineId = idOf(row.machine_id);
+  return { id, priceMicro, extra: { disk_gb: String(wish.diskGb), ...(machineId ? { machine_id: machineId } : {}) } };
+}
+
+function fits(row: OfferRow, wish: Wish): boolean {
+  const verified = row.verification === undefined ? row.verified === true : textOf(row.verification) === "verified";
+  const free = (row.rentable ?? true) === true && row.rented !== true && row.external !== true && row.is_bid !== true;
+  const plain = (name: string) => name.toLowerCase().replace(/[\s_]+/g, " ");
+  const named = wish.names.some((name) => plain(name) === plain(textOf(row.gpu_name)));
+  const country = countryOf(row.geolocation);
+  return (
+    verified &&
+    free &&
+    named &&
+    numberOf(row.num_gpus) === wish.count &&
+    (wish.gpuRamMb === null || atLeast(row.gpu_ram, wish.gpuRamMb, false)) &&
+    atLeast(row.disk_space, wish.diskGb) &&
+    atLeast(row.direct_port_count, 1) &&
+    atLeast(row.reliability2 ?? row.reliability, LEAST_RELIABILITY) &&
+    atLeast(row.duration, wish.seconds) &&
+    (wish.cuda === null || atLeast(row.cuda_max_good, wish.cuda)) &&
+    (wish.countries === null || (country !== null && wish.countries.includes(country)))
+  );
+}
+
+/** `ifAbsent`: what a missing number counts as. What is there and is no number is never enough. */
+function atLeast(value: unknown, least: number, ifAbsent = true): boolean {
+  if (value === undefined || value === null) return ifAbsent;
+  const number = numberOf(value);
+  return number !== null && number >= least;
+}

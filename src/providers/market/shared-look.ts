@@ -1,0 +1,72 @@
+// One answer for many who ask at the same time: 200 machines that are looked at cost one listing, not 200.
+//
+// L1. Who asks for a fresh answer gets one whose first request left after the question, never one that was already under way.
+// L2. A failure is everyone's who waited for it, and is not kept.
+
+/** An answer and when its first request could have left at the earliest. */
+export interface Looked<T> {
+  startedAt: number;
+  value: T;
+}
+
+export class SharedLook<T> {
+  private readonly ask: () => Promise<T>;
+  private readonly now: () => number;
+  private last: Looked<T> | undefined;
+  private running: { startedAt: number; answer: Promise<Looked<T>> } | undefined;
+  private following: Promise<Looked<T>> | undefined;
+
+  constructor(ask: () => Promise<T>, now: () => number) {
+    this.ask = ask;
+    this.now = now;
+  }
+
+  /** An answer at most `ageMs` old; 0 for one that begins after this call. The question goes on when one asker leaves. */
+  get(ageMs: number, signal?: AbortSignal): Promise<Looked<T>> {
+    const since = this.now() - ageMs;
+    if (ageMs > 0 && this.last && this.last.startedAt >= since) return Promise.resolve(this.last);
+    if (ageMs > 0 && this.running && this.running.startedAt >= since) return orAborted(this.running.answer, signal);
+    if (!this.running) return orAborted(this.start(), signal);
+    this.following ??= this.running.answer.then(
+      () => this.start(),
+      () => this.start(),
+    );
+    return orAborted(this.following, signal);
+  }
+
+  /** The world has changed: what is known or under way answers nobody who asks from now on. */
+  forget(): void {
+    this.last = undefined;
+    if (this.running) this.running.startedAt = -Infinity;
+  }
+
+  private start(): Promise<Looked<T>> {
+    this.following = undefined;
+    const startedAt = this.now();
+    const answer = this.ask().then((value) => {
+      const looked = { startedAt, value };
+      if (run.startedAt === startedAt) this.last = looked;
+      return looked;
+    });
+    const run = { startedAt, answer };
+    this.running = run;
+    const over = () => {
+      if (this.running === run) this.running = undefined;
+    };
+    answer.then(over, over);
+    return answer;
+  }
+}
+
+function orAborted<T>(answer: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return answer;
+  if (signal.aborted) {
+    answer.catch(() => undefined);
+    return Promise.reject(signal.reason as Error);
+  }
+  return new Promise<T>((resolve, reject) => {
+    const abort = () => reject(signal.reason as Error);
+    signal.addEventListener("abort", abort, { once: true });
+    answer.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}

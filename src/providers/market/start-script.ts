@@ -1,0 +1,49 @@
+// What a rented machine does at every start of its container, also after a reboot: so it may run any number of times.
+
+import { gzipSync } from "node:zlib";
+import { SvcError } from "../../errors/index.ts";
+
+/** The provider takes no longer start script. */
+export const START_SCRIPT_MAX = 4_096;
+
+export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/**
+ * Ends the machine through the provider's API with the key that the provider put into it, which opens nothing but this machine.
+ * See `Provider.selfEnd`.
+ */
+export function selfEndText(baseUrl: string): string {
+  return `id=$(svc_env CONTAINER_ID)
+SVC_KEY=$(svc_env CONTAINER_API_KEY)
+case $id in '' | *[!0-9]*) echo 'no CONTAINER_ID' >&2; exit 1 ;; esac
+svc_call DELETE ${shellQuote(`${baseUrl}/api/v0/instances/`)}"$id/" '{}'`;
+}
+
+/**
+ * The guard, our key, and the image's own variables for SSH sessions, which see none of them otherwise. Only where the first
+ * process is the rented container's: a machine that shares its file system with others is left as it is.
+ */
+export function startScript(options: { guard: string; publicKey: string }): string {
+  const key = shellQuote(options.publicKey.trim());
+  const text = `${options.guard.trimEnd()}
+if tr '\\0' '\\n' </proc/1/environ 2>/dev/null | grep -q '^CONTAINER_ID='; then
+  touch ~/.no_auto_tmux
+  mkdir -p ~/.ssh && chmod 700 ~/.ssh
+  grep -qxF ${key} ~/.ssh/authorized_keys 2>/dev/null || printf '%s\\n' ${key} >>~/.ssh/authorized_keys
+  chmod 600 ~/.ssh/authorized_keys
+  grep -q '^CONTAINER_ID=' /etc/environment 2>/dev/null ||
+    env | grep -E '^[A-Za-z_][A-Za-z0-9_]*=' | grep -vE '^(CONTAINER_API_KEY|HOME|PWD|OLDPWD|SHLVL|TERM|_)=' >>/etc/environment
+fi
+`;
+  const script = text.length <= START_SCRIPT_MAX ? text : packed(text);
+  if (script.length <= START_SCRIPT_MAX) return script;
+  throw new SvcError("provider_refused", {
+    provider: "market",
+    why: `the machine's start script would be ${script.length} characters long, of ${START_SCRIPT_MAX} that are allowed; use a shorter SSH key`,
+  });
+}
+
+function packed(text: string): string {
+  const data = gzipSync(text, { level: 9 }).toString("base64");
+  return `f=$(mktemp) && echo ${data} | base64 -d | gunzip >"$f" && sh "$f"; rm -f "$f"\n`;
+}

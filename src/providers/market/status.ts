@@ -1,0 +1,78 @@
+// What the provider says of one machine, in our words.
+
+import { endpointOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import type { MachineStatus } from "../provider.ts";
+import { oneLine } from "./refusals.ts";
+import { numberOf, textOf, type InstanceRow } from "./wire.ts";
+
+/** What its starting said of itself where it can only fail. */
+const DEAD_BOOT =
+  /OCI runtime create failed|manifest (for .{0,200} )?(unknown|not found)|pull access denied|unauthorized|failed to resolve reference|invalid reference format|no space left on device/i;
+
+const STARTING: Readonly<Record<string, string>> = {
+  "": "being provisioned",
+  created: "its container is made and not yet started",
+  loading: "loading its image",
+  rebooting: "rebooting",
+  recycling: "its container is being made anew",
+  scheduling: "waiting to be scheduled",
+};
+/** States that pass by themselves as often as not: see `MarketProvider.inspect`. */
+export const SHAKY: ReadonlySet<string> = new Set(["offline", "unknown", "frozen"]);
+const BROKEN: Readonly<Record<string, string>> = {
+  exited: "its container has exited",
+  stopped: "it was stopped",
+  offline: "its host is disconnected",
+  unknown: "its host sends no sign of life",
+  frozen: "it is frozen",
+  destroyed: "it is being destroyed",
+};
+
+/** The provider's own word for the state; empty while there is none. */
+export const actualStatus = (row: InstanceRow): string => textOf(row.actual_status).toLowerCase();
+
+export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
+  const priceMicro = priceMicroOf(row.dph_total);
+  const actual = actualStatus(row);
+  const message = oneLine(textOf(row.status_msg));
+  const said = message === "" ? "" : ` (${message})`;
+  const broken = (why: string): MachineStatus => ({ phase: "broken", why, priceMicro });
+  if (textOf(row.cur_state).toLowerCase() === "unloaded") return broken("it is being destroyed");
+  if (
+    [row.cur_state, row.next_state, row.intended_status].every((state) => textOf(state).toLowerCase() === "stopped")
+  ) {
+    const end = numberOf(row.end_date);
+    if (end !== null && end * 1000 <= nowMs) return broken("its rental has reached its end date");
+    return broken(`the provider stopped it: the account's credit is used up, or it was outbid${said}`);
+  }
+  if (actual === "running") {
+    const ssh = endpointsOf(row);
+    if (ssh.length === 0) return { phase: "starting", why: "running, but no usable address for SSH is known yet" };
+    return { phase: "ready", address: ssh[0]?.host ?? null, ssh, priceMicro };
+  }
+  if (DEAD_BOOT.test(message)) return broken(`it cannot start: ${message}`);
+  const wait = STARTING[actual];
+  if (wait !== undefined) return { phase: "starting", why: `${wait}${said}` };
+  const end = BROKEN[actual];
+  if (end !== undefined) return broken(`${end}${said}`);
+  // A state that nobody has heard of says neither that it works nor that it is lost.
+  return { phase: "starting", why: `in the state ${oneLine(actual).slice(0, 40)}${said}` };
+}
+
+/** Straight to the machine first, then through the provider's proxy. The two addresses are never mixed. */
+export function endpointsOf(row: InstanceRow): SshEndpoint[] {
+  const direct = mappedPorts(row.ports).map((port) => endpointOf(textOf(row.public_ipaddr), port, "root"));
+  const port = numberOf(row.ssh_port);
+  const shift = textOf(row.image_runtype).includes("jupyter") ? 1 : 0;
+  const proxy = port === null ? null : endpointOf(textOf(row.ssh_host), port + shift, "root");
+  const ways = [...direct, proxy].filter((way) => way !== null);
+  return ways.filter((way, i) => ways.findIndex((other) => other.host === way.host && other.port === way.port) === i);
+}
+
+function mappedPorts(ports: unknown): unknown[] {
+  const list = typeof ports === "object" && ports !== null ? (ports as Record<string, unknown>)["22/tcp"] : undefined;
+  if (!Array.isArray(list)) return [];
+  return list.map((entry: unknown) =>
+    typeof entry === "object" && entry !== null ? (entry as Record<string, unknown>).HostPort : undefined,
+  );
+}
