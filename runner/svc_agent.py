@@ -1,0 +1,892 @@
+"""The control plane's hands on a machine: one process per SSH connection, fed over stdin, gone when that closes.
+
+docs/AGENT.md tells the protocol; the rules below are cited by code and tests.
+
+A1. It owns nothing: runs belong to their runner, the machine's end to its guard. Killing it at any moment loses nothing.
+A2. It reads and answers; the runner starts and stops. What both know of a run directory is in docs/RUNNER.md.
+A3. Files of the script are opened without following links and by descriptor, below the checkpoint directory only.
+A4. Bytes are named by offset, files by size, time and inode: who asks again after a lost link gets the same or a refusal.
+
+Python 3.8 or newer and its standard library. It is not a file on the machine: its text comes in before the first request.
+"""
+
+import errno
+import json
+import os
+import stat
+import struct
+import sys
+import threading
+import time
+
+BASE = ".svc-machine"
+FILES_MAX = 100000
+DEPTH_MAX = 32
+LISTING_MAX = 32 << 20
+RECORD = 16
+RECORDS_MAX = 1 << 18
+SAMPLES_MAX = 1 << 20
+PIECE_MAX = 16 << 20
+ALIVE_SECONDS = 5
+INODE_MASK = (1 << 53) - 1
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Refusal(Exception):
+    """An answer that is no success; `kind` is for programs, the words for people."""
+
+    def __init__(self, kind, why):
+        Exception.__init__(self, why)
+        self.kind = kind
+
+
+# ---- Small files ----------------------------------------------------------------------------------------------------
+
+def read_bytes(path, limit=16 << 20):
+    """The file's bytes, or None when there is none."""
+    try:
+        with open(path, "rb") as f:
+            return f.read(limit)
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
+            return None
+        raise
+
+
+def read_object(path):
+    """(object, damaged)."""
+    data = read_bytes(path)
+    if data is None:
+        return None, False
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None, True
+    return (value, False) if isinstance(value, dict) else (None, True)
+
+
+def replace_file(path, data, mode=0o600):
+    """Replaces a small file as a whole; `mode` counts whatever was there before."""
+    temporary = "%s.%d.%d.tmp" % (path, os.getpid(), threading.get_ident())
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view):]
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        unlink(temporary)
+        raise
+
+
+def unlink(path):
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def now_ms():
+    return time.time_ns() // 1000000
+
+
+def first_line(path):
+    try:
+        return (read_bytes(path, 4096) or b"").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def uptime():
+    return float(first_line("/proc/uptime").split()[0])
+
+
+# ---- One run directory ----------------------------------------------------------------------------------------------
+
+def start_time(pid):
+    """Field 22 of /proc/PID/stat of a living process; zombies count as dead."""
+    try:
+        data = read_bytes("/proc/%d/stat" % pid)
+        fields = data[data.rindex(b")") + 2:].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    except (OSError, ValueError, TypeError, IndexError):
+        return None
+
+
+def runner_lives(status):
+    return (status.get("boot_id") == first_line("/proc/sys/kernel/random/boot_id")
+            and isinstance(status.get("runner_pid"), int)
+            and start_time(status["runner_pid"]) == status.get("runner_start"))
+
+
+def read_status(run):
+    path = run + "/status.json"
+    status, damaged = read_object(path)
+    if damaged:
+        raise Refusal("damaged", "%s is damaged" % path)
+    return status
+
+
+def status_of(run):
+    """What status.json says, and that a runner which died without a word is lost."""
+    status = read_status(run)
+    if status is None or status.get("phase") != "running" or runner_lives(status):
+        return status
+    status = read_status(run)  # it may have written its last word and gone between the two looks
+    if status is None or status.get("phase") != "running":
+        return status
+    here = first_line("/proc/sys/kernel/random/boot_id")
+    restarted = status.get("boot_id") not in ("", here)
+    why = "the machine was restarted while the script ran" if restarted else "the runner that supervised the script was killed"
+    return dict(status, phase="failed", error="lost: " + why, log_bytes=spool_end(run), ended_at_ms=now_ms())
+
+
+def segments(run):
+    try:
+        return sorted(int(name) for name in os.listdir(run + "/spool") if name.isdigit())
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ENOTDIR):
+            return []
+        raise
+
+
+def segment_path(run, start):
+    return "%s/spool/%012d" % (run, start)
+
+
+def spool_end(run):
+    for start in reversed(segments(run)):
+        try:
+            return start + os.stat(segment_path(run, start)).st_size
+        except OSError:
+            continue
+    return 0
+
+
+def read_at(path, offset, most):
+    """Bytes of a growing file; empty when it ends before `offset` or is gone."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ENOTDIR):
+            return b""
+        raise
+    try:
+        return os.pread(fd, most, offset) if most > 0 else b""
+    finally:
+        os.close(fd)
+
+
+def read_log(run, offset, most):
+    starts = segments(run)
+    if starts and offset < starts[0]:
+        raise Refusal("runner", "log bytes before %d were acknowledged and dropped; %d was asked for" % (starts[0], offset))
+    parts, at = [], offset
+    index = max((i for i, s in enumerate(starts) if s <= at), default=len(starts))
+    for i in range(index, len(starts)):
+        if at - offset >= most or starts[i] > at:
+            break  # a predecessor shorter than its name promised: not ours to skip
+        data = read_at(segment_path(run, starts[i]), at - starts[i], most - (at - offset))
+        if not data and (i + 1 >= len(starts) or starts[i + 1] != at):
+            break
+        parts.append(data)
+        at += len(data)
+    return b"".join(parts)
+
+
+def read_times(run, begin, end):
+    """Index records for the bytes in [begin, end), the first one covering `begin`; at most RECORDS_MAX."""
+    try:
+        fd = os.open(run + "/spool.idx", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return [(begin, now_ms())]
+    try:
+        def record(i):
+            return struct.unpack("<QQ", os.pread(fd, RECORD, i * RECORD))
+
+        count = os.fstat(fd).st_size // RECORD
+        low, high = 0, count
+        while high - low > 1:
+            middle = (low + high) // 2
+            if record(middle)[0] <= begin:
+                low = middle
+            else:
+                high = middle
+        times = []
+        while low < count and len(times) <= RECORDS_MAX:
+            block = os.pread(fd, 4096 * RECORD, low * RECORD)
+            got = len(block) // RECORD
+            if got == 0:
+                break
+            for offset, ms in struct.iter_unpack("<QQ", block[: got * RECORD]):
+                if offset >= end:
+                    return times or [(begin, now_ms())]
+                times.append((max(offset, begin), ms))
+            low += got
+        return times or [(begin, now_ms())]
+    finally:
+        os.close(fd)
+
+
+def op_status(ask):
+    return {"status": status_of(ask["dir"])}, b""
+
+
+def op_read_log(ask):
+    run, offset = ask["dir"], int(ask["offset"])
+    data = read_log(run, offset, min(int(ask["max"]), PIECE_MAX))
+    times = read_times(run, offset, offset + len(data)) if data else []
+    if len(times) > RECORDS_MAX:
+        data = data[: times[RECORDS_MAX][0] - offset]
+        times = times[:RECORDS_MAX]
+    packed = b"".join(struct.pack("<QQ", o, t) for o, t in times)
+    return {"log_bytes": len(data), "times": len(times)}, data + packed
+
+
+def op_read_samples(ask):
+    """Whole lines only."""
+    data = read_at(ask["dir"] + "/samples.jsonl", int(ask["offset"]), SAMPLES_MAX)
+    return {}, data[: data.rfind(b"\n") + 1]
+
+
+def op_ack(ask):
+    """The runner made the file; overwriting it needs no room. The number twice tells a reader a half-written one."""
+    number = "%020d" % int(ask["offset"])
+    fd = os.open(ask["dir"] + "/acked", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, ("%s %s\n" % (number, number)).encode(), 0)
+    finally:
+        os.close(fd)
+    return {}, b""
+
+
+def op_changed(ask):
+    """Returns once the log has grown beyond what was seen, the run is over, or the time is up."""
+    run, seen = ask["dir"], int(ask["log_offset"])
+    begin = time.monotonic()
+    end = begin + min(float(ask["max_ms"]) / 1000, 600)
+    known, look_at = None, 0.0
+    while True:
+        if spool_end(run) > seen:
+            return {}, b""
+        now = time.monotonic()
+        try:
+            s = os.stat(run + "/status.json")
+            mark = (s.st_mtime_ns, s.st_ino)
+        except OSError:
+            mark = None
+        if mark is not None and (mark != known or now >= look_at):
+            known, look_at = mark, now + 1
+            status = read_status(run)
+            if status is not None and (status.get("phase") != "running" or not runner_lives(status)):
+                return {}, b""
+        if now >= end:
+            return {}, b""
+        time.sleep(min(max(0.0, end - now), 0.005 if now - begin < 1 else 0.02))
+
+
+# ---- Starting and stopping, by the runner ---------------------------------------------------------------------------
+
+# What rents machines or names one: a script has no use for it. The owner's own come by the run's specification.
+DROPPED = ("SVC_", "PET_", "SSH_", "SUDO_")
+PROVIDERS = ("RUNPOD", "VAST", "VASTAI", "PODHOST", "MARKET", "CONTAINER", "POD", "CLOUDVM", "NOTEBOOK")
+PATHS = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH")
+INIT = ("systemd", "init", "launchd", "runit", "openrc-init")
+
+
+def is_dropped(name):
+    return name.startswith(DROPPED) or (name.endswith("_API_KEY") and name[:-8] in PROVIDERS)
+
+
+def first_process_environment():
+    """What the container was started with: SSH sessions do not see it. Empty on a machine with an init of its own."""
+    if first_line("/proc/1/comm") in INIT:
+        return {}
+    try:
+        rows = (read_bytes("/proc/1/environ") or b"").split(b"\0")
+    except OSError:
+        return {}
+    return dict(os.fsdecode(row).split("=", 1) for row in rows if row.find(b"=") > 0)
+
+
+def base_environment():
+    """What a run inherits: the session's, with what the container's image set; search paths of both."""
+    session, first = dict(os.environ), first_process_environment()
+    env = dict(first, **session)
+    for name in PATHS:
+        parts = [p for source in (first, session) for p in source.get(name, "").split(":") if p]
+        if parts:
+            env[name] = ":".join(dict.fromkeys(parts))
+    keys = {value for name, value in env.items() if value and name.endswith("_API_KEY") and is_dropped(name)}
+    return {name: value for name, value in env.items() if not is_dropped(name) and value not in keys}
+
+
+def runner_path(digest):
+    if not (isinstance(digest, str) and len(digest) == 64 and all(c in "0123456789abcdef" for c in digest)):
+        raise Refusal("refused", "that is no digest")
+    return "%s/%s/.runtime/%s/svc_runner.py" % (os.path.expanduser("~"), BASE, digest)
+
+
+def op_runner(ask, body=b""):
+    """Keeps the runner's text under its digest."""
+    import hashlib
+
+    if hashlib.sha256(body).hexdigest() != ask["digest"]:
+        raise Refusal("refused", "the runner's text is not what its digest says")
+    path = runner_path(ask["digest"])
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    replace_file(path, body)
+    return {}, b""
+
+
+# Imported as a module, Python keeps it compiled.
+BOOT = "import sys; sys.path.insert(0, sys.argv[1]); m = __import__('svc_runner'); m.main(sys.argv[1:])"
+
+
+def call_runner(ask, command, seconds, more=()):
+    import subprocess
+
+    run, path = ask["dir"], runner_path(ask["runner"])
+    if not os.path.exists(path):
+        raise Refusal("runner_missing", "the runner is not on the machine")
+    env = base_environment()
+    if command == "start":
+        env["SVC_RUN_DIR"] = run
+    argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(path), command, run] + list(more)
+    # A session of its own, and never killed here (A1): half a `stop` helps nobody.
+    child = subprocess.Popen(argv, cwd=run, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise Refusal("runner", "`%s` gave no answer in %d s" % (command, seconds))
+    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def runner_refusal(code, err):
+    if "Errno 28" in err or "No space left" in err:
+        return Refusal("disk_full", "no space left on device")
+    rows = err.strip().split("\n")
+    return Refusal("runner", rows[-1][-2000:] or "it ended with code %s" % code)
+
+
+STARTING = threading.Lock()
+
+
+def op_start(ask):
+    run, spec = ask["dir"], ask["spec"]
+    with STARTING:
+        before = status_of(run)
+        if before is not None and before.get("nonce") == spec["nonce"]:
+            return {"status": before}, b""
+        if before is not None and before.get("phase") == "running":
+            raise Refusal("runner", "another run lives in %s" % run)
+        if not os.path.exists(runner_path(ask["runner"])):
+            raise Refusal("runner_missing", "the runner is not on the machine")
+        for folder in (run, spec["checkpoint_dir"]):
+            os.makedirs(folder, 0o700, exist_ok=True)
+        os.chmod(run, 0o700)
+        secrets = run + "/env.json"
+        try:
+            # The secrets first: a launcher of an earlier call that is on its way must not find the spec without them.
+            replace_file(secrets, json.dumps(ask["secrets"]).encode())
+            replace_file(run + "/spec.json", json.dumps(spec).encode())
+            code, out, err = call_runner(ask, "start", 30)
+        except BaseException:
+            unlink(secrets)
+            raise
+        if code != 0 or not out:
+            unlink(secrets)
+            raise runner_refusal(code, err)
+        return {"status": json.loads(out)}, b""
+
+
+def op_stop(ask):
+    run, grace = ask["dir"], max(0.0, float(ask["grace"]))
+    try:
+        status = read_status(run)
+    except Refusal:
+        status = None
+    spec, _ = read_object(run + "/spec.json")
+    if status and spec and status.get("phase") == "exited" and status.get("nonce") == spec.get("nonce"):
+        return {}, b""
+    if not os.path.isdir(run):
+        return {}, b""
+    code, out, err = call_runner(ask, "stop", grace + 60, ["--grace", repr(grace)])
+    if code != 0:
+        raise runner_refusal(code, err or out)
+    return {}, b""
+
+
+# ---- Checkpoint files -----------------------------------------------------------------------------------------------
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LINKED = (errno.ELOOP, errno.ENOTDIR)
+
+
+def mtime_ms(s):
+    return s.st_mtime_ns / 1e6
+
+
+def checkpoint_dir(run):
+    spec, _ = read_object(run + "/spec.json")
+    folder = (spec or {}).get("checkpoint_dir")
+    return folder if isinstance(folder, str) and folder.startswith("/") else None
+
+
+def why_unreadable(e):
+    if e.errno in (errno.EACCES, errno.EPERM):
+        return "it cannot be read: permission denied"
+    if e.errno == errno.ENAMETOOLONG:
+        return "its path is too long"
+    return "its path leads through a link" if e.errno == errno.ELOOP else None
+
+
+def op_list(ask):
+    """Every plain file below the checkpoint directory, a JSON array a line: path, size, time, inode; or path and refusal."""
+    top = checkpoint_dir(ask["dir"])
+    rows, count = [], [0, 0]
+
+    def add(*row):
+        data = json.dumps(row).encode() + b"\n"
+        rows.append(data)
+        count[0] += 1
+        count[1] += len(data)
+
+    def text(name):
+        return os.fsencode(name).decode("utf-8", "replace")
+
+    def walk(fd, prefix, depth):
+        """False once the bounds are reached."""
+        with os.scandir(fd) as entries:
+            entries = sorted(entries, key=lambda e: e.name)
+        for entry in entries:
+            path = prefix + text(entry.name)
+            try:
+                s = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+                if stat.S_ISDIR(s.st_mode):
+                    if depth >= DEPTH_MAX:
+                        add(path, "it lies more than %d folders deep" % DEPTH_MAX)
+                        continue
+                    inner = os.open(entry.name, FOLDER, dir_fd=fd)
+                    try:
+                        if not walk(inner, path + "/", depth + 1):
+                            return False
+                    finally:
+                        os.close(inner)
+                    continue
+                if not stat.S_ISREG(s.st_mode):
+                    continue
+                if count[0] >= FILES_MAX or count[1] >= LISTING_MAX:
+                    add(path, "it and what follows it are beyond the first %d files" % count[0])
+                    return False
+                if "\ufffd" in path:
+                    add(path, "its name is not UTF-8")
+                elif os.geteuid() != 0 and not os.access(entry.name, os.R_OK, dir_fd=fd):
+                    add(path, "it cannot be read: permission denied")
+                else:
+                    add(path, s.st_size, mtime_ms(s), s.st_ino & INODE_MASK)
+            except OSError as e:
+                why = why_unreadable(e)
+                if why is not None:
+                    add(path, why)
+                elif e.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    raise  # rotated away meanwhile is no failure; anything else is
+        return True
+
+    if top is not None:
+        try:
+            fd = os.open(top, FOLDER)
+            try:
+                walk(fd, "", 0)
+            finally:
+                os.close(fd)
+        except OSError as e:
+            if os.path.islink(top):
+                add("(all)", "the checkpoint directory was replaced by a link")
+            elif e.errno not in (errno.ENOENT, errno.ENOTDIR):
+                raise
+    return {"files": len(rows)}, b"".join(rows)
+
+
+def open_checkpoint(ask):
+    """The listed file itself, opened without following any link (A3). The caller closes it."""
+    top, path = checkpoint_dir(ask["dir"]), ask["path"]
+    names = path.split("/")
+    if top is None or "\0" in path or any(n in ("", ".", "..") for n in names):
+        raise Refusal("missing", path)
+    fd = None
+    try:
+        fd = os.open(top, FOLDER)
+        for name in names[:-1]:
+            fd, above = os.open(name, FOLDER, dir_fd=fd), fd
+            os.close(above)
+        # NONBLOCK: opening a pipe would wait for a writer.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd, above = os.open(names[-1], flags, dir_fd=fd), fd
+        os.close(above)
+        check_unchanged(fd, ask)
+        return fd
+    except OSError as e:
+        if fd is not None:
+            os.close(fd)
+        if e.errno in (errno.ENOENT, errno.ENXIO) + LINKED:
+            raise Refusal("missing", path)
+        raise
+    except Refusal:
+        os.close(fd)
+        raise
+
+
+def check_unchanged(fd, ask):
+    s = os.fstat(fd)
+    if not stat.S_ISREG(s.st_mode) or (s.st_size, mtime_ms(s), s.st_ino & INODE_MASK) != (
+            ask["size"], ask["mtime"], ask["inode"]):
+        raise Refusal("changed", "%s as it was listed" % ask["path"])
+
+
+def op_read_file(ask):
+    fd = open_checkpoint(ask)
+    try:
+        data = os.pread(fd, min(int(ask["max"]), PIECE_MAX), int(ask["offset"]))
+        check_unchanged(fd, ask)
+        return {}, data
+    finally:
+        os.close(fd)
+
+
+def op_hash_file(ask):
+    import hashlib
+
+    digest, fd = hashlib.sha256(), open_checkpoint(ask)
+    try:
+        while True:
+            data = os.read(fd, 1 << 20)
+            if not data:
+                break
+            digest.update(data)
+        check_unchanged(fd, ask)
+        return {"sha256": digest.hexdigest()}, b""
+    finally:
+        os.close(fd)
+
+
+def below_base(path):
+    """`path` when it lies in a machine's folder below the home, by its text."""
+    root = os.path.join(os.path.expanduser("~"), BASE) + "/"
+    if os.path.normpath(path) != path or not path.startswith(root):
+        raise Refusal("refused", "%s is not below %s" % (path, root))
+    return path
+
+
+def op_mkdir(ask):
+    os.makedirs(below_base(ask["path"]), 0o700, exist_ok=True)
+    return {}, b""
+
+
+def op_remove_tree(ask):
+    import shutil
+
+    path = below_base(ask["path"])
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        pass
+    return {}, b""
+
+
+# ---- The machine ----------------------------------------------------------------------------------------------------
+
+def which(name, path, more=()):
+    for folder in [f for f in path.split(":") if f.startswith("/")] + list(more):
+        candidate = "%s/%s" % (folder, name)
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    return None
+
+
+def best_python(path):
+    """The first Python on the run's own path, which is where an image keeps its packages; else the one at work here."""
+    mine = (sys.executable, "%d.%d.%d" % sys.version_info[:3])
+    for name in ("python3", "python"):
+        found = which(name, path)
+        if found is None:
+            continue
+        if os.path.realpath(found) == os.path.realpath(sys.executable):
+            return found, mine[1]
+        tail = os.path.basename(os.path.realpath(found))
+        minor = tail[9:] if tail.startswith("python3.") else ""
+        if minor.isdigit() and int(minor) >= 8:
+            return found, "3." + minor
+        out = output_of([found, "-I", "-S", "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], 10)
+        numbers = (out or "").strip().split(".")
+        if len(numbers) == 3 and all(n.isdigit() for n in numbers) and (3, 8) <= (int(numbers[0]), int(numbers[1])) < (4,):
+            return found, out.strip()
+    return mine
+
+
+def output_of(argv, seconds):
+    """What a short command prints; None where it fails or takes too long."""
+    import subprocess
+
+    try:
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                 start_new_session=True)
+    except OSError:
+        return None
+    try:
+        out, _ = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()  # a query that hangs in its driver cannot be; nobody waits for it
+        return None
+    return out.decode("utf-8", "replace") if child.returncode == 0 else None
+
+
+def gpus(path):
+    smi = which("nvidia-smi", path, ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"))
+    out = smi and output_of([smi, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"], 10)
+    if not out:
+        return None
+    found = []
+    for row in out.split("\n"):
+        name, comma, memory = row.rpartition(",")
+        if comma and len(found) < 64:
+            memory = memory.strip()
+            found.append({"name": name.strip()[:200], "memory_mib": int(memory) if memory.isdigit() else None})
+    return found or None
+
+
+def cgroup_numbers(name):
+    """A limit file of this process's cgroup and those above it (v2), then of v1; as lists of words."""
+    path = ""
+    for row in (read_bytes("/proc/self/cgroup") or b"").decode("utf-8", "replace").split("\n"):
+        if row.startswith("0::"):
+            path = row[3:].strip()
+    while True:
+        words = first_line("/sys/fs/cgroup%s/%s" % (path.rstrip("/"), name)).split()
+        if words:
+            yield words
+        if path in ("", "/"):
+            return
+        path = os.path.dirname(path)
+
+
+def cpus():
+    try:
+        most = float(len(os.sched_getaffinity(0)))
+    except (AttributeError, OSError):
+        most = float(os.cpu_count() or 0)
+    limits = list(cgroup_numbers("cpu.max"))
+    limits.append([first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us")])
+    for words in limits:
+        if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
+            most = min(most, int(words[0]) / int(words[1]))
+    return round(most, 2) if most > 0 else None
+
+
+def memory():
+    most = None
+    for row in (read_bytes("/proc/meminfo") or b"").split(b"\n"):
+        if row.startswith(b"MemTotal:"):
+            most = int(row.split()[1]) * 1024
+    limits = list(cgroup_numbers("memory.max")) + [[first_line("/sys/fs/cgroup/memory/memory.limit_in_bytes")]]
+    for words in limits:
+        if words[0].isdigit() and (most is None or int(words[0]) < most):
+            most = int(words[0])
+    return most
+
+
+def user_name():
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except (ImportError, KeyError):
+        return os.environ.get("USER") or str(os.geteuid())
+
+
+def quiet(look, *args):
+    """What cannot be found out is unknown."""
+    try:
+        return look(*args)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
+def disk_free(home):
+    s = os.statvfs(home)
+    return s.f_bavail * s.f_frsize
+
+
+def op_hello(ask):
+    first, env = first_process_environment(), base_environment()
+    path = env.get("PATH", os.defpath)
+    python, version = best_python(path)
+    home = os.path.expanduser("~")
+    name = first.get("SVC_MACHINE")
+    return {
+        "facts": {
+            "home": home, "user": user_name(), "python": python, "python_version": version, "cpus": quiet(cpus),
+            "memory_bytes": quiet(memory), "disk_free_bytes": quiet(disk_free, home), "gpus": quiet(gpus, path),
+            "rsync": which("rsync", path) is not None, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
+        },
+        "machine": name or None,
+        "marked": os.path.isdir("/var/lib/svc/%s" % ask["name"]),
+    }, b""
+
+
+# ---- The machine's guard --------------------------------------------------------------------------------------------
+
+def move_keep(path, until):
+    """Moves the second until which the machine is kept forward, never back. False where nothing may be written."""
+    text = b"%d\n" % until
+    try:
+        old = (read_bytes(path, 64) or b"").strip()
+        if old.isdigit() and len(old) <= 9 and int(old) >= until:
+            return True
+        try:
+            replace_file(path, text, 0o666)
+            return True
+        except OSError:
+            pass
+        # In place, longest first: a reader between two system calls sees the old number or the new one.
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, text, 0)
+            os.ftruncate(fd, len(text))
+        finally:
+            os.close(fd)
+        return True
+    except OSError:
+        return False
+
+
+def guard_lives(folder):
+    """Whether its shell runs. Its pid file is a hint: on a full disk it is empty."""
+    script = (folder + "/guard.sh").encode()
+
+    def is_guard(pid):
+        try:
+            words = (read_bytes("/proc/%s/cmdline" % pid) or b"").split(b"\0")
+        except OSError:
+            return False
+        return script in words[1:3] and start_time(int(pid)) is not None
+
+    pid = first_line(folder + "/pid")
+    if pid.isdigit() and is_guard(pid):
+        return True
+    return any(is_guard(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def op_keep(ask):
+    folder = ask["folder"]
+    return {"lives": guard_lives(folder), "moved": move_keep(folder + "/keep", int(uptime() + float(ask["grace"])))}, b""
+
+
+def op_guard(ask, body=b""):
+    """Starts the guard where none lives. As root, or by sudo where that asks nothing."""
+    import subprocess
+
+    folder = ask["folder"]
+    if not guard_lives(folder):
+        argv = ["sh"] if os.geteuid() == 0 else ["sudo", "-n", "sh"]
+        try:
+            child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                     cwd="/", start_new_session=True)
+            _, err = child.communicate(body, timeout=20)
+        except (OSError, subprocess.TimeoutExpired) as e:
+            raise Refusal("guard", "`%s` failed: %s" % (" ".join(argv), e))
+        end = time.monotonic() + 5
+        while not guard_lives(folder):
+            if time.monotonic() > end:
+                rows = err.decode("utf-8", "replace").strip().split("\n")
+                raise Refusal("guard", rows[-1][-500:] or "it did not start")
+            time.sleep(0.01)
+    return op_keep(ask)
+
+
+# ---- The channel ----------------------------------------------------------------------------------------------------
+
+QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_samples, "ack": op_ack,
+         "read_file": op_read_file, "mkdir": op_mkdir}
+SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "changed": op_changed, "list": op_list,
+        "hash_file": op_hash_file, "keep": op_keep, "remove_tree": op_remove_tree}
+BODIED = {"runner": op_runner, "guard": op_guard}
+
+
+class Channel:
+    def __init__(self, out):
+        self.out = out
+        self.lock = threading.Lock()
+        self.busy = set()
+
+    def send(self, head, body=b""):
+        if body:
+            head["bytes"] = len(body)
+        # Only ASCII, and no escape that the other side could read differently.
+        data = json.dumps(head, allow_nan=False).encode() + b"\n"
+        with self.lock:
+            for part in (data, body):
+                view = memoryview(part)
+                while view:
+                    view = view[os.write(self.out, view):]
+
+    def serve(self, number, work, *args):
+        try:
+            value, body = work(*args)
+            head = {"id": number, "ok": value}
+        except Refusal as e:
+            head, body = {"id": number, "error": {"kind": e.kind, "why": str(e)[:4000]}}, b""
+        except OSError as e:
+            kind = "disk_full" if e.errno in FULL else "missing" if e.errno == errno.ENOENT else "failed"
+            where = " (%s)" % os.fsdecode(e.filename) if isinstance(e.filename, (str, bytes)) else ""
+            head, body = {"id": number, "error": {"kind": kind, "why": (os.strerror(e.errno or 0) + where)[:4000]}}, b""
+        except Exception as e:
+            head, body = {"id": number, "error": {"kind": "failed", "why": repr(e)[:4000]}}, b""
+        self.busy.discard(number)
+        try:
+            self.send(head, body)
+        except OSError:
+            os._exit(0)  # nobody listens any more
+
+    def say_alive(self):
+        while True:
+            time.sleep(ALIVE_SECONDS)
+            for number in list(self.busy):
+                try:
+                    self.send({"id": number, "alive": True})
+                except OSError:
+                    os._exit(0)
+
+    def listen(self, source):
+        threading.Thread(target=self.say_alive, daemon=True).start()
+        while True:
+            row = source.readline(8 << 20)
+            if not row.endswith(b"\n"):
+                os._exit(0)
+            ask = json.loads(row)
+            body = source.read(ask.get("bytes", 0)) if ask.get("bytes") else b""
+            number, op = ask["id"], ask["op"]
+            if op in QUICK:
+                self.serve(number, QUICK[op], ask)
+                continue
+            args = (BODIED[op], ask, body) if op in BODIED else (SLOW[op], ask) if op in SLOW else (unknown, ask)
+            self.busy.add(number)
+            threading.Thread(target=self.serve, args=(number,) + args, daemon=True).start()
+
+
+def unknown(ask):
+    raise Refusal("refused", "there is no %s" % str(ask.get("op"))[:100])
+
+
+def main(nonce):
+    # Nothing but frames may get onto the channel, whatever prints.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    os.umask(0o077)
+    os.write(out, ("SVC-AGENT %s\n" % nonce).encode())
+    Channel(out).listen(sys.stdin.buffer)

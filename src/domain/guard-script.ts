@@ -1,0 +1,110 @@
+// The machine's own watch: a small shell loop that ends the machine when nobody comes for its run any more. docs/GUARD.md has
+// the rules; here is the text that runs there.
+//
+// G1. One file, one rule: `keep` holds the second of the machine's uptime until which it must be kept. Past it, the machine ends
+//     itself, again and again until it is gone.
+// G2. Who moves `keep` forward: every contact of the control plane, and the runner while its run works. Nobody moves it back.
+// G3. Uptime, not the wall clock, which a machine may set right after it has booted.
+// G4. Only a key that opens this one machine is used, taken from where the provider put it; it stands on no command line.
+
+/** Below this, one lost packet could cost a run. */
+export const GUARD_GRACE_SECONDS_MIN = 10;
+/** From the start of the machine until the first contact, beside the grace. */
+const FIRST_CONTACT_SECONDS = 300;
+/** Looks (one in two seconds) at a `keep` that cannot be read, before it counts as one that has passed. */
+const STRANGE_LOOKS = 150;
+/** One attempt to end the machine may take so long; the next one follows after a pause. */
+const TRY_SECONDS = 90;
+const AGAIN_SECONDS = 15;
+
+/** Folder of the guard's files on the machine, where it runs as root. */
+export const guardDir = (name: string): string => `/var/lib/svc/${name}`;
+
+export interface GuardedMachine {
+  name: string;
+  graceSeconds: number;
+  selfEnd: string;
+}
+
+/**
+ * POSIX shell text, to be run as root when the machine starts and whenever its container starts anew. Returns at once: the
+ * watch goes on in the background, in a session of its own.
+ *
+ * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine) and
+ *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx).
+ */
+export function guardScript(guard: GuardedMachine): string {
+  const grace = Math.max(GUARD_GRACE_SECONDS_MIN, Math.ceil(guard.graceSeconds));
+  return `#!/bin/sh
+# Ends this machine when nobody comes for its run any more.
+dir=${guardDir(guard.name)}
+umask 022
+mkdir -p "$dir" && chmod 755 "$dir" || exit 1
+if cat >"$dir/guard.sh.new" <<'SVC_GUARD'
+dir=$1
+svc_env() {
+  eval "value=\${$1-}"
+  [ -n "$value" ] || value=$(tr '\\0' '\\n' </proc/1/environ 2>/dev/null | sed -n "s/^$1=//p" | head -n 1)
+  printf %s "$value"
+}
+svc_call() {
+  export SVC_KEY
+  if command -v curl >/dev/null 2>&1; then
+    printf 'header = "Authorization: Bearer %s"\\n' "$SVC_KEY" |
+      curl -fsS -m 30 -K - -X "$1" -H 'Content-Type: application/json' --data "$3" "$2"
+  else
+    for python in python3 /opt/conda/bin/python3 /usr/local/bin/python3 /usr/bin/python3 python; do
+      command -v "$python" >/dev/null 2>&1 && break
+    done
+    "$python" -c 'import os,sys,urllib.request as u
+r=u.Request(sys.argv[2],sys.argv[3].encode(),{"Content-Type":"application/json","Authorization":"Bearer "+os.environ["SVC_KEY"]},method=sys.argv[1])
+print(u.urlopen(r,timeout=30).read().decode("utf8","replace"))' "$1" "$2" "$3"
+  fi
+}
+end_machine() {
+${guard.selfEnd}
+}
+uptime_s() { read -r up rest </proc/uptime; echo "\${up%%.*}"; }
+say() { (echo "uptime $(uptime_s): $1" >>"$dir/log") 2>/dev/null; }
+try_to_end() {
+  # Neither a disk that takes nothing nor a call that never returns keeps it from being tried again.
+  log=$dir/log
+  (true >>"$log") 2>/dev/null || log=/dev/null
+  (end_machine) </dev/null >>"$log" 2>&1 &
+  tried=$! waited=0
+  while [ "$waited" -lt ${TRY_SECONDS} ] && kill -0 "$tried" 2>/dev/null; do sleep 1; waited=$((waited + 1)); done
+  kill -9 "$tried" 2>/dev/null
+}
+echo $$ >"$dir/pid"
+(echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
+strange=0
+while :; do
+  sleep 2
+  # A later guard has taken over.
+  mine=$(cat "$dir/pid" 2>/dev/null)
+  [ -z "$mine" ] || [ "$mine" = $$ ] || exit 0
+  keep=$(cat "$dir/keep" 2>/dev/null)
+  now=$(uptime_s)
+  case $now in '' | *[!0-9]*) keep= ;; esac
+  case $keep in
+    '' | *[!0-9]* | ??????????*) strange=$((strange + 1)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;
+    *) strange=0; [ "$now" -ge "$keep" ] || continue ;;
+  esac
+  say "nobody came, ending this machine"
+  try_to_end
+  sleep ${AGAIN_SECONDS}
+done
+SVC_GUARD
+then mv -f "$dir/guard.sh.new" "$dir/guard.sh"; fi
+[ -s "$dir/guard.sh" ] || exit 1
+read -r up rest </proc/uptime
+until=$((\${up%%.*} + ${grace + FIRST_CONTACT_SECONDS}))
+if echo "$until" >"$dir/keep.new"; then mv -f "$dir/keep.new" "$dir/keep"; else echo "$until" >"$dir/keep"; fi
+chmod 666 "$dir/keep"
+if command -v setsid >/dev/null 2>&1; then
+  setsid sh "$dir/guard.sh" "$dir" </dev/null >/dev/null 2>&1 &
+else
+  nohup sh "$dir/guard.sh" "$dir" </dev/null >/dev/null 2>&1 &
+fi
+`;
+}

@@ -1,0 +1,348 @@
+// Talks to the agent on a machine (runner/svc_agent.py) over one channel. docs/AGENT.md has the protocol. The machine is not
+// trusted: everything it says is bounded and checked, and what breaks the rules ends the channel.
+
+import { randomBytes } from "node:crypto";
+import type { Duplex, Readable } from "node:stream";
+import { z } from "zod";
+import { SvcError } from "../errors/index.ts";
+
+/** What an exec on a machine gives: its standard streams. `exit` is emitted with the code where the command ended by itself. */
+export type AgentChannel = Duplex & { stderr?: Readable };
+
+export interface CallOptions {
+  signal: AbortSignal;
+  /** For how long nothing may come of the answer; a slow link that still delivers is waited for. */
+  timeoutMs?: number;
+  /** Bytes that may follow the answer's line. */
+  maxBytes?: number;
+  /** Bytes that follow the request's line. */
+  body?: Buffer;
+}
+
+/** The agent's own "no": `kind` is for programs. Callers turn it into an error of the catalogue. */
+export class AgentRefusal extends Error {
+  override readonly name = "AgentRefusal";
+  readonly kind: string;
+
+  constructor(kind: string, why: string) {
+    super(why);
+    this.kind = kind;
+  }
+}
+
+const PYTHONS = "python3 /opt/conda/bin/python3 /usr/local/bin/python3 /usr/bin/python3 python";
+// Reads a length, then that much of program. No quotes, `$`, `!` or line ends: it has to survive every login shell.
+const BOOT =
+  "import sys;sys.version_info<(3,8) and sys.exit(87);f=sys.stdin.buffer;n=int(f.readline());exec(f.read(n));main(NONCE)";
+/**
+ * Finds a Python and has it run what comes over stdin. 2: an option that an old Python does not know; 87: our own "too old";
+ * 126, 127: cannot be run.
+ */
+export const AGENT_COMMAND =
+  `exec sh -c 'for p in ${PYTHONS}; do command -v "$p" >/dev/null 2>&1 || continue; "$p" -I -S -c "${BOOT}"; ` +
+  `c=$?; case $c in 2|87|126|127) ;; *) exit $c;; esac; done; echo SVC-AGENT none; exit 127'`;
+
+const TIMEOUT_MS = 20_000;
+/** However steadily something trickles in. */
+const TOTAL_MS = 15 * 60_000;
+const LINE_MAX = 1 << 20;
+const GREETING_MAX = 256 << 10;
+const STDERR_MAX = 4 << 10;
+
+const Answer = z.object({
+  id: z.int().min(1),
+  ok: z.unknown().optional(),
+  error: z.object({ kind: z.string().max(40), why: z.string().max(8_192) }).optional(),
+  alive: z.boolean().optional(),
+  bytes: z.int().min(0).default(0),
+});
+
+interface Pending {
+  op: string;
+  maxBytes: number;
+  sentAt: number;
+  heardAt: number;
+  timeoutMs: number;
+  timer: NodeJS.Timeout | undefined;
+  resolve: (answer: { value: unknown; bytes: Buffer }) => void;
+  /** Absent once the caller has gone: then the answer is only read over. */
+  reject: ((why: unknown) => void) | undefined;
+}
+
+export class AgentClient {
+  readonly #channel: AgentChannel;
+  readonly #machine: string;
+  readonly #pending = new Map<number, Pending>();
+  #state: "greeting" | "line" | "body" = "greeting";
+  #marker: Buffer;
+  /** What has come and is not read yet; in `line` only ever the beginning of a line. */
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  #body: { to: Pending; value: unknown; bytes: Buffer; at: number } | undefined;
+  #bodyAt = 0;
+  #stderr = "";
+  #exit: number | undefined;
+  #next = 1;
+  #failure: SvcError | undefined;
+  #ready: { resolve: () => void; reject: (why: unknown) => void } | undefined;
+  /** What the shell of the machine said before the agent did; empty where the shell is clean. */
+  greeting = "";
+
+  private constructor(channel: AgentChannel, machine: string, nonce: string) {
+    this.#channel = channel;
+    this.#machine = machine;
+    this.#marker = Buffer.from(`SVC-AGENT ${nonce}\n`);
+    channel.on("data", (data: Buffer) => this.#take(data));
+    channel.on("error", (e: Error) => this.#end(e.message));
+    channel.on("exit", (code: unknown) => {
+      if (typeof code === "number") this.#exit = code;
+    });
+    channel.on("close", () => this.#end("the connection ended"));
+    channel.on("end", () => {
+      // Its exit code may still be on the way.
+      setTimeout(() => this.#end("the agent ended"), 200).unref();
+    });
+    channel.stderr?.on("data", (data: Buffer) => {
+      this.#stderr = (this.#stderr + data.toString("latin1")).slice(-STDERR_MAX);
+    });
+    channel.stderr?.on("error", () => undefined);
+  }
+
+  /**
+   * Brings the agent to life behind `channel`, on which AGENT_COMMAND was started.
+   *
+   * @param source the text of svc_agent.py.
+   */
+  static async open(
+    channel: AgentChannel,
+    options: { machine: string; source: Buffer; signal: AbortSignal; timeoutMs?: number },
+  ): Promise<AgentClient> {
+    const nonce = randomBytes(16).toString("hex");
+    const client = new AgentClient(channel, options.machine, nonce);
+    const program = Buffer.concat([Buffer.from(`NONCE = "${nonce}"\n`), options.source]);
+    const { signal } = options;
+    let onAbort: (() => void) | undefined;
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        client.#ready = { resolve, reject };
+        onAbort = () => reject(signal.reason as Error);
+        if (signal.aborted) return onAbort();
+        signal.addEventListener("abort", onAbort, { once: true });
+        timer = setTimeout(() => client.#fail("the agent did not start in time"), options.timeoutMs ?? TIMEOUT_MS);
+        channel.write(Buffer.concat([Buffer.from(`${program.length}\n`), program]));
+      });
+    } catch (thrown) {
+      client.close();
+      throw thrown;
+    } finally {
+      clearTimeout(timer);
+      if (onAbort) signal.removeEventListener("abort", onAbort);
+      client.#ready = undefined;
+    }
+    return client;
+  }
+
+  /** How many questions were asked. */
+  get calls(): number {
+    return this.#next - 1;
+  }
+
+  /** True once nothing can be asked any more. */
+  get closed(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  /**
+   * One question. Throws AgentRefusal, `ssh_unreachable` where no answer comes, `machine_unfit` for an answer that is none.
+   *
+   * @param schema what the answer has to be.
+   */
+  async call<T>(
+    op: string,
+    args: Record<string, unknown>,
+    schema: z.ZodType<T>,
+    options: CallOptions,
+  ): Promise<{ value: T; bytes: Buffer }> {
+    const { signal, body } = options;
+    signal.throwIfAborted();
+    if (this.#failure) throw this.#failure;
+    const id = this.#next++;
+    const line = JSON.stringify({ ...args, id, op, ...(body ? { bytes: body.length } : {}) });
+    let onAbort: (() => void) | undefined;
+    let entry: Pending | undefined;
+    try {
+      const answer = await new Promise<{ value: unknown; bytes: Buffer }>((resolve, reject) => {
+        const now = performance.now();
+        const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+        const maxBytes = options.maxBytes ?? 0;
+        entry = { op, maxBytes, sentAt: now, heardAt: now, timeoutMs, timer: undefined, resolve, reject };
+        this.#pending.set(id, entry);
+        this.#watch(entry, timeoutMs);
+        onAbort = () => reject(signal.reason as Error);
+        signal.addEventListener("abort", onAbort, { once: true });
+        this.#channel.write(`${line}\n`);
+        if (body) this.#channel.write(body);
+      });
+      const value = schema.safeParse(answer.value);
+      if (!value.success) throw this.#unfit(`its answer to ${op} is not what such an answer is`, value.error);
+      return { value: value.data, bytes: answer.bytes };
+    } finally {
+      if (onAbort) signal.removeEventListener("abort", onAbort);
+      if (entry) {
+        clearTimeout(entry.timer);
+        entry.reject = undefined;
+      }
+    }
+  }
+
+  /** Ends the agent; nothing of a run is touched by that. */
+  close(): void {
+    this.#fail("the connection was closed");
+  }
+
+  /** Deadlines count from the last sign of an answer, so that a slow link does not look like a dead one. */
+  #watch(entry: Pending, afterMs: number): void {
+    entry.timer = setTimeout(() => {
+      const now = performance.now();
+      const quiet = now - Math.max(entry.heardAt, this.#bodyAt);
+      const left = Math.min(entry.timeoutMs - quiet, TOTAL_MS + entry.timeoutMs - (now - entry.sentAt));
+      if (left > 0) this.#watch(entry, left);
+      else this.#fail(`it did not answer \`${entry.op}\` in ${Math.round((now - entry.sentAt) / 1000)} s`);
+    }, afterMs);
+  }
+
+  #take(data: Buffer): void {
+    let rest = data;
+    while (rest.length > 0 && !this.#failure) {
+      if (this.#state === "greeting") rest = this.#takeGreeting(rest);
+      else if (this.#state === "line") rest = this.#takeLine(rest);
+      else rest = this.#takeBody(rest);
+    }
+  }
+
+  #takeGreeting(data: Buffer): Buffer {
+    const all = Buffer.concat([...this.#held, data]);
+    const at = all.indexOf(this.#marker);
+    if (at < 0) {
+      this.#held = [all];
+      if (all.length > GREETING_MAX) this.#unfit("its shell talks without end instead of running what it was told");
+      return Buffer.alloc(0);
+    }
+    this.greeting = all.toString("utf8", 0, Math.min(at, 4_096));
+    this.#held = [];
+    this.#state = "line";
+    this.#ready?.resolve();
+    return all.subarray(at + this.#marker.length);
+  }
+
+  #takeLine(data: Buffer): Buffer {
+    const at = data.indexOf(0x0a);
+    const part = at < 0 ? data : data.subarray(0, at);
+    this.#held.push(part);
+    this.#heldBytes += part.length;
+    if (this.#heldBytes > LINE_MAX) {
+      this.#unfit("the agent's answer is too long");
+      return Buffer.alloc(0);
+    }
+    if (at < 0) return Buffer.alloc(0);
+    const line = Buffer.concat(this.#held).toString("utf8");
+    this.#held = [];
+    this.#heldBytes = 0;
+    this.#heard(line);
+    return data.subarray(at + 1);
+  }
+
+  #heard(line: string): void {
+    let json: unknown;
+    try {
+      json = JSON.parse(line);
+    } catch {
+      // `undefined` is no answer either.
+    }
+    const parsed = Answer.safeParse(json);
+    if (!parsed.success) return void this.#unfit("the agent's answer cannot be read");
+    const { id, ok, error, alive, bytes } = parsed.data;
+    const entry = this.#pending.get(id);
+    if (!entry) return void this.#unfit("the agent answered what was not asked");
+    if (alive) {
+      entry.heardAt = performance.now();
+      return;
+    }
+    if (bytes > entry.maxBytes) return void this.#unfit("the agent sent more than was asked for");
+    this.#pending.delete(id);
+    if (error) {
+      if (bytes > 0) return void this.#unfit("the agent sent bytes with a refusal");
+      entry.reject?.(new AgentRefusal(error.kind, error.why));
+    } else if (bytes === 0) {
+      entry.resolve({ value: ok, bytes: Buffer.alloc(0) });
+    } else {
+      this.#body = { to: entry, value: ok, bytes: Buffer.allocUnsafe(bytes), at: 0 };
+      this.#state = "body";
+      // While its bytes come, the call still needs somebody who notices that they stop.
+      this.#pending.set(id, entry);
+    }
+  }
+
+  #takeBody(data: Buffer): Buffer {
+    const body = this.#body!; // there is one in this state
+    this.#bodyAt = performance.now();
+    const count = data.copy(body.bytes, body.at);
+    body.at += count;
+    if (body.at === body.bytes.length) {
+      for (const [id, entry] of this.#pending) if (entry === body.to) this.#pending.delete(id);
+      this.#state = "line";
+      this.#body = undefined;
+      body.to.resolve({ value: body.value, bytes: body.bytes });
+    }
+    return data.subarray(count);
+  }
+
+  #end(why: string): void {
+    if (this.#failure) return;
+    if (this.#state !== "greeting") return void this.#fail(why);
+    const said = Buffer.concat(this.#held).toString("utf8");
+    if (said.includes("SVC-AGENT none")) {
+      this.#unfit(`it has no Python 3.8 or newer (tried ${PYTHONS.replaceAll(" ", ", ")})`);
+    } else if (this.#exit !== undefined) {
+      const words = printable(said.trim() === "" ? this.#stderr : said);
+      this.#unfit(
+        `its shell ran nothing, ended with code ${this.#exit}, and said: ${words === "" ? "nothing" : words}`,
+      );
+    } else {
+      this.#fail(why);
+    }
+  }
+
+  #fail(why: string): SvcError {
+    const words = this.#stderr.trim() === "" ? why : `${why}; its last words were: ${printable(this.#stderr)}`;
+    return this.#finish(new SvcError("ssh_unreachable", { machine: this.#machine, why: words }));
+  }
+
+  #unfit(why: string, cause?: unknown): SvcError {
+    return this.#finish(new SvcError("machine_unfit", { machine: this.#machine, why }, { cause }));
+  }
+
+  #finish(failure: SvcError): SvcError {
+    if (this.#failure) return this.#failure;
+    this.#failure = failure;
+    this.#ready?.reject(failure);
+    for (const entry of this.#pending.values()) {
+      clearTimeout(entry.timer);
+      entry.reject?.(failure);
+    }
+    this.#pending.clear();
+    this.#held = [];
+    this.#channel.on("error", () => undefined);
+    this.#channel.destroy();
+    return failure;
+  }
+}
+
+/** The end of what a machine said, in one line without control characters. */
+function printable(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Cf}\u2028\u2029\s]+/gu, " ")
+    .trim()
+    .slice(-300);
+}

@@ -1,0 +1,25 @@
+import type { z } from "zod";
+import type { AgentClient, CallOptions } from "./agent-client.ts";
+import { SvcError } from "../errors/index.ts";
+
+/**
+ * One question; once more where it met a channel that had died unnoticed. Every question may be repeated (H1).
+ */
+export async function askAgent<T>(
+  agent: (signal: AbortSignal) => Promise<AgentClient>,
+  op: string,
+  args: Record<string, unknown>,
+  schema: z.ZodType<T>,
+  options: CallOptions,
+): Promise<{ value: T; bytes: Buffer }> {
+  for (let again = true; ; again = false) {
+    const client = await agent(options.signal);
+    const fresh = client.calls === 0;
+    try {
+      return await client.call(op, args, schema, options);
+    } catch (thrown) {
+      const died = thrown instanceof SvcError && thrown.code === "ssh_unreachable" && !options.signal.aborted;
+      if (!died || fresh || !again) throw thrown;
+    }
+  }
+}

@@ -1,0 +1,155 @@
+// One file from a machine, in pieces, over a link that may break: each piece is named by its offset, what has come stays, and
+// the whole is compared with a hash that the machine made on its side.
+
+import { createHash, type Hash } from "node:crypto";
+import { open, rename, rm, type FileHandle } from "node:fs/promises";
+import { dirname } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { z } from "zod";
+import { AgentRefusal, type AgentClient } from "./agent-client.ts";
+import { SvcError } from "../errors/index.ts";
+import type { RemoteFile } from "../providers/host.ts";
+
+export interface FetchOptions {
+  machine: string;
+  runDir: string;
+  file: RemoteFile;
+  target: string;
+  agent: (signal: AbortSignal) => Promise<AgentClient>;
+  signal: AbortSignal;
+}
+
+const PIECE_MIN = 64 << 10;
+const PIECE_FIRST = 512 << 10;
+const PIECE_MAX = 4 << 20;
+/** A piece should take about this long: long enough to fill the link, short enough that other questions are not kept waiting. */
+const PIECE_MS = 150;
+const IN_FLIGHT = 3;
+/** Failures in a row without a byte between them. */
+const FAILURES_MAX = 5;
+const HASH_TIMEOUT_MS = 60_000;
+
+const Nothing = z.unknown();
+const HashAnswer = z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/) });
+
+/** The state of one fetch, which outlives connections. */
+interface Progress {
+  at: number;
+  piece: number;
+  hash: Hash;
+  handle: FileHandle;
+}
+
+/**
+ * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more as it
+ * was listed, and `ssh_unreachable` when the link was lost again and again.
+ */
+export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
+  const { file, target, signal } = options;
+  signal.throwIfAborted();
+  const temporary = `${target}.${process.pid}.part`;
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(temporary, "w", 0o600);
+    const progress: Progress = { at: 0, piece: PIECE_FIRST, hash: createHash("sha256"), handle };
+    await overBrokenLinks(options, progress);
+    await handle.utimes(new Date(), file.mtimeMs / 1000);
+    await handle.sync();
+    await handle.close();
+    handle = undefined;
+    await rename(temporary, target);
+  } catch (thrown) {
+    await handle?.close().catch(() => undefined);
+    await rm(temporary, { force: true });
+    throw asOurs(thrown, options);
+  }
+}
+
+/** Until the last byte is here and verified; a lost link costs what was in flight, not what had come. */
+async function overBrokenLinks(options: FetchOptions, progress: Progress): Promise<void> {
+  const { agent, signal, machine } = options;
+  for (let failures = 0; ;) {
+    const before = progress.at;
+    try {
+      const client = await agent(signal);
+      // Its pages are in memory over there while they are sent: hashed alongside, they are read once.
+      const hashed = askHash(client, options);
+      hashed.catch(() => undefined);
+      await pull(client, options, progress);
+      const { value } = await hashed;
+      if (value.sha256 !== progress.hash.copy().digest("hex"))
+        throw new SvcError("machine_unfit", {
+          machine,
+          why: "a checkpoint arrived with another hash than it has there",
+        });
+      return;
+    } catch (thrown) {
+      if (!(thrown instanceof SvcError && thrown.code === "ssh_unreachable")) throw thrown;
+      failures = progress.at > before ? 1 : failures + 1;
+      if (failures > FAILURES_MAX) throw thrown;
+      await pause(Math.min(4_000, 100 * 3 ** (failures - 1)), undefined, { signal });
+    }
+  }
+}
+
+const named = ({ runDir, file }: FetchOptions) => ({
+  dir: runDir,
+  path: file.path,
+  size: file.size,
+  mtime: file.mtimeMs,
+  inode: file.inode,
+});
+
+function askHash(client: AgentClient, options: FetchOptions) {
+  const { signal } = options;
+  return client.call("hash_file", named(options), HashAnswer, { signal, timeoutMs: HASH_TIMEOUT_MS });
+}
+
+/** Reads on from `progress.at`, a few pieces ahead, and writes them in order. */
+async function pull(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
+  const { file, signal, machine } = options;
+  const flying: { offset: number; length: number; sentAt: number; answer: Promise<{ bytes: Buffer }> }[] = [];
+  let next = progress.at;
+  while (progress.at < file.size) {
+    while (flying.length < IN_FLIGHT && next < file.size) {
+      const length = Math.min(progress.piece, file.size - next);
+      const ask = { ...named(options), offset: next, max: length };
+      const answer = client.call("read_file", ask, Nothing, { signal, maxBytes: length });
+      answer.catch(() => undefined);
+      flying.push({ offset: next, length, sentAt: performance.now(), answer });
+      next += length;
+    }
+    const piece = flying.shift()!; // one was just sent where none was
+    const waitedFrom = performance.now();
+    const { bytes } = await piece.answer;
+    if (bytes.length !== piece.length)
+      throw new SvcError("machine_unfit", { machine, why: "a checkpoint is shorter than it was listed" });
+    const took = performance.now() - Math.max(piece.sentAt, waitedFrom);
+    progress.piece = nextSize(progress.piece, took);
+    for (let done = 0; done < bytes.length;) {
+      const { bytesWritten } = await progress.handle.write(bytes, done, bytes.length - done, piece.offset + done);
+      done += bytesWritten;
+    }
+    progress.hash.update(bytes);
+    progress.at = piece.offset + bytes.length;
+  }
+}
+
+function nextSize(size: number, tookMs: number): number {
+  if (tookMs < PIECE_MS / 2) return Math.min(PIECE_MAX, size * 2);
+  return tookMs > PIECE_MS * 2 ? Math.max(PIECE_MIN, size >> 1) : size;
+}
+
+function asOurs(thrown: unknown, { file, target, machine, runDir }: FetchOptions): unknown {
+  if (thrown instanceof AgentRefusal) {
+    if (thrown.kind === "missing") return new SvcError("file_not_found", { path: file.path }, { cause: thrown });
+    if (thrown.kind === "changed")
+      return new SvcError("file_not_found", { path: `${file.path} as it was listed` }, { cause: thrown });
+    const why = `${file.path} cannot be read in ${runDir} on ${machine}: ${thrown.message}`;
+    return new SvcError("runner_failed", { why }, { cause: thrown });
+  }
+  const code = (thrown as NodeJS.ErrnoException).code;
+  return code === "ENOSPC" || code === "EDQUOT"
+    ? new SvcError("disk_full", { path: dirname(target) }, { cause: thrown })
+    : thrown;
+}

@@ -1,0 +1,151 @@
+// What there is of one machine while this process talks to it: one connection, one agent over it, and the contact by which the
+// machine's guard knows that somebody still wants it. Shared by all steps; made when first needed, and again after a loss.
+
+import { z } from "zod";
+import { AGENT_COMMAND, AgentClient, AgentRefusal } from "./agent-client.ts";
+import { askAgent } from "./ask-agent.ts";
+import { SshConnection, type ConnectionOptions } from "./connection.ts";
+import { guardDir, guardScript } from "../domain/guard-script.ts";
+import { SvcError } from "../errors/index.ts";
+import type { Guard, MachineFacts } from "../providers/host.ts";
+
+const HELLO_MS = 30_000;
+const GUARD_MS = 40_000;
+const CONTACT_MS_MAX = 20_000;
+
+const text = (max: number) => z.string().max(max);
+const Path = text(1_024).regex(/^\/[^\p{Cc}\p{Cf}]*$/u);
+const Hello = z.object({
+  facts: z.object({
+    home: Path,
+    user: text(64).regex(/^[^\p{Cc}\p{Cf}\s/]+$/u),
+    python: Path,
+    python_version: text(20).regex(/^3\.[0-9]+(?:\.[0-9]+)?$/),
+    cpus: z.number().min(0).max(1e6).nullable(),
+    memory_bytes: z.int().min(0).nullable(),
+    disk_free_bytes: z.int().min(0).nullable(),
+    gpus: z
+      .array(z.object({ name: text(200), memory_mib: z.int().min(0).nullable() }))
+      .max(64)
+      .nullable(),
+    rsync: z.boolean(),
+    boot_id: text(100),
+  }),
+  machine: text(300).nullable(),
+  marked: z.boolean(),
+});
+const Kept = z.object({ lives: z.boolean(), moved: z.boolean() });
+
+export class MachineLink {
+  readonly name: string;
+  readonly connection: SshConnection;
+  /** Of the last greeting. */
+  facts: MachineFacts | null = null;
+  readonly #source: () => Promise<Buffer>;
+  #agent: AgentClient | null = null;
+  #opening: Promise<AgentClient> | null = null;
+  #life = new AbortController();
+  #contact: NodeJS.Timeout | null = null;
+  #guard: Guard | null = null;
+
+  constructor(options: ConnectionOptions & { agentSource: () => Promise<Buffer> }) {
+    this.name = options.machine;
+    this.connection = new SshConnection(options);
+    this.#source = options.agentSource;
+  }
+
+  /** The agent there. Throws what connecting throws. */
+  readonly agent = async (signal: AbortSignal): Promise<AgentClient> => {
+    signal.throwIfAborted();
+    if (this.#agent && !this.#agent.closed) return this.#agent;
+    this.#opening ??= this.#open().finally(() => (this.#opening = null));
+    return unlessAborted(this.#opening, signal);
+  };
+
+  async #open(): Promise<AgentClient> {
+    const { signal } = this.#life;
+    const [channel, source] = await Promise.all([this.connection.open(AGENT_COMMAND, signal), this.#source()]);
+    this.#agent = await AgentClient.open(channel, { machine: this.name, source, signal });
+    return this.#agent;
+  }
+
+  /** What the machine says of itself, once it is the one that was ordered. */
+  async greet(signal: AbortSignal): Promise<MachineFacts> {
+    const asked = { signal, timeoutMs: HELLO_MS };
+    const { value } = await this.#ask("hello", { name: this.name }, Hello, asked);
+    if (value.machine !== null && value.machine !== this.name) {
+      // The address may belong to somebody else by now: nothing is sent there any more.
+      this.#agent?.close();
+      this.connection.close();
+      const other = JSON.stringify(value.machine.slice(0, 80));
+      throw new SvcError("machine_unfit", { machine: this.name, why: `it says that it is another one, ${other}` });
+    }
+    this.facts = value.facts;
+    return value.facts;
+  }
+
+  /** Moves the machine's deadline, starts its guard where none lives, and from then on repeats both by itself. */
+  async keep(guard: Guard, signal: AbortSignal): Promise<void> {
+    this.#guard = guard;
+    this.#contactLater();
+    await this.#keepOnce(guard, signal);
+  }
+
+  async #keepOnce(guard: Guard, signal: AbortSignal): Promise<void> {
+    const args = { folder: guardDir(this.name), grace: guard.graceSeconds };
+    const { value } = await this.#ask("keep", args, Kept, { signal });
+    if (value.lives && value.moved) return;
+    const body = Buffer.from(guardScript({ name: this.name, ...guard }));
+    const started = await this.#ask("guard", args, Kept, { signal, body, timeoutMs: GUARD_MS });
+    if (!started.value.lives || !started.value.moved)
+      throw new SvcError("machine_unfit", { machine: this.name, why: "its guard cannot be told that it is wanted" });
+  }
+
+  #contactLater(): void {
+    if (this.#contact || !this.#guard || this.#life.signal.aborted) return;
+    const everyMs = Math.min(CONTACT_MS_MAX, (this.#guard.graceSeconds * 1000) / 3);
+    this.#contact = setTimeout(() => void this.#contactNow(), everyMs);
+    this.#contact.unref();
+  }
+
+  /** Over a connection that stands only: whoever lost it comes back by a call of the run. */
+  async #contactNow(): Promise<void> {
+    const guard = this.#guard;
+    try {
+      if (guard && this.#agent && !this.#agent.closed) await this.#keepOnce(guard, this.#life.signal);
+    } catch {
+      // The run's own calls report what is wrong with the machine.
+    }
+    this.#contact = null;
+    this.#contactLater();
+  }
+
+  async #ask<T>(op: string, args: Record<string, unknown>, schema: z.ZodType<T>, options: AskOptions) {
+    try {
+      return await askAgent(this.agent, op, args, schema, options);
+    } catch (thrown) {
+      if (!(thrown instanceof AgentRefusal)) throw thrown;
+      const why = thrown.kind === "guard" ? `its guard cannot be started: ${thrown.message}` : thrown.message;
+      throw new SvcError("machine_unfit", { machine: this.name, why }, { cause: thrown });
+    }
+  }
+
+  /** Ends the connection; the machine and what runs on it are not touched. */
+  close(): void {
+    this.#life.abort(new SvcError("ssh_unreachable", { machine: this.name, why: "the connection was closed here" }));
+    if (this.#contact) clearTimeout(this.#contact);
+    this.#contact = null;
+    this.#agent?.close();
+    this.connection.close();
+  }
+}
+
+type AskOptions = Parameters<AgentClient["call"]>[3];
+
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason as Error);
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

@@ -1,0 +1,140 @@
+// The way to rented machines: one link for each, by name, whoever asks. A handle may change (new ways in); what is said of it last
+// counts from the next connect on.
+
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import type { HostKeyPins } from "./host-keys.ts";
+import type { SshKey } from "./keys.ts";
+import { MachineLink } from "./machine-link.ts";
+import { RemoteHost, type RunnerText } from "./remote-host.ts";
+import { pushTree } from "./tree.ts";
+import { SvcError } from "../errors/index.ts";
+import type {
+  Guard,
+  MachineAccess,
+  MachineFacts,
+  MachineLayout,
+  RunHost,
+  TreePush,
+  TreePushed,
+} from "../providers/host.ts";
+import type { MachineHandle } from "../providers/provider.ts";
+
+export interface RemoteMachinesOptions {
+  /** The home of this control plane. */
+  home: string;
+  /** The key to log in with. Throws `ssh_key_unusable`. Asked before every connect. */
+  key: (provider: MachineHandle["provider"]) => Promise<SshKey>;
+  pins: HostKeyPins;
+  /** Files of the program: svc_runner.py and svc_agent.py. */
+  runnerPath: string;
+  agentPath: string;
+}
+
+interface Known {
+  link: MachineLink;
+  handle: MachineHandle;
+}
+
+export class RemoteMachines {
+  readonly #options: RemoteMachinesOptions;
+  readonly #known = new Map<string, Known>();
+  #agentText: Promise<Buffer> | undefined;
+  #runnerText: Promise<RunnerText> | undefined;
+
+  constructor(options: RemoteMachinesOptions) {
+    this.#options = options;
+  }
+
+  /** Connects to nothing yet. */
+  access(handle: MachineHandle): MachineAccess {
+    const known = this.#known.get(handle.name);
+    if (known) known.handle = handle;
+    return new RemoteAccess(handle, () => this.#link(handle), this.#runner);
+  }
+
+  /** For a machine that is gone: ends the connection and the contact. The pin of its key stays; names are not used again. */
+  forget(name: string): void {
+    this.#known.get(name)?.link.close();
+    this.#known.delete(name);
+  }
+
+  /** Ends every connection. Machines and runs go on. */
+  close(): void {
+    for (const name of [...this.#known.keys()]) this.forget(name);
+  }
+
+  #link(handle: MachineHandle): MachineLink {
+    let known = this.#known.get(handle.name);
+    if (!known) {
+      const { key, pins } = this.#options;
+      const link = new MachineLink({
+        machine: handle.name,
+        endpoints: () => this.#known.get(handle.name)?.handle.ssh ?? [],
+        key: () => key(handle.provider),
+        pins,
+        agentSource: () => (this.#agentText ??= readFile(this.#options.agentPath)),
+      });
+      known = { link, handle };
+      this.#known.set(handle.name, known);
+    }
+    return known.link;
+  }
+
+  readonly #runner = (): Promise<RunnerText> =>
+    (this.#runnerText ??= readFile(this.#options.runnerPath).then((text) => ({
+      text,
+      digest: createHash("sha256").update(text).digest("hex"),
+    })));
+}
+
+/** Where everything of one machine's run lies, below the user's home there. */
+export const machineDir = (home: string, name: string): string => `${home.replace(/\/+$/, "")}/.svc-machine/${name}`;
+
+export class RemoteAccess implements MachineAccess {
+  readonly inPlace = false;
+  readonly #handle: MachineHandle;
+  readonly #link: () => MachineLink;
+  readonly #runner: () => Promise<RunnerText>;
+
+  constructor(handle: MachineHandle, link: () => MachineLink, runner: () => Promise<RunnerText>) {
+    this.#handle = handle;
+    this.#link = link;
+    this.#runner = runner;
+  }
+
+  layout(): MachineLayout {
+    const base = this.#base();
+    return {
+      project: `${base}/project`,
+      checkpoints: `${base}/checkpoints`,
+      data: `${base}/data`,
+      packages: `${base}/packages`,
+    };
+  }
+
+  greet(signal: AbortSignal): Promise<MachineFacts> {
+    return this.#link().greet(signal);
+  }
+
+  push(tree: TreePush, signal: AbortSignal): Promise<TreePushed> {
+    return pushTree(this.#link().connection, tree, signal);
+  }
+
+  keep(guard: Guard, signal: AbortSignal): Promise<void> {
+    return this.#link().keep(guard, signal);
+  }
+
+  host(purpose: "run" | "install"): RunHost {
+    const machine = this.#handle.name;
+    const runDir = `${this.#base()}/${purpose}`;
+    return new RemoteHost({ machine, runDir, runner: this.#runner, agent: this.#link().agent });
+  }
+
+  #base(): string {
+    const home = this.#handle.extra?.["home"] ?? this.#link().facts?.home;
+    if (home?.startsWith("/") !== true || home.split("/").includes(".."))
+      throw new SvcError("ssh_unreachable", { machine: this.#handle.name, why: "it was not greeted yet" });
+    return machineDir(home, this.#handle.name);
+  }
+}

@@ -1,0 +1,188 @@
+// A run on a rented machine: what LocalHost does in place, asked of the agent there. Nothing about the run is kept in memory, so
+// a new control plane re-attaches by making another RemoteHost for the same folder.
+
+import { z } from "zod";
+import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client.ts";
+import { askAgent } from "./ask-agent.ts";
+import { fetchRemoteFile } from "./fetch-file.ts";
+import { SvcError } from "../errors/index.ts";
+import type { LogSlice, RemoteFile, RunHost } from "../providers/host.ts";
+import { RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
+
+export interface RunnerText {
+  /** The text of svc_runner.py, and its SHA-256 in hexadecimal. */
+  text: Buffer;
+  digest: string;
+}
+
+export interface RemoteHostOptions {
+  /** The machine's name, for words. */
+  machine: string;
+  /** Absolute path on the machine. */
+  runDir: string;
+  runner: () => Promise<RunnerText>;
+  /** The agent there; connects where that is needed. Throws `ssh_unreachable` and the like. */
+  agent: (signal: AbortSignal) => Promise<AgentClient>;
+}
+
+const START_TIMEOUT_MS = 45_000;
+const SAMPLES_MAX = 1 << 20;
+const LISTING_MAX = 48 << 20;
+/** Of the index: when bytes were written; an offset and milliseconds. */
+const RECORD = 16;
+/** Bytes of the index that may come with a slice of the log. */
+const TIMES_MAX = (1 << 18) * RECORD;
+const ANSWER_GRACE_MS = 20_000;
+
+const Nothing = z.unknown();
+const StatusAnswer = z.object({ status: z.unknown() });
+const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0) });
+const ListedFile = z.union([
+  z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
+  z.tuple([z.string(), z.string()]),
+]);
+
+export class RemoteHost implements RunHost {
+  readonly runDir: string;
+  readonly #o: RemoteHostOptions;
+  #acked = -1;
+
+  constructor(options: RemoteHostOptions) {
+    this.runDir = options.runDir;
+    this.#o = options;
+  }
+
+  async start(spec: RunnerSpec, secretEnv: Record<string, string>, signal: AbortSignal): Promise<RunnerStatus> {
+    const args = { spec, secrets: secretEnv };
+    const { value } = await this.#withRunner("start", args, StatusAnswer, { signal, timeoutMs: START_TIMEOUT_MS });
+    return startable(this.#status(value.status), spec);
+  }
+
+  async status(signal: AbortSignal): Promise<RunnerStatus | null> {
+    const { value } = await this.#ask("status", {}, StatusAnswer, { signal });
+    return value.status === null ? null : this.#status(value.status);
+  }
+
+  async readLog(offset: number, max: number, signal: AbortSignal): Promise<LogSlice> {
+    const answer = await this.#ask("read_log", { offset, max }, LogAnswer, { signal, maxBytes: max + TIMES_MAX });
+    const { log_bytes, times } = answer.value;
+    if (log_bytes > max || log_bytes + times * RECORD !== answer.bytes.length)
+      throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its log is not as long as it says" });
+    const bytes = answer.bytes.subarray(0, log_bytes);
+    return { bytes, times: bytes.length === 0 ? [] : timesOf(answer.bytes.subarray(log_bytes), offset, log_bytes) };
+  }
+
+  async readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }> {
+    const { bytes } = await this.#ask("read_samples", { offset }, Nothing, { signal, maxBytes: SAMPLES_MAX });
+    const end = bytes.lastIndexOf(0x0a) + 1;
+    const samples: RunnerSample[] = [];
+    for (const line of bytes.toString("utf8", 0, end).split("\n")) {
+      const sample = RunnerSample.safeParse(parseJson(line));
+      if (sample.success) samples.push(sample.data);
+    }
+    return { samples, next: offset + end };
+  }
+
+  async ackLog(offset: number, signal: AbortSignal): Promise<void> {
+    if (offset <= this.#acked) return;
+    await this.#ask("ack", { offset }, Nothing, { signal });
+    this.#acked = offset;
+  }
+
+  async stop(graceSeconds: number, signal: AbortSignal): Promise<void> {
+    await this.#withRunner("stop", { grace: graceSeconds }, Nothing, { signal });
+  }
+
+  async changed(seen: { logOffset: number }, maxMs: number, signal: AbortSignal): Promise<void> {
+    const timeoutMs = maxMs + ANSWER_GRACE_MS;
+    await this.#ask("changed", { log_offset: seen.logOffset, max_ms: maxMs }, Nothing, { signal, timeoutMs });
+  }
+
+  async listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]> {
+    const { bytes } = await this.#ask("list", {}, Nothing, { signal, maxBytes: LISTING_MAX, timeoutMs: 60_000 });
+    const files: RemoteFile[] = [];
+    for (const line of bytes.toString("utf8").split("\n")) {
+      if (line === "") continue;
+      const row = ListedFile.safeParse(parseJson(line));
+      if (!row.success)
+        throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is none" });
+      const [path, second, mtimeMs, inode] = row.data;
+      if (typeof second === "string") files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused: second });
+      // A tuple of four: both are there.
+      else files.push({ path, size: second, mtimeMs: mtimeMs!, inode: inode! });
+    }
+    return files;
+  }
+
+  async fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void> {
+    const agent = this.#o.agent;
+    await fetchRemoteFile({ machine: this.#o.machine, runDir: this.runDir, file, target, agent, signal });
+  }
+
+  #status(value: unknown): RunnerStatus {
+    const status = RunnerStatus.safeParse(value);
+    if (status.success) return status.data;
+    throw new SvcError("runner_failed", { why: `${this.runDir}/status.json is damaged` }, { cause: status.error });
+  }
+
+  /** `start` and `stop` need the runner there; it is sent where it is not. */
+  async #withRunner<T>(op: string, args: Record<string, unknown>, schema: z.ZodType<T>, options: CallOptions) {
+    const { digest, text } = await this.#o.runner();
+    const ask = () => this.#ask(op, { ...args, runner: digest }, schema, options);
+    try {
+      return await ask();
+    } catch (thrown) {
+      if (!(thrown instanceof SvcError && thrown.cause instanceof AgentRefusal)) throw thrown;
+      if (thrown.cause.kind !== "runner_missing") throw thrown;
+      await this.#ask("runner", { digest }, Nothing, { signal: options.signal, body: text });
+      return ask();
+    }
+  }
+
+  async #ask<T>(op: string, args: Record<string, unknown>, schema: z.ZodType<T>, options: CallOptions) {
+    try {
+      return await askAgent(this.#o.agent, op, { ...args, dir: this.runDir }, schema, options);
+    } catch (thrown) {
+      throw thrown instanceof AgentRefusal ? this.#refused(thrown) : thrown;
+    }
+  }
+
+  #refused(refusal: AgentRefusal): SvcError {
+    if (refusal.kind === "disk_full") return machineDiskFull(this.runDir, this.#o.machine, refusal);
+    return new SvcError("runner_failed", { why: refusal.message }, { cause: refusal });
+  }
+}
+
+/** `disk_full`, in words that say whose disk. */
+export function machineDiskFull(path: string, machine: string, cause: unknown): SvcError {
+  return new SvcError("disk_full", { path: `${path} on the machine ${machine}` }, { cause });
+}
+
+/** A script that could not be started is the caller's to mend, however often it is asked for. */
+function startable(status: RunnerStatus, spec: RunnerSpec): RunnerStatus {
+  if (status.phase !== "failed" || status.error === null) return status;
+  const why = /^(?:exec|cwd): (.*)$/s.exec(status.error)?.[1];
+  if (why === undefined) return status;
+  throw new SvcError("entrypoint_not_runnable", { entrypoint: spec.argv[0] ?? "", why: `cannot be run: ${why}` });
+}
+
+/** Entries for the bytes from `offset` on. What a machine says of time is taken only where it can be. */
+function timesOf(packed: Buffer, offset: number, length: number): LogSlice["times"] {
+  const times: LogSlice["times"] = [];
+  for (let at = 0; at < packed.length; at += RECORD) {
+    const from = Number(packed.readBigUInt64LE(at));
+    const atMs = Number(packed.readBigUInt64LE(at + 8));
+    const after = times.at(-1)?.offset ?? offset;
+    if (from < after || from >= offset + length || atMs > 8.64e15) return [{ offset, atMs: Date.now() }];
+    times.push({ offset: from, atMs });
+  }
+  return times[0]?.offset === offset ? times : [{ offset, atMs: Date.now() }];
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
