@@ -1,0 +1,152 @@
+// The way to the API: one request, its token, and what the answer means. Addresses are made of names alone: links in answers
+// point wherever the provider likes and are never followed.
+
+import { SvcError } from "../../errors/index.ts";
+import { neverSent, ProviderHttp, type HttpAnswer, type HttpRequest } from "../http.ts";
+import { USER_AGENT, type TokenSource } from "./auth.ts";
+import { ErrorBody, plainText } from "./wire.ts";
+
+const PROVIDER = "cloudvm";
+const TIMEOUT_MS = 30_000;
+/** Aggregated listings of a large account are long. */
+const BYTES_MAX = 32 * 1024 * 1024;
+const RETRY_MS = [500, 2_000];
+const RETRY_AFTER_MAX_MS = 10_000;
+
+/** An answer that is not the one that was hoped for. */
+export interface Refusal {
+  status: number;
+  /** The provider's own code words, from wherever in the answer they stood. */
+  reasons: readonly string[];
+  message: string;
+  /** False for a page, half a body, a proxy: it says nothing of what was asked about. */
+  fromApi: boolean;
+  retryAfterMs: number | null;
+}
+
+export type Reply = { ok: true; body: unknown } | ({ ok: false } & Refusal);
+
+type Request = Pick<HttpRequest, "method" | "path" | "query" | "json" | "signal">;
+
+export class ComputeClient {
+  readonly #http: ProviderHttp;
+  readonly #tokens: TokenSource;
+  readonly #pause: (ms: number, signal?: AbortSignal) => Promise<void>;
+
+  constructor(baseUrl: string, tokens: TokenSource, pause: (ms: number, signal?: AbortSignal) => Promise<void>) {
+    this.#http = new ProviderHttp({
+      provider: PROVIDER,
+      // Some write the address with the part that every path begins with.
+      baseUrl: baseUrl.replace(/\/+$/, "").replace(/\/compute\/v1$/, ""),
+      timeoutMs: TIMEOUT_MS,
+      maxBytes: BYTES_MAX,
+      userAgent: USER_AGENT,
+    });
+    this.#tokens = tokens;
+    this.#pause = pause;
+  }
+
+  /** One request, sent once (twice where the token was not accepted). `path` begins after `/compute/v1`. */
+  async once(request: Request): Promise<Reply> {
+    const first = await this.#token(request.signal);
+    const answer = await this.#send(request, first);
+    if (answer.status !== 401) return replyOf(answer);
+    this.#tokens.refused(first);
+    return replyOf(await this.#send(request, await this.#token(request.signal)));
+  }
+
+  /** For what may be repeated freely: an outage of seconds is waited out. */
+  async send(request: Request): Promise<Reply> {
+    for (const waitMs of RETRY_MS) {
+      let retryAfterMs: number | null = null;
+      try {
+        const reply = await this.once(request);
+        if (reply.ok || !isPassing(reply)) return reply;
+        retryAfterMs = reply.retryAfterMs;
+      } catch (e) {
+        if (!(e instanceof SvcError) || e.code !== "provider_unreachable") throw e;
+      }
+      await this.#pause(Math.min(retryAfterMs ?? waitMs, RETRY_AFTER_MAX_MS), request.signal ?? undefined);
+    }
+    return this.once(request);
+  }
+
+  async #token(signal: AbortSignal | undefined): Promise<string> {
+    try {
+      return await this.#tokens.token(signal);
+    } catch (e) {
+      // Whatever became of the exchange, the request itself has not left.
+      throw e instanceof Error ? neverSent(e) : e;
+    }
+  }
+
+  #send({ path, ...request }: Request, token: string): Promise<HttpAnswer> {
+    return this.#http.call({
+      ...request,
+      path: `/compute/v1${path}`,
+      headers: { authorization: `Bearer ${token}` },
+    });
+  }
+}
+
+function replyOf(answer: HttpAnswer): Reply {
+  const body = answer.isHtml ? undefined : answer.json();
+  if (answer.status >= 200 && answer.status < 300 && typeof body === "object" && body !== null)
+    return { ok: true, body };
+  const parsed = ErrorBody.safeParse(body);
+  const { status, retryAfterMs } = answer;
+  if (!parsed.success)
+    return {
+      ok: false,
+      status,
+      reasons: [],
+      message: `status ${status} with ${answer.isHtml ? "a page" : answer.text === "" ? "no body" : "something"} in place of an answer`,
+      fromApi: false,
+      retryAfterMs,
+    };
+  const { message, errors, details, status: word } = parsed.data.error;
+  const reasons = [...errors.map((e) => e.reason), ...details.map((d) => d.reason), word].filter(
+    (reason): reason is string => reason !== undefined && reason !== "",
+  );
+  return {
+    ok: false,
+    status,
+    reasons,
+    message: plainText(message ?? errors[0]?.message ?? "") || `status ${status}`,
+    fromApi: true,
+    retryAfterMs,
+  };
+}
+
+const RATE = /^(rateLimitExceeded|userRateLimitExceeded|RATE_LIMIT_EXCEEDED|RESOURCE_OPERATION_RATE_EXCEEDED)$/;
+
+/** Asked too often: nothing was done, and a little later it will be. */
+export const isRateLimited = (r: Refusal): boolean =>
+  r.reasons.some((reason) => RATE.test(reason)) || (r.status === 429 && !isQuota(r));
+
+export const isQuota = (r: Refusal): boolean =>
+  r.reasons.some((reason) => /^(quotaExceeded|QUOTA_EXCEEDED|limitExceeded)$/.test(reason));
+
+const isPassing = (r: Refusal): boolean =>
+  isRateLimited(r) || r.status >= 500 || r.status === 408 || (r.status < 300 && !r.fromApi);
+
+/** The API itself says that just this does not exist; not a proxy, and not that the project or the zone is missing. */
+export function saysNotFound(r: Refusal, collection: string): boolean {
+  if (r.status !== 404 || !r.fromApi) return false;
+  const resource = /projects\/[^\s'"]*/.exec(r.message)?.[0];
+  return resource === undefined || resource.includes(`/${collection}/`);
+}
+
+/** What a refusal means for whoever asked, where it means nothing more special. */
+export function errorOf(r: Refusal, what: string): SvcError {
+  const has = (...words: string[]): boolean => r.reasons.some((reason) => words.includes(reason));
+  if (r.status === 401) return new SvcError("credential_refused", { provider: PROVIDER, why: `${what}: ${r.message}` });
+  if (isRateLimited(r))
+    return new SvcError("provider_error", { provider: PROVIDER, why: `${what}: too many requests (${r.message})` });
+  if (has("accessNotConfigured", "SERVICE_DISABLED"))
+    return new SvcError("provider_refused", { provider: PROVIDER, why: `its API is not switched on: ${r.message}` });
+  if (isQuota(r)) return new SvcError("no_quota", { provider: PROVIDER, why: r.message });
+  if (r.status === 403 && r.fromApi)
+    return new SvcError("credential_refused", { provider: PROVIDER, why: `${what}: ${r.message}` });
+  return new SvcError("provider_error", { provider: PROVIDER, why: `${what}: ${r.message}` });
+}

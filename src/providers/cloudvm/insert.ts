@@ -1,0 +1,253 @@
+// Making a machine. Sent again, the same order is the same request; what it came to stands in an operation, not in the answer.
+//
+// I1. An answer of 200 is no machine: only an operation that is done without an error is.
+// I2. A refusal counts as "nothing was made" only where no earlier sending of the same order is still in doubt.
+// I3. Of an operation that failed, the machine is looked for once more before anybody is told that there is none.
+
+import { SvcError } from "../../errors/index.ts";
+import { mayHaveBeenSent } from "../http.ts";
+import { errorOf, isQuota, isRateLimited, saysNotFound, type ComputeClient, type Refusal } from "./client.ts";
+import { ownerOf, requestIdOf, type Place } from "./instance-body.ts";
+import { CURRENT_FAMILIES, type MachinePlan } from "./machine-types.ts";
+import { Instance, Operation, plainText, type OperationError } from "./wire.ts";
+
+const PROVIDER = "cloudvm";
+const SENDINGS = 3;
+const RESEND_MS = 1_000;
+const OPERATION_MS = 3 * 60_000;
+const LOOK_MS_MIN = 150;
+const LOOK_MS_MAX = 3_000;
+/** A machine that could not be made may be seen for some seconds all the same. */
+const VANISH_LOOKS = 8;
+
+export interface InsertOrder {
+  name: string;
+  offerId: string;
+  place: Place;
+  plan: MachinePlan;
+  body: Record<string, unknown>;
+  /** Whether the owner named just this zone. */
+  zoneAsked: boolean;
+}
+
+export interface Made {
+  id: string | null;
+  /** Null where a machine that was there already was taken for ours. */
+  operation: string | null;
+}
+
+interface Ports {
+  client: ComputeClient;
+  now: () => number;
+  pause: (ms: number, signal?: AbortSignal) => Promise<void>;
+}
+
+const unknownOutcome = (order: InsertOrder, cause?: unknown): SvcError =>
+  new SvcError("outcome_unknown", { provider: PROVIDER, what: `create ${order.name}` }, { cause });
+
+const zonePath = ({ project, zone }: Place): string => `/projects/${project}/zones/${zone}`;
+
+export async function insert(ports: Ports, order: InsertOrder): Promise<Made> {
+  const accepted = await send(ports, order);
+  if (!("status" in accepted)) return accepted;
+  const operation = await untilDone(ports, order, accepted);
+  const failure = operation.status === "DONE" ? failureOf(operation) : null;
+  if (failure === null) return { id: operation.targetId ?? accepted.targetId ?? null, operation: operation.name };
+  await assertAbsent(ports, order, operation);
+  throw failedOperation(failure, order);
+}
+
+/** The operation, or what was there already. */
+async function send({ client, pause }: Ports, order: InsertOrder): Promise<Operation | Made> {
+  const request = {
+    method: "POST",
+    path: `${zonePath(order.place)}/instances`,
+    query: { requestId: requestIdOf(order.name, order.place.zone) },
+    json: order.body,
+  } as const;
+  let doubt: unknown = null;
+  let last: SvcError = unknownOutcome(order);
+  for (let sending = 0; sending < SENDINGS; sending++) {
+    if (sending > 0) await pause(RESEND_MS * sending);
+    let reply;
+    try {
+      reply = await client.once(request);
+    } catch (e) {
+      if (!(e instanceof SvcError)) throw e;
+      if (mayHaveBeenSent(e)) doubt = e;
+      else if (e.code !== "provider_unreachable" && e.code !== "provider_error")
+        throw doubt === null ? e : unknownOutcome(order, e);
+      last = e;
+      continue;
+    }
+    if (reply.ok) {
+      const operation = Operation.safeParse(reply.body);
+      if (operation.success) return operation.data;
+      doubt = operation.error;
+      continue;
+    }
+    if (
+      reply.reasons.some((r) => /^(alreadyExists|ALREADY_EXISTS)$/.test(r)) ||
+      (reply.status === 409 && reply.fromApi)
+    )
+      return adopt(client, order, doubt !== null);
+    const refused = refusedInsert(reply, order);
+    if (refused === "passing") last = errorOf(reply, `create ${order.name}`);
+    else if (refused === "in doubt") doubt = errorOf(reply, `create ${order.name}`);
+    else throw doubt === null ? refused : unknownOutcome(order, refused);
+  }
+  throw doubt === null ? last : unknownOutcome(order, doubt);
+}
+
+/** The name is taken. Names are never used twice, so it is this order, sent before, unless its labels say otherwise. */
+async function adopt(client: ComputeClient, order: InsertOrder, inDoubt: boolean): Promise<Made> {
+  const reply = await client.send({ method: "GET", path: `${zonePath(order.place)}/instances/${order.name}` });
+  const instance = reply.ok ? Instance.safeParse(reply.body) : null;
+  if (!instance?.success) throw unknownOutcome(order);
+  if (instance.data.labels["svc-owner"] === ownerOf(order.name))
+    return { id: instance.data.id ?? null, operation: null };
+  if (inDoubt) throw unknownOutcome(order);
+  throw new SvcError("provider_refused", {
+    provider: PROVIDER,
+    why: `there is a machine ${order.name} already, and it does not bear the mark of this installation`,
+  });
+}
+
+async function untilDone({ client, now, pause }: Ports, order: InsertOrder, accepted: Operation): Promise<Operation> {
+  const until = now() + OPERATION_MS;
+  let operation = accepted;
+  let waited = 0;
+  for (let wait = LOOK_MS_MIN; operation.status !== "DONE"; wait = Math.min(wait * 1.4, LOOK_MS_MAX)) {
+    if (waited >= OPERATION_MS || now() >= until) break;
+    await pause(wait);
+    waited += wait;
+    operation = (await lookAt(client, order.place, accepted.name)) ?? operation;
+  }
+  return operation;
+}
+
+/** Null where nothing can be learned just now: it is asked again. */
+async function lookAt(client: ComputeClient, place: Place, name: string): Promise<Operation | null> {
+  try {
+    const reply = await client.once({ method: "GET", path: `${zonePath(place)}/operations/${name}` });
+    const operation = reply.ok ? Operation.safeParse(reply.body) : null;
+    return operation?.success ? operation.data : null;
+  } catch (e) {
+    if (e instanceof SvcError) return null;
+    throw e;
+  }
+}
+
+export function failureOf(operation: Operation): OperationError[] | null {
+  if (operation.error !== null)
+    return operation.error.errors.length > 0
+      ? operation.error.errors
+      : [{ code: undefined, message: operation.httpErrorMessage ?? "no reason was given", errorDetails: [] }];
+  if ((operation.httpErrorStatusCode ?? 0) < 400) return null;
+  return [
+    { code: undefined, message: operation.httpErrorMessage ?? `${operation.httpErrorStatusCode}`, errorDetails: [] },
+  ];
+}
+
+/** I3 */
+async function assertAbsent({ client, pause }: Ports, order: InsertOrder, operation: Operation): Promise<void> {
+  const path = `${zonePath(order.place)}/instances/${order.name}`;
+  for (let look = 0; look < VANISH_LOOKS; look++) {
+    if (look > 0) await pause(300 * look);
+    try {
+      const reply = await client.once({ method: "GET", path });
+      if (!reply.ok && saysNotFound(reply, "instances")) return;
+    } catch (e) {
+      if (!(e instanceof SvcError)) throw e;
+    }
+  }
+  throw unknownOutcome(order, operation.error);
+}
+
+const STOCKOUT =
+  /^(ZONE_RESOURCE_POOL_EXHAUSTED(_WITH_DETAILS)?|RESOURCE_POOL_EXHAUSTED|insufficientCapacity|GPU_STOCKOUT|UNSUPPORTED_OPERATION|VM_MIN_COUNT_NOT_REACHED|CONFLICT|resource_availability|stockout)$/i;
+
+function failedOperation(errors: OperationError[], order: InsertOrder): SvcError {
+  const codes = errors.map((e) => e.code ?? "");
+  const first = errors[0];
+  const words = plainText(first?.message ?? "") || "no reason was given";
+  const as = (pattern: RegExp): OperationError | undefined => errors.find((e) => pattern.test(e.code ?? ""));
+  const stockout = as(STOCKOUT);
+  if (stockout) return taken(order, stockoutWords(stockout, order));
+  const quota = as(/^(QUOTA_EXCEEDED|quotaExceeded)$/);
+  if (quota) return new SvcError("no_quota", { provider: PROVIDER, why: quotaWords(quota) });
+  if (as(/^(RESOURCE_NOT_FOUND|notFound|NOT_FOUND)$/)) return notThere(words, order);
+  if (
+    as(
+      /^(RESOURCE_NOT_READY|resourceNotReady|RESOURCE_OPERATION_RATE_EXCEEDED|rateLimitExceeded|INTERNAL_ERROR|BACKEND_ERROR|backendError|internalError|SERVICE_UNAVAILABLE)$/,
+    )
+  )
+    return taken(order, `${codes.join(", ")}: ${words}`);
+  const code = codes.filter(Boolean).join(", ");
+  return refused(`${code === "" ? "" : `${code}: `}${words}`, order);
+}
+
+const taken = (order: InsertOrder, why: string): SvcError =>
+  new SvcError("offer_taken", { provider: PROVIDER, offer: order.offerId, why: withTerms(why, order) });
+
+const refused = (why: string, order: InsertOrder): SvcError =>
+  new SvcError("provider_refused", { provider: PROVIDER, why: withTerms(why, order) });
+
+const withTerms = (why: string, { plan }: InsertOrder): string =>
+  plan.terms === null ? why : `${why} (${plan.terms})`;
+
+function stockoutWords(error: OperationError, { place }: InsertOrder): string {
+  const elsewhere = error.errorDetails
+    .map((d) => d.errorInfo?.metadatas?.["zonesAvailable"])
+    .find((zones) => typeof zones === "string" && /^[a-z0-9, -]+$/.test(zones));
+  const has = elsewhere === undefined ? "" : `; it says that ${plainText(String(elsewhere), 200)} have it`;
+  return `the zone ${place.zone} has none left (${plainText(error.code ?? "", 80)})${has}`;
+}
+
+function quotaWords(error: OperationError): string {
+  const info = error.errorDetails.find((d) => d.quotaInfo)?.quotaInfo;
+  const limit = info?.limit === undefined ? "" : `, whose limit is ${plainText(String(info.limit), 30)}`;
+  const where = Object.values(info?.dimensions ?? {}).filter((v) => typeof v === "string");
+  const name = info?.limitName ?? info?.metricName;
+  const metric =
+    name === undefined
+      ? ""
+      : `quota ${plainText(name, 100)}${where.length ? ` in ${plainText(where.join(", "), 100)}` : ""}${limit}`;
+  const words = plainText(error.message ?? "");
+  const all = /GPUS[-_]ALL[-_]REGIONS/i.test(`${words} ${name ?? ""}`)
+    ? "; new projects have 0 GPUs in all until more is asked for"
+    : "";
+  return `${[metric, words].filter(Boolean).join(": ") || "quota exceeded"}${all}`;
+}
+
+/** `passing`: nothing was done, it may be sent again. `in doubt`: it may have been done. */
+function refusedInsert(reply: Refusal, order: InsertOrder): SvcError | "passing" | "in doubt" {
+  const has = (pattern: RegExp): boolean => reply.reasons.some((reason) => pattern.test(reason));
+  if (!reply.fromApi) return reply.status === 404 || reply.status === 405 ? errorOf(reply, "create") : "in doubt";
+  if (has(STOCKOUT)) return taken(order, `${reply.message} (${reply.reasons[0] ?? reply.status})`);
+  if (isRateLimited(reply) || has(/^(resourceNotReady|RESOURCE_NOT_READY)$/)) return "passing";
+  if (isQuota(reply))
+    return new SvcError("no_quota", {
+      provider: PROVIDER,
+      why: quotaWords({ code: undefined, message: reply.message, errorDetails: [] }),
+    });
+  if (reply.status >= 500 || reply.status < 400 || reply.status === 408) return "in doubt";
+  if (reply.status === 404 || /does not exist|not found/i.test(reply.message)) return notThere(reply.message, order);
+  if (reply.status === 401 || reply.status === 403) return errorOf(reply, `create ${order.name}`);
+  if (reply.status === 412) return refused(`a policy of the organisation forbids it: ${reply.message}`, order);
+  return refused(reply.message, order);
+}
+
+function notThere(words: string, order: InsertOrder): SvcError {
+  const { zone } = order.place;
+  if (/images?\/family|image family|images\//i.test(words))
+    return refused(
+      `the image ${order.plan.image} does not exist (any more): ${words}. Set image to a current family: ${CURRENT_FAMILIES.join(", ")}`,
+      order,
+    );
+  if (/machine ?types?|accelerator ?types?|disk ?types?/i.test(words))
+    return order.plan.known ? taken(order, `the zone ${zone} does not have it: ${words}`) : refused(words, order);
+  if (/zones?\b|location/i.test(words) && !/instances|networks/i.test(words) && !order.zoneAsked)
+    return taken(order, `the zone ${zone} is not open to this project: ${words}`);
+  return refused(words, order);
+}

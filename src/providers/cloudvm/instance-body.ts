@@ -1,0 +1,150 @@
+// What is asked for when a machine is made.
+
+import { createHash } from "node:crypto";
+import { SvcError } from "../../errors/index.ts";
+import { guardDir, guardScript } from "../guard.ts";
+import type { Order } from "../provider.ts";
+import { regionOf, type MachinePlan, type Settings } from "./machine-types.ts";
+
+const SECOND_MIN = 30;
+const SECOND_MAX = 120 * 24 * 3_600;
+/** Without a limit of the run's own. Up to a week a machine may also draw on a second quota, which helps to get one. */
+const SECONDS_DEFAULT = 7 * 24 * 3_600;
+/** For all that comes before the run and after it: sync, install, collect. */
+const SECONDS_AROUND = 3 * 3_600;
+
+/** Who made it: the mark of the installation, which is the second word of every name. */
+export const ownerOf = (name: string): string | null => /^svc-([a-z0-9]{1,40})-/.exec(name)?.[1] ?? null;
+
+const label = (value: string): string =>
+  value
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]/g, "-")
+    .slice(0, 63);
+
+/** The same order in the same zone is always the same request, so that it may be sent again. */
+export function requestIdOf(name: string, zone: string): string {
+  const hex = createHash("sha256").update(`svc insert ${name} ${zone}`).digest("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+/** After so many seconds of running the provider deletes the machine, whatever has become of everybody else. */
+export function limitSeconds(spec: Order["spec"]): number {
+  const run = spec.max_runtime_minutes ?? 0;
+  if (run === 0) return SECONDS_DEFAULT;
+  const seconds = Math.ceil(run * 60 + SECONDS_AROUND + spec.orphan_grace_minutes * 60);
+  return Math.min(SECOND_MAX, Math.max(SECOND_MIN, seconds));
+}
+
+/**
+ * Shell text that ends the machine from inside. Powered off it computes and bills no more; its disk does until the limit, or
+ * the control plane, deletes it. It acts only where the start script has left this machine's name.
+ */
+export const powerOff = (
+  name: string,
+): string => `if [ "$(cat ${guardDir(name)}/SVC_MACHINE 2>/dev/null)" != ${name} ]; then
+  echo "this is not the machine ${name}"
+  exit 1
+fi
+sync
+poweroff || shutdown -h now`;
+
+const startScript = (order: Order): string => {
+  const guard = guardScript({
+    name: order.name,
+    graceSeconds: order.spec.orphan_grace_minutes * 60,
+    selfEnd: powerOff(order.name),
+  });
+  const dir = guardDir(order.name);
+  return guard.replace("\n", `\nmkdir -p ${dir} && echo ${order.name} >${dir}/SVC_MACHINE\n`);
+};
+
+export interface Place {
+  project: string;
+  zone: string;
+}
+
+export function instanceBody(
+  order: Order,
+  plan: MachinePlan,
+  { project, zone }: Place,
+  settings: Settings,
+  login: { user: string; publicKey: string },
+): Record<string, unknown> {
+  const labels = {
+    "svc-owner": label(ownerOf(order.name) ?? "none"),
+    "svc-job": label(order.jobId),
+    "svc-node": label(String(order.node)),
+  };
+  const metadata: Record<string, string> = {
+    "ssh-keys": `${login.user}:${login.publicKey}`,
+    // Where it is on for the whole project, keys in the metadata would count for nothing.
+    "enable-oslogin": "FALSE",
+    "block-project-ssh-keys": "TRUE",
+    ...(plan.hasGpu ? { "install-nvidia-driver": "True" } : {}),
+    "startup-script": startScript(order),
+  };
+  return {
+    name: order.name,
+    machineType: `zones/${zone}/machineTypes/${plan.machineType}`,
+    labels,
+    disks: [
+      {
+        boot: true,
+        autoDelete: true,
+        type: "PERSISTENT",
+        initializeParams: {
+          sourceImage: plan.image,
+          diskSizeGb: String(plan.diskGb),
+          diskType: `zones/${zone}/diskTypes/${plan.diskType}`,
+          labels,
+        },
+      },
+    ],
+    ...(plan.accelerator === null
+      ? {}
+      : {
+          guestAccelerators: [
+            {
+              acceleratorType: `projects/${project}/zones/${zone}/acceleratorTypes/${plan.accelerator.type}`,
+              acceleratorCount: plan.accelerator.count,
+            },
+          ],
+        }),
+    scheduling: {
+      onHostMaintenance: "TERMINATE",
+      // A machine that comes back by itself has lost its run.
+      automaticRestart: false,
+      provisioningModel: plan.spot ? "SPOT" : "STANDARD",
+      maxRunDuration: { seconds: String(limitSeconds(order.spec)) },
+      instanceTerminationAction: "DELETE",
+    },
+    networkInterfaces: [
+      {
+        ...networkOf(settings, regionOf(zone)),
+        accessConfigs: [{ type: "ONE_TO_ONE_NAT", name: "External NAT", networkTier: "PREMIUM" }],
+      },
+    ],
+    metadata: { items: Object.entries(metadata).map(([key, value]) => ({ key, value })) },
+    tags: { items: ["svc"] },
+  };
+}
+
+function networkOf(settings: Settings, region: string): { network?: string; subnetwork?: string } {
+  const network = pathOf("network", settings["network"], "global/networks/");
+  const subnetwork = pathOf("subnetwork", settings["subnetwork"], `regions/${region}/subnetworks/`);
+  if (subnetwork !== null) return { ...(network === null ? {} : { network }), subnetwork };
+  return { network: network ?? "global/networks/default" };
+}
+
+function pathOf(field: string, value: string | undefined, folder: string): string | null {
+  const text = value?.trim() ?? "";
+  if (text === "") return null;
+  if (/^[a-z][-a-z0-9]{0,62}$/.test(text)) return folder + text;
+  if (/^(projects\/[a-z0-9.:-]+\/)?(global|regions\/[a-z0-9-]+)\/(networks|subnetworks)\/[a-z][-a-z0-9]*$/.test(text))
+    return text;
+  throw new SvcError("credential_missing", {
+    provider: "cloudvm",
+    missing: `${field} is neither a name nor a path such as ${folder}name`,
+  });
+}

@@ -1,0 +1,199 @@
+// Which machine serves which request, and where it is to be had. The table says what the provider listed when it was written
+// down; it is no limit: an unknown GPU passes through by its name, and the machine type can be set.
+
+import { SvcError } from "../../errors/index.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import { gpuWish } from "../gpu-names.ts";
+import TABLE from "./machine-types.json" with { type: "json" };
+
+const PROVIDER = "cloudvm";
+/** As the provider writes names of zones, regions, machine types and accelerators. */
+const NAME = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+const ZONE = /-[a-z]$/;
+const CPU_MACHINE_TYPE = "e2-standard-4";
+/** For an N1 that carries GPUs which the table does not know: enough processors for each. */
+const N1_BY_COUNT: Readonly<Record<number, string>> = {
+  1: "n1-standard-8",
+  2: "n1-standard-16",
+  4: "n1-standard-32",
+  8: "n1-standard-64",
+};
+/** Machine types that come with their GPUs. */
+const BUNDLED_FAMILY = /^(a2|a3|a4|a4x|g2|g4)-/;
+const HYPERDISK_ONLY = /^(a3-ultragpu|a4|a4x|g4|c4|n4)-/;
+const DISK_GB_MIN = 50;
+const DISK_GB_DEFAULT = 100;
+const DISK_GB_MAX = 65_536;
+
+export type Settings = Readonly<Record<string, string>>;
+
+interface TableEntry {
+  accelerator: string;
+  memory_gb: number;
+  attach: string;
+  boot_disk: string;
+  machine_types: Readonly<Partial<Record<string, string>>>;
+  on_demand: readonly number[];
+  zones: Readonly<Partial<Record<string, string>>>;
+}
+
+export interface MachinePlan {
+  machineType: string;
+  /** To be named in the request; null where the machine type carries them, or there are none. */
+  accelerator: { type: string; count: number } | null;
+  hasGpu: boolean;
+  diskType: string;
+  diskGb: number;
+  /** Full path of the image family. */
+  image: string;
+  /** Words where the table says that it is hardly to be had on these terms. */
+  terms: string | null;
+  spot: boolean;
+  /** Whether type and accelerator are from the table: then a zone that lacks them is no reason to give up. */
+  known: boolean;
+  /** Zones that list it, by region: letters of the zones. Null where the table does not know. */
+  zones: Readonly<Partial<Record<string, string>>> | null;
+}
+
+/** By every name that a model goes by. */
+const ENTRIES = new Map<string, { name: string; entry: TableEntry }>();
+for (const [name, entry] of Object.entries<TableEntry>(TABLE.gpus)) {
+  // The only 40 GB model of its kind here, whatever it is called.
+  const others = name === "A100-PCIe" ? ["A100-40GB", "A100-SXM4-40GB"] : [];
+  for (const one of [name, entry.accelerator, `${name}-${entry.memory_gb}GB`, ...others])
+    ENTRIES.set(plain(one), { name, entry });
+}
+
+/** Every zone that the table knows of, by region. */
+const ALL_ZONES: Readonly<Record<string, string>> = Object.values<TableEntry>(TABLE.gpus).reduce<
+  Record<string, string>
+>((all, { zones }) => {
+  for (const [region, letters = ""] of Object.entries(zones))
+    all[region] = [...new Set((all[region] ?? "") + letters)].toSorted().join("");
+  return all;
+}, {});
+
+function plain(name: string): string {
+  return name.toLowerCase().replace(/[\s_-]/g, "");
+}
+
+export const CURRENT_FAMILIES: readonly string[] = TABLE.images.families;
+
+/** The machine for a spec. Throws with the field named where there can be none. Asks nobody. */
+export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
+  const wish = gpuWish(spec.gpus);
+  const override = settings["machine_type"]?.trim() || null;
+  if (override !== null && !NAME.test(override))
+    throw new SvcError("credential_missing", {
+      provider: PROVIDER,
+      missing: `machine_type ${JSON.stringify(override.slice(0, 80))} is no machine type; write it like g2-standard-8`,
+    });
+  const image = imageOf(spec.image ?? settings["image"]);
+  const disk = diskGbOf(spec, image);
+  const spot = /^(spot|preemptible)$/i.test(settings["provisioning"]?.trim() ?? "");
+  const found = wish === null ? undefined : ENTRIES.get(plain(wish.model));
+  const machineType =
+    override ?? (wish === null ? CPU_MACHINE_TYPE : typeOf(spec, wish.model, wish.count, found?.entry));
+  const bundled = BUNDLED_FAMILY.test(machineType);
+  if (found !== undefined && spec.min_vram_gb !== undefined && spec.min_vram_gb > found.entry.memory_gb)
+    throw refusal(
+      "spec.min_vram_gb",
+      `must be at most ${found.entry.memory_gb}: a ${found.name} of ${PROVIDER} has no more`,
+    );
+  const accelerator =
+    wish === null || (bundled && (override !== null || found === undefined))
+      ? null
+      : { type: found?.entry.accelerator ?? wish.model, count: wish.count };
+  const offTerms =
+    found !== undefined && override === null && !spot && !found.entry.on_demand.includes(wish?.count ?? 1)
+      ? `${found.name}:${wish?.count ?? 1} is had here only as a spot machine (set provisioning to spot) or by a reservation`
+      : null;
+  return {
+    machineType,
+    accelerator,
+    hasGpu: wish !== null || bundled,
+    diskType: HYPERDISK_ONLY.test(machineType) ? "hyperdisk-balanced" : "pd-balanced",
+    diskGb: disk,
+    image,
+    terms: offTerms,
+    spot,
+    known: override === null && (wish === null || found !== undefined),
+    zones: wish === null ? null : (found?.entry.zones ?? null),
+  };
+}
+
+function typeOf(spec: RunSpec, model: string, count: number, entry: TableEntry | undefined): string {
+  if (entry === undefined && !/^[A-Za-z](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/.test(model))
+    throw unsupported(spec.gpus, "is no name of a GPU here; write it like L4 or nvidia-l4");
+  const types: Readonly<Partial<Record<string, string>>> = entry?.machine_types ?? N1_BY_COUNT;
+  const type = types[String(count)];
+  if (type !== undefined) return type;
+  const counts = Object.keys(types);
+  const list = counts.length === 1 ? counts[0] : `${counts.slice(0, -1).join(", ")} or ${counts.at(-1)}`;
+  throw unsupported(spec.gpus, `comes as ${list} on one machine`);
+}
+
+const unsupported = (gpus: string, why: string): SvcError =>
+  new SvcError(
+    "gpus_unsupported",
+    { provider: PROVIDER, gpus: `${gpus} (${why})` },
+    { errors: [{ field: "spec.gpus", message: `${gpus}: ${why}` }] },
+  );
+
+const refusal = (field: string, message: string): SvcError =>
+  new SvcError("invalid_request", { summary: `${field} ${message}.` }, { errors: [{ field, message }] });
+
+/** Deep-learning images need some room for themselves: a smaller wish gets that much. */
+function diskGbOf(spec: RunSpec, image: string): number {
+  const wish = spec.disk_gb ?? DISK_GB_DEFAULT;
+  if (wish > DISK_GB_MAX) throw refusal("spec.disk_gb", `must be at most ${DISK_GB_MAX}`);
+  return image.startsWith(`projects/${TABLE.images.project}/`) ? Math.max(DISK_GB_MIN, wish) : wish;
+}
+
+function imageOf(wish: string | undefined): string {
+  const image = wish?.trim() || TABLE.images.default;
+  if (NAME.test(image)) return `projects/${TABLE.images.project}/global/images/family/${image}`;
+  const path =
+    /^(?:https:\/\/[a-z.]+\/compute\/v1\/)?(projects\/[a-z0-9.:-]+\/global\/images\/(?:family\/)?[a-z][-a-z0-9]*)$/;
+  const full = path.exec(image)?.[1];
+  if (full !== undefined) return full;
+  throw refusal(
+    "spec.image",
+    `must be an image family such as ${TABLE.images.default}, or projects/<project>/global/images/family/<family>`,
+  );
+}
+
+export const regionOf = (zone: string): string => zone.replace(ZONE, "");
+
+/** What was said about where: by the run, else by the credential. Throws with the field named. */
+export function placeFor(spec: RunSpec, settings: Settings): { zone: string | null; region: string } {
+  const zone = settings["zone"]?.trim() || null;
+  if (zone !== null && !NAME.test(zone)) throw badPlace("zone", zone);
+  if (spec.region !== undefined) {
+    const hint = spec.region.trim().toLowerCase();
+    if (!NAME.test(hint))
+      throw refusal("spec.region", "must be a region or a zone, such as us-central1 or us-central1-a");
+    if (ZONE.test(hint)) return { zone: hint, region: regionOf(hint) };
+    return { zone: zone !== null && regionOf(zone) === hint ? zone : null, region: hint };
+  }
+  if (zone !== null) return { zone, region: regionOf(zone) };
+  const region = settings["region"]?.trim() || null;
+  if (region !== null && !NAME.test(region)) throw badPlace("region", region);
+  if (region !== null) return { zone: null, region };
+  throw new SvcError("credential_missing", {
+    provider: PROVIDER,
+    missing: "zone is not set; give one such as us-central1-a",
+  });
+}
+
+const badPlace = (field: string, value: string): SvcError =>
+  new SvcError("credential_missing", {
+    provider: PROVIDER,
+    missing: `${field} ${JSON.stringify(value.slice(0, 80))} is none; write it like us-central1${field === "zone" ? "-a" : ""}`,
+  });
+
+/** Zones of a region in which the table expects the machine; empty where it knows nothing of the region. */
+export function zonesIn(region: string, plan: MachinePlan): string[] {
+  const letters = (plan.zones ?? ALL_ZONES)[region] ?? "";
+  return [...letters].map((letter) => `${region}-${letter}`);
+}

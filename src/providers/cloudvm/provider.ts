@@ -1,0 +1,449 @@
+// The provider `cloudvm`: virtual machines of a public cloud, one API for all zones.
+//
+// C1. A handle names its project and zone, and keeps to them whatever the settings say later.
+// C2. "Not found" proves an end only for a machine that was seen before, whose end stands in the zone's list of operations, or
+//     that was made long enough ago. A machine that is still being made is never gone.
+// C3. Nothing is deleted but by a handle, whose name bears this installation's mark.
+
+import { randomUUID } from "node:crypto";
+import { endpointOf, idOf } from "../../domain/endpoint.ts";
+import { SvcError } from "../../errors/index.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import type { MachineAccess } from "../host.ts";
+import type {
+  Account,
+  Certainty,
+  ForeignMachine,
+  MachineHandle,
+  MachineStatus,
+  Offer,
+  Order,
+  Provider,
+} from "../provider.ts";
+import type { RemoteOptions } from "../remote.ts";
+import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
+import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
+import { endingsOf, type Endings } from "./endings.ts";
+import { insert } from "./insert.ts";
+import { instanceBody, ownerOf, powerOff, type Place } from "./instance-body.ts";
+import { listInstances, type Listed } from "./listing.ts";
+import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
+import { Instance, lastPart, Operation, Project, Region } from "./wire.ts";
+
+const PROVIDER = "cloudvm";
+const USER_DEFAULT = "svc";
+/** A machine that was just made may be missing from answers for this long. */
+const LAG_MS = 30_000;
+/** A deletion takes a minute or more; the engine asks again anyway. */
+const DELETE_LOOKS_MS = [150, 300, 600, 1_000, 1_500];
+/** A deletion that takes longer than this is asked for again. */
+const DELETE_AGAIN_MS = 5 * 60_000;
+const NAME = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+const PROJECT = /^(?:[a-z0-9.-]{1,100}:)?[a-z][-a-z0-9]{0,62}$/;
+
+/** One credential, ready to use. */
+interface Session {
+  account: ServiceAccount;
+  client: ComputeClient;
+  settings: Settings;
+}
+
+export class CloudvmProvider implements Provider {
+  readonly name = PROVIDER;
+  readonly info: Provider["info"] = {
+    name: PROVIDER,
+    speaks: "Google Compute Engine",
+    capabilities: { owns_machine: true, reports_price: false, nodes_max: 64, self_end: true, list_by_tag: true },
+    stops_by_itself:
+      "The machine powers itself off when nobody comes for its run (computing is billed no more, its disk is), and the provider deletes it with its disk at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
+  };
+  readonly certainty: Certainty = { horizonMs: 60_000, listingLagMs: LAG_MS, emptyLooks: 2, lookGapMs: 10_000 };
+  readonly #o: RemoteOptions;
+  #session: (Session & { secret: string }) | null = null;
+  /** Machines that an answer has shown to exist: a later "not found" is the truth. */
+  readonly #seen = new Set<string>();
+  /** Deletions under way, by machine: they are watched rather than asked for again. */
+  readonly #deleting = new Map<string, { operation: string; since: number }>();
+
+  constructor(options: RemoteOptions) {
+    this.#o = options;
+  }
+
+  check(spec: RunSpec): void {
+    const settings = this.#settingsIfAny();
+    planFor(spec, settings);
+    if (spec.region !== undefined) placeFor(spec, settings);
+    if (spec.nodes > this.info.capabilities.nodes_max)
+      throw new SvcError(
+        "nodes_unsupported",
+        { provider: PROVIDER, nodes: spec.nodes, nodes_max: this.info.capabilities.nodes_max },
+        { errors: [{ field: "spec.nodes", message: `must be at most ${this.info.capabilities.nodes_max}` }] },
+      );
+  }
+
+  async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
+    const session = this.#open();
+    projectOf(session);
+    const plan = planFor(spec, session.settings);
+    const place = placeFor(spec, session.settings);
+    let zones = zonesIn(place.region, plan);
+    if (zones.length === 0 && place.zone === null) zones = await this.#zonesOf(session, place.region, signal);
+    if (place.zone !== null) zones = [place.zone, ...zones.filter((zone) => zone !== place.zone)];
+    return zones.map((zone) => ({
+      id: `${zone}.${plan.machineType}`,
+      priceMicro: null,
+      extra: { zone, ...(zone === place.zone ? { asked: "yes" } : {}) },
+    }));
+  }
+
+  async create(offer: Offer, order: Order): Promise<MachineHandle> {
+    const session = this.#open();
+    const { settings } = session;
+    const place = { project: projectOf(session), zone: offer.extra?.["zone"] ?? offer.id.split(".")[0] ?? "" };
+    const plan = planFor(order.spec, settings);
+    const user = loginOf(settings).user;
+    const publicKey = (await this.#o.publicKey()).trim();
+    const made = await insert(
+      { client: session.client, now: this.#o.now, pause: this.#o.pause },
+      {
+        name: order.name,
+        offerId: offer.id,
+        place,
+        plan,
+        body: instanceBody(order, plan, place, settings, { user, publicKey }),
+        zoneAsked: offer.extra?.["asked"] === "yes",
+      },
+    );
+    return {
+      v: 1,
+      provider: PROVIDER,
+      id: idOf(made.id) ?? order.name,
+      name: order.name,
+      address: null,
+      priceMicro: null,
+      extra: {
+        ...place,
+        ssh_user: user,
+        made_at_ms: String(this.#o.now()),
+        ...(made.operation === null ? {} : { operation: made.operation }),
+      },
+    };
+  }
+
+  async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
+    const session = this.#open();
+    const place = placeOf(handle, session);
+    const reply = await session.client.send({ method: "GET", path: pathOf(place, handle.name), signal });
+    if (!reply.ok) {
+      if (!saysNotFound(reply, "instances")) throw errorOf(reply, `look at ${handle.name}`);
+      return this.#missing(session, place, handle, signal);
+    }
+    const instance = Instance.safeParse(reply.body);
+    if (!instance.success || instance.data.name !== handle.name)
+      throw new SvcError("provider_error", {
+        provider: PROVIDER,
+        why: `what it says of ${handle.name} cannot be read`,
+      });
+    this.#seen.add(keyOf(place, handle.name));
+    const { status } = instance.data;
+    const tell = async (words: string): Promise<MachineStatus> => {
+      const why = (await this.#endings(session, place, handle, signal))?.why ?? null;
+      return { phase: "broken", why: why === null ? words : `${why}; ${words}` };
+    };
+    switch (status) {
+      case "RUNNING":
+        return readyOrStarting(instance.data, handle, session.settings);
+      case "STOPPING":
+      case "DEPROVISIONING":
+      case "PENDING_STOP":
+        return tell("it is being stopped or deleted, and is still there");
+      case "TERMINATED":
+      case "STOPPED":
+        return tell("it is stopped: computing is billed no more, its disk still costs money");
+      case "SUSPENDING":
+      case "SUSPENDED":
+        return tell("it is suspended: its memory and disk still cost money");
+      default:
+        return { phase: "starting", why: status === "" ? "its state is not known" : `it is ${status.toLowerCase()}` };
+    }
+  }
+
+  async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    const session = this.#open();
+    const place = placeOf(handle, session);
+    const key = keyOf(place, handle.name);
+    let under = this.#deleting.get(key);
+    if (under === undefined || this.#o.now() - under.since > DELETE_AGAIN_MS) {
+      const reply = await session.client.send({
+        method: "DELETE",
+        path: pathOf(place, handle.name),
+        query: { requestId: randomUUID() },
+        signal,
+      });
+      if (!reply.ok) {
+        if (saysNotFound(reply, "instances") || isOnItsWay(reply)) return;
+        throw failedDelete(reply, handle.name);
+      }
+      const accepted = Operation.safeParse(reply.body);
+      if (!accepted.success) return;
+      this.#seen.add(key);
+      if (accepted.data.status === "DONE") return;
+      under = { operation: accepted.data.name, since: this.#o.now() };
+      this.#deleting.set(key, under);
+    }
+    await this.#awaitDeletion(session, place, key, under.operation, signal);
+  }
+
+  async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
+    const session = this.#open();
+    const owner = ownerOf(prefix);
+    const project = projectOf(session);
+    const listed = await listInstances(session.client, project, owner, signal);
+    return listed
+      .filter(({ instance }) => isOurs(instance, prefix, owner))
+      .map((one) => this.#handleOf(one, project, session.settings));
+  }
+
+  async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
+    const session = this.#open();
+    const owner = ownerOf(prefix);
+    const listed = await listInstances(session.client, projectOf(session), null, signal);
+    return listed
+      .filter(({ instance }) => !isOurs(instance, prefix, owner))
+      .map(({ instance, zone }) => {
+        const name = NAME.test(instance.name) ? instance.name : null;
+        return { id: idOf(instance.id) ?? (name === null ? zone : `${zone}.${name}`), name };
+      });
+  }
+
+  async account(signal: AbortSignal): Promise<Account> {
+    const session = this.#open();
+    const project = projectOf(session);
+    const name = `${project} (${session.account.email})`;
+    const reply = await session.client.send({ method: "GET", path: `/projects/${project}`, signal });
+    if (!reply.ok) {
+      if (reply.status === 404 && reply.fromApi)
+        throw new SvcError("credential_refused", {
+          provider: PROVIDER,
+          why: `it opens no project ${project}: ${reply.message}`,
+        });
+      const error = errorOf(reply, `read the project ${project}`);
+      if (error.code === "provider_refused") return { name, balanceUsd: null, warnings: [error.message] };
+      throw error;
+    }
+    return { name, balanceUsd: null, warnings: [...warningsOf(reply.body), ...missingZone(session.settings)] };
+  }
+
+  selfEnd(name: string): string {
+    return powerOff(name);
+  }
+
+  access(handle: MachineHandle): MachineAccess {
+    return this.#o.access(handle);
+  }
+
+  #open(): Session {
+    const { secret, settings } = this.#o.credential();
+    if (this.#session?.secret !== secret) {
+      const account = readKeyFile(secret);
+      const client = new ComputeClient(this.#o.baseUrl, new TokenSource(account, this.#o.now), this.#o.pause);
+      this.#session = { secret, account, client, settings };
+    }
+    return { ...this.#session, settings };
+  }
+
+  #settingsIfAny(): Settings {
+    try {
+      return this.#o.credential().settings;
+    } catch (e) {
+      if (e instanceof SvcError) return {};
+      throw e;
+    }
+  }
+
+  async #zonesOf({ client, ...session }: Session, region: string, signal: AbortSignal): Promise<string[]> {
+    const path = `/projects/${projectOf(session)}/regions/${region}`;
+    const reply = await client.send({ method: "GET", path, signal });
+    if (!reply.ok) {
+      if (reply.fromApi && (reply.status === 404 || reply.status === 400))
+        throw new SvcError(
+          "provider_refused",
+          { provider: PROVIDER, why: `it has no region ${region} (${reply.message})` },
+          { errors: [{ field: "spec.region", message: `${region} does not exist` }] },
+        );
+      throw errorOf(reply, `read the region ${region}`);
+    }
+    const read = Region.safeParse(reply.body);
+    return (read.success ? read.data.zones : []).map(lastPart).filter((zone) => NAME.test(zone));
+  }
+
+  /** C2 */
+  async #missing(session: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
+    const endings = await this.#endings(session, place, handle, signal);
+    // Some answer "not found" to whatever a key may not see: where the one list fails, another one has to agree.
+    if (endings === null && (await this.#isListed(session, place, handle, signal)))
+      return { phase: "starting", why: "the provider lists it, and does not find it" };
+    if (endings?.ending) return { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
+    const gone: MachineStatus = { phase: "gone", ...(endings?.why ? { why: endings.why } : {}) };
+    if (this.#seen.has(keyOf(place, handle.name)) || endings?.ended) return gone;
+    if (endings?.making || (await this.#isBeingMade(session, place, handle, signal)))
+      return { phase: "starting", why: "the provider is still making it" };
+    const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
+    if (this.#o.now() - madeAt < LAG_MS) return { phase: "starting", why: "the provider does not show it yet" };
+    return gone;
+  }
+
+  async #isListed({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
+    const listed = await listInstances(client, place.project, ownerOf(handle.name), signal);
+    return listed.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
+  }
+
+  async #isBeingMade({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
+    const operation = handle.extra?.["operation"];
+    if (operation === undefined || idOf(operation) === null) return false;
+    const path = `/projects/${place.project}/zones/${place.zone}/operations/${operation}`;
+    const reply = await client.send({ method: "GET", path, signal });
+    if (!reply.ok) {
+      if (reply.status === 404 && reply.fromApi) return false;
+      throw errorOf(reply, `look at how ${handle.name} is made`);
+    }
+    const read = Operation.safeParse(reply.body);
+    return !read.success || read.data.status !== "DONE";
+  }
+
+  /** Null where the list cannot be had: it explains, and what hangs on it is decided without. */
+  async #endings(
+    { client, account }: Session,
+    place: Place,
+    handle: MachineHandle,
+    signal: AbortSignal,
+  ): Promise<Endings | null> {
+    try {
+      return await endingsOf(client, place, handle, account.email, signal);
+    } catch (e) {
+      if (e instanceof SvcError && e.code === "provider_error") return null;
+      throw e;
+    }
+  }
+
+  async #awaitDeletion(
+    { client }: Session,
+    place: Place,
+    key: string,
+    operation: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const path = `/projects/${place.project}/zones/${place.zone}/operations/${operation}`;
+    for (const waitMs of DELETE_LOOKS_MS) {
+      const reply = await client.send({ method: "GET", path, signal });
+      const read = reply.ok ? Operation.safeParse(reply.body) : null;
+      // Done, failed or not to be found: if the machine is still there the next call asks for its end anew.
+      if (read?.success ? read.data.status === "DONE" : !reply.ok && reply.status === 404) {
+        this.#deleting.delete(key);
+        return;
+      }
+      await this.#o.pause(waitMs, signal);
+    }
+  }
+
+  #handleOf({ zone, instance }: Listed, project: string, settings: Settings): MachineHandle {
+    this.#seen.add(keyOf({ project, zone }, instance.name));
+    const nat = instance.networkInterfaces[0]?.accessConfigs?.[0]?.natIP;
+    const ssh = endpointOf(nat, loginOf(settings).port, loginOf(settings).user);
+    return {
+      v: 1,
+      provider: PROVIDER,
+      id: idOf(instance.id) ?? instance.name,
+      name: instance.name,
+      address: ssh?.host ?? null,
+      priceMicro: null,
+      ...(ssh === null ? {} : { ssh: [ssh] }),
+      extra: { project, zone },
+    };
+  }
+}
+
+function readyOrStarting(instance: Instance, handle: MachineHandle, settings: Settings): MachineStatus {
+  const [nic] = instance.networkInterfaces;
+  const natIp = nic?.accessConfigs?.find((config) => config.natIP)?.natIP;
+  if (!natIp) return { phase: "starting", why: "it runs, and has no external address yet" };
+  const { user, port } = loginOf(settings);
+  const ssh = endpointOf(natIp, port, handle.extra?.["ssh_user"] ?? user);
+  if (ssh === null) return { phase: "broken", why: "what the provider gives as its address cannot be one" };
+  const inside = endpointOf(nic?.networkIP, port, user);
+  return { phase: "ready", address: ssh.host, ssh: [ssh], privateAddress: inside?.host ?? null, priceMicro: null };
+}
+
+function loginOf(settings: Settings): { user: string; port: string } {
+  const user = settings["ssh_user"]?.trim() || USER_DEFAULT;
+  const port = settings["ssh_port"]?.trim() || "22";
+  if (endpointOf("localhost", port, user) !== null) return { user, port };
+  throw new SvcError("credential_missing", {
+    provider: PROVIDER,
+    missing: "ssh_user is no name of a user, or ssh_port no port; leave them out for svc and 22",
+  });
+}
+
+function projectOf({ account, settings }: Pick<Session, "account" | "settings">): string {
+  const project = settings["project"]?.trim() || account.project;
+  if (!project) throw new SvcError("credential_missing", { provider: PROVIDER, missing: "project is not set" });
+  if (PROJECT.test(project)) return project;
+  throw new SvcError("credential_missing", {
+    provider: PROVIDER,
+    missing: "project is no project id; the console shows it beside the project's name",
+  });
+}
+
+/** C1 */
+function placeOf(handle: MachineHandle, session: Session): Place {
+  const zone = handle.extra?.["zone"] ?? session.settings["zone"] ?? "";
+  const project = handle.extra?.["project"] ?? projectOf(session);
+  if (NAME.test(zone) && PROJECT.test(project) && NAME.test(handle.name)) return { project, zone };
+  throw new SvcError("provider_error", { provider: PROVIDER, why: `where ${handle.name} stands is not known` });
+}
+
+const pathOf = ({ project, zone }: Place, name: string): string =>
+  `/projects/${project}/zones/${zone}/instances/${name}`;
+const keyOf = ({ project, zone }: Place, name: string): string => `${project}/${zone}/${name}`;
+
+const isOurs = (instance: Instance, prefix: string, owner: string | null): boolean =>
+  NAME.test(instance.name) &&
+  instance.name.startsWith(prefix) &&
+  (owner === null || instance.labels["svc-owner"] === owner);
+
+const isOnItsWay = (reply: Reply & { ok: false }): boolean =>
+  reply.reasons.some((reason) => /^(resourceNotReady|RESOURCE_NOT_READY)$/.test(reason));
+
+/** Whatever stands in the way of a deletion: it is asked for again, so nothing here says "never". */
+function failedDelete(reply: Reply & { ok: false }, name: string): SvcError {
+  const error = errorOf(reply, `delete ${name}`);
+  if (error.retry === "backoff" || error.code === "credential_refused" || isRateLimited(reply)) return error;
+  return new SvcError("provider_error", { provider: PROVIDER, why: `delete ${name}: ${reply.message}` });
+}
+
+function warningsOf(body: unknown): string[] {
+  const project = Project.safeParse(body);
+  if (!project.success) return [];
+  const { commonInstanceMetadata: metadata, quotas } = project.data;
+  const osLogin = metadata?.items.some(
+    ({ key, value }) => key === "enable-oslogin" && /^(true|1|y|yes)$/i.test(value ?? ""),
+  );
+  const gpus = quotas.find(({ metric }) => metric === "GPUS_ALL_REGIONS");
+  return [
+    ...(osLogin
+      ? [
+          "OS Login is on for the whole project; svc turns it off for its own machines, unless a policy of the organisation forbids that: then they cannot be reached.",
+        ]
+      : []),
+    ...(gpus?.limit === 0
+      ? [
+          "The project's quota GPUS_ALL_REGIONS is 0: ask the provider to raise it, else no machine with a GPU can be had.",
+        ]
+      : []),
+  ];
+}
+
+const missingZone = (settings: Settings): string[] =>
+  settings["zone"]?.trim() || settings["region"]?.trim()
+    ? []
+    : ["No zone is set: give one such as us-central1-a, or name a region in each run."];

@@ -1,0 +1,136 @@
+// What the provider answers with, as far as it is used. What is beside that may change without notice; numbers of 64 bits come as
+// strings, and lists that are empty are left out.
+
+import { z } from "zod";
+
+const optionalText = z.string().optional().catch(undefined);
+const number64 = z.union([z.string(), z.number().int().nonnegative()]).transform(String).optional().catch(undefined);
+
+/** One line for people, of what came from elsewhere. */
+export function plainText(text: string, max = 500): string {
+  // eslint-disable-next-line no-control-regex -- control characters are exactly what is taken out
+  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\s]+/g, " ").trim();
+  // A full stop at its end would stand twice in our own sentence.
+  return (line.length > max ? `${line.slice(0, max)}…` : line).replace(/\.$/, "");
+}
+
+/** The last part of a URL or path: `zones/us-central1-a` and `https://…/zones/us-central1-a` are both `us-central1-a`. */
+export const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
+
+export const Instance = z.looseObject({
+  id: number64,
+  name: z.string(),
+  status: z.string().catch(""),
+  labels: z.record(z.string(), z.string()).catch({}).default({}),
+  networkInterfaces: z
+    .array(
+      z.looseObject({
+        networkIP: optionalText,
+        accessConfigs: z
+          .array(z.looseObject({ natIP: optionalText }))
+          .optional()
+          .catch(undefined),
+      }),
+    )
+    .catch([])
+    .default([]),
+});
+export type Instance = z.infer<typeof Instance>;
+
+const OperationError = z.looseObject({
+  code: optionalText,
+  message: optionalText,
+  errorDetails: z
+    .array(
+      z.looseObject({
+        localizedMessage: z.looseObject({ message: optionalText }).optional().catch(undefined),
+        errorInfo: z
+          .looseObject({ metadatas: z.record(z.string(), z.unknown()).optional().catch(undefined) })
+          .optional()
+          .catch(undefined),
+        quotaInfo: z
+          .looseObject({
+            metricName: optionalText,
+            limitName: optionalText,
+            limit: z.union([z.number(), z.string()]).optional().catch(undefined),
+            dimensions: z.record(z.string(), z.unknown()).optional().catch(undefined),
+          })
+          .optional()
+          .catch(undefined),
+      }),
+    )
+    .catch([])
+    .default([]),
+});
+export type OperationError = z.infer<typeof OperationError>;
+
+const OperationErrors = z
+  .looseObject({ errors: z.array(OperationError).catch([]).default([]) })
+  .catch(() => ({ errors: [] }));
+
+export const Operation = z.looseObject({
+  name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,200}$/),
+  status: z.string().catch(""),
+  operationType: optionalText,
+  targetId: number64,
+  targetLink: optionalText,
+  user: optionalText,
+  insertTime: optionalText,
+  /** Whatever stands here, it failed: null alone means that it did not. */
+  error: z
+    .unknown()
+    .transform((value) => (value === undefined || value === null ? null : OperationErrors.parse(value))),
+  httpErrorStatusCode: z.coerce.number().optional().catch(undefined),
+  httpErrorMessage: optionalText,
+});
+export type Operation = z.infer<typeof Operation>;
+
+const pageToken = z.string().max(8_192).optional();
+const Warning = z.looseObject({ code: z.string().catch("unknown"), message: optionalText }).nullish();
+
+export const OperationList = z.looseObject({
+  items: z.array(z.unknown()).nullish(),
+  nextPageToken: pageToken,
+});
+
+/** Nothing here forgives: what of a listing cannot be read might be a machine. */
+export const AggregatedInstances = z.looseObject({
+  items: z.record(z.string(), z.looseObject({ instances: z.array(Instance).nullish(), warning: Warning })).nullish(),
+  nextPageToken: pageToken,
+  unreachables: z.array(z.string()).nullish(),
+  warning: Warning,
+});
+
+export const Project = z.looseObject({
+  name: optionalText,
+  commonInstanceMetadata: z
+    .looseObject({
+      items: z
+        .array(z.looseObject({ key: optionalText, value: optionalText }))
+        .catch([])
+        .default([]),
+    })
+    .optional()
+    .catch(undefined),
+  quotas: z
+    .array(z.looseObject({ metric: optionalText, limit: z.number().optional().catch(undefined) }))
+    .catch([])
+    .default([]),
+});
+
+export const Region = z.looseObject({ zones: z.array(z.string()).catch([]).default([]) });
+
+export const ErrorBody = z.looseObject({
+  error: z.looseObject({
+    message: optionalText,
+    status: optionalText,
+    errors: z
+      .array(z.looseObject({ reason: optionalText, message: optionalText }))
+      .catch([])
+      .default([]),
+    details: z
+      .array(z.looseObject({ reason: optionalText }))
+      .catch([])
+      .default([]),
+  }),
+});
