@@ -1,0 +1,77 @@
+// What of the pod host's catalogue serves a run.
+
+import { SvcError } from "../../errors/index.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import { gpuIds, gpuWishOf } from "../gpu-names.ts";
+import type { Offer } from "../provider.ts";
+import { PODHOST } from "./transport.ts";
+import type { Cloud, GpuType, Place } from "./wire.ts";
+
+/** More GPUs than this no host of theirs has. */
+const GPUS_MAX = 8;
+const DATA_CENTRE = /^[A-Za-z]{2,4}(-[A-Za-z0-9]{1,8}){1,3}$/;
+const COUNTRY = /^[A-Za-z]{2}$/;
+/** `registry:port/path/name:tag@digest`; nothing that a shell or an option could be made of. */
+const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._/:@-]*$/;
+
+/** Throws where no pod can ever be like that, naming the field. */
+export function checkSpec(spec: RunSpec): void {
+  const wish = gpuWishOf(PODHOST, spec.gpus);
+  const no = (message: string): never => {
+    throw new SvcError(
+      "gpus_unsupported",
+      { provider: PODHOST, gpus: spec.gpus },
+      { errors: [{ field: "spec.gpus", message }] },
+    );
+  };
+  if (wish.count > GPUS_MAX) no(`must ask for at most ${GPUS_MAX} GPUs on one machine; use nodes for more`);
+  if (gpuIds(PODHOST, wish.model).length === 0) no(`${wish.model} is not sold there`);
+  const invalid = (field: string, message: string): never => {
+    throw new SvcError(
+      "invalid_request",
+      { summary: `spec.${field} ${message}.` },
+      { errors: [{ field: `spec.${field}`, message }] },
+    );
+  };
+  const { region, image } = spec;
+  if (region !== undefined && !DATA_CENTRE.test(region) && !COUNTRY.test(region))
+    invalid("region", "must be a data centre such as US-TX-3, or a country of two letters");
+  if (image !== undefined && !IMAGE.test(image)) invalid("image", "must be a container image such as name/image:tag");
+}
+
+/** Where to look: a data centre is in the secure cloud, a country in the other one; without either as the owner has set. */
+export function placesOf(spec: RunSpec, cloud: string | undefined): Place[] {
+  const region = spec.region?.toUpperCase();
+  if (region !== undefined && COUNTRY.test(region))
+    return [{ cloud: "COMMUNITY", dataCenterId: null, countryCode: region }];
+  if (region !== undefined) return [{ cloud: "SECURE", dataCenterId: region, countryCode: null }];
+  const clouds: Readonly<Record<string, Cloud[]>> = {
+    secure: ["SECURE"],
+    community: ["COMMUNITY"],
+    any: ["SECURE", "COMMUNITY"],
+  };
+  const chosen = clouds[(cloud ?? "secure").toLowerCase()];
+  if (chosen === undefined)
+    throw new SvcError("credential_missing", { provider: PODHOST, missing: "cloud must be secure, community or any" });
+  return chosen.map((one) => ({ cloud: one, dataCenterId: null, countryCode: null }));
+}
+
+/** Nothing where the kind does not serve, is out of stock, or has no price that is one. */
+export function offerOf(type: GpuType, spec: RunSpec, place: Place): Offer[] {
+  const { count } = gpuWishOf(PODHOST, spec.gpus);
+  if (!type.inStock || type.unitMicro === null) return [];
+  if (spec.min_vram_gb !== undefined && !(type.memoryGb !== null && type.memoryGb >= spec.min_vram_gb)) return [];
+  return [
+    {
+      id: `${count}x ${type.id} (${[place.cloud.toLowerCase(), place.dataCenterId ?? place.countryCode].filter(Boolean).join(", ")})`,
+      priceMicro: type.unitMicro * count,
+      extra: {
+        gpuTypeId: type.id,
+        gpuCount: String(count),
+        cloud: place.cloud,
+        ...(place.dataCenterId === null ? {} : { dataCenterId: place.dataCenterId }),
+        ...(place.countryCode === null ? {} : { countryCode: place.countryCode }),
+      },
+    },
+  ];
+}

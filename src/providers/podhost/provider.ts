@@ -1,0 +1,297 @@
+// The provider `podhost`: containers with GPUs, rented by the second. docs/providers/podhost.md tells it for people.
+//
+// D1. A pod is gone when a complete list and a look by its id, twice and apart, do not have it, and it is old enough that no
+//     listing lags behind it any more (or was seen in one before).
+// D2. A create call is sent once. What it means when it fails is told by `outcomeOfCreate`.
+// D3. When the first API is retired in the middle of a create call, the other one is asked what became of it, not to create.
+
+import { SvcError } from "../../errors/index.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import { gpuIds, gpuWishOf } from "../gpu-names.ts";
+import type { MachineAccess } from "../host.ts";
+import { neverSent, outcomeOfCreate } from "../http.ts";
+import type {
+  Account,
+  Certainty,
+  ForeignMachine,
+  MachineHandle,
+  MachineStatus,
+  Offer,
+  Order,
+  Provider,
+} from "../provider.ts";
+import type { RemoteOptions } from "../remote.ts";
+import { GraphqlApi } from "./graphql.ts";
+import { checkSpec, offerOf, placesOf } from "./offers.ts";
+import { RestApi } from "./rest.ts";
+import { podEnvironment, selfEndScript, startCommand } from "./start-command.ts";
+import { statusOf } from "./status.ts";
+import { isRetired, PODHOST, PodTransport } from "./transport.ts";
+import type { Cloud, Pod, PodApi, PodOrder } from "./wire.ts";
+
+export const PODHOST_URL = "https://api.runpod.io";
+const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
+/** Of the default image; the newest cards want no less either. */
+const IMAGE_CUDA = "12.8";
+const DISK_GB = 40;
+
+/** One list serves every machine that is looked at within this time. */
+const LIST_AGE_MAX_MS = 2_000;
+const LOOKS_APART_MS = 3_000;
+
+const CERTAINTY: Certainty = { horizonMs: 90_000, listingLagMs: 120_000, emptyLooks: 2, lookGapMs: 15_000 };
+
+export class PodhostProvider implements Provider {
+  readonly name = PODHOST;
+  readonly info: Provider["info"] = {
+    name: PODHOST,
+    speaks: "RunPod",
+    capabilities: { owns_machine: true, reports_price: true, nodes_max: 64, self_end: true, list_by_tag: true },
+    stops_by_itself:
+      "A watch on the machine ends it, with a key that opens nothing but this machine, when nobody has come for its run for orphan_grace_minutes. The provider itself only ends machines when the account's credit is used up: it accepts time limits and does not act on them.",
+  };
+  readonly certainty = CERTAINTY;
+  readonly #o: RemoteOptions;
+  readonly #graphql: PodApi;
+  readonly #rest: PodApi;
+  /** Set when the first API said that it is not served any more and the second one answered. */
+  #graphqlRetired = false;
+  #list: { askedAt: number; pods: Promise<Pod[]> } | null = null;
+  /** Ids of pods that a list has shown. */
+  readonly #seen = new Set<string>();
+  /** When a complete look first missed a pod. */
+  readonly #missedAt = new Map<string, number>();
+
+  constructor(options: RemoteOptions) {
+    this.#o = options;
+    const transport = new PodTransport(options);
+    this.#graphql = new GraphqlApi(transport);
+    this.#rest = new RestApi(transport, this.#graphql);
+  }
+
+  check(spec: RunSpec): void {
+    checkSpec(spec);
+  }
+
+  async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
+    checkSpec(spec);
+    const { model, count } = gpuWishOf(PODHOST, spec.gpus);
+    const ids = gpuIds(PODHOST, model);
+    const places = placesOf(spec, this.#setting("cloud"));
+    const offers: Offer[] = [];
+    for (const place of places) {
+      const types = await this.#ask((api) => api.gpuTypes(ids, count, place, signal));
+      offers.push(...types.flatMap((type) => offerOf(type, spec, place)));
+    }
+    return offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
+  }
+
+  async create(offer: Offer, order: Order): Promise<MachineHandle> {
+    const { api, input } = await this.#prepare(offer, order);
+    let pod: Pod;
+    try {
+      pod = await api.create(input);
+    } catch (e) {
+      throw outcomeOfCreate(e, PODHOST, `create the pod ${order.name}`);
+    } finally {
+      this.#list = null;
+    }
+    const handle = this.#handle(pod, order.name, this.#o.now());
+    // The cap is held against what is billed: where the answer does not tell, one more look may.
+    if (handle.priceMicro === null) {
+      const again = await api.get(handle.id, AbortSignal.timeout(10_000)).catch(() => null);
+      handle.priceMicro = again?.priceMicro ?? null;
+    }
+    return handle;
+  }
+
+  async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
+    const look = await this.#look(handle, signal, this.#o.now() - LIST_AGE_MAX_MS);
+    if (look.pod) return this.#status(look.pod);
+    const createdAt = Date.parse(handle.extra?.["createdAt"] ?? "");
+    if (!this.#seen.has(handle.id) && this.#o.now() - createdAt < CERTAINTY.listingLagMs)
+      return { phase: "starting", why: "the provider does not list it yet" };
+    // Of the list, not of this call: then machines that vanish together share the second list, too.
+    const missedAt = this.#missedAt.get(handle.id) ?? look.askedAt;
+    this.#missedAt.set(handle.id, missedAt);
+    if (look.askedAt < missedAt + LOOKS_APART_MS) {
+      const wait = missedAt + LOOKS_APART_MS - this.#o.now();
+      await this.#o.pause(Math.min(Math.max(0, wait), LOOKS_APART_MS), signal);
+      const again = await this.#look(handle, signal, missedAt + LOOKS_APART_MS);
+      if (again.pod) return this.#status(again.pod);
+    }
+    this.#missedAt.delete(handle.id);
+    return { phase: "gone" };
+  }
+
+  async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    // Once it was seen in a list, its absence from one means something.
+    if (!this.#seen.has(handle.id)) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
+    signal.throwIfAborted();
+    try {
+      await this.#ask((api) => api.terminate(handle.id, signal));
+    } finally {
+      this.#list = null;
+    }
+  }
+
+  async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
+    const { pods } = await this.#pods(signal, Infinity);
+    return pods
+      .filter((pod) => !pod.deleted && pod.name.startsWith(prefix))
+      .map((pod) => this.#handle(pod, pod.name, pod.createdAt ?? this.#o.now()));
+  }
+
+  async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
+    const { pods } = await this.#pods(signal, Infinity);
+    return pods
+      .filter((pod) => !pod.deleted && !pod.name.startsWith(prefix))
+      .map((pod) => ({ id: pod.id ?? "(unreadable)", name: pod.name === "" ? null : pod.name }));
+  }
+
+  account(signal: AbortSignal): Promise<Account> {
+    return this.#ask((api) => api.account(signal));
+  }
+
+  selfEnd(): string {
+    return selfEndScript(this.#baseUrl(), this.#mode() === "rest");
+  }
+
+  access(handle: MachineHandle): MachineAccess {
+    return this.#o.access(handle);
+  }
+
+  /** Whatever can fail before anything is sent. */
+  async #prepare(offer: Offer, { name, spec }: Order): Promise<{ api: PodApi; input: PodOrder }> {
+    const extra = offer.extra ?? {};
+    const publicKey = await this.#o.publicKey().catch((e: unknown) => {
+      throw e instanceof Error ? neverSent(e) : e;
+    });
+    const input: PodOrder = {
+      name,
+      gpuTypeId: extra["gpuTypeId"] ?? "",
+      gpuCount: Number(extra["gpuCount"] ?? 1),
+      cloud: (extra["cloud"] ?? "SECURE") as Cloud,
+      dataCenterId: extra["dataCenterId"] ?? null,
+      countryCode: extra["countryCode"] ?? null,
+      image: spec.image ?? IMAGE,
+      minCudaVersion: spec.image === undefined ? IMAGE_CUDA : null,
+      diskGb: spec.disk_gb ?? DISK_GB,
+      args: startCommand({ name, graceSeconds: spec.orphan_grace_minutes * 60, selfEnd: this.selfEnd() }),
+      env: podEnvironment(name, publicKey.trim()),
+      globalNetwork: this.#setting("network") === "global",
+    };
+    return { api: this.#mode() === "rest" ? this.#rest : this.#graphql, input };
+  }
+
+  #status(pod: Pod): MachineStatus {
+    if (pod.deleted) return { phase: "gone", why: "the provider says that it was ended" };
+    const status = statusOf(pod);
+    if (status.phase === "ready" && this.#setting("network") === "global")
+      status.privateAddress ??= `${pod.id}.runpod.internal`;
+    return status;
+  }
+
+  /** By the list, which serves all machines; by its id where that does not have it. Without a pod it is one complete look. */
+  async #look(
+    handle: MachineHandle,
+    signal: AbortSignal,
+    notBefore: number,
+  ): Promise<{ pod: Pod | null; askedAt: number }> {
+    const list = await this.#pods(signal, notBefore);
+    const inList = pick(list.pods, handle);
+    const pod = inList ?? (await this.#ask((api) => api.get(handle.id, signal))) ?? null;
+    if (pod) this.#missedAt.delete(handle.id);
+    return { pod, askedAt: list.askedAt };
+  }
+
+  /** A list that was asked for at or after `notBefore`. */
+  async #pods(signal: AbortSignal, notBefore: number): Promise<{ pods: Pod[]; askedAt: number }> {
+    const recent = this.#list;
+    const list = recent !== null && recent.askedAt >= notBefore ? recent : this.#askForList();
+    signal.throwIfAborted();
+    return { pods: await untilAborted(list.pods, signal), askedAt: list.askedAt };
+  }
+
+  /** Not aborted with one of those who wait for it. */
+  #askForList(): { askedAt: number; pods: Promise<Pod[]> } {
+    const asked = {
+      askedAt: this.#o.now(),
+      pods: this.#ask((api) => api.list()).then((pods) => {
+        for (const { id, deleted } of pods) if (id !== null && !deleted) this.#seen.add(id);
+        return pods;
+      }),
+    };
+    this.#list = asked;
+    asked.pods.catch(() => {
+      if (this.#list === asked) this.#list = null;
+    });
+    return asked;
+  }
+
+  /** By the API that is set, or by the second one where the first is retired. Only for what may be asked twice. */
+  async #ask<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
+    const mode = this.#mode();
+    if (mode === "rest") return use(this.#rest);
+    try {
+      return await use(this.#graphql);
+    } catch (e) {
+      if (mode !== "auto" || !isRetired(e)) throw e;
+      const answer = await use(this.#rest);
+      this.#graphqlRetired = true;
+      return answer;
+    }
+  }
+
+  #mode(): "graphql" | "rest" | "auto" {
+    const api = this.#setting("api") ?? "auto";
+    if (api !== "graphql" && api !== "rest" && api !== "auto")
+      throw new SvcError("credential_missing", { provider: PODHOST, missing: "api must be graphql, rest or auto" });
+    return api === "auto" && this.#graphqlRetired ? "rest" : api;
+  }
+
+  #setting(name: string): string | undefined {
+    const value = this.#o.credential().settings[name];
+    return value === "" ? undefined : value;
+  }
+
+  #baseUrl(): string {
+    return this.#o.baseUrl.replace(/\/+$/, "").replace(/\/graphql$/, "");
+  }
+
+  /** `createdAt` by this computer's clock, where it is known: it is compared with that. */
+  #handle(pod: Pod, name: string, createdAt: number): MachineHandle {
+    if (pod.id === null)
+      throw new SvcError("provider_error", {
+        provider: PODHOST,
+        why: `the pod ${name} has an id that cannot be one; end it in the provider's console`,
+      });
+    return {
+      v: 1,
+      provider: PODHOST,
+      id: pod.id,
+      name,
+      address: pod.ssh?.host ?? null,
+      priceMicro: pod.priceMicro,
+      ...(pod.ssh === null ? {} : { ssh: [pod.ssh] }),
+      extra: {
+        createdAt: new Date(createdAt).toISOString(),
+        ...(pod.machineId === null ? {} : { machineId: pod.machineId }),
+      },
+    };
+  }
+}
+
+/** One whose id cannot be read may be it, if it bears the name. */
+function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {
+  return pods.find((pod) => pod.id === handle.id) ?? pods.find((pod) => pod.id === null && pod.name === handle.name);
+}
+
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason as Error);
+    if (signal.aborted) return abort();
+    signal.addEventListener("abort", abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}

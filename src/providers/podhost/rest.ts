@@ -1,0 +1,133 @@
+// The pod host's second API, which stays when the first one goes. Errors are problem documents with a status of their own.
+
+import { SvcError } from "../../errors/index.ts";
+import type { HttpAnswer } from "../http.ts";
+import type { Account } from "../provider.ts";
+import { PODHOST, refusalOf, wordsOf, type PodTransport } from "./transport.ts";
+import {
+  field,
+  gpuTypeOfRest,
+  podOfRest,
+  type GpuType,
+  type Place,
+  type Pod,
+  type PodApi,
+  type PodOrder,
+} from "./wire.ts";
+
+export class RestApi implements PodApi {
+  readonly #transport: PodTransport;
+  readonly #otherCatalogue: Pick<PodApi, "gpuTypes">;
+
+  /** @param otherCatalogue is asked where this API has no catalogue of its own; it opens to every key. */
+  constructor(transport: PodTransport, otherCatalogue: Pick<PodApi, "gpuTypes">) {
+    this.#transport = transport;
+    this.#otherCatalogue = otherCatalogue;
+  }
+
+  async gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]> {
+    const answer = await this.#transport.call(
+      {
+        method: "GET",
+        path: "/v2/catalog/gpus",
+        query: {
+          include: "AVAILABILITY",
+          product: "POD",
+          count,
+          cloud: place.cloud,
+          ...(place.countryCode === null ? {} : { countryCodes: place.countryCode }),
+        },
+        signal,
+      },
+      "read",
+    );
+    if (answer.status === 404 || answer.status === 405)
+      return this.#otherCatalogue
+        .gpuTypes(ids, count, place, signal)
+        .catch(() => Promise.reject(this.#refusal(answer)));
+    const types = this.#list(answer, "gpus");
+    return types
+      .map((raw) => gpuTypeOfRest(raw, place, count))
+      .filter((type) => type !== null)
+      .filter((type) => ids.includes(type.id))
+      .toSorted((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
+  }
+
+  async create(order: PodOrder): Promise<Pod> {
+    const json = {
+      name: order.name,
+      image: order.image,
+      args: order.args,
+      disk: order.diskGb,
+      ports: ["22/tcp"],
+      env: order.env,
+      startSsh: true,
+      cloud: order.cloud,
+      ...(order.dataCenterId === null ? {} : { dataCenterIds: [order.dataCenterId] }),
+      ...(order.globalNetwork ? { globalNetworking: true } : {}),
+      gpu: {
+        id: order.gpuTypeId,
+        count: order.gpuCount,
+        ...(order.minCudaVersion === null ? {} : { minCudaVersion: order.minCudaVersion }),
+      },
+    };
+    const answer = await this.#transport.call({ method: "POST", path: "/v2/pods", json }, "rent");
+    const body = answer.json();
+    const pod = podOfRest(body);
+    if (answer.status < 300 && pod !== null && pod.id !== null) return pod;
+    const words = this.#transport.scrub(wordsOf(body).join("; "));
+    if (answer.status < 300 || words === "")
+      throw this.#transport.error(`status ${answer.status}; the answer names no machine`);
+    if (answer.status === 402) throw new SvcError("no_funds", { provider: PODHOST, why: words });
+    if (answer.status === 400 || answer.status === 422)
+      throw refusalOf(words, order.gpuTypeId) ?? new SvcError("provider_refused", { provider: PODHOST, why: words });
+    throw this.#transport.error(`status ${answer.status}: ${words}`);
+  }
+
+  async get(id: string, signal: AbortSignal): Promise<Pod | null | undefined> {
+    const answer = await this.#transport.call({ method: "GET", path: podPath(id), signal }, "read");
+    if (answer.status === 404) return saysSo(answer) ? null : undefined;
+    if (answer.status >= 300) throw this.#refusal(answer);
+    const pod = podOfRest(answer.json());
+    return pod?.id === id ? pod : undefined;
+  }
+
+  async list(): Promise<Pod[]> {
+    const answer = await this.#transport.call({ method: "GET", path: "/v2/pods" }, "read");
+    const pods = this.#list(answer, "pods").map(podOfRest);
+    if (pods.includes(null)) throw this.#transport.error("its list of pods is damaged");
+    return pods.filter((pod) => pod !== null);
+  }
+
+  /** "Not found" is fine: the proof comes from looking. */
+  async terminate(id: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.#transport.call({ method: "DELETE", path: podPath(id), signal }, "release");
+    if (answer.status >= 300 && answer.status !== 404) throw this.#refusal(answer);
+  }
+
+  /** This API tells nothing of the account; that the key opens its list of pods is what can be known. */
+  async account(signal: AbortSignal): Promise<Account> {
+    this.#list(await this.#transport.call({ method: "GET", path: "/v2/pods", signal }, "account"), "pods");
+    return { name: "account of the key", balanceUsd: null, warnings: [] };
+  }
+
+  #list(answer: HttpAnswer, name: string): unknown[] {
+    if (answer.status >= 300) throw this.#refusal(answer);
+    const body = answer.json();
+    const list = Array.isArray(body) ? body : field(body, name);
+    if (!Array.isArray(list)) throw this.#transport.error(`its list of ${name} is missing from the answer`);
+    // A page of a longer list would make the rest look gone.
+    if (typeof field(body, "nextCursor") === "string" || field(body, "hasMore") === true)
+      throw this.#transport.error(`its list of ${name} is cut into pages, which was not asked for`);
+    return list;
+  }
+
+  #refusal(answer: HttpAnswer): SvcError {
+    const words = wordsOf(answer.json()).join("; ");
+    return this.#transport.error(`status ${answer.status}${words === "" ? "" : `: ${words}`}`);
+  }
+}
+
+const podPath = (id: string): string => `/v2/pods/${encodeURIComponent(id)}`;
+/** It said itself that there is no such pod; a page of some server in between does not count. */
+const saysSo = (answer: HttpAnswer): boolean => wordsOf(answer.json()).length > 0;

@@ -1,0 +1,34 @@
+// What a look at a pod says. Its status is only what was asked for; that its container runs is what counts.
+
+import type { MachineStatus } from "../provider.ts";
+import type { Pod } from "./wire.ts";
+
+const STOPPED = new Set(["EXITED", "TERMINATED", "DEAD", "PAUSED", "ERROR", "FAILED", "STOPPED"]);
+const COMING = new Set(["CREATED", "PROVISIONING", "STARTING", "RESTARTING"]);
+
+export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
+  const { priceMicro } = pod;
+  // What runs in a stopped pod may be told for a while after it has stopped.
+  if (STOPPED.has(pod.status)) return { phase: "broken", why: whyStopped(pod), priceMicro };
+  if (pod.id === null) return { phase: "broken", why: "the provider names it by an id that cannot be one", priceMicro };
+  if (COMING.has(pod.status)) return { phase: "starting", why: `the provider says ${pod.status}` };
+  if (!pod.up) return { phase: "starting", why: "its image is being fetched, or its container does not come up" };
+  if (pod.ssh === null)
+    return { phase: "starting", why: "its container runs, but no public way to port 22 is named that can be one" };
+  return {
+    phase: "ready",
+    address: pod.ssh.host,
+    ssh: [pod.ssh],
+    privateAddress: pod.privateAddress,
+    priceMicro,
+  };
+}
+
+function whyStopped({ status, lastChange }: Pod): string {
+  if (/^terminated by/i.test(lastChange)) return "it was terminated, and the provider still lists it";
+  if (/^outbid/i.test(lastChange)) return "somebody paid more for it (outbid)";
+  if (/^exited by user/i.test(lastChange)) return "somebody stopped it";
+  if (/^exited by/i.test(lastChange))
+    return "the provider stopped it: the credit ran out, its image could not be fetched, or its host has trouble";
+  return `the provider says ${status}`;
+}

@@ -1,0 +1,124 @@
+// What both APIs of the pod host share: the key, the rate limit, and the meaning of a status.
+
+import { SvcError } from "../../errors/index.ts";
+import { ProviderHttp, RateLimiter, type HttpAnswer, type HttpRequest } from "../http.ts";
+import type { RemoteOptions } from "../remote.ts";
+
+export const PODHOST = "podhost";
+const USER_AGENT = "svc/0.1 (training control plane)";
+/** In an answer's words, what a person is shown of it. */
+const WORDS_MAX = 300;
+
+/** What a call is for. A right that is missing is the key's fault only where somebody can still choose another key. */
+export type Purpose = "read" | "account" | "rent" | "release";
+
+/** Errors that say that this API is not served any more. */
+const retirements = new WeakSet<object>();
+export const isRetired = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && retirements.has(error);
+
+export class PodTransport {
+  readonly #o: RemoteOptions;
+  readonly #limiter: RateLimiter;
+  #http: ProviderHttp | undefined;
+
+  constructor(options: RemoteOptions) {
+    this.#o = options;
+    this.#limiter = new RateLimiter({ provider: PODHOST, minIntervalMs: 0, now: options.now, pause: options.pause });
+  }
+
+  /** An answer of 2xx with JSON (or nothing) in it, or one of 400, 402, 403, 404, 405, 409, 410 and 422. */
+  async call(request: HttpRequest, purpose: Purpose): Promise<HttpAnswer> {
+    const { secret } = this.#o.credential();
+    this.#http ??= new ProviderHttp({
+      provider: PODHOST,
+      baseUrl: this.#o.baseUrl.replace(/\/+$/, "").replace(/\/graphql$/, ""),
+      userAgent: USER_AGENT,
+    });
+    // What costs money is given back whatever a rate limit says.
+    if (purpose !== "release") await this.#limiter.slot(request.signal);
+    const answer = await this.#http.call({
+      ...request,
+      headers: { ...request.headers, authorization: `Bearer ${secret}` },
+    });
+    const { status } = answer;
+    if (status === 401)
+      throw new SvcError("credential_refused", { provider: PODHOST, why: "it does not know the key (status 401)" });
+    if (status === 429) {
+      const wait = answer.retryAfterMs ?? 0;
+      this.#limiter.hold(wait);
+      const when = wait > 0 ? `it wants to be asked again in ${Math.ceil(wait / 1000)} s` : "it is asked again later";
+      throw this.error(`too many requests (status 429); ${when}`);
+    }
+    if (status >= 500 || !EXPECTED.has(status)) throw this.error(`status ${status}${this.#said(answer)}`);
+    const judged = purpose === "account" || purpose === "rent";
+    if (status === 403 && (answer.isHtml || answer.json() === undefined || !judged))
+      throw this.error(`it denies access (status 403)${this.#said(answer)}`);
+    if (status === 403)
+      throw new SvcError("credential_refused", {
+        provider: PODHOST,
+        why: `the key may not do this (status 403)${this.#said(answer)}`,
+      });
+    if (status < 300 && answer.isHtml) throw this.error("a web page came in place of an answer");
+    if (status < 300 && answer.text.trim() !== "" && answer.json() === undefined)
+      throw this.error("the answer is not JSON, or it was cut short");
+    return answer;
+  }
+
+  error(why: string): SvcError<"provider_error"> {
+    return new SvcError("provider_error", { provider: PODHOST, why: this.scrub(why) });
+  }
+
+  retired(why: string): SvcError<"provider_error"> {
+    const error = this.error(why);
+    retirements.add(error);
+    return error;
+  }
+
+  /** One short line of somebody else's words, without the key. */
+  scrub(words: string): string {
+    const { secret } = this.#o.credential();
+    const plain = secret === "" ? words : words.replaceAll(secret, "[key]");
+    return plain
+      .replace(/[\s\p{Cc}]+/gu, " ")
+      .trim()
+      .slice(0, WORDS_MAX);
+  }
+
+  #said(answer: HttpAnswer): string {
+    const words = wordsOf(answer.json()).join("; ");
+    return words === "" ? "" : `: ${words}`;
+  }
+}
+
+const EXPECTED = new Set([200, 201, 202, 204, 400, 402, 403, 404, 405, 409, 410, 422]);
+
+/** What an answer says went wrong, in any of the forms in which it says so. */
+export function wordsOf(body: unknown): string[] {
+  if (typeof body !== "object" || body === null) return [];
+  const { errors, detail, title, message, error } = body as Record<string, unknown>;
+  const listed = (Array.isArray(errors) ? errors : []).map((e: unknown) =>
+    typeof e === "string" ? e : (e as { message?: unknown } | null)?.message,
+  );
+  const plain = [detail ?? title ?? message ?? error, ...listed];
+  return plain.filter((words): words is string => typeof words === "string" && words.trim() !== "");
+}
+
+const CAPACITY =
+  /no (longer any )?instances (currently )?available|no longer any instances|no compatible cuda host|does not have the resources|not enough free gpus|(no|insufficient|out of) (capacity|resources|stock|gpus)|not enough disk space|(no|zero) (gpu|machine|host)s? (is |are )?(currently )?available|unable to find .*(capacity|machine|gpu)/i;
+const FUNDS = /balance is too low|insufficient (funds|balance|credit)|not enough (funds|credit|balance)|add funds/i;
+const QUOTA = /spend(ing)? limit|quota|limit (is |was |has been )?(reached|exceeded)|exceeds? .*limit|too many pods/i;
+const RIGHTS =
+  /unauthori[sz]ed|unauthenticated|not authenticated|invalid (api )?key|forbidden|access denied|permission/i;
+
+/** What a refusal to rent means, where its words leave no doubt that nothing was made. */
+export function refusalOf(words: string, offer: string): SvcError | null {
+  const provider = PODHOST;
+  if (CAPACITY.test(words)) return new SvcError("offer_taken", { provider, offer, why: lower(words) });
+  if (FUNDS.test(words)) return new SvcError("no_funds", { provider, why: lower(words) });
+  if (QUOTA.test(words)) return new SvcError("no_quota", { provider, why: lower(words) });
+  if (RIGHTS.test(words)) return new SvcError("credential_refused", { provider, why: lower(words) });
+  return null;
+}
+/** For the middle of a sentence. */
+const lower = (words: string): string => words.replace(/[.\s]+$/, "");

@@ -1,0 +1,246 @@
+// What the pod host answers, in either of its two APIs, and what is made of it here. Fields that nothing hangs on may be
+// missing or odd; ids, addresses and prices go through the strict patterns of the domain or become null.
+
+import { z } from "zod";
+import { endpointOf, idOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import type { Account } from "../provider.ts";
+
+export interface Pod {
+  /** Null where the provider sent something that no id looks like. */
+  id: string | null;
+  name: string;
+  /** In upper case; empty where none was sent. */
+  status: string;
+  /** What changed the status last, in the provider's words. */
+  lastChange: string;
+  priceMicro: number | null;
+  machineId: string | null;
+  /** Milliseconds since the epoch. */
+  createdAt: number | null;
+  /** Whether its container runs; the status alone says only what was asked for. */
+  up: boolean;
+  ssh: SshEndpoint | null;
+  privateAddress: string | null;
+  /** The provider says that it does not exist any more, and lists it all the same. */
+  deleted: boolean;
+}
+
+/** One kind of GPU in one of the two clouds. */
+export interface GpuType {
+  id: string;
+  memoryGb: number | null;
+  /** Dollars an hour for one GPU; null where there is none, or one that no price looks like. */
+  unitMicro: number | null;
+  inStock: boolean;
+}
+
+export type Cloud = "SECURE" | "COMMUNITY";
+
+export interface Place {
+  cloud: Cloud;
+  dataCenterId: string | null;
+  countryCode: string | null;
+}
+
+export interface PodOrder extends Place {
+  name: string;
+  gpuTypeId: string;
+  gpuCount: number;
+  image: string;
+  minCudaVersion: string | null;
+  diskGb: number;
+  /** What runs in place of the image's own command. */
+  args: string;
+  env: Readonly<Record<string, string>>;
+  globalNetwork: boolean;
+}
+
+/** What both APIs can do. */
+export interface PodApi {
+  gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]>;
+  /** Throws one of NOTHING_MADE only where the answer says so. */
+  create(order: PodOrder): Promise<Pod>;
+  /** Null: not found. Undefined: the answer does not tell. */
+  get(id: string, signal: AbortSignal): Promise<Pod | null | undefined>;
+  /** All of the account's pods, or an error. */
+  list(): Promise<Pod[]>;
+  terminate(id: string, signal: AbortSignal): Promise<void>;
+  account(signal: AbortSignal): Promise<Account>;
+}
+
+const text = z.string().nullish().catch(null);
+const whole = z
+  .union([z.number(), z.string().regex(/^\d+$/).transform(Number)])
+  .nullish()
+  .catch(null);
+const listOf = <T extends z.ZodType>(item: T) => z.array(item).nullish().catch(null);
+
+const GraphqlPort = z.looseObject({
+  ip: text,
+  isIpPublic: z.boolean().nullish().catch(null),
+  privatePort: whole,
+  publicPort: whole,
+  type: text,
+});
+const GraphqlPod = z.looseObject({
+  id: z.unknown(),
+  name: text,
+  desiredStatus: text,
+  lastStatusChange: text,
+  costPerHr: z.unknown(),
+  adjustedCostPerHr: z.unknown(),
+  machineId: z.unknown(),
+  createdAt: z.unknown(),
+  runtime: z
+    .looseObject({ ports: listOf(GraphqlPort) })
+    .nullish()
+    .catch(null),
+});
+
+const RestPort = z.looseObject({ ip: text, private: whole, public: whole, type: text });
+const RestPod = z.looseObject({
+  id: z.unknown(),
+  name: text,
+  status: text,
+  cost: z.unknown(),
+  machineId: z.unknown(),
+  createdAt: z.unknown(),
+  ssh: z
+    .looseObject({
+      direct: z.looseObject({ host: text, port: whole, username: text }).nullish().catch(null),
+    })
+    .nullish()
+    .catch(null),
+  ports: listOf(RestPort),
+  globalNetworking: z.unknown(),
+  runtime: z
+    .looseObject({ ports: listOf(RestPort) })
+    .nullish()
+    .catch(null),
+});
+
+const instant = (value: unknown): number | null => {
+  const at = typeof value === "number" ? value : typeof value === "string" ? Date.parse(value) : Number.NaN;
+  return Number.isFinite(at) ? at : null;
+};
+const isSsh = (port: number | null | undefined, type: string | null | undefined): boolean =>
+  port === 22 && (type ?? "tcp").toLowerCase() === "tcp";
+
+/** Null where it is not even an object. */
+export function podOfGraphql(raw: unknown): Pod | null {
+  const parsed = GraphqlPod.safeParse(raw);
+  if (!parsed.success) return null;
+  const pod = parsed.data;
+  const ports = (pod.runtime?.ports ?? []).filter((port) => isSsh(port.privatePort, port.type));
+  const inside = ports.find((port) => port.isIpPublic === false);
+  return {
+    id: idOf(pod.id),
+    name: pod.name ?? "",
+    status: (pod.desiredStatus ?? "").toUpperCase(),
+    lastChange: pod.lastStatusChange ?? "",
+    priceMicro: priceMicroOf(pod.costPerHr) ?? priceMicroOf(pod.adjustedCostPerHr),
+    machineId: idOf(pod.machineId),
+    createdAt: instant(pod.createdAt),
+    up: pod.runtime !== null && pod.runtime !== undefined,
+    ssh: firstWay(ports.filter((port) => port.isIpPublic !== false).map((port) => [port.ip, port.publicPort, "root"])),
+    privateAddress: endpointOf(inside?.ip, 22, "root")?.host ?? null,
+    deleted: false,
+  };
+}
+
+/** Null where it is not even an object. */
+export function podOfRest(raw: unknown): Pod | null {
+  const parsed = RestPod.safeParse(raw);
+  if (!parsed.success) return null;
+  const pod = parsed.data;
+  const status = (pod.status ?? "").toUpperCase();
+  const direct = pod.ssh?.direct;
+  const ports = [...(pod.runtime?.ports ?? []), ...(pod.ports ?? [])].filter((port) => isSsh(port.private, port.type));
+  return {
+    id: idOf(pod.id),
+    name: pod.name ?? "",
+    status,
+    lastChange: "",
+    priceMicro: priceMicroOf(pod.cost),
+    machineId: idOf(pod.machineId),
+    createdAt: instant(pod.createdAt),
+    up: status === "RUNNING",
+    ssh: firstWay([
+      [direct?.host, direct?.port, direct?.username ?? "root"],
+      ...ports.map((port): [unknown, unknown, unknown] => [port.ip, port.public, "root"]),
+    ]),
+    privateAddress: endpointOf(field(pod.globalNetworking, "ip"), 22, "root")?.host ?? null,
+    deleted: status === "TERMINATED",
+  };
+}
+
+function firstWay(ways: [host: unknown, port: unknown, user: unknown][]): SshEndpoint | null {
+  return ways.map(([host, port, user]) => endpointOf(host, port, user)).find((way) => way !== null) ?? null;
+}
+
+const GPU_ID = /^[A-Za-z0-9][A-Za-z0-9 ._/+()-]{0,79}$/;
+const gpuId = (value: unknown): string | null =>
+  typeof value === "string" && GPU_ID.test(value) && value !== "unknown" ? value : null;
+export const amount = (value: unknown): number | null =>
+  typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null;
+export const field = (value: unknown, name: string): unknown =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+const inStock = (level: unknown): boolean =>
+  level === undefined || (typeof level === "string" && !/^(none|)$/i.test(level.trim()));
+
+/**
+ * The price of one GPU from the fields that may tell it: the highest of those that do. One that is there and is no price makes
+ * the offer go away: nobody knows what would be billed.
+ */
+function unitPrice(...prices: unknown[]): number | null {
+  const told = prices.filter((price) => price !== null && price !== undefined);
+  const micro = told.map(priceMicroOf);
+  return micro.length === 0 || micro.includes(null) ? null : Math.max(...micro.map(Number));
+}
+
+/** Null where it is none that can be named. */
+export function gpuTypeOfGraphql(raw: unknown, cloud: Cloud, count: number): GpuType | null {
+  const id = gpuId(field(raw, "id"));
+  if (id === null) return null;
+  const lowest = field(raw, "lowestPrice");
+  const offered = field(raw, cloud === "SECURE" ? "secureCloud" : "communityCloud");
+  const counts = field(lowest, "availableGpuCounts");
+  return {
+    id,
+    memoryGb: amount(field(raw, "memoryInGb")),
+    unitMicro: unitPrice(
+      field(raw, cloud === "SECURE" ? "securePrice" : "communityPrice"),
+      field(lowest, "uninterruptablePrice"),
+    ),
+    inStock:
+      offered !== false &&
+      lowest !== null &&
+      inStock(field(lowest, "stockStatus")) &&
+      (amount(field(raw, "maxGpuCount")) ?? count) >= count &&
+      !(Array.isArray(counts) && counts.length > 0 && !counts.includes(count)),
+  };
+}
+
+/** Null where it is none that can be named. */
+export function gpuTypeOfRest(raw: unknown, place: Place, count: number): GpuType | null {
+  const id = gpuId(field(raw, "id"));
+  if (id === null) return null;
+  const cloud = place.cloud === "SECURE" ? "secure" : "community";
+  const most = field(raw, "maxCount");
+  const centres = field(raw, "dataCenters");
+  const here =
+    place.dataCenterId !== null && Array.isArray(centres)
+      ? // Not named among its data centres: not to be had there.
+        (field(
+          centres.find((centre) => field(centre, "id") === place.dataCenterId),
+          "availability",
+        ) ?? null)
+      : field(raw, "availability");
+  return {
+    id,
+    memoryGb: amount(field(raw, "memory")),
+    unitMicro: unitPrice(field(field(raw, "price"), cloud)),
+    inStock:
+      field(raw, cloud) !== false && inStock(here) && (amount(field(most, cloud)) ?? amount(most) ?? count) >= count,
+  };
+}
