@@ -1,0 +1,336 @@
+// A run on a machine that is reached over a real sshd: what LocalHost promises, and what only a link can break.
+
+import { spawnSync } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { LocalHost } from "../../src/providers/local/local-host.ts";
+import type { RemoteFile } from "../../src/providers/host.ts";
+import { ended, never, runnerPath, TestMachine, until } from "./machine.ts";
+import { relay, until as soon } from "./sshd.ts";
+
+let machine: TestMachine;
+const scratch = mkdtempSync(join(tmpdir(), "svc-remote-host-"));
+beforeEach(async () => {
+  machine = await TestMachine.start();
+});
+afterEach(() => machine.close());
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const checkpoints = (): string => join(machine.base, "checkpoints");
+
+describe("a run", () => {
+  it("starts, tells its log with times and its samples, and ends with its code", async () => {
+    const host = machine.host();
+    expect(await host.status(never)).toBeNull();
+    const spec = machine.spec("echo one; sleep 0.2; echo two; sleep 1.2; exit 3", { sample_seconds: 0.5 });
+    const first = await host.start(spec, { TOKEN: "s3cret" }, never);
+    expect(first).toMatchObject({ phase: "running", nonce: spec.nonce });
+    const status = await ended(host);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 3, stopped: false, log_bytes: 8 });
+    const { bytes, times } = await host.readLog(0, 100, never);
+    expect(bytes.toString()).toBe("one\ntwo\n");
+    expect(times.map((t) => t.offset)).toEqual([0, 4]);
+    expect(times[1]!.atMs - times[0]!.atMs).toBeGreaterThanOrEqual(150);
+    expect((await host.readLog(4, 2, never)).bytes.toString()).toBe("tw");
+    expect((await host.readLog(8, 2, never)).bytes).toHaveLength(0);
+    const { samples, next } = await host.readSamples(0, never);
+    expect(samples.length).toBeGreaterThanOrEqual(2);
+    expect(samples[0]!.cpu_cores).not.toBeNull();
+    expect((await host.readSamples(next, never)).samples).toEqual([]);
+    expect(existsSync(join(host.runDir, "env.json"))).toBe(false);
+    expect(statSync(host.runDir).mode & 0o777).toBe(0o700);
+  });
+
+  it("reports the same nonce instead of starting it twice, and refuses a second run beside it", async () => {
+    const host = machine.host();
+    const spec = machine.spec(`echo once >>${machine.home}/count; sleep 60`);
+    const answers = await Promise.all([1, 2, 3].map(() => host.start(spec, {}, never)));
+    expect(new Set(answers.map((a) => a.runner_pid)).size).toBe(1);
+    await expect(host.start(machine.spec("true"), {}, never)).rejects.toMatchObject({
+      code: "runner_failed",
+      message: expect.stringContaining("another run lives"),
+    });
+    await host.stop(0.2, never);
+    expect(readFileSync(`${machine.home}/count`, "utf8")).toBe("once\n");
+    expect((await host.start(spec, {}, never)).phase).toBe("exited");
+  });
+
+  it("hands secrets over in no command line, and gives the script what it was given", async () => {
+    const host = machine.host();
+    const spec = machine.spec('echo "$PLAIN $TOKEN ${SSH_CONNECTION-none} ${SVC_MACHINE-none}"; sleep 60', {
+      env: { PLAIN: "plain" },
+    });
+    await host.start(spec, { TOKEN: "s3cret-value" }, never);
+    expect(await until(host, "\n")).toBe("plain s3cret-value none none\n");
+    const commands = readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map((pid) => {
+        try {
+          return readFileSync(`/proc/${pid}/cmdline`, "latin1");
+        } catch {
+          return "";
+        }
+      });
+    expect(commands.filter((c) => c.includes("s3cret-value"))).toEqual([]);
+  });
+
+  it("says what cannot be run, in the words of a local run", async () => {
+    const missing = machine.spec(["./nothing"]);
+    await expect(machine.host().start(missing, {}, never)).rejects.toMatchObject({
+      code: "entrypoint_not_runnable",
+      message: expect.stringContaining("does not exist"),
+    });
+    const nowhere = machine.spec("true", { cwd: join(machine.home, "nowhere") });
+    await expect(machine.host(machine.link(), "install").start(nowhere, {}, never)).rejects.toMatchObject({
+      code: "entrypoint_not_runnable",
+      message: expect.stringContaining("working directory"),
+    });
+  });
+
+  it("outlives the connection that started it, and is stopped over another one", async () => {
+    const link = machine.link();
+    const spec = machine.spec("trap 'echo saved; exit 5' TERM; echo up; while :; do sleep 0.05; done");
+    await machine.host(link).start(spec, {}, never);
+    link.close();
+    machine.sshd.cut();
+    const again = machine.host();
+    await until(again, "up");
+    await again.stop(20, never);
+    expect(await ended(again)).toMatchObject({ phase: "exited", exit_code: 5, stopped: true });
+    await again.stop(20, never);
+    expect((await again.readLog(0, 1000, never)).bytes.toString()).toContain("saved");
+  });
+
+  it("is lost when its runner is killed, and damaged when its status is", async () => {
+    const host = machine.host();
+    const { runner_pid } = await host.start(machine.spec("echo up; sleep 60"), {}, never);
+    await until(host, "up");
+    const gone = host.changed({ logOffset: 1 << 30 }, 20_000, never);
+    process.kill(runner_pid, "SIGKILL");
+    await gone;
+    expect(await host.status(never)).toMatchObject({
+      phase: "failed",
+      error: "lost: the runner that supervised the script was killed",
+      log_bytes: 3,
+    });
+    for (const text of ["{", '{"phase":"running"}', "[]"]) {
+      writeFileSync(join(host.runDir, "status.json"), text);
+      await expect(host.status(never)).rejects.toMatchObject({
+        code: "runner_failed",
+        message: expect.stringContaining("damaged"),
+      });
+    }
+  });
+
+  it("answers a change within a moment, the end of the run too, and nothing until then", async () => {
+    const host = machine.host();
+    await host.start(machine.spec("read line <go; echo now; read line <go"), {}, never).catch(() => undefined);
+    rmSync(join(machine.base), { recursive: true, force: true });
+    spawnSync("mkfifo", [join(machine.home, "go")]);
+    await host.start(machine.spec("read line <go; echo now; read line <go; exit 0"), {}, never);
+    let woke = false;
+    const grown = host.changed({ logOffset: 0 }, 30_000, never).then(() => (woke = true));
+    await host.changed({ logOffset: 0 }, 200, never);
+    expect(woke).toBe(false);
+    writeFileSync(join(machine.home, "go"), "x\n");
+    await grown;
+    const over = host.changed({ logOffset: 4 }, 30_000, never);
+    writeFileSync(join(machine.home, "go"), "x\n");
+    await over;
+    expect(await ended(host)).toMatchObject({ exit_code: 0 });
+  });
+
+  it("frees the spool once the log was acknowledged", async () => {
+    const host = machine.host();
+    await host.start(
+      machine.spec("head -c 300000 /dev/zero; echo end; sleep 60", { spool_cap_bytes: 100_000 }),
+      {},
+      never,
+    );
+    let at = 0;
+    while (at < 300_004) {
+      const { bytes } = await host.readLog(at, 1 << 20, never);
+      at += bytes.length;
+      await host.ackLog(at, never);
+      await host.changed({ logOffset: at }, at < 300_004 ? 5_000 : 0, never);
+    }
+    await expect(host.readLog(0, 10, never)).rejects.toMatchObject({
+      code: "runner_failed",
+      message: expect.stringContaining("acknowledged and dropped"),
+    });
+  });
+});
+
+describe("a link that breaks", () => {
+  it("costs no byte of the log and doubles none", { timeout: 90_000 }, async () => {
+    const host = machine.host();
+    const lines = 200_000;
+    // Fast enough that the cuts hit the middle of answers.
+    await host.start(machine.spec(`seq 1 ${lines / 2}; sleep 1; seq ${lines / 2 + 1} ${lines}`), {}, never);
+    const want = Array.from({ length: lines }, (_, i) => `${i + 1}\n`).join("");
+    const parts: Buffer[] = [];
+    let at = 0;
+    let cuts = 0;
+    while (at < want.length) {
+      try {
+        const slice = host.readLog(at, 60_000, never);
+        if (cuts < 12 && at > (cuts * want.length) / 12) {
+          cuts++;
+          machine.sshd.cut();
+        }
+        const { bytes } = await slice;
+        parts.push(bytes);
+        at += bytes.length;
+        if (bytes.length === 0) await host.changed({ logOffset: at }, 5_000, never);
+      } catch (e) {
+        expect(e).toMatchObject({ code: "ssh_unreachable" });
+      }
+    }
+    expect(cuts).toBe(12);
+    expect(createHash("sha256").update(Buffer.concat(parts)).digest("hex")).toBe(
+      createHash("sha256").update(want).digest("hex"),
+    );
+  });
+
+  it("costs a fetched checkpoint only what was in flight", { timeout: 120_000 }, async () => {
+    const wire = await relay({ host: machine.sshd.address, port: machine.sshd.port });
+    machine.endpoints = [{ ...machine.sshd.endpoint, host: "127.0.0.1", port: wire.port }];
+    const host = machine.host();
+    mkdirSync(checkpoints(), { recursive: true });
+    const size = 200 << 20;
+    spawnSync("sh", ["-c", `head -c ${size} /dev/urandom >"$1"`, "sh", join(checkpoints(), "big.bin")]);
+    await host.start(machine.spec("sleep 60"), {}, never);
+    const [file] = await host.listCheckpoints(never);
+    expect(file).toMatchObject({ path: "big.bin", size });
+    const target = join(scratch, "big.bin");
+    const part = `${target}.${process.pid}.part`;
+    const done = host.fetchCheckpoint(file!, target, never);
+    for (const share of [0.2, 0.45, 0.8]) {
+      await soon(
+        () => existsSync(target) || (existsSync(part) && statSync(part).size >= share * size),
+        `${share}`,
+        60_000,
+      );
+      expect(existsSync(target)).toBe(false);
+      wire.cut();
+    }
+    await done;
+    const sum = (path: string): string => spawnSync("sha256sum", [path], { encoding: "utf8" }).stdout.slice(0, 64);
+    expect(sum(target)).toBe(sum(join(checkpoints(), "big.bin")));
+    expect(statSync(target).mode & 0o777).toBe(0o600);
+    expect(statSync(target).mtimeMs).toBeCloseTo(file!.mtimeMs, 0);
+    expect(existsSync(part)).toBe(false);
+    wire.close();
+  });
+
+  it("is told as ssh_unreachable when it stays broken", async () => {
+    const host = machine.host();
+    await host.start(machine.spec("sleep 60"), {}, never);
+    await machine.sshd.stop();
+    machine.links.at(-1)!.connection.close();
+    await expect(host.status(never)).rejects.toMatchObject({ code: "ssh_unreachable" });
+    await expect(host.readLog(0, 10, never)).rejects.toMatchObject({ code: "ssh_unreachable" });
+    await machine.sshd.start();
+    await soon(() => true, "the port");
+    expect((await host.status(never))?.phase).toBe("running");
+  });
+});
+
+describe("checkpoints", () => {
+  const listed = async (): Promise<RemoteFile[]> => {
+    const host = machine.host();
+    await host.start(machine.spec("sleep 60"), {}, never);
+    return host.listCheckpoints(never);
+  };
+
+  it("are listed as LocalHost lists them", async () => {
+    const top = checkpoints();
+    mkdirSync(join(top, "a/b"), { recursive: true });
+    writeFileSync(join(top, "a/b/one.pt"), "1");
+    writeFileSync(join(top, "zwei ü.pt"), "22");
+    writeFileSync(Buffer.from(`${top}/bad\xff`, "latin1"), "x");
+    symlinkSync("/etc/passwd", join(top, "link"));
+    symlinkSync("/etc", join(top, "folder"));
+    spawnSync("mkfifo", [join(top, "pipe")]);
+    const deep = join(top, ...Array<string>(34).fill("d"));
+    mkdirSync(deep, { recursive: true });
+    writeFileSync(join(deep, "deep.pt"), "x");
+    const remote = await listed();
+    const local = new LocalHost({ runDir: join(machine.base, "run"), runnerPath, python: "python3" });
+    const byPath = (files: RemoteFile[]) => files.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+    expect(byPath(remote)).toEqual(byPath(await local.listCheckpoints(never)));
+    expect(remote.map((f) => f.path)).toContain("a/b/one.pt");
+    expect(remote.find((f) => f.path.startsWith("bad"))?.refused).toContain("UTF-8");
+  });
+
+  it("are refused as a whole where a link took their folder's place", async () => {
+    const files = listed();
+    await files;
+    rmSync(checkpoints(), { recursive: true });
+    symlinkSync("/etc", checkpoints());
+    expect(await machine.hosts[0]!.listCheckpoints(never)).toEqual([
+      expect.objectContaining({ path: "(all)", refused: expect.stringContaining("link") }),
+    ]);
+  });
+
+  it("come home as they were listed, or not at all", async () => {
+    const top = checkpoints();
+    mkdirSync(join(top, "sub"), { recursive: true });
+    const content = randomBytes(3_000_001);
+    writeFileSync(join(top, "sub/model.pt"), content);
+    writeFileSync(join(top, "empty.pt"), "");
+    const files = await listed();
+    const host = machine.hosts[0]!;
+    const find = (path: string): RemoteFile => files.find((f) => f.path === path)!;
+    const target = join(scratch, randomBytes(4).toString("hex"));
+    await host.fetchCheckpoint(find("sub/model.pt"), target, never);
+    expect(readFileSync(target).equals(content)).toBe(true);
+    await host.fetchCheckpoint(find("empty.pt"), `${target}.empty`, never);
+    expect(statSync(`${target}.empty`).size).toBe(0);
+
+    const refused = async (file: RemoteFile): Promise<void> => {
+      const away = `${target}.no`;
+      await expect(host.fetchCheckpoint(file, away, never)).rejects.toMatchObject({ code: "file_not_found" });
+      expect(existsSync(away)).toBe(false);
+    };
+    appendFileSync(join(top, "sub/model.pt"), "x");
+    await refused(find("sub/model.pt"));
+    rmSync(join(top, "empty.pt"));
+    await refused(find("empty.pt"));
+    symlinkSync("/etc/hostname", join(top, "empty.pt"));
+    await refused(find("empty.pt"));
+    // A folder on the way that became a link leads elsewhere.
+    renameSync(join(top, "sub"), join(machine.home, "moved"));
+    symlinkSync(join(machine.home, "moved"), join(top, "sub"));
+    await refused(find("sub/model.pt"));
+    for (const path of ["../run/spec.json", "/etc/passwd", "a/../../run/spec.json", "", ".", "sub//model.pt"])
+      await refused({ ...find("sub/model.pt"), path });
+    expect(readdirSync(scratch).filter((name) => name.includes(".part"))).toEqual([]);
+  });
+
+  it("that the user may not read are named", async () => {
+    mkdirSync(checkpoints(), { recursive: true });
+    writeFileSync(join(checkpoints(), "x.pt"), "x");
+    chmodSync(join(checkpoints(), "x.pt"), 0o000);
+    const files = await listed();
+    // Root reads everything; everybody else is told.
+    if (process.geteuid!() === 0) expect(files[0]).toMatchObject({ path: "x.pt", size: 1 });
+    else expect(files[0]!.refused).toContain("permission denied");
+  });
+});
