@@ -57,13 +57,17 @@ export class TokenDesk {
     if (!/^application\/x-www-form-urlencoded\b/i.test(contentType ?? ""))
       return refusal("invalid_request", "Content type must be application/x-www-form-urlencoded.");
     const form = new URLSearchParams(body);
-    if (form.get("grant_type") !== GRANT) return refusal("unsupported_grant_type", `Invalid grant_type: ${form.get("grant_type")}`);
+    if (form.get("grant_type") !== GRANT)
+      return refusal("unsupported_grant_type", `Invalid grant_type: ${form.get("grant_type")}`);
     const wrong = this.#objection(form.get("assertion") ?? "", tokenUri);
     if (wrong !== null) return wrong;
     const token = `ya29.${randomBytes(48).toString("base64url")}`;
     this.issued += 1;
     this.#tokens.set(token, this.#now() + this.tokenS * 1000);
-    return { status: 200, body: { access_token: token, expires_in: Math.max(0, this.tokenS - 1), token_type: "Bearer" } };
+    return {
+      status: 200,
+      body: { access_token: token, expires_in: Math.max(0, this.tokenS - 1), token_type: "Bearer" },
+    };
   }
 
   #objection(assertion: string, tokenUri: string): TokenAnswer | null {
@@ -72,7 +76,8 @@ export class TokenDesk {
     if (parts.length !== 3 || header === null || claims === null || /[=+/]/.test(assertion))
       return refusal("invalid_grant", "Invalid JWT: malformed assertion.");
     if (header["alg"] !== "RS256") return refusal("invalid_grant", "Invalid JWT: the algorithm must be RS256.");
-    if (header["kid"] !== undefined && header["kid"] !== this.keyId) return refusal("invalid_grant", "Invalid JWT Signature.");
+    if (header["kid"] !== undefined && header["kid"] !== this.keyId)
+      return refusal("invalid_grant", "Invalid JWT Signature.");
     if (claims["iss"] !== this.email) return refusal("invalid_grant", "Invalid grant: account not found");
     const signed = verify(
       "RSA-SHA256",
@@ -111,7 +116,9 @@ const refusal = (error: string, description: string): TokenAnswer => ({
 function parsed(part: string | undefined): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(Buffer.from(part ?? "", "base64url").toString("utf8"));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
   } catch {
     return null;
   }

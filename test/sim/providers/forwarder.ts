@@ -22,20 +22,20 @@ export class Forwarder {
   #kilobytesPerSecond: number | null = null;
   #bytesMax: number | null = null;
 
-  private constructor(target: Target, server: Server) {
+  /** An address of this computer. */
+  readonly host: string;
+
+  private constructor(target: Target, server: Server, host: string) {
     this.#target = target;
     this.#server = server;
+    this.host = host;
   }
 
-  /** Listens on a free port of 127.0.0.1, or on `port`. */
-  static async open(target: Target, port = 0): Promise<Forwarder> {
-    const forwarder = new Forwarder(target, createServer());
+  /** Listens on a free port of 127.0.0.1, or where it is told to. */
+  static async open(target: Target, port = 0, host = "127.0.0.1"): Promise<Forwarder> {
+    const forwarder = new Forwarder(target, createServer(), host);
     await forwarder.#listen(port);
     return forwarder;
-  }
-
-  get host(): string {
-    return "127.0.0.1";
   }
 
   get port(): number {
@@ -108,7 +108,7 @@ export class Forwarder {
     server.on("connection", (client) => this.#accept(client));
     return new Promise((done, fail) => {
       server.once("error", fail);
-      server.listen(port, "127.0.0.1", () => done());
+      server.listen(port, this.host, () => done());
     });
   }
 

@@ -69,7 +69,9 @@ export class MachineFaults {
     const measure = strike(faults, name);
     if (measure === null) return;
     const lasting = name === "freezes" || name === "black_hole";
-    void clock.wait(lasting ? STRIKE_MS : measure).then(() => this.#do(machine, () => this.#hit(name, machine, measure)));
+    void clock
+      .wait(lasting ? STRIKE_MS : measure)
+      .then(() => this.#do(machine, () => this.#hit(name, machine, measure)));
   }
 
   async #hit(name: FaultName, machine: SimMachine, measure: number): Promise<void> {

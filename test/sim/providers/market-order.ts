@@ -26,7 +26,8 @@ const FIELDS = new Set(
     "template_hash_id volume_info user force vm python_utf8 lang_utf8 use_jupyter_lab jupyter_dir extra"
   ).split(" "),
 );
-const RUNTYPE = /^(?:ssh_direc ssh_proxy|ssh_direct|ssh|ssh_proxy|jupyter_direct|jupyter_proxy|jupyter_direc ssh_direc ssh_proxy|args)$/;
+const RUNTYPE =
+  /^(?:ssh_direc ssh_proxy|ssh_direct|ssh|ssh_proxy|jupyter_direct|jupyter_proxy|jupyter_direc ssh_direc ssh_proxy|args)$/;
 const TEXT_MAX = 4096;
 const ENV_MAX = 32_768;
 
@@ -36,19 +37,31 @@ export function readOrder(body: unknown, offer: MarketOffer): MarketOrder | Refu
   if (typeof body !== "object" || body === null || Array.isArray(body)) return refuse("the body must be a JSON object");
   const given = body as Record<string, unknown>;
   for (const name of Object.keys(given)) if (!FIELDS.has(name)) return refuse(`unknown argument ${name}`);
-  const { image, label = "", disk = 10, runtype = "ssh", env = {}, onstart = "", args, args_str: argsText = "" } = given;
+  const {
+    image,
+    label = "",
+    disk = 10,
+    runtype = "ssh",
+    env = {},
+    onstart = "",
+    args,
+    args_str: argsText = "",
+  } = given;
   if (given["client_id"] !== undefined && given["client_id"] !== "me") return refuse("client_id");
-  if (typeof image !== "string" || image === "" || image.length > 1024) return refuse("image must be 1 to 1024 characters");
+  if (typeof image !== "string" || image === "" || image.length > 1024)
+    return refuse("image must be 1 to 1024 characters");
   if (/\s/.test(image)) return refuse("image");
   if (typeof label !== "string") return refuse("label must be a string");
   if (label.length > 256) return refuse("label is longer than 256 characters", "label_too_long");
-  if (typeof disk !== "number" || !Number.isFinite(disk) || disk < 8) return refuse("disk must be a number of at least 8");
+  if (typeof disk !== "number" || !Number.isFinite(disk) || disk < 8)
+    return refuse("disk must be a number of at least 8");
   if (disk > offer.diskSpaceGb) return refuse(`disk: only ${offer.diskSpaceGb} GB there`);
   if (typeof runtype !== "string" || !RUNTYPE.test(runtype)) return refuse("runtype");
   if (typeof env !== "object" || env === null || Array.isArray(env)) return refuse("env must be an object");
   for (const [name, value] of Object.entries(env)) {
     if (typeof value !== "string") return refuse(`env: ${name} must be a string`);
-    if (!/^(?:[A-Za-z_][A-Za-z0-9_]*|-p [0-9]+:[0-9]+(?:\/(?:udp|tcp))?|-[hn] \S+)$/.test(name)) return refuse(`env: ${name}`);
+    if (!/^(?:[A-Za-z_][A-Za-z0-9_]*|-p [0-9]+:[0-9]+(?:\/(?:udp|tcp))?|-[hn] \S+)$/.test(name))
+      return refuse(`env: ${name}`);
   }
   if (JSON.stringify(env).length > ENV_MAX) return refuse("env is too large");
   if (typeof onstart !== "string" || typeof argsText !== "string") return refuse("onstart must be a string");
