@@ -8,7 +8,7 @@ import { idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import { ProviderHttp, RateLimiter, type HttpAnswer, type HttpRequest } from "../http.ts";
 import type { RemoteOptions } from "../remote.ts";
-import { isTooOften, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
+import { isTooOften, isUnclearNotFound, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
 import { ListPage, numberOf, objectOf, Offers, OneInstance, User, type InstanceRow, type OfferRow } from "./wire.ts";
 
 /** Least milliseconds between two calls (the provider's numbers, October 2026), and how long a call may wait for its turn. */
@@ -92,10 +92,12 @@ export class MarketClient {
     this.limiters.create.hold(ms);
   }
 
-  /** Null where the provider says that there is no such machine. */
-  async get(id: string, signal?: AbortSignal): Promise<InstanceRow | null> {
+  /** Null where the provider says that there is no such machine; `unclear` where its "not found" could mean something else. */
+  async get(id: string, signal?: AbortSignal): Promise<InstanceRow | null | "unclear"> {
     const answer = await this.ask("get", { method: "GET", path: instancePath(id), signal });
-    if (saysNoSuchMachine(answer, refusalOf(answer))) return null;
+    const refusal = refusalOf(answer);
+    if (saysNoSuchMachine(answer, refusal)) return null;
+    if (isUnclearNotFound(answer, refusal)) return "unclear";
     const { instances } = this.read(OneInstance, answer, `machine ${id}`);
     const row = Array.isArray(instances) ? (instances[0] ?? null) : instances;
     if (row !== null && idOf(row.id) !== id)
@@ -136,7 +138,8 @@ export class MarketClient {
   /** Resolves where the provider took the wish or knows no such machine. Either is no proof. */
   async destroy(id: string, signal?: AbortSignal): Promise<void> {
     const answer = await this.ask("destroy", { method: "DELETE", path: instancePath(id), json: {}, signal });
-    if (saysNoSuchMachine(answer, refusalOf(answer))) return;
+    const refusal = refusalOf(answer);
+    if (saysNoSuchMachine(answer, refusal) || isUnclearNotFound(answer, refusal)) return;
     this.accepted(answer, `ending machine ${id}`);
   }
 

@@ -2,7 +2,7 @@
 //
 // M1. One rent per offer and process: two of them may both be accepted, and one machine would then not work.
 // M2. A create call that names a contract and says no all the same has made a machine: it is ended, and looked up by its name.
-// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself. Where the machine was
+// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself (or one more listing). Where the machine was
 //     never seen and is younger than listings may lag, it is not gone but not yet listed.
 // M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
 
@@ -212,7 +212,7 @@ export class MarketProvider implements Provider {
     for (let attempt = 1; attempt <= PRICE_TRIES; attempt++) {
       try {
         const row = await this.client.get(id, signal);
-        if (row === null) continue;
+        if (row === null || row === "unclear") continue;
         this.remember(id, row);
         price = priceMicroOf(row.dph_total);
         if (price !== null) return price;
@@ -231,7 +231,7 @@ export class MarketProvider implements Provider {
     if (listed) return this.judge(handle, listed.row);
     const wait = startedAt + LOOKS_APART_MS - this.options.now();
     if (wait > 0) await this.options.pause(wait, signal);
-    const row = await this.client.get(handle.id, signal);
+    const row = await this.secondLook(handle.id, signal);
     if (row !== null) return this.judge(handle, row);
     const madeAt = numberOf(handle.extra?.made_at);
     const age_ms = madeAt === null ? Infinity : this.options.now() - madeAt;
@@ -242,6 +242,13 @@ export class MarketProvider implements Provider {
     return end !== null && end * 1000 <= this.options.now()
       ? { phase: "gone", why: "its rental had reached its end date" }
       : { phase: "gone" };
+  }
+
+  private async secondLook(id: string, signal: AbortSignal): Promise<InstanceRow | null> {
+    const row = await this.client.get(id, signal);
+    if (row !== "unclear") return row;
+    const { value } = await this.listing.get(0, signal);
+    return value.find((machine) => machine.id === id)?.row ?? null;
   }
 
   private judge(handle: MachineHandle, row: InstanceRow): MachineStatus {

@@ -62,6 +62,10 @@ export const saysNoSuchMachine = (answer: HttpAnswer, refusal: Refusal): boolean
   /^(no_such_instance|not_found)$|no such instance|instance[^.]{0,40} not found/i.test(refusal.code || refusal.words) &&
   (refusal.status === 404 || refusal.status === 410 || objectOf(answer)?.success === false);
 
+/** "Not found" in the provider's form, in words that name no machine: an address that is no more would say so, too. */
+export const isUnclearNotFound = (answer: HttpAnswer, refusal: Refusal): boolean =>
+  (refusal.status === 404 || refusal.status === 410) && objectOf(answer) !== null && !isAboutKey(answer, refusal);
+
 /** Everything that is not an answer to what was asked, as an error. Nothing here is a create call. */
 export function refused(answer: HttpAnswer, what: string, secret: string): SvcError {
   const refusal = refusalOf(answer, secret);

@@ -26,7 +26,7 @@ svc_call DELETE ${shellQuote(`${baseUrl}/api/v0/instances/`)}"$id/" '{}'`;
 export function startScript(options: { guard: string; publicKey: string }): string {
   const key = shellQuote(options.publicKey.trim());
   const text = `${options.guard.trimEnd()}
-if tr '\\0' '\\n' </proc/1/environ 2>/dev/null | grep -q '^CONTAINER_ID='; then
+if tr '\\0' '\\n' 2>/dev/null </proc/1/environ | grep -q '^CONTAINER_ID='; then
   touch ~/.no_auto_tmux
   mkdir -p ~/.ssh && chmod 700 ~/.ssh
   grep -qxF ${key} ~/.ssh/authorized_keys 2>/dev/null || printf '%s\\n' ${key} >>~/.ssh/authorized_keys

@@ -1,0 +1,327 @@
+import { execFileSync } from "node:child_process";
+import { gunzipSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import { NOTHING_MADE, type Offer } from "../../src/providers/provider.ts";
+import { startScript, START_SCRIPT_MAX } from "../../src/providers/market/start-script.ts";
+import { KEY, machineRow, NAME, offerRow, order, PUBLIC_KEY, refusal, spec, Stub, type Reply } from "./market-stub.ts";
+
+const signal = new AbortController().signal;
+const OFFER: Offer = { id: "501", priceMicro: 420_000, extra: { disk_gb: "50", machine_id: "4411" } };
+const SEARCH = "POST /api/v0/bundles/";
+const CREATE = "PUT /api/v0/asks/501/";
+const GET = "GET /api/v0/instances/9001/";
+const DESTROY = "DELETE /api/v0/instances/9001/";
+const ATTACH = "POST /api/v0/instances/9001/ssh/";
+
+let stub: Stub;
+beforeEach(async () => {
+  stub = await new Stub().start();
+});
+afterEach(() => stub.close());
+
+async function codeOf(promise: Promise<unknown>): Promise<string> {
+  const thrown = await promise.then(
+    () => "nothing",
+    (e: unknown) => e,
+  );
+  return thrown instanceof SvcError ? thrown.code : String(thrown);
+}
+
+describe("searching", () => {
+  const offers = (rows: unknown[], input: Parameters<typeof spec>[0] = {}) => {
+    stub.routes[SEARCH] = () => ({ json: { offers: rows } });
+    return stub.provider().listOffers(spec(input), signal);
+  };
+
+  test("asks for verified, rentable machines of the wished kind, cheapest first", async () => {
+    await offers([offerRow()], {
+      gpus: "A100:4",
+      disk_gb: 200,
+      region: "us,Oceania",
+      price_cap: 3,
+      max_runtime_minutes: 6000,
+    });
+    expect(stub.calls[0]?.body).toMatchObject({
+      verified: { eq: true },
+      rentable: { eq: true },
+      rented: { eq: false },
+      external: { eq: false },
+      type: "on-demand",
+      gpu_name: { in: ["A100 SXM4"] },
+      num_gpus: { eq: 4 },
+      gpu_ram: { gte: 73_728 },
+      disk_space: { gte: 200 },
+      allocated_storage: 200,
+      direct_port_count: { gte: 1 },
+      dph_total: { lte: 3 },
+      duration: { gte: 363_600 },
+      geolocation: { in: expect.arrayContaining(["US", "AU", "NZ"]) as unknown },
+      order: [["dph_total", "asc"]],
+    });
+  });
+
+  test("min_vram_gb becomes the GPU-RAM filter; a model that nobody knows passes through with spaces", async () => {
+    await offers([], { gpus: "Quantum_9000:2", min_vram_gb: 24 });
+    expect(stub.calls[0]?.body).toMatchObject({ gpu_name: { in: ["Quantum 9000"] }, gpu_ram: { gte: 22_118 } });
+    await offers([], { gpus: "Quantum_9000" });
+    expect(stub.calls[1]?.body).not.toHaveProperty("gpu_ram");
+  });
+
+  test("returns the cheapest first, with what renting needs", async () => {
+    const dear = offerRow({ id: 7, ask_contract_id: undefined, dph_total: 0.9 });
+    expect(await offers([dear, offerRow()])).toEqual([OFFER, { ...OFFER, id: "7", priceMicro: 900_000 }]);
+  });
+
+  const unfit: [string, Record<string, unknown>][] = [
+    ["unverified", { verification: "unverified" }],
+    ["without a word on verification", { verification: undefined }],
+    ["not rentable", { rentable: false }],
+    ["rented", { rented: true }],
+    ["interruptible", { is_bid: true }],
+    ["another GPU", { gpu_name: "RTX 4090D" }],
+    ["no GPU name", { gpu_name: null }],
+    ["another count", { num_gpus: 2 }],
+    ["too little VRAM", { gpu_ram: 12_000 }],
+    ["unknown VRAM", { gpu_ram: null }],
+    ["too little disk", { disk_space: 20 }],
+    ["no port of its own", { direct_port_count: 0 }],
+    ["unreliable", { reliability2: 0.5 }],
+    ["gone too soon", { duration: 600 }],
+    ["an old driver", { cuda_max_good: 11.8 }],
+    ["a price of null", { dph_total: null }],
+    ["a price in text", { dph_total: "0.01" }],
+    ["a price of NaN", { dph_total: "NaN" }],
+    ["a negative price", { dph_total: -1 }],
+    ["a hostile id", { id: "../../x", ask_contract_id: undefined }],
+  ];
+  test.each(unfit)("does not believe an offer that is %s", async (_what, changes) => {
+    const found = await offers([offerRow(changes), offerRow({ id: 502, ask_contract_id: 502, dph_total: 2 })]);
+    expect(found.map((offer) => offer.id)).toEqual(["502"]);
+  });
+
+  test("an offer outside of the region is none; one whose place is unknown neither", async () => {
+    const rows = [
+      offerRow({ geolocation: null }),
+      offerRow(),
+      offerRow({ id: 8, ask_contract_id: 8, geolocation: ", US" }),
+    ];
+    expect((await offers(rows, { region: "US" })).map((offer) => offer.id)).toEqual(["8"]);
+  });
+
+  test("reads bare NaN in an answer as no price", async () => {
+    stub.routes[SEARCH] = () => ({
+      text: JSON.stringify({ offers: [offerRow({ dph_total: "@" }), offerRow({ id: 3, ask_contract_id: 3 })] }).replace(
+        '"@"',
+        "NaN",
+      ),
+    });
+    const found = await stub.provider().listOffers(spec(), signal);
+    expect(found.map((offer) => offer.id)).toEqual(["3"]);
+  });
+
+  test("where nothing is below the cap, what is above it is shown, six seconds later", async () => {
+    stub.routes[SEARCH] = ({ body }) => ({ json: { offers: body.dph_total ? [] : [offerRow()] } });
+    const found = await stub.provider().listOffers(spec({ price_cap: 0.1 }), signal);
+    expect(found).toEqual([OFFER]);
+    expect(stub.calls.map((call) => call.at - (stub.calls[0]?.at ?? 0))).toEqual([0, 6_000]);
+  });
+
+  test("runs that want the same at the same time share one search", async () => {
+    stub.routes[SEARCH] = () => ({ json: { offers: [offerRow()] } });
+    const provider = stub.provider();
+    const found = await Promise.all(Array.from({ length: 3 }, () => provider.listOffers(spec(), signal)));
+    expect(found.map((f) => f.length)).toEqual([1, 1, 1]);
+    expect(stub.calls.length).toBeLessThan(3);
+  });
+
+  test.each<[string, Reply, string]>([
+    ["a page for people", { html: "<html>hello</html>" }, "provider_error"],
+    ["a 500", { status: 500, text: "boom" }, "provider_error"],
+    ["another form", { json: { offers: "none" } }, "provider_error"],
+    ["a torn body", "torn", "provider_unreachable"],
+    ["a bad key as 404", refusal(404, "auth_error", "Invalid user key"), "credential_refused"],
+    ["a bad key as 401", { status: 401, text: "" }, "credential_refused"],
+    ["a key without the right", refusal(403, "not_authorized", "scope misc"), "credential_refused"],
+  ])("%s is an error, never no offers", async (_what, reply, code) => {
+    stub.routes[SEARCH] = () => reply;
+    expect(await codeOf(stub.provider().listOffers(spec(), signal))).toBe(code);
+  });
+
+  test("checks a spec without asking anybody, naming the field", () => {
+    const fieldOf = (input: Parameters<typeof spec>[0]) => {
+      try {
+        stub.provider().check(spec(input));
+        return "fine";
+      } catch (e) {
+        return e instanceof SvcError ? `${e.code} ${e.errors?.[0]?.field}` : String(e);
+      }
+    };
+    expect(fieldOf({ region: "Europe; US" })).toBe("fine");
+    expect(fieldOf({ gpus: "cpu" })).toBe("gpus_unsupported spec.gpus");
+    expect(fieldOf({ region: "Atlantis" })).toBe("invalid_request spec.region");
+    expect(fieldOf({ region: "XX" })).toBe("invalid_request spec.region");
+    expect(fieldOf({ nodes: 2 })).toBe("nodes_unsupported spec.nodes");
+    expect(fieldOf({ image: "-v /:/host" })).toBe("invalid_request spec.image");
+    expect(stub.calls).toEqual([]);
+  });
+});
+
+describe("renting", () => {
+  const made: Reply = { json: { success: true, new_contract: 9001, instance_api_key: "secret" } };
+  beforeEach(() => {
+    stub.routes[GET] = () => ({ json: { instances: machineRow({ actual_status: null }) } });
+    stub.routes[ATTACH] = () => ({ json: { success: true } });
+  });
+
+  test("labels the machine, gives it no secret, reads its real price and attaches the key", async () => {
+    stub.routes[CREATE] = () => made;
+    const handle = await stub.provider().create(OFFER, order({ disk_gb: 50 }));
+    expect(handle).toMatchObject({ v: 1, provider: "market", id: "9001", name: NAME, priceMicro: 430_000 });
+    expect(handle.extra).toMatchObject({ machine_id: "4411" });
+    const body = stub.calls.find((call) => call.method === "PUT")?.body ?? {};
+    expect(body).toMatchObject({
+      label: NAME,
+      disk: 50,
+      runtype: "ssh_direct",
+      env: { SVC_MACHINE: NAME },
+      cancel_unavail: true,
+      target_state: "running",
+    });
+    expect(body).not.toHaveProperty("price");
+    expect(JSON.stringify(body)).not.toContain(KEY);
+    expect(String(body.onstart).length).toBeLessThanOrEqual(START_SCRIPT_MAX);
+    expect(stub.calls.find((call) => call.method === "POST")?.body).toEqual({ ssh_key: PUBLIC_KEY });
+  });
+
+  test("a key that cannot be attached, and a record that cannot be had, do not lose the machine", async () => {
+    stub.routes[CREATE] = () => made;
+    stub.routes[GET] = () => ({ json: { instances: null } });
+    stub.routes[ATTACH] = () => refusal(404, "no_such_instance");
+    expect(await stub.provider().create(OFFER, order())).toMatchObject({ id: "9001", priceMicro: 420_000 });
+  });
+
+  test.each([
+    ["null", null],
+    ["text", "0.43"],
+    ["negative", -1],
+  ])("a price that is %s is no price", async (_what, dph_total) => {
+    stub.routes[CREATE] = () => made;
+    stub.routes[GET] = () => ({ json: { instances: machineRow({ dph_total }) } });
+    expect((await stub.provider().create(OFFER, order())).priceMicro).toBeNull();
+  });
+
+  test.each<[string, Reply, string]>([
+    ["404 no_such_ask", refusal(404, "no_such_ask"), "offer_taken"],
+    ["410", refusal(410, "no_such_ask", "gone"), "offer_taken"],
+    [
+      "400 in other words",
+      refusal(400, "invalid_args", "error 404/3603: no_such_ask Instance type by id 501 is not available."),
+      "offer_taken",
+    ],
+    ["200 that says no", { json: { success: false, msg: "The offer is no longer available." } }, "offer_taken"],
+    ["no credit", refusal(400, "insufficient_credit", "add funds"), "no_funds"],
+    ["no credit as 402", refusal(402, "insufficient_credit"), "no_funds"],
+    ["a new account's limit", refusal(400, "spend_rate_limit", "wait"), "no_quota"],
+    ["no billing", refusal(400, "missing_billing"), "no_quota"],
+    ["a bad key as 401", refusal(401, "auth_error", "Invalid user key"), "credential_refused"],
+    ["a bad key as 404", refusal(404, "auth_error", "Invalid user key"), "credential_refused"],
+    ["a key without the right", refusal(403, "invalid_args", "no"), "credential_refused"],
+    ["an argument", refusal(400, "invalid_args", "image is malformed"), "provider_refused"],
+  ])("%s made nothing", async (_what, reply, code) => {
+    stub.routes[CREATE] = () => reply;
+    expect(await codeOf(stub.provider().create(OFFER, order()))).toBe(code);
+    expect([...NOTHING_MADE]).toContain(code);
+    expect(stub.calls).toHaveLength(1);
+  });
+
+  test.each<[string, Reply]>([
+    ["no answer", "cut"],
+    ["half an answer", "torn"],
+    ["a 500", { status: 500, json: { success: false, error: "internal" } }],
+    ["a 502 page", { status: 502, html: "<html>Bad Gateway</html>" }],
+    ["a page with 200", { html: "<html>hi</html>" }],
+    ["a page with 429", { status: 429, html: "<html>slow down</html>" }],
+    ["a page with 403", { status: 403, html: "<html>blocked</html>" }],
+    ["a bare 404", { status: 404, text: "404: Not Found" }],
+    ["a 408", { status: 408, json: { msg: "timeout" } }],
+    ["neither contract nor reason", { json: { success: true } }],
+    ["a contract that is no id", { json: { success: true, new_contract: "../9001" } }],
+    ["a queued start", refusal(400, "not_available", "currently unavailable, state change queued, not available")],
+  ])("%s may have made something", async (_what, reply) => {
+    stub.routes[CREATE] = () => reply;
+    expect(await codeOf(stub.provider().create(OFFER, order()))).toBe("outcome_unknown");
+    expect(stub.count(CREATE)).toBe(1);
+  });
+
+  test.each<[string, Reply]>([
+    ["success: false", { json: { success: false, new_contract: 9001, msg: "bid too low" } }],
+    ["a 400", { status: 400, json: { success: false, error: "invalid_price", new_contract: 9001 } }],
+    ["no_such_ask", { status: 410, json: { error: "no_such_ask", new_contract: 9001 } }],
+  ])("a contract beside %s is ended and looked up", async (_what, reply) => {
+    stub.routes[CREATE] = () => reply;
+    stub.routes[DESTROY] = () => ({ json: { success: true } });
+    expect(await codeOf(stub.provider().create(OFFER, order()))).toBe("outcome_unknown");
+    expect(stub.count(DESTROY)).toBe(1);
+  });
+
+  const dialects: [string, Reply][] = [
+    ["text", { status: 429, text: "API requests too frequent: endpoint threshold=4.5" }],
+    ["detail", { status: 429, json: { detail: "API requests too frequent" } }],
+    ["code", refusal(429, "rate_limit_exceeded", "slow down")],
+  ];
+  test.each(dialects)("asked too often (%s): waits, and asks once more", async (_what, reply) => {
+    let asked = 0;
+    stub.routes[CREATE] = () => (++asked === 1 ? reply : made);
+    expect(await stub.provider().create(OFFER, order())).toMatchObject({ id: "9001" });
+    const [first, second] = stub.calls.filter((call) => call.method === "PUT");
+    expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(4_500);
+  });
+
+  test.each(dialects)("asked too often (%s) twice: nothing was made", async (_what, reply) => {
+    stub.routes[CREATE] = () => reply;
+    expect(await codeOf(stub.provider().create(OFFER, order()))).toBe("offer_taken");
+    expect(stub.count(CREATE)).toBe(2);
+  });
+
+  test("one offer is rented once by this process, and is not offered again at once", async () => {
+    stub.routes[CREATE] = () => made;
+    stub.routes[SEARCH] = () => ({ json: { offers: [offerRow()] } });
+    const provider = stub.provider();
+    const outcomes = await Promise.all([
+      codeOf(provider.create(OFFER, order())),
+      codeOf(provider.create(OFFER, { ...order(), name: `${NAME}2` })),
+    ]);
+    expect(outcomes.toSorted()).toEqual(["nothing", "offer_taken"]);
+    expect(stub.count(CREATE)).toBe(1);
+    expect(await provider.listOffers(spec(), signal)).toEqual([]);
+  });
+
+  test("renting is paced", async () => {
+    for (const id of [501, 502, 503]) stub.routes[`PUT /api/v0/asks/${id}/`] = () => refusal(404, "no_such_ask");
+    const provider = stub.provider();
+    for (const id of ["501", "502", "503"]) await codeOf(provider.create({ ...OFFER, id }, order()));
+    const at = stub.calls.map((call) => call.at - (stub.calls[0]?.at ?? 0));
+    expect(at).toEqual([0, 4_500, 9_000]);
+  });
+
+  test("an id of an offer stays one part of the path", async () => {
+    await codeOf(stub.provider().create({ ...OFFER, id: "../instances/1" }, order()));
+    expect(stub.calls[0]?.path).toBe("/api/v0/asks/..%2Finstances%2F1/");
+  });
+
+  test("a long start script is packed and means the same", () => {
+    const guard = `#!/bin/sh\n# ${"x".repeat(5_000)}\n`;
+    const packed = startScript({ guard, publicKey: PUBLIC_KEY });
+    expect(packed.length).toBeLessThanOrEqual(START_SCRIPT_MAX);
+    const data = /echo (\S+) /.exec(packed)?.[1] ?? "";
+    expect(gunzipSync(Buffer.from(data, "base64")).toString()).toContain(PUBLIC_KEY);
+    const plain = startScript({ guard: "echo started", publicKey: PUBLIC_KEY });
+    for (const script of [packed, plain]) execFileSync("sh", ["-n"], { input: script });
+    const run = startScript({ guard: `echo started # ${"y".repeat(5_000)}`, publicKey: "k" });
+    expect(execFileSync("sh", ["-c", run]).toString()).toBe("started\n");
+    let noise = "";
+    for (let n = 1; noise.length < 9_000; n = (n * 48_271) % 2_147_483_647) noise += n.toString(36);
+    expect(() => startScript({ guard: noise, publicKey: "k" })).toThrow(/start script/);
+  });
+});
