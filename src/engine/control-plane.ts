@@ -25,6 +25,8 @@ export interface ControlPlane {
   killAll(): Promise<string[]>;
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>;
   providers(): ProviderInfo[];
+  /** What a user runs in a notebook so that svc can reach it: the cell alone, and a whole notebook. Throws `ssh_key_unusable`. */
+  notebookBootstrap?(): Promise<{ cell: string; notebook: object }>;
   /** Called with each durable event after its commit, in order of seq, and with hints; returns the way to stop. */
   subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void;
   /**

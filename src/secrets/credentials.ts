@@ -171,10 +171,22 @@ function gather(
     settings[name] = found.value;
     where.set(name, found.source);
   }
+  if (provider === "notebook") dropOtherAddress(settings, where);
   const path = oneLine("ssh_key_path");
   const sshKeyPath = path === null ? null : absolute(path, home, env);
   const { secret, source, missing } = secretOf(provider, { home, env, given, oneLine, settings, where });
   return { credential: missing.length > 0 ? null : { secret, settings }, source, missing, sshKeyPath };
+}
+
+/** An address that is given in the environment is not mixed with what the store says of another one. */
+function dropOtherAddress(settings: Record<string, string>, where: ReadonlyMap<string, CredentialSource>): void {
+  const others =
+    where.get("endpoint") === "env"
+      ? ["host", "port", "host_key"]
+      : where.get("host") === "env"
+        ? ["endpoint", "host_key"]
+        : [];
+  for (const name of others) if (where.get(name) === "store") delete settings[name];
 }
 
 interface Gathered extends CredentialPlaces {
@@ -194,9 +206,10 @@ function secretOf(
     `${variableOf(provider, name)} in the environment, or providers.${provider}.${name} in credentials.json`;
   if (provider === "notebook") {
     const anchor = ["endpoint", "host", "proxy_command"].find((name) => settings[name] !== undefined);
-    const source = (anchor && from.where.get(anchor)) || null;
+    const source = (anchor !== undefined && from.where.get(anchor)) || null;
     const port = settings["port"] ?? settings["endpoint"] ?? settings["proxy_command"];
-    const missing = anchor === undefined ? [toSet("host")] : [];
+    const cell = "the bootstrap cell prints both: GET /v1/notebook/bootstrap";
+    const missing = anchor === undefined ? [`${toSet("host")} (${cell})`] : [];
     // A host may have been pasted with all that stood around it: tcp://host:port.
     if (port === undefined && !/[:\s]/.test(settings["host"] ?? "")) missing.push(toSet("port"));
     return { secret: "", source, missing };

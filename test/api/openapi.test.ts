@@ -35,6 +35,7 @@ describe("the OpenAPI document", () => {
         "GET /v1/machines",
         "GET /v1/providers",
         "GET /v1/gpus",
+        "GET /v1/notebook/bootstrap",
         "GET /v1/health",
         "GET /v1/openapi.json",
       ].sort(),

@@ -299,3 +299,21 @@ describe("a base address", () => {
     expect(() => base({}, url)).toThrowError(/the setting url of podhost/);
   });
 });
+
+describe("an address of a notebook in the environment", () => {
+  it("is not mixed with what the store says of another one", () => {
+    store({
+      providers: { notebook: { host: "old", port: 1, host_key: "old key", endpoint: "old:1", ssh_user: "me" } },
+    });
+    expect(read("notebook", { NOTEBOOK_ENDPOINT: "new:2" }).credential?.settings).toEqual({
+      endpoint: "new:2",
+      ssh_user: "me",
+    });
+    expect(read("notebook", { NOTEBOOK_HOST: "new", NOTEBOOK_PORT: "2" }).credential?.settings).toEqual({
+      host: "new",
+      port: "2",
+      ssh_user: "me",
+    });
+    expect(read("notebook", { NOTEBOOK_PORT: "2" }).credential?.settings).toMatchObject({ host: "old", port: "2" });
+  });
+});

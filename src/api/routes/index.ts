@@ -2,7 +2,8 @@ import type { Route } from "../route.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
 import { JOB_ROUTES } from "./jobs.ts";
 import { LOG_ROUTE } from "./logs.ts";
+import { NOTEBOOK_ROUTE } from "./notebook.ts";
 import { SYSTEM_ROUTES } from "./system.ts";
 
 /** The whole API. What is not in this table does not exist. */
-export const ROUTES: readonly Route[] = [...JOB_ROUTES, LOG_ROUTE, DOWNLOAD_ROUTE, ...SYSTEM_ROUTES];
+export const ROUTES: readonly Route[] = [...JOB_ROUTES, LOG_ROUTE, DOWNLOAD_ROUTE, ...SYSTEM_ROUTES, NOTEBOOK_ROUTE];

@@ -1,0 +1,77 @@
+// What a person pastes to say where a runtime is: the line that the bootstrap cell prints, or anything that holds host and port.
+
+import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
+
+export interface PastedEndpoint extends SshEndpoint {
+  /** The key that sshd there shows, as it stands in known_hosts without the host: `ssh-ed25519 AAAA…`. */
+  hostKey?: string;
+}
+
+/** Of an image's usual user: the cell runs as root. */
+const USER = "root";
+const HOST_KEY = /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,2048}={0,2}$/;
+
+/**
+ * Understands `SVC-ENDPOINT {…}` (the last one, of a cell that was run again), its bare JSON, `tcp://host:port`, `host:port`,
+ * `host port`, `user@host:port` and `ssh -p port user@host`. Null for everything else, and where one part of it is not what such
+ * a part can be.
+ */
+export function parseEndpoint(text: string): PastedEndpoint | null {
+  const pasted = text.slice(-8_192).trim();
+  const marked = [...pasted.matchAll(/SVC-ENDPOINT[ \t]*(\{[^\n]*\})/g)].at(-1)?.[1];
+  const json = marked ?? (pasted.startsWith("{") ? pasted : null);
+  if (json !== null) return ofJson(json);
+  const words = pasted.split(/\s+/);
+  if (words[0] === "ssh") return ofCommand(words.slice(1));
+  const [, user = USER, six, host = six, port] =
+    /^(?:(?:tcp|ssh):\/\/)?(?:([^@\s/]+)@)?(?:\[([^\]\s]+)\]|([^:\s/@]+))(?:\s*:\s*|\s+)([0-9]{1,5})\/?$/.exec(
+      pasted,
+    ) ?? [];
+  return endpointOf(host, port, user);
+}
+
+/** A host key as it was printed, without a comment; null where it is none. */
+export function hostKeyOf(value: unknown): string | null {
+  if (typeof value !== "string") return null;
+  const key = value.trim().split(/\s+/).slice(0, 2).join(" ");
+  return HOST_KEY.test(key) ? key : null;
+}
+
+function ofJson(text: string): PastedEndpoint | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof value !== "object" || value === null) return null;
+  // Its members are looked at one by one below.
+  const of = value as Record<string, unknown>;
+  const endpoint = endpointOf(of["host"], of["port"], of["user"] ?? of["ssh_user"] ?? USER);
+  const given = of["hostKey"] ?? of["host_key"] ?? null;
+  if (endpoint === null || given === null || given === "") return endpoint;
+  const hostKey = hostKeyOf(given);
+  // A pin that cannot be read must not become no pin at all.
+  return hostKey === null ? null : { ...endpoint, hostKey };
+}
+
+/** `ssh [-p PORT] [-l USER] [-o …] [USER@]HOST [-p PORT]`; every other option is passed over, and none is ever used. */
+function ofCommand(words: string[]): PastedEndpoint | null {
+  let port = "22";
+  let login = USER;
+  let target: string | null = null;
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] ?? "";
+    const [, letter, rest] = /^-([a-zA-Z46])(.*)$/.exec(word) ?? [];
+    if (letter === undefined) {
+      if (target !== null) return null;
+      target = word;
+    } else if ("oilJFpEcmbBDLRWwSQe".includes(letter)) {
+      const value = rest || (words[++i] ?? "");
+      if (letter === "p") port = value;
+      if (letter === "l") login = value;
+    }
+  }
+  const [, user = login, host] = /^(?:ssh:\/\/)?(?:([^@]+)@)?(.+)$/.exec(target ?? "") ?? [];
+  return endpointOf(host, port, user);
+}

@@ -1,0 +1,159 @@
+// The provider `notebook`: a runtime that its owner opened, reached over SSH through a tunnel. svc adopts what stands in the
+// credential and gives back nothing, since it owns nothing.
+//
+// N1. Nobody is asked and nothing is probed here: every connection counts against the tunnel's limits, so the one handshake of
+//     the greeting is also the test whether the runtime answers.
+// N2. The way in is read anew at every look: a tunnel that was restarted has another host and port.
+// N3. A command of a way in comes from the owner's own settings, never from what was pasted.
+
+import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { SvcError } from "../../errors/index.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import type { MachineAccess } from "../host.ts";
+import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
+import type { ProviderCredential, RemoteOptions } from "../remote.ts";
+import { hostKeyOf, parseEndpoint, type PastedEndpoint } from "./endpoint.ts";
+
+const HOW =
+  "Run the bootstrap cell (GET /v1/notebook/bootstrap) in the notebook and set NOTEBOOK_ENDPOINT to the line SVC-ENDPOINT that it prints, or set NOTEBOOK_HOST and NOTEBOOK_PORT";
+
+export const NOTEBOOK_INFO: Provider["info"] = {
+  name: "notebook",
+  speaks: "a notebook runtime behind a tunnel",
+  capabilities: { owns_machine: false, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: false },
+  stops_by_itself:
+    "Its owner, by closing the notebook: svc ends its run there and never the runtime. The notebook's own limits end it, too.",
+};
+
+export class NotebookProvider implements Provider {
+  readonly name = "notebook" as const;
+  readonly info = NOTEBOOK_INFO;
+  /** Nothing is ordered, so nothing can be lost on the way. */
+  readonly certainty: Certainty = { horizonMs: 0, listingLagMs: 0, emptyLooks: 1, lookGapMs: 0 };
+  readonly #o: RemoteOptions;
+  /** Names of orders that were let go of. Not kept: whoever terminates after a restart says so again before it looks. */
+  readonly #letGo = new Set<string>();
+
+  constructor(options: RemoteOptions) {
+    this.#o = options;
+  }
+
+  check(spec: RunSpec): void {
+    if (spec.nodes <= 1) return;
+    const message = "notebook has one machine: nodes must be 1";
+    throw new SvcError("invalid_request", { summary: message }, { errors: [{ field: "spec.nodes", message }] });
+  }
+
+  listOffers(): Promise<Offer[]> {
+    return attempt(() => [{ id: idOf(this.#endpoint()), priceMicro: 0 }]);
+  }
+
+  create(_offer: Offer, order: Order): Promise<MachineHandle> {
+    return attempt(() => {
+      const { hostKey, ...way } = this.#endpoint();
+      return {
+        v: 1,
+        provider: "notebook",
+        id: idOf(way),
+        name: order.name,
+        address: way.host,
+        priceMicro: 0,
+        ssh: [way],
+        ...(hostKey === undefined ? {} : { extra: { host_key: hostKey } }),
+      };
+    });
+  }
+
+  /** Whether it still answers cannot be told from a look: a closed notebook and a cut tunnel are one and the same. */
+  inspect(handle: MachineHandle): Promise<MachineStatus> {
+    return attempt(() => {
+      if (this.#letGo.has(handle.name)) return { phase: "gone", why: "svc does not own it and has let go of it" };
+      const way = this.#wayTo(handle);
+      return { phase: "ready", address: way?.host ?? handle.address, priceMicro: 0, ...(way ? { ssh: [way] } : {}) };
+    });
+  }
+
+  /** Ends nothing: the runtime is its owner's, and what svc ran there was ended when it was collected. */
+  terminate(handle: MachineHandle): Promise<void> {
+    this.#letGo.add(handle.name);
+    return Promise.resolve();
+  }
+
+  listOwned(): Promise<MachineHandle[]> {
+    return Promise.resolve([]);
+  }
+
+  selfEnd(): null {
+    return null;
+  }
+
+  access(handle: MachineHandle): MachineAccess {
+    return this.#o.access(handle);
+  }
+
+  /** The way in that is set now, unless it is gone from the settings or shows the key of another runtime. */
+  #wayTo(handle: MachineHandle): SshEndpoint | undefined {
+    const adopted = handle.ssh?.[0];
+    let now: PastedEndpoint;
+    try {
+      now = this.#endpoint();
+    } catch (e) {
+      if (e instanceof SvcError && adopted) return adopted;
+      throw e;
+    }
+    const { hostKey, ...way } = now;
+    const pinned = handle.extra?.["host_key"];
+    return adopted && pinned !== undefined && hostKey !== undefined && hostKey !== pinned ? adopted : way;
+  }
+
+  #endpoint(): PastedEndpoint {
+    return endpointIn(this.#o.credential());
+  }
+}
+
+/** The runtime that a credential names. Throws `credential_missing`, which says what to do. */
+export function endpointIn({ settings }: ProviderCredential): PastedEndpoint {
+  const { endpoint, host, port, ssh_user: user, proxy_command: proxyCommand, host_key: key } = settings;
+  const missing = (what: string) => new SvcError("credential_missing", { provider: "notebook", missing: what });
+  if (!endpoint && !host && !proxyCommand) throw missing(`where the runtime is, is not known. ${HOW}`);
+  const way: PastedEndpoint | null = endpoint
+    ? asUser(parseEndpoint(endpoint), user)
+    : host
+      ? wayOf(host, port ?? (proxyCommand ? "22" : undefined), user)
+      : endpointOf("notebook", port ?? "22", user ?? "root");
+  if (!way && host && !endpoint && !port) throw missing(`the port of the tunnel is not set. ${HOW}`);
+  if (!way) throw missing(`host, port and user are not such as host.example, 17042 and root. ${HOW}`);
+  const hostKey = key ? hostKeyOf(key) : (way.hostKey ?? null);
+  if (key && hostKey === null) throw missing(`host_key is not such as ssh-ed25519 AAAA… . ${HOW}`);
+  return {
+    host: way.host,
+    port: way.port,
+    user: way.user,
+    ...(proxyCommand ? { proxyCommand } : {}),
+    ...(hostKey === null ? {} : { hostKey }),
+  };
+}
+
+/** A host may have been pasted with all that stood around it; a port or user of its own field comes first. */
+function wayOf(host: string, port: string | undefined, user: string | undefined): PastedEndpoint | null {
+  const plain = port === undefined ? null : endpointOf(host.replace(/^(tcp|ssh):\/\//, ""), port, user ?? "root");
+  if (plain) return plain;
+  const pasted = parseEndpoint(host);
+  if (!pasted) return null;
+  const exact = endpointOf(pasted.host, port ?? pasted.port, user ?? pasted.user);
+  return exact && { ...exact, ...(pasted.hostKey ? { hostKey: pasted.hostKey } : {}) };
+}
+
+function asUser(way: PastedEndpoint | null, user: string | undefined): PastedEndpoint | null {
+  if (way === null || user === undefined) return way;
+  const checked = endpointOf(way.host, way.port, user);
+  return checked && { ...way, user: checked.user };
+}
+
+/** Safe in a path and on a command line; the same for the same way in. */
+const idOf = ({ host, port }: SshEndpoint): string => `at-${host.replaceAll(":", "-").slice(0, 100)}-${port}`;
+
+/** What is thrown becomes a rejection. */
+async function attempt<T>(look: () => T): Promise<T> {
+  return look();
+}

@@ -1,0 +1,119 @@
+// A notebook runtime in a folder: the bootstrap cell runs there for real, with an sshd on loopback; what would be fetched from
+// elsewhere (apt-get, the tunnels' programs) stands in its folder `bin`.
+
+import { execFile, execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
+import { bootstrapCell } from "../../src/providers/notebook/bootstrap.ts";
+
+export interface Said {
+  out: string;
+  /** What the cell printed for svc; null where it is not connected. */
+  endpoint: { host: string; port: number; user: string; hostKey: string } | null;
+}
+
+export class Runtime {
+  readonly dir = mkdtempSync(join(tmpdir(), "svc-notebook-"));
+  readonly key = join(this.dir, "id");
+  readonly base: string;
+  /** Where the cell's sshd listens; what the stub tunnels give as the public port, too. */
+  port = 0;
+
+  constructor() {
+    for (const folder of ["bin", "home", "root"]) mkdirSync(join(this.dir, folder));
+    this.base = userInfo().uid === 0 ? join(this.dir, "root/etc/ssh/svc") : join(this.dir, "home/.svc-ssh");
+    execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "of a test", "-f", this.key]);
+    writeFileSync(join(this.dir, "cell.py"), bootstrapCell(readFileSync(`${this.key}.pub`, "utf8")));
+    for (const name of ["apt-get", "ldconfig", "usermod", "rsync"]) this.program(name, 'echo "$0 $@" >>"$DIR/calls"');
+    this.program("bore", 'echo "INFO bore_cli: listening at 127.0.0.1:$2"; exec sleep 300');
+  }
+
+  async open(): Promise<this> {
+    const server = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    this.port = (server.address() as AddressInfo).port;
+    await new Promise((resolve) => server.close(resolve));
+    return this;
+  }
+
+  program(name: string, body: string, interpreter = "/bin/sh"): void {
+    writeFileSync(join(this.dir, "bin", name), `#!${interpreter}\n${body}\n`);
+    chmodSync(join(this.dir, "bin", name), 0o755);
+  }
+
+  /** Runs the cell's own functions, with the sandbox in place of the runtime's root. */
+  python(code: string, env: NodeJS.ProcessEnv = {}, input = ""): Promise<string> {
+    const whole = `import runpy\ncell = runpy.run_path("cell.py", run_name="cell")\n${code}`;
+    return new Promise((resolve, reject) => {
+      const child = execFile(
+        "python3",
+        ["-c", whole],
+        {
+          cwd: this.dir,
+          timeout: 60_000,
+          env: {
+            HOME: join(this.dir, "home"),
+            DIR: this.dir,
+            SSHD_PORT: String(this.port),
+            PATH: `${join(this.dir, "bin")}:${process.env["PATH"] ?? ""}`,
+            ...env,
+          },
+        },
+        (error, stdout, stderr) =>
+          error ? reject(new Error(`${error.message}\n${stdout}`)) : resolve(stdout + stderr),
+      );
+      child.stdin?.end(input);
+    });
+  }
+
+  async connect(tunnel: string, env: NodeJS.ProcessEnv = {}, before = "", seconds = 20): Promise<Said> {
+    const where = `root=${JSON.stringify(join(this.dir, "root"))}, home=${JSON.stringify(join(this.dir, "home"))}`;
+    const out = await this.python(
+      `${before}\ncell["connect"](tunnel="${tunnel}", ${where}, port=${this.port}, seconds=${seconds})`,
+      env,
+    );
+    const line = /^SVC-ENDPOINT (.*)$/m.exec(out)?.[1];
+    return { out, endpoint: line === undefined ? null : (JSON.parse(line) as Said["endpoint"]) };
+  }
+
+  /** Logs in as svc would, with nothing but what the cell printed. */
+  ssh(
+    to: NonNullable<Said["endpoint"]>,
+    command: string,
+    options: string[] = [],
+  ): Promise<{ rc: number; out: string }> {
+    const known = join(this.dir, "known");
+    writeFileSync(known, `[${to.host}]:${to.port} ${to.hostKey}\n`);
+    const always = ["StrictHostKeyChecking=yes", `UserKnownHostsFile=${known}`, "IdentitiesOnly=yes", "BatchMode=yes"];
+    const args = ["-F", "none", "-i", this.key, ...[...options, ...always].flatMap((option) => ["-o", option])];
+    return new Promise((resolve) => {
+      const all = [...args, "-p", String(to.port), "--", `${to.user}@${to.host}`, command];
+      execFile("ssh", all, { timeout: 30_000 }, (error, stdout, stderr) =>
+        resolve({ rc: error ? Number(error.code ?? 1) : 0, out: stdout + stderr }),
+      );
+    });
+  }
+
+  file(path: string): string {
+    return readFileSync(join(this.base, path), "utf8");
+  }
+
+  tunnelPid(): number | null {
+    if (!existsSync(join(this.base, "tunnel.json"))) return null;
+    return (JSON.parse(this.file("tunnel.json")) as { pid: number }).pid;
+  }
+
+  close(): void {
+    const sshd = existsSync(join(this.base, "sshd.pid")) ? Number(this.file("sshd.pid")) : 0;
+    for (const pid of [this.tunnelPid() ?? 0, sshd]) {
+      try {
+        if (pid > 1) process.kill(pid);
+      } catch {
+        // It ended by itself.
+      }
+    }
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
