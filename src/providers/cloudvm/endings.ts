@@ -1,6 +1,6 @@
 // Why a machine is going or gone: the zone keeps a list of what was done to it, by whom.
 
-import { ComputeClient, errorOf } from "./client.ts";
+import { errorOf, type ComputeClient } from "./client.ts";
 import type { Place } from "./instance-body.ts";
 import { lastPart, Operation, OperationList, plainText } from "./wire.ts";
 

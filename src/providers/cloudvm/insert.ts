@@ -199,8 +199,8 @@ const withTerms = (why: string, { plan }: InsertOrder): string =>
 function stockoutWords(error: OperationError, { place }: InsertOrder): string {
   const elsewhere = error.errorDetails
     .map((d) => d.errorInfo?.metadatas?.["zonesAvailable"])
-    .find((zones) => typeof zones === "string" && /^[a-z0-9, -]+$/.test(zones));
-  const has = elsewhere === undefined ? "" : `; it says that ${plainText(String(elsewhere), 200)} have it`;
+    .find((zones): zones is string => typeof zones === "string" && /^[a-z0-9, -]+$/.test(zones));
+  const has = elsewhere === undefined ? "" : `; it says that ${plainText(elsewhere, 200)} have it`;
   return `the zone ${place.zone} has none left (${plainText(error.code ?? "", 80)})${has}`;
 }
 

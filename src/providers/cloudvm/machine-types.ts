@@ -195,5 +195,5 @@ const badPlace = (field: string, value: string): SvcError =>
 /** Zones of a region in which the table expects the machine; empty where it knows nothing of the region. */
 export function zonesIn(region: string, plan: MachinePlan): string[] {
   const letters = (plan.zones ?? ALL_ZONES)[region] ?? "";
-  return [...letters].map((letter) => `${region}-${letter}`);
+  return letters.split("").map((letter) => `${region}-${letter}`);
 }
