@@ -1,0 +1,141 @@
+import { execFile, spawn } from "node:child_process";
+import { SvcError } from "../errors/index.ts";
+import { childEnvironment } from "./child-environment.ts";
+import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
+import type { Report, TreeOptions } from "./tree.ts";
+import { diskWords } from "./tree-manifest.ts";
+import { oneLine } from "./words.ts";
+
+/** Why rsync cannot be used with this machine although it seemed so. */
+export type RsyncUnfit = "the machine's rsync does not work" | "the machine's shell greets where rsync wants silence";
+
+const KILL_AFTER_MS = 2_000;
+const SAID_MAX = 16_000;
+/** Exit codes of rsync and ssh for a link that could not be made, or was lost. */
+const UNREACHABLE = new Set([10, 12, 30, 35, 255]);
+
+/** Whether this computer has an rsync that we can use: Apple's own speaks another dialect. */
+export function localRsync(): Promise<boolean> {
+  return new Promise((resolve) => {
+    execFile("rsync", ["--version"], { timeout: 5_000, env: childEnvironment() }, (e, stdout) => {
+      const version = /^rsync\s+version v?(\d+)\.(\d+)/.exec(stdout);
+      const [major = 0, minor = 0] = [Number(version?.[1] ?? 0), Number(version?.[2] ?? 0)];
+      resolve(!e && (major > 3 || (major === 3 && minor >= 1)));
+    });
+  });
+}
+
+/** Resolves to the bytes that travelled to the machine, or to why tar must do it. */
+export async function pushByRsync(options: TreeOptions & { report: Report }): Promise<number | RsyncUnfit> {
+  const { machine, endpoint, signal } = options;
+  signal.throwIfAborted();
+  const { code, ended, stdout, stderr } = await run(options);
+  if (code === 0) return Number(/Total bytes sent: (\d+)/.exec(stdout)?.[1] ?? 0);
+  signal.throwIfAborted();
+
+  // What ssh or the other side said tells more than what rsync makes of it.
+  const own =
+    /^rsync(?: error)?: .*(?:connection unexpectedly closed|error in rsync protocol|unexplained error|some files\/attrs).*$/gm;
+  const said = oneLine(stderr.replaceAll(own, ""));
+  const why = said === "" ? `rsync ended with ${code ?? ended}` : said;
+  if (/REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed/.test(stderr)) {
+    throw new SvcError("host_key_changed", { machine });
+  }
+  if (/Permission denied \((publickey|keyboard|password|gssapi|hostbased)/.test(stderr)) {
+    throw new SvcError("ssh_refused", { machine, user: endpoint.user, why });
+  }
+  const disk = diskWords(stderr);
+  if (disk) throw new SvcError("sync_failed", { machine, why: disk });
+  if (code === 2 || /is your shell clean/.test(stderr)) return "the machine's shell greets where rsync wants silence";
+  if (code === 127 || code === 126 || /rsync: (?:\S+ )?(?:command )?not found/.test(stderr)) {
+    return "the machine's rsync does not work";
+  }
+  if (UNREACHABLE.has(code ?? 0)) throw new SvcError("ssh_unreachable", { machine, why });
+  const what =
+    code === 11 ? "a file could not be written" : code === 23 || code === 24 ? "not every file could be sent" : null;
+  throw new SvcError("sync_failed", { machine, why: `${what ?? `rsync ended with ${code ?? ended}`} (${why})` });
+}
+
+interface Ended {
+  code: number | null;
+  ended: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+}
+
+function run(options: TreeOptions & { report: Report }): Promise<Ended> {
+  const { tree, machine, signal, report } = options;
+  return new Promise((resolve, reject) => {
+    const child = spawn("rsync", words(options), {
+      stdio: ["pipe", "pipe", "pipe"],
+      env: childEnvironment(),
+      // A group of its own, so that its ssh ends with it.
+      detached: true,
+    });
+    const kill = (name: NodeJS.Signals): void => {
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, name);
+      } catch {
+        // It ended meanwhile.
+      }
+    };
+    let hard: NodeJS.Timeout | undefined;
+    const abort = (): void => {
+      kill("SIGTERM");
+      hard = setTimeout(() => kill("SIGKILL"), KILL_AFTER_MS);
+    };
+    const over = (): void => {
+      clearTimeout(hard);
+      signal.removeEventListener("abort", abort);
+    };
+    signal.addEventListener("abort", abort, { once: true });
+    child.stdin.on("error", () => {});
+    child.stdin.end(tree.files.map(({ path }) => `${path}\0`).join(""));
+    let stdout = "";
+    let stderr = "";
+    let files = 0;
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout = (stdout + text).slice(-SAID_MAX);
+      // "   1,234  56%   1.2MB/s    0:00:01 (xfr#3, to-chk=4/10)", again and again on one line.
+      const bytes = [...text.matchAll(/(\d+)\s+\d+%/g)].at(-1)?.[1];
+      files = Number([...text.matchAll(/xfr#(\d+)/g)].at(-1)?.[1] ?? files);
+      if (bytes !== undefined) report({ files: Math.min(files, tree.files.length), bytes: Number(bytes) });
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
+    child.on("error", (e) => {
+      over();
+      reject(new SvcError("sync_failed", { machine, why: `rsync cannot be started (${e.message})` }, { cause: e }));
+    });
+    child.on("close", (code, ended) => {
+      over();
+      resolve({ code, ended, stdout, stderr });
+    });
+  });
+}
+
+function words({ tree, machine, endpoint, key, pins }: TreeOptions): string[] {
+  return [
+    "-t",
+    "--omit-dir-times",
+    "--perms",
+    // Who may run a file may run it there, too; nothing else of its mode is taken over.
+    "--chmod=Du=rwx,Dgo=rx,Fu=rwX,Fgo=rX",
+    "--no-links",
+    "--no-devices",
+    "--no-specials",
+    "--files-from=-",
+    "--from0",
+    "--no-recursive",
+    // The machine's shell sees no path.
+    "-s",
+    "--partial-dir=.svc-partial",
+    "--timeout=60",
+    "--no-human-readable",
+    "--info=progress2,stats2",
+    "-e",
+    sshForRsync({ machine, endpoint, key, pins }),
+    "--",
+    `${tree.from.replace(/\/*$/, "")}/`,
+    `${HOST_WORD}:${tree.to}/`,
+  ];
+}

@@ -1,0 +1,92 @@
+import { SvcError } from "../errors/index.ts";
+import { quote } from "./quote.ts";
+import { digestOf, FileChanged, tarOf, type TarFile } from "./tar-writer.ts";
+import type { Report, TreeOptions } from "./tree.ts";
+import { diskWords, type TreeState } from "./tree-manifest.ts";
+import { oneLine } from "./words.ts";
+
+/** Without a byte taken by the machine for so long, it is not there any more. */
+const STALLED_MS = 60_000;
+
+/** Sends what is missing, changed here or changed there. */
+export async function pushByTar(
+  options: TreeOptions & { state: TreeState; report: Report },
+): Promise<{ digests: Map<string, string>; sentBytes: number }> {
+  const { connection, machine, tree, state, signal, report } = options;
+  const digests = new Map<string, string>();
+  const total = tree.files.reduce((sum, { size }) => sum + size, 0);
+  let files = 0;
+  let bytes = 0;
+  const missing: TarFile[] = [];
+  for (const file of tree.files) {
+    signal.throwIfAborted();
+    const pushed = state.pushed.get(file.path);
+    const there =
+      pushed !== undefined &&
+      pushed.digest !== null &&
+      pushed.size === file.size &&
+      pushed.executable === file.executable &&
+      state.present.has(file.path) &&
+      !state.written.has(file.path);
+    const digest = there ? await digestOf(tree.from, file) : null;
+    if (digest !== null && digest === pushed?.digest) {
+      digests.set(file.path, digest);
+      files += 1;
+      bytes += file.size;
+      report({ files, bytes });
+    } else missing.push(file);
+  }
+  if (missing.length === 0) return { digests, sentBytes: 0 };
+
+  let sentBytes = 0;
+  const stalled = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const alive = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(
+      () => stalled.abort(new SvcError("ssh_unreachable", { machine, why: "it takes no data any more" })),
+      STALLED_MS,
+    );
+  };
+  async function* archive(): AsyncGenerator<Buffer, void> {
+    const packed = (file: TarFile, sha256: string): void => {
+      digests.set(file.path, sha256);
+      files += 1;
+    };
+    for await (const part of tarOf(tree.from, missing, packed)) {
+      alive();
+      sentBytes += part.length;
+      yield part;
+      report({ files, bytes: Math.min(bytes + sentBytes, total) });
+    }
+  }
+  alive();
+  try {
+    // -m: what the run writes later is then newer than the manifest. -o: the files are the user's who logs in.
+    const script = `umask 022; cd -- ${quote(tree.to)} || exit 71; command -v tar >/dev/null || exit 127; exec tar -x -m -o -f -`;
+    const done = await connection.exec(`exec sh -c ${quote(script)}`, {
+      stdin: archive(),
+      signal: AbortSignal.any([signal, stalled.signal]),
+      timeoutMs: 7 * 24 * 3_600_000,
+    });
+    if (done.code === 0) return { digests, sentBytes };
+    const said = done.stderr.toString("utf8");
+    const why =
+      diskWords(said) ??
+      (done.code === 127
+        ? "it has neither rsync nor tar"
+        : `tar there ended with ${done.code ?? done.signal}: ${oneLine(said)}`);
+    throw new SvcError("sync_failed", { machine, why });
+  } catch (e) {
+    if (e instanceof FileChanged) {
+      throw new SvcError(
+        "sync_failed",
+        { machine, why: `${oneLine(e.path)} ${e.why} while it was sent` },
+        { cause: e },
+      );
+    }
+    throw e;
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,122 @@
+// Bringing a tree of files to a machine: by rsync over OpenSSH where both sides have them, else as a tar archive over the
+// connection that stands.
+//
+// T1. Only files that are listed are sent, and only files that were sent are ever removed.
+// T2. A push may be cut anywhere and repeated; what had arrived is not sent twice.
+// T3. Names are data: they travel between NULs or in headers, never on a command line.
+
+import type { SshEndpoint } from "../domain/endpoint.ts";
+import { SvcError } from "../errors/index.ts";
+import type { TreePush, TreePushed } from "../providers/host.ts";
+import type { SshConnection } from "./connection.ts";
+import type { HostKeyPins } from "./host-keys.ts";
+import type { SshKey } from "./keys.ts";
+import { localRsync, pushByRsync, type RsyncUnfit } from "./tree-rsync.ts";
+import { pushByTar } from "./tree-tar.ts";
+import { isInside, parentsOf, readTree, removeFiles, writeManifest, type Manifest } from "./tree-manifest.ts";
+
+export interface TreeOptions {
+  connection: SshConnection;
+  machine: string;
+  /** The way in that the connection uses. */
+  endpoint: SshEndpoint;
+  key: SshKey;
+  pins: HostKeyPins;
+  tree: TreePush;
+  /** Whether the machine has rsync. */
+  useRsync: boolean;
+  signal: AbortSignal;
+}
+
+/** Throws `sync_failed`, and what the connection throws. */
+export async function pushTree(options: TreeOptions): Promise<TreePushed> {
+  const { connection, machine, tree, signal } = options;
+  checkTree(machine, tree);
+  const state = await readTree(connection, tree.to, signal);
+  const listed = new Map(tree.files.map((file) => [file.path, file]));
+  const gone = [...state.pushed.keys()].filter((path) => (tree.mirror ? !listed.has(path) : inTheWay(path, listed)));
+
+  // Before anything is sent or removed the manifest names it all.
+  const before: Manifest = new Map(state.pushed);
+  for (const { path, size, executable } of tree.files) {
+    if (!before.has(path)) before.set(path, { digest: null, size, executable });
+  }
+  const news = before.size > state.pushed.size;
+  if (news) await writeManifest(connection, tree.to, before, signal);
+  await removeFiles(
+    connection,
+    tree.to,
+    gone.filter((path) => state.present.has(path)),
+    signal,
+  );
+  for (const path of gone) before.delete(path);
+
+  const report = steadily(tree.progress);
+  const bytes = tree.files.reduce((sum, { size }) => sum + size, 0);
+  let unfit: RsyncUnfit | "no rsync here" | "no rsync there" | null = options.useRsync ? null : "no rsync there";
+  if (tree.files.length > 0) {
+    if (!unfit && !(await localRsync())) unfit = "no rsync here";
+    if (!unfit) {
+      const sent = await pushByRsync({ ...options, report });
+      if (typeof sent === "number") {
+        const after = known(before, listed);
+        if (gone.length > 0 || [...state.pushed.values()].some(({ digest }) => digest !== null)) {
+          await writeManifest(connection, tree.to, after, signal);
+        }
+        report({ files: tree.files.length, bytes }, true);
+        return { files: tree.files.length, bytes, sent_bytes: sent, how: "rsync" };
+      }
+      unfit = sent;
+    }
+  }
+  const { digests, sentBytes } = await pushByTar({ ...options, state, report });
+  await writeManifest(connection, tree.to, known(before, listed, digests), signal);
+  report({ files: tree.files.length, bytes }, true);
+  const how = tree.files.length === 0 ? "nothing to send" : `tar (${unfit ?? "no rsync"})`;
+  return { files: tree.files.length, bytes, sent_bytes: sentBytes, how };
+}
+
+/** What the manifest says after a push: of the files that were listed, and of older ones that stay. */
+function known(
+  before: Manifest,
+  listed: ReadonlyMap<string, TreePush["files"][number]>,
+  digests?: ReadonlyMap<string, string>,
+): Manifest {
+  const after: Manifest = new Map(before);
+  for (const [path, { size, executable }] of listed) {
+    after.set(path, { digest: digests?.get(path) ?? null, size, executable });
+  }
+  return after;
+}
+
+/** Whether an older file would stand where a folder must, or lie below what is a file now. */
+function inTheWay(path: string, listed: ReadonlyMap<string, unknown>): boolean {
+  if (listed.has(path)) return false;
+  if (parentsOf(path).some((parent) => listed.has(parent))) return true;
+  for (const other of listed.keys()) if (other.startsWith(`${path}/`)) return true;
+  return false;
+}
+
+function checkTree(machine: string, tree: TreePush): void {
+  const why = !/^\/[^/]/.test(tree.to)
+    ? `${tree.to} is no absolute folder on it`
+    : tree.files.find(({ path }) => !isInside(path)) && "a path leads out of the project";
+  if (why) throw new SvcError("sync_failed", { machine, why });
+}
+
+export type Report = (done: { files: number; bytes: number }, last?: boolean) => void;
+
+const REPORT_EVERY_MS = 200;
+
+/** Tells how far it is, not more often than anybody reads, with the rate since the beginning. */
+function steadily(progress: TreePush["progress"]): Report {
+  const begin = performance.now();
+  let told = -Infinity;
+  return (done, last = false) => {
+    const now = performance.now();
+    if (!progress || (!last && now - told < REPORT_EVERY_MS)) return;
+    told = now;
+    const seconds = Math.max(0.001, (now - begin) / 1000);
+    progress({ ...done, bytes_per_second: Math.round(done.bytes / seconds) });
+  };
+}
