@@ -1,0 +1,60 @@
+// Small programs of the host that machines are made with.
+
+import { spawn } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+
+/** Runs a program to its end. Its output, trimmed; throws with what it said where it fails. */
+export function tool(program: string, args: readonly string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let out = "";
+    let err = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+    child.on("error", reject);
+    child.on("close", (code) => {
+      if (code === 0) resolve(out.trim());
+      else reject(new Error(`${program} ${args.join(" ")}: exit ${code}: ${err.trim()}`));
+    });
+  });
+}
+
+/** Numbers of the processes that `pick` chooses. */
+export function processes(pick: (pid: number) => boolean): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^[0-9]+$/.test(name))
+    .map(Number)
+    .filter(pick);
+}
+
+/** Text of a link in /proc; null where the process is gone. */
+export function procLink(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
+}
+
+export function procText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** Sends a signal; a process that is gone is no error. */
+export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch {
+    return false;
+  }
+}
+
+/** A new ed25519 key pair at `path` and `path.pub`; its public half as `ssh-ed25519 AAAA…`. */
+export async function makeHostKey(path: string): Promise<string> {
+  await tool("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path]);
+  return readFileSync(`${path}.pub`, "utf8").trim().split(" ").slice(0, 2).join(" ");
+}
