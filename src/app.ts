@@ -24,14 +24,13 @@ import { GUARD_GRACE_SECONDS_MIN, guardDir } from "./providers/guard.ts";
 import { findPython } from "./providers/local/python.ts";
 import { LocalProvider } from "./providers/local/local-provider.ts";
 import type { MachineHandle, Provider } from "./providers/provider.ts";
-import { describeProviders, REMOTE_PROVIDERS, VENDOR_ADDRESS, type RemoteName } from "./providers/registry.ts";
+import { bootstrapOf } from "./providers/notebook/bootstrap.ts";
+import { describeProviders } from "./providers/registry.ts";
+import { remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
 import type { RunSpec } from "./schemas/spec.ts";
-import { baseUrlOf, providerSources, readCredential } from "./secrets/credentials.ts";
+import { providerSources, readCredential } from "./secrets/credentials.ts";
 import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
-import { HostKeyPins } from "./ssh/host-keys.ts";
-import { loadSshKey, type SshKey } from "./ssh/keys.ts";
-import { RemoteMachines } from "./ssh/remote-access.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./steps/code-snapshot.ts";
@@ -135,7 +134,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const sink = new DurableStorySink({ engine, home, hint: (hint) => service?.publish([hint]) });
     const python = async () => (await findPython(env)).path;
     const runnerPath = join(programRoot, "runner", "svc_runner.py");
-    const machines = remoteMachines({ home, env, runnerPath });
+    const machines = remoteMachines({ home, env, programRoot });
     const prefix = installationPrefix(store.installationId);
     const providers = new Map<string, Provider>([
       ["local", new LocalProvider({ home, runnerPath, python, prefix })],
@@ -199,7 +198,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     return Object.assign(opened, {
       recovered,
       announce: (url: string) => lock.announce({ ...holder, url }),
-      bootstrapKey: async () => (await loadSshKey({ path: null, home })).publicKeyLine,
+      notebookBootstrap: async () => bootstrapOf((await machines.key("notebook")).publicKeyLine),
       close: async () => {
         await opened.stop();
         machines.close();
@@ -237,69 +236,8 @@ async function fileOf(projectDir: string, entrypoint: string): Promise<string | 
   return entry.kind === "module" ? undefined : entry.path;
 }
 
-function remoteMachines({ home, env, runnerPath }: { home: string; env: NodeJS.ProcessEnv; runnerPath: string }) {
-  const key = (provider: RunSpec["provider"]): Promise<SshKey> => {
-    const { sshKeyPath } = readCredential(provider, { home, env });
-    const agentSocket = env["SSH_AUTH_SOCK"];
-    return loadSshKey({ path: sshKeyPath, home, ...(agentSocket ? { agentSocket } : {}) });
-  };
-  const agentPath = join(programRoot, "runner", "svc_agent.py");
-  const machines = new RemoteMachines({ home, key, pins: new HostKeyPins(home), runnerPath, agentPath });
-  return Object.assign(machines, { key });
-}
-
-/** Every provider whose settings make sense; one that has a wrong address is left out, and says so when it is asked for. */
-function remoteProviders(parts: {
-  home: string;
-  env: NodeJS.ProcessEnv;
-  clock: Clock;
-  machines: ReturnType<typeof remoteMachines>;
-}): [string, Provider][] {
-  const { home, env, clock, machines } = parts;
-  const names = Object.keys(REMOTE_PROVIDERS) as RemoteName[];
-  return names.map((name) => {
-    const read = () => readCredential(name, { home, env });
-    const credential = () => {
-      const { credential: found, missing } = read();
-      if (!found) throw new SvcError("credential_missing", { provider: name, missing: missing.join("; ") });
-      return found;
-    };
-    const settings = (() => {
-      try {
-        return read().credential;
-      } catch {
-        return null; // said when the credential is needed
-      }
-    })();
-    const provider = REMOTE_PROVIDERS[name]({
-      credential,
-      baseUrl: baseUrlOf(name, env, settings, VENDOR_ADDRESS[name]),
-      publicKey: async () => (await machines.key(name)).publicKeyLine,
-      access: (handle) => machines.access(handle),
-      now: clock.now,
-      pause: (ms, signal) => sleep(clock, ms, signal),
-    });
-    return [name, provider];
-  });
-}
-
-function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason as Error);
-    const stop = (): void => {
-      timer.cancel();
-      reject(signal?.reason as Error);
-    };
-    const timer = clock.setTimer(ms, () => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    });
-    signal?.addEventListener("abort", stop, { once: true });
-  });
-}
-
 interface Parts {
-  machines: ReturnType<typeof remoteMachines>;
+  machines: RemoteMachinesOf;
   home: string;
   env: NodeJS.ProcessEnv;
   engine: Engine;

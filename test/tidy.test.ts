@@ -28,8 +28,9 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/steps": ["src/providers", "src/ssh", "src/secrets"],
   "src/engine": ["src/machines", "src/steps", "src/store", "src/providers"],
   "src/api": ["src/engine", "src/store"],
-  "src/cli": ["sdk", "src/app.ts", "src/store", "src/api"],
+  "src/cli": ["sdk", "src/app.ts", "src/app-rented.ts", "src/store", "src/api"],
   "src/app.ts": ["*"],
+  "src/app-rented.ts": ["*"],
   sdk: [],
   dashboard: ["sdk"],
 };

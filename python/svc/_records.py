@@ -133,6 +133,7 @@ class ReconcileReport:
     terminated: tuple[Mapping[str, Any], ...] = ()
     failed: tuple[Mapping[str, Any], ...] = ()
     unreachable_providers: tuple[str, ...] = ()
+    foreign: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ReconcileReport:

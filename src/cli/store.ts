@@ -1,6 +1,6 @@
 // Reading commands open the store themselves, whether or not a control plane runs.
 
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { Reads } from "../store/reads.ts";
@@ -11,7 +11,7 @@ export type OpenReads = Reads & { close(): void };
 /** Null for a home that was never used: it has no runs, and reading does not make it. */
 export async function openStore(io: Io): Promise<OpenReads | null> {
   const home = io.home();
-  const there = statSync(home, { throwIfNoEntry: false });
+  const there = lookAt(home);
   if (!there) return null;
   if (!there.isDirectory()) throw new SvcError("home_unusable", { home, why: "is not a folder" });
   try {
@@ -22,6 +22,17 @@ export async function openStore(io: Io): Promise<OpenReads | null> {
   if (!existsSync(join(home, "svc.db")) && !existsSync(join(home, "installation.json"))) return null;
   const { openReads } = await import("../store/open-reads.ts");
   return openReads(home);
+}
+
+function lookAt(home: string): Stats | undefined {
+  try {
+    return statSync(home);
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code;
+    if (code === "ENOENT") return undefined;
+    const why = code === "ENOTDIR" ? "lies below a file" : `cannot be looked at (${code ?? String(cause)})`;
+    throw new SvcError("home_unusable", { home, why }, { cause });
+  }
 }
 
 /** Opens the store and finds the job that a prefix means. */

@@ -304,7 +304,7 @@ export class Engine {
     const end = { effect_id: effect.id, attempt: effect.attempt, ended_at: tx.at, error: null };
 
     if (verdict.kind === "later") {
-      const nextAt = tx.at + verdict.afterMs;
+      const nextAt = tx.at + Math.max(0, Math.round(verdict.afterMs));
       if (!close("retrying", nextAt)) return; // E2: too late, or told twice
       tx.store.detailAttempt(effect.id, effect.attempt, JSON.stringify({ waiting_for: verdict.why }));
       tx.after(() => this.#awaitRetry({ ...effect, state: "retrying", next_at: nextAt }, "same attempt"));

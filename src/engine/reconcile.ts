@@ -19,6 +19,8 @@ export interface ReconcileParts {
   engine: Engine;
   ledger: DurableLedger;
   providers: Map<string, Provider>;
+  /** Whether there is a credential to ask this provider with. */
+  connected: (provider: string) => boolean;
 }
 
 type Swept = Pick<ReconcileReport, "terminated" | "failed" | "unreachable_providers">;
@@ -31,13 +33,29 @@ export async function reconcile(parts: ReconcileParts, options: { dryRun: boolea
     return { job_id: row.id, ok, first_difference_seq: ok ? null : (differsAt ?? row.seq) };
   });
   const resumed = live.filter((row) => row.parked === null && row.state !== "terminating").map((row) => row.id);
-  return { dry_run: options.dryRun, replayed, resumed, ...(await sweep(parts, options)) };
+  const swept = await sweep(parts, options);
+  return { dry_run: options.dryRun, replayed, resumed, ...swept, foreign: await foreignMachines(parts) };
+}
+
+/** For the report alone: that a provider does not tell is said by the sweep already. */
+async function foreignMachines({ engine, providers, connected }: ReconcileParts): Promise<ReconcileReport["foreign"]> {
+  const prefix = installationPrefix(engine.store.installationId);
+  const lists = [...providers.values()]
+    .filter((p) => connected(p.name))
+    .map(async (provider) => {
+      const machines = await provider.listForeign?.(prefix, AbortSignal.timeout(60_000)).catch(() => []);
+      return (machines ?? []).map(({ id, name }) => ({ provider: provider.name, id, name }));
+    });
+  return (await Promise.all(lists)).flat();
 }
 
 /** Finds and releases machines of ours that no live job owns. */
 export async function sweep(parts: ReconcileParts, options: { dryRun: boolean }): Promise<Swept> {
   const report: Swept = { terminated: [], failed: [], unreachable_providers: [] };
+  // Those that are not connected are asked only where something is owed to them: then that they cannot be is worth a word.
+  const owing = new Set(parts.ledger.owed().map((row) => row.provider));
   for (const provider of parts.providers.values()) {
+    if (!parts.connected(provider.name) && !owing.has(provider.name)) continue;
     const prefix = installationPrefix(parts.engine.store.installationId);
     let owned: MachineHandle[];
     try {

@@ -262,8 +262,9 @@ export class Service implements ControlPlane {
   // Reconcile and the end
 
   #reconcileParts() {
-    const { engine, ledger, providers } = this.#o;
-    return { engine, ledger, providers };
+    const { engine, ledger, providers, describeProviders } = this.#o;
+    const connected = new Set(describeProviders().flatMap((p) => (p.connected ? [p.name as string] : [])));
+    return { engine, ledger, providers, connected: (name: string) => connected.has(name) };
   }
 
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport> {

@@ -195,6 +195,8 @@ export const ReconcileReport = z
     ),
     failed: z.array(z.object({ name: z.string(), provider: z.string(), error: JobError })),
     unreachable_providers: z.array(z.string()),
+    /** On the accounts of connected providers, without this installation's mark: another's, or made by hand. Never touched. */
+    foreign: z.array(z.object({ provider: z.string(), id: z.string(), name: z.string().nullable() })),
   })
   .meta({ id: "ReconcileReport" });
 export type ReconcileReport = z.infer<typeof ReconcileReport>;

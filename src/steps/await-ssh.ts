@@ -24,7 +24,7 @@ export function awaitSshStep(services: RunServices): StepDefinition {
     async run(context) {
       const seen = looks.get(context.effectId) ?? { n: 0, refusedSince: null };
       looks.set(context.effectId, seen);
-      const pace = Math.min(LOOK_MS.max, LOOK_MS.min * 1.4 ** seen.n++);
+      const pace = Math.round(Math.min(LOOK_MS.max, LOOK_MS.min * 1.4 ** seen.n++));
       const result = await look(services, context, seen, pace);
       if ("done" in result) looks.delete(context.effectId);
       return result;

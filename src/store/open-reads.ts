@@ -259,6 +259,12 @@ export class StoreReads implements Reads {
       : (JSON.parse(readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8")) as CodeSnapshot);
   }
 
+  heldHandle(jobId: string, node: number): string | null {
+    const sql =
+      "SELECT handle FROM machine WHERE job_id = ? AND node = ? AND state <> 'released' AND handle IS NOT NULL";
+    return this.#all<{ handle: string }>(`${sql} ORDER BY ordinal DESC LIMIT 1`, jobId, node)[0]?.handle ?? null;
+  }
+
   machines(): LedgerMachine[] {
     // A local run costs nothing, whatever becomes of it.
     const now = this.#now();

@@ -35,6 +35,8 @@ export interface Reads {
   code(id: string): CodeSnapshot | null;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
+  /** The handle (JSON) of the machine that a node of a job holds now; null where it holds none. */
+  heldHandle(jobId: string, node: number): string | null;
   /** Feed entries with seq > since, oldest first. */
   eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[];
   latestSeq(): number;

@@ -109,6 +109,7 @@ export class PlaneDouble implements ControlPlane {
       transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt }],
     }),
     metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
+    heldHandle: () => null,
     logBytes: (id) => this.logs.get(id)?.length ?? 0,
     readLog: (id, offset, max) => (this.logs.get(id) ?? Buffer.alloc(0)).subarray(offset, offset + max),
     logTailOffset: (id, lines) => {
@@ -179,7 +180,15 @@ export class PlaneDouble implements ControlPlane {
 
   async reconcile({ dryRun }: { dryRun: boolean }): ReturnType<ControlPlane["reconcile"]> {
     this.reconciled.push(dryRun);
-    return { dry_run: dryRun, replayed: [], resumed: [], terminated: [], failed: [], unreachable_providers: [] };
+    return {
+      dry_run: dryRun,
+      replayed: [],
+      resumed: [],
+      terminated: [],
+      failed: [],
+      unreachable_providers: [],
+      foreign: [],
+    };
   }
 
   providers(): ReturnType<ControlPlane["providers"]> {

@@ -51,8 +51,11 @@ describe("a home that was never used", { timeout: 60_000 }, () => {
     expect(home?.fix).toContain("chmod 700");
   });
 
-  test("a home that is a file is one clear answer, and the file is untouched", () => {
+  test("a home that is a file, or lies below one, is one clear answer, and the file is untouched", () => {
     writeFileSync(at.home, "mine");
+    const below = at.svcIn(join(at.home, "below"), "jobs");
+    expect([below.code, below.out]).toEqual([1, ""]);
+    expect(below.err).toContain("below");
     for (const args of [["serve", "--port", "0"], ["reconcile"]]) {
       const r = at.svc(...args);
       expect(r.code, args.join(" ")).toBe(1);

@@ -36,7 +36,13 @@ export class Workplace {
 
   /** Runs one command to its end. */
   svc(...args: string[]): { code: number | null; out: string; err: string } {
-    const r = spawnSync(CLI, args, { env: this.env, cwd: this.project, encoding: "utf8", timeout: 60_000 });
+    return this.svcIn(this.home, ...args);
+  }
+
+  /** The same, with another home. */
+  svcIn(home: string, ...args: string[]): { code: number | null; out: string; err: string } {
+    const env = { ...this.env, SVC_HOME: home };
+    const r = spawnSync(CLI, args, { env, cwd: this.project, encoding: "utf8", timeout: 60_000 });
     return { code: r.status, out: r.stdout, err: r.stderr };
   }
 

@@ -438,6 +438,7 @@ test("reconcile reports, and a dry run leaves runs alone", async () => {
       terminated: [],
       failed: [],
       unreachable_providers: [],
+      foreign: [],
     });
     expect((await served.job(id)).status).toBe("running");
   }

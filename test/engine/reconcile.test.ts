@@ -21,7 +21,7 @@ afterEach(() => h.end());
 afterAll(removeHomes);
 
 async function run(dryRun = false): Promise<ReconcileReport> {
-  const report = reconcile({ engine: h.engine, ledger, providers: new Map([["podhost", cloud]]) }, { dryRun });
+  const report = reconcile({ engine: h.engine, ledger, providers: new Map([["podhost", cloud]]), connected: () => true }, { dryRun });
   await h.clock.advance(60_000);
   return report;
 }
@@ -41,6 +41,7 @@ describe("a machine that bears our mark", () => {
       terminated: [{ name: `${PREFIX}job9-n0-1`, provider: "podhost", job_id: null }],
       failed: [],
       unreachable_providers: [],
+      foreign: [],
     });
     expect(cloud.machines).toEqual([]);
     expect([ledger.row(`${PREFIX}job9-n0-1`)?.state, ledger.owed()]).toEqual(["released", []]);

@@ -166,6 +166,7 @@ it(`${KILLS} kills: every run ends right, no byte lost or doubled, no process le
     failed: [],
     terminated: [],
     unreachable_providers: [],
+    foreign: [],
   });
   expect(place.refolds()).toBe(runs.length);
   await until(() => place.processes().length === 0, "no process of any run is left");

@@ -112,7 +112,7 @@ export class Incarnation implements Caller {
       plan: (jobId: string, node: number) =>
         Promise.resolve({ runner: { nonce: `${jobId}-${node}`, argv: ["x"] }, secretEnv: {} }),
     });
-    this.#parts = { engine: this.engine, ledger, providers: new Map([["podhost", provider]]) };
+    this.#parts = { engine: this.engine, ledger, providers: new Map([["podhost", provider]]), connected: () => true };
   }
 
   /** What a start does: recover, then sweep now and then. */

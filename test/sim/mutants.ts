@@ -79,7 +79,12 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a lost answer counts as a failure and is ordered again",
     main: true,
-    patches: [provision("await ports.ledger.unknown(name,", "await ports.ledger.released(name,")],
+    patches: [
+      provision(
+        'await ports.ledger.unknown(\n      name,\n      "The create call failed or',
+        'await ports.ledger.released(\n      name,\n      "The create call failed or',
+      ),
+    ],
   },
   {
     name: "an order is not looked up before the next one",

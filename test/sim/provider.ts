@@ -80,11 +80,14 @@ export class SimProvider implements Provider {
   listOffers(_spec: unknown, signal: AbortSignal): Promise<Offer[]> {
     return this.call("offers", signal, () => {
       this.#mood(this.#cloud.plan.faults.offersFail, "listing offers");
-      return [{ id: "small", priceMicro: 1_500_000 }];
+      return [
+        { id: "small", priceMicro: 1_500_000 },
+        { id: "other", priceMicro: 1_500_000 },
+      ];
     });
   }
 
-  create(_offer: Offer, { name, jobId, node }: Order): Promise<MachineHandle> {
+  create(offer: Offer, { name, jobId, node }: Order): Promise<MachineHandle> {
     const caller = this.#caller;
     const { world } = this.#cloud;
     if (!caller.alive) return never();
@@ -100,6 +103,8 @@ export class SimProvider implements Provider {
           if (!(result instanceof Error)) resolve(this.#handle(result));
           else if (result.message === "timed out")
             reject(new SvcError("outcome_unknown", { provider: this.name, what: "create" }));
+          else if (result.message === "no capacity")
+            reject(new SvcError("offer_taken", { provider: this.name, offer: offer.id, why: result.message }));
           else reject(new SvcError("provider_error", { provider: this.name, why: result.message }));
         });
       });

@@ -53,6 +53,7 @@ async function tell(report: ReconcileReport, io: Io): Promise<void> {
     ),
     ...report.failed.map((m) => `failed\t${m.name} at ${m.provider}: ${m.error.message} ${m.error.hint}`),
     ...report.unreachable_providers.map((p) => `unreachable\t${p}: it may hold machines of ours that cost money`),
+    ...report.foreign.map((m) => `not ours\t${m.name ?? m.id} at ${m.provider}: left alone`),
   ];
   if (lines.length === 1) lines.push("nothing\tto resume or to terminate");
   await io.out(

@@ -1,26 +1,52 @@
+import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { Command } from "../command.ts";
+import { whole } from "../argv.ts";
+import { printJson } from "../text.ts";
 import { withJob } from "../store.ts";
 
 export const ssh: Command = {
   name: "ssh",
-  args: "<job>",
-  summary: "Open a shell on the machine of a run",
-  options: [],
-  exits: [["3", "no such job"]],
-  examples: ["svc ssh 4k2m"],
-  run: (input, io) =>
-    withJob(io, input.args[0] ?? "", async (reads, id) => {
-      const provider = reads.job(id)?.provider;
-      if (provider === "local")
+  args: "<job> [...command]",
+  summary: "Open a shell on the machine of a run, or run one command there",
+  options: [{ flags: "--node <n>", what: "Which machine of a run on several; 0 unless given" }],
+  exits: [["3", "no such job, or it holds no machine"]],
+  examples: ["svc ssh 4k2m", "svc ssh 4k2m nvidia-smi", "svc ssh 4k2m --node 1"],
+  async run(input, io) {
+    const [prefix = "", ...command] = input.args;
+    const node = whole(input, "node", { min: 0, max: 63 }) ?? 0;
+    const handle = await withJob(io, prefix, (reads, id) => {
+      const job = reads.job(id);
+      if (job?.provider === "local")
         throw new SvcError("command_unavailable", {
           what: `Job ${id} is a local run: there is no machine to log in to.`,
           instead: `Its run directory is ${join(io.home(), "runs", id, "node0")}.`,
         });
-      throw new SvcError("command_unavailable", {
-        what: `This version of svc cannot open a shell on a machine of ${provider}.`,
-        instead: "`svc logs -f` shows what the run prints.",
-      });
-    }),
+      const held = reads.heldHandle(id, node);
+      if (held === null) throw new SvcError("machine_not_held", { job: id, node, status: job?.status ?? "gone" });
+      return Promise.resolve(held);
+    });
+    const { shellCommand } = await import("../../app-rented.ts");
+    // Written by us, from a checked answer of the provider.
+    const argv = await shellCommand({ home: io.home(), env: process.env }, JSON.parse(handle));
+    if (input.json) {
+      await printJson(io, { argv: ["ssh", ...argv, ...command] });
+      return 0;
+    }
+    const child = spawn("ssh", [...argv, ...command], { stdio: "inherit" });
+    return new Promise<number>((resolve, reject) => {
+      child.once("error", (cause: NodeJS.ErrnoException) =>
+        reject(
+          cause.code === "ENOENT"
+            ? new SvcError("command_unavailable", {
+                what: "There is no ssh on the PATH.",
+                instead: "Install OpenSSH's client: `svc doctor` says how.",
+              })
+            : cause,
+        ),
+      );
+      child.once("close", (code, signal) => resolve(code ?? (signal === "SIGINT" ? 130 : 1)));
+    });
+  },
 };

@@ -2,6 +2,7 @@
 
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { SvcError } from "../../errors/index.ts";
 import type { MachineAccess, RunHost } from "../host.ts";
 import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import { LocalHost } from "./local-host.ts";
@@ -105,5 +106,5 @@ export class LocalProvider implements Provider {
 
 /** Steps that work in place never ask for these. */
 function unreachableInPlace(): never {
-  throw new Error("a local run has no other machine to greet or to send files to");
+  throw new SvcError("internal_error", { why: "a local run has no other machine to greet or to send files to" });
 }

@@ -1,0 +1,93 @@
+// The part of the composition that has to do with rented machines: providers, their credentials, the ways to machines.
+
+import { join } from "node:path";
+import type { Clock } from "./domain/clock.ts";
+import { SvcError } from "./errors/index.ts";
+import type { MachineHandle, Provider } from "./providers/provider.ts";
+import { REMOTE_PROVIDERS, VENDOR_ADDRESS, type RemoteName } from "./providers/registry.ts";
+import type { ProviderName } from "./schemas/spec.ts";
+import { baseUrlOf, readCredential } from "./secrets/credentials.ts";
+import { HostKeyPins } from "./ssh/host-keys.ts";
+import { loadSshKey, type SshKey } from "./ssh/keys.ts";
+import { RemoteMachines } from "./ssh/remote-access.ts";
+import { sshArguments } from "./ssh/system-ssh.ts";
+
+interface Places {
+  home: string;
+  env: NodeJS.ProcessEnv;
+}
+
+export type RemoteMachinesOf = ReturnType<typeof remoteMachines>;
+
+function sshKeyOf(provider: ProviderName, { home, env }: Places): Promise<SshKey> {
+  const { sshKeyPath } = readCredential(provider, { home, env });
+  const agentSocket = env["SSH_AUTH_SOCK"];
+  return loadSshKey({ path: sshKeyPath, home, ...(agentSocket ? { agentSocket } : {}) });
+}
+
+/** The ways to all machines, with the key that each provider's are opened with. */
+export function remoteMachines({ home, env, programRoot }: Places & { programRoot: string }) {
+  const key = (provider: ProviderName): Promise<SshKey> => sshKeyOf(provider, { home, env });
+  const runner = (file: string): string => join(programRoot, "runner", file);
+  const machines = new RemoteMachines({
+    home,
+    key,
+    pins: new HostKeyPins(home),
+    runnerPath: runner("svc_runner.py"),
+    agentPath: runner("svc_agent.py"),
+  });
+  return Object.assign(machines, { key });
+}
+
+/** Every provider whose settings make sense; one that has a wrong address is left out, and says so when it is asked for. */
+export function remoteProviders(parts: Places & { clock: Clock; machines: RemoteMachinesOf }): [string, Provider][] {
+  const { home, env, clock, machines } = parts;
+  const names = Object.keys(REMOTE_PROVIDERS) as RemoteName[];
+  return names.map((name) => {
+    const read = () => readCredential(name, { home, env });
+    const credential = () => {
+      const { credential: found, missing } = read();
+      if (!found) throw new SvcError("credential_missing", { provider: name, missing: missing.join("; ") });
+      return found;
+    };
+    const settings = (() => {
+      try {
+        return read().credential;
+      } catch {
+        return null; // said when the credential is needed
+      }
+    })();
+    const provider = REMOTE_PROVIDERS[name]({
+      credential,
+      baseUrl: baseUrlOf(name, env, settings, VENDOR_ADDRESS[name]),
+      publicKey: async () => (await machines.key(name)).publicKeyLine,
+      access: (handle) => machines.access(handle),
+      now: clock.now,
+      pause: (ms, signal) => sleep(clock, ms, signal),
+    });
+    return [name, provider];
+  });
+}
+
+function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason as Error);
+    const stop = (): void => {
+      timer.cancel();
+      reject(signal?.reason as Error);
+    };
+    const timer = clock.setTimer(ms, () => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    });
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}
+
+/** The command line of OpenSSH for a shell on a machine that is held, with its pinned host key and nothing of the user's own. */
+export async function shellCommand({ home, env }: Places, handle: MachineHandle): Promise<string[]> {
+  const endpoint = handle.ssh?.[0];
+  if (!endpoint) throw new SvcError("ssh_unreachable", { machine: handle.name, why: "its address is not known yet" });
+  const key = await sshKeyOf(handle.provider, { home, env });
+  return sshArguments({ machine: handle.name, endpoint, key, pins: new HostKeyPins(home), interactive: true });
+}

@@ -1,0 +1,151 @@
+// What can go wrong between us, a provider and a machine that costs money.
+
+import { entry } from "./entry.ts";
+
+export const RENTED = {
+  provider_error: entry<{ provider: string; why: string }>({
+    status: 502,
+    exit: 1,
+    retry: "backoff",
+    message: (d) => `${d.provider} answered with an error: ${d.why}.`,
+    hint: "The control plane tries again by itself. `svc jobs` says what may still cost money.",
+  }),
+  provider_refused: entry<{ provider: string; why: string }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) => `${d.provider} refused: ${d.why}.`,
+    hint: "No machine was rented. Change the request or choose another provider.",
+  }),
+  outcome_unknown: entry<{ provider: string; what: string }>({
+    status: 502,
+    exit: 1,
+    retry: "unknown",
+    message: (d) =>
+      `The answer of ${d.provider} to "${d.what}" was lost; it may or may not have taken effect and may cost money.`,
+    hint: "The control plane looks it up until it is certain, and terminates what it finds.",
+  }),
+  price_cap_exceeded: entry<{ offered: number; cap: number }>({
+    status: 409,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `The cheapest machine costs $${d.offered}/hr; the cap is $${d.cap}/hr. It was not rented, or is given back at once.`,
+    hint: "Raise price_cap, ask for fewer GPUs, or try another provider.",
+  }),
+  price_unknown: entry<{ provider: string; cap: number }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `${d.provider} does not say what the machine costs, so the cap of $${d.cap}/hr cannot be held. It is given back.`,
+    hint: "Try again, leave price_cap out, or choose another provider.",
+  }),
+  no_offer: entry<{ provider: string; gpus: string }>({
+    status: 409,
+    exit: 1,
+    retry: "backoff",
+    message: (d) => `${d.provider} has no machine with ${d.gpus} right now; nothing was rented.`,
+    hint: "It is tried again for a while. Other GPUs, another region or another provider may be quicker.",
+  }),
+  offer_taken: entry<{ provider: string; offer: string; why: string }>({
+    status: 409,
+    exit: 1,
+    retry: "backoff",
+    message: (d) => `${d.provider} could not give the offer ${d.offer}: ${d.why}. Nothing was rented.`,
+    hint: "The next offer is tried by itself.",
+  }),
+  no_funds: entry<{ provider: string; why: string }>({
+    status: 402,
+    exit: 4,
+    retry: "never",
+    message: (d) => `The account at ${d.provider} has not enough credit: ${d.why}. Nothing was rented.`,
+    hint: "Add funds at the provider, then submit the run again.",
+  }),
+  no_quota: entry<{ provider: string; why: string }>({
+    status: 409,
+    exit: 4,
+    retry: "never",
+    message: (d) => `The account at ${d.provider} may not rent this: ${d.why}. Nothing was rented.`,
+    hint: "Ask the provider to raise the quota or limit, or choose another region, GPU or provider.",
+  }),
+  provider_unreachable: entry<{ provider: string; why: string }>({
+    status: 502,
+    exit: 5,
+    retry: "backoff",
+    message: (d) => `${d.provider} cannot be reached: ${d.why}.`,
+    hint: "It is tried again by itself. Check the network of this computer; `svc jobs` says what may still cost money.",
+  }),
+  credential_missing: entry<{ provider: string; missing: string }>({
+    status: 400,
+    exit: 4,
+    retry: "never",
+    message: (d) => `There is no usable credential for ${d.provider}: ${d.missing}.`,
+    hint: "Set it in the environment that the control plane is started in, or connect the provider in the dashboard. No machine was rented.",
+  }),
+  credential_refused: entry<{ provider: string; why: string }>({
+    status: 400,
+    exit: 4,
+    retry: "never",
+    message: (d) => `${d.provider} does not accept the credential: ${d.why}.`,
+    hint: "Make a new key at the provider, with the right to make and end machines. No machine was rented by this call.",
+  }),
+  ssh_key_unusable: entry<{ path: string; why: string }>({
+    status: 400,
+    exit: 4,
+    retry: "never",
+    message: (d) => `The SSH key ${d.path} cannot be used: ${d.why}.`,
+    hint: "Name another key as ssh_key_path, load it into an SSH agent, or leave it out: then svc makes a key of its own.",
+  }),
+  ssh_unreachable: entry<{ machine: string; why: string }>({
+    status: 502,
+    exit: 1,
+    retry: "backoff",
+    message: (d) => `The machine ${d.machine} cannot be reached over SSH: ${d.why}.`,
+    hint: "The provider is asked whether it still exists, and the connection is tried again. The run itself goes on meanwhile.",
+  }),
+  ssh_refused: entry<{ machine: string; user: string; why: string }>({
+    status: 502,
+    exit: 4,
+    retry: "backoff",
+    message: (d) => `The machine ${d.machine} does not let ${d.user} in: ${d.why}.`,
+    hint: "The public key may not have reached it: some providers want it registered on the account first; on cloudvm OS Login must be off.",
+  }),
+  host_key_changed: entry<{ machine: string }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `Something else than the machine ${d.machine} answered in its place: its host key is not the one that was pinned. Nothing was sent to it.`,
+    hint: "The machine is released by the provider's API. Submit the run again; if it happens again, do not trust the network in between.",
+  }),
+  machine_unfit: entry<{ machine: string; why: string }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The machine ${d.machine} cannot serve the run: ${d.why}. It is given back.`,
+    hint: "Choose another image, GPU or provider; `svc timeline` shows what the machine said of itself.",
+  }),
+  machine_broken: entry<{ provider: string; machine: string; why: string }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The machine ${d.machine} of ${d.provider} does not work (any more): ${d.why}. It is given back.`,
+    hint: "What had come home by then is kept. Start again, or continue from the last checkpoint.",
+  }),
+  sync_failed: entry<{ machine: string; why: string }>({
+    status: 502,
+    exit: 1,
+    retry: "backoff",
+    message: (d) => `The project could not be brought to ${d.machine}: ${d.why}.`,
+    hint: "It is tried again by itself; what had arrived is not sent twice.",
+  }),
+  machine_lost: entry<{ provider: string; machine: string; why?: string | undefined }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `${d.provider} says that the machine ${d.machine} does not exist any more: ${d.why ?? "it was preempted or deleted"}. It costs nothing now.`,
+    hint: "What had come home by then is kept. Start again, or continue from the last checkpoint.",
+  }),
+} as const;
