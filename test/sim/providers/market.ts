@@ -291,7 +291,7 @@ export class MarketSim implements ProviderSim {
       faults.clear("slow_create");
       await clock.wait(slow);
     }
-    const twice = this.#renting.has(offer.id);
+    const twice = !offer.rentable && this.#renting.has(offer.id);
     if (!offer.rentable && !(twice && this.doubleRent === "break")) return this.#taken(call.params["id"]);
     this.#renting.add(offer.id);
     void clock.wait(1_000).then(() => this.#renting.delete(offer.id));

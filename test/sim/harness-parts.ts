@@ -1,0 +1,113 @@
+// What the tests of the simulators share: parts to build one of, calls to its API, and a way to wait for what it does.
+
+import { spawn, execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { makeFleet } from "./machines/fleet.ts";
+import { realClock } from "./providers/clock.ts";
+import { makeFaults } from "./providers/faults.ts";
+import { makeLedger } from "./providers/ledger.ts";
+import type { SimClock, SimParts } from "./providers/parts.ts";
+
+export interface TestParts extends SimParts {
+  dir: string;
+  keyPath: string;
+  publicKey: string;
+  close(): Promise<void>;
+}
+
+/** Parts with a fleet of their own and a fresh login key. */
+export async function testParts(clock: SimClock = realClock()): Promise<TestParts> {
+  const dir = mkdtempSync(join(tmpdir(), "svc-sim-test-"));
+  const keyPath = join(dir, "key");
+  execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", keyPath]);
+  const fleet = await makeFleet({ dir: mkdtempSync(join(dir, "fleet-")) });
+  return {
+    ...{ dir, keyPath, fleet, clock, apiKey: "sim-key-0123456789" },
+    publicKey: readFileSync(`${keyPath}.pub`, "utf8").trim(),
+    ledger: makeLedger(),
+    faults: makeFaults(),
+    async close() {
+      await fleet.close();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Until `look` gives something that is not undefined, null or false; its last answer is in the error. */
+export async function eventually<T>(look: () => Promise<T> | T, ms = 20_000): Promise<NonNullable<T>> {
+  const until = Date.now() + ms;
+  for (;;) {
+    const seen = await look();
+    if (seen !== undefined && seen !== null && seen !== false) return seen as NonNullable<T>;
+    if (Date.now() > until) throw new Error(`nothing after ${ms} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+export interface Answer {
+  status: number;
+  text: string;
+  json: Record<string, unknown>;
+}
+
+export async function call(
+  method: string,
+  url: string,
+  options: { key?: string; body?: unknown; headers?: Record<string, string>; text?: string } = {},
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(options.key !== undefined && { authorization: `Bearer ${options.key}` }),
+      ...(options.body !== undefined && { "content-type": "application/json" }),
+      ...options.headers,
+    },
+    ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
+    ...(options.text !== undefined && { body: options.text }),
+    signal: AbortSignal.timeout(20_000),
+  });
+  const text = await response.text();
+  let json: Record<string, unknown> = {};
+  try {
+    json = JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    // Some answers are no JSON; their text is there.
+  }
+  return { status: response.status, text, json };
+}
+
+export interface Way {
+  host: string;
+  port: number;
+  user: string;
+  keyPath: string;
+}
+
+/** One command over OpenSSH; what it printed and how it ended. */
+export function ssh(way: Way, command: string): Promise<{ code: number; out: string; err: string }> {
+  const options = [
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "BatchMode=yes",
+    "ConnectTimeout=5",
+    "IdentitiesOnly=yes",
+  ];
+  const argv = ["-F", "/dev/null", ...options.flatMap((option) => ["-o", option]), "-i", way.keyPath];
+  const child = spawn("ssh", [...argv, "-p", String(way.port), `${way.user}@${way.host}`, command], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let out = "";
+  let err = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  return new Promise((resolve) => void child.once("close", (code) => resolve({ code: code ?? 255, out, err })));
+}
+
+/** Until a login works. */
+export const login = (way: Way, command = "id -un"): Promise<{ code: number; out: string; err: string }> =>
+  eventually(async () => {
+    const done = await ssh(way, command);
+    return done.code === 255 ? null : done;
+  });
