@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { guardScript } from "../../src/providers/guard.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import { SharedLook } from "../../src/providers/market/shared-look.ts";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import {
   KEY,
@@ -295,6 +296,7 @@ describe("listings", () => {
     const provider = stub.provider();
     expect(await codeOf(provider.listOwned(PREFIX, signal))).toBe(code);
     expect(await codeOf(provider.inspect(HANDLE, signal))).toBe(code);
+    expect(n).toBeLessThanOrEqual(4);
   });
 
   test.each<[string, Reply]>([
@@ -307,6 +309,27 @@ describe("listings", () => {
     expect(await stub.provider().listOwned(PREFIX, signal)).toHaveLength(1);
     refusals = 99;
     expect(await codeOf(stub.provider().listOwned(PREFIX, signal))).toBe("provider_error");
+  });
+
+  test("a question while an answer is on its way gets the next one, shared; an older answer does for who allows it", async () => {
+    const answers: ((value: number) => void)[] = [];
+    const shared = new SharedLook(
+      () => new Promise<number>((resolve) => answers.push(resolve)),
+      () => 1_000,
+    );
+    const first = shared.get(0);
+    const [second, third, old] = [shared.get(0), shared.get(0), shared.get(500)];
+    expect(answers).toHaveLength(1);
+    answers[0]?.(1);
+    expect([(await first).value, (await old).value]).toEqual([1, 1]);
+    expect(answers).toHaveLength(2);
+    shared.forget();
+    const late = shared.get(500);
+    answers[1]?.(2);
+    expect([(await second).value, (await third).value]).toEqual([2, 2]);
+    expect(answers).toHaveLength(3);
+    answers[2]?.(3);
+    expect((await late).value).toBe(3);
   });
 
   test("one that was asked for anew began after the question", async () => {
@@ -366,6 +389,23 @@ describe("ending a machine", () => {
     rows = rows.slice(0, 1);
     stub.clock.ms += 10_000;
     expect(await ids()).toEqual(["501"]);
+  });
+
+  test("a host is avoided whose machine was ended before it came up, not one that served a run", async () => {
+    const rows = [offerRow(), offerRow({ id: 502, ask_contract_id: 502, machine_id: 4412, dph_total: 0.5 })];
+    stub.routes["POST /api/v0/bundles/"] = () => ({ json: { offers: rows } });
+    stub.routes[DESTROY] = () => ({ json: { success: true } });
+    for (const [actual_status, cheapest] of [
+      ["running", "501"],
+      ["loading", "502"],
+    ] as const) {
+      stub.routes[LIST] = () => page([machineRow({ actual_status })]);
+      const provider = stub.provider();
+      const [handle = HANDLE] = await provider.listOwned(PREFIX, signal);
+      await provider.inspect(handle, signal);
+      await provider.terminate(handle, signal);
+      expect((await provider.listOffers(spec(), signal))[0]?.id).toBe(cheapest);
+    }
   });
 });
 

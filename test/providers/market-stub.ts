@@ -26,10 +26,14 @@ const STARTED_AT = 1_800_000_000_000;
 /** Time that passes only where somebody waits. */
 export class StillClock {
   ms = STARTED_AT;
+  /** How much longer than asked for a wait lasts: a computer may sleep. */
+  sleepMs = 0;
+  /** While true, waiting takes no time: those who wait at the same time all queue. */
+  stands = false;
   readonly now = (): number => this.ms;
   readonly pause = (ms: number, signal?: AbortSignal): Promise<void> => {
     signal?.throwIfAborted();
-    this.ms += ms;
+    this.ms += this.stands ? 0 : ms + this.sleepMs;
     return Promise.resolve();
   };
 }

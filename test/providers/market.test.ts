@@ -305,6 +305,20 @@ describe("renting", () => {
     expect(at).toEqual([0, 4_500, 9_000]);
   });
 
+  test("an order whose turn came too late, or would, is never sent", async () => {
+    for (const id of [501, 502]) stub.routes[`PUT /api/v0/asks/${id}/`] = () => made;
+    const provider = stub.provider();
+    await provider.create(OFFER, order());
+    stub.clock.sleepMs = 3_600_000;
+    expect(await codeOf(provider.create({ ...OFFER, id: "502" }, order()))).toBe("offer_taken");
+    expect(stub.count("PUT /api/v0/asks/502/")).toBe(0);
+    stub.clock.ms += 3_600_000;
+    stub.clock.stands = true;
+    const many = Array.from({ length: 9 }, (_, i) => codeOf(provider.create({ ...OFFER, id: `60${i}` }, order())));
+    expect((await Promise.all(many)).filter((code) => code === "offer_taken")).toHaveLength(4);
+    expect(stub.calls.filter((call) => call.method === "PUT")).toHaveLength(1 + 5);
+  });
+
   test("an id of an offer stays one part of the path", async () => {
     await codeOf(stub.provider().create({ ...OFFER, id: "../instances/1" }, order()));
     expect(stub.calls[0]?.path).toBe("/api/v0/asks/..%2Finstances%2F1/");

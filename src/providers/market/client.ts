@@ -74,16 +74,21 @@ export class MarketClient {
     return this.read(Offers, answer, "the search").offers;
   }
 
-  /** One try; any status is an answer. Throws `offer_taken` where it would have to wait too long, with nothing sent. */
-  async create(offerId: string, body: Record<string, unknown>): Promise<HttpAnswer> {
+  /**
+   * One try; any status is an answer. Throws `offer_taken` where it would have to wait too long, or has (a computer may sleep
+   * meanwhile): nothing leaves after `untilMs`.
+   */
+  async create(offerId: string, body: Record<string, unknown>, untilMs: number): Promise<HttpAnswer> {
     const path = `/api/v0/asks/${encodeURIComponent(offerId)}/`;
     const secret = this.secret();
+    const late = (why: string, cause?: unknown) =>
+      new SvcError("offer_taken", { provider: "market", offer: offerId, why }, { cause });
     try {
       await this.limiters.create.slot();
     } catch (e) {
-      const why = "too many other orders wait for their turn";
-      throw new SvcError("offer_taken", { provider: "market", offer: offerId, why }, { cause: e });
+      throw late("too many other orders wait for their turn", e);
     }
+    if (this.options.now() > untilMs) throw late("its turn came too late");
     return this.send({ method: "PUT", path, json: body, timeoutMs: CREATE_TIMEOUT_MS }, secret);
   }
 

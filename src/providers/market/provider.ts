@@ -181,7 +181,7 @@ export class MarketProvider implements Provider {
     for (let attempt = 1; ; attempt++) {
       let answer;
       try {
-        answer = await this.client.create(offerId, body);
+        answer = await this.client.create(offerId, body, calledAt + CREATE_SENT_WITHIN_MS);
       } catch (e) {
         throw outcomeOfCreate(e, "market", `rent offer ${offerId}`);
       } finally {
