@@ -93,15 +93,12 @@ export class AgentClient {
     this.#machine = machine;
     this.#marker = Buffer.from(`SVC-AGENT ${nonce}\n`);
     channel.on("data", (data: Buffer) => this.#take(data));
-    channel.on("error", (e: Error) => this.#end(e.message));
+    channel.on("error", (e: Error) => this.#endSoon(e.message));
     channel.on("exit", (code: unknown) => {
       if (typeof code === "number") this.#exit = code;
     });
-    channel.on("close", () => this.#end("the connection ended"));
-    channel.on("end", () => {
-      // Its exit code may still be on the way.
-      setTimeout(() => this.#end("the agent ended"), 200).unref();
-    });
+    channel.on("close", () => this.#endSoon("the connection ended"));
+    channel.on("end", () => this.#endSoon("the agent ended"));
     channel.stderr?.on("data", (data: Buffer) => {
       this.#stderr = (this.#stderr + data.toString("latin1")).slice(-STDERR_MAX);
     });
@@ -270,17 +267,16 @@ export class AgentClient {
       return;
     }
     if (bytes > entry.maxBytes) return void this.#unfit("the agent sent more than was asked for");
-    this.#pending.delete(id);
+    if (error && bytes > 0) return void this.#unfit("the agent sent bytes with a refusal");
+    // While its bytes come, the call still needs somebody who notices that they stop.
+    if (bytes === 0) this.#pending.delete(id);
     if (error) {
-      if (bytes > 0) return void this.#unfit("the agent sent bytes with a refusal");
       entry.reject?.(new AgentRefusal(error.kind, error.why));
     } else if (bytes === 0) {
       entry.resolve({ value: ok, bytes: Buffer.alloc(0) });
     } else {
       this.#body = { to: entry, value: ok, bytes: Buffer.allocUnsafe(bytes), at: 0 };
       this.#state = "body";
-      // While its bytes come, the call still needs somebody who notices that they stop.
-      this.#pending.set(id, entry);
     }
   }
 
@@ -296,6 +292,12 @@ export class AgentClient {
       body.to.resolve({ value: body.value, bytes: body.bytes });
     }
     return data.subarray(count);
+  }
+
+  /** Its exit code and its last words may still be on the way. */
+  #endSoon(why: string): void {
+    if (this.#state !== "greeting") return this.#end(why);
+    setTimeout(() => this.#end(why), 200).unref();
   }
 
   #end(why: string): void {

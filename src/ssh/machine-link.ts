@@ -5,9 +5,10 @@ import { z } from "zod";
 import { AGENT_COMMAND, AgentClient, AgentRefusal } from "./agent-client.ts";
 import { askAgent } from "./ask-agent.ts";
 import { SshConnection, type ConnectionOptions } from "./connection.ts";
+import { pushTree } from "./tree.ts";
 import { guardDir, guardScript } from "../domain/guard-script.ts";
 import { SvcError } from "../errors/index.ts";
-import type { Guard, MachineFacts } from "../providers/host.ts";
+import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/host.ts";
 
 const HELLO_MS = 30_000;
 const GUARD_MS = 40_000;
@@ -36,22 +37,27 @@ const Hello = z.object({
 });
 const Kept = z.object({ lives: z.boolean(), moved: z.boolean() });
 
+export interface MachineLinkOptions extends ConnectionOptions {
+  /** The text of svc_agent.py. */
+  agentSource: () => Promise<Buffer>;
+}
+
 export class MachineLink {
   readonly name: string;
   readonly connection: SshConnection;
   /** Of the last greeting. */
   facts: MachineFacts | null = null;
-  readonly #source: () => Promise<Buffer>;
+  readonly #options: MachineLinkOptions;
   #agent: AgentClient | null = null;
   #opening: Promise<AgentClient> | null = null;
   #life = new AbortController();
   #contact: NodeJS.Timeout | null = null;
   #guard: Guard | null = null;
 
-  constructor(options: ConnectionOptions & { agentSource: () => Promise<Buffer> }) {
+  constructor(options: MachineLinkOptions) {
     this.name = options.machine;
     this.connection = new SshConnection(options);
-    this.#source = options.agentSource;
+    this.#options = options;
   }
 
   /** The agent there. Throws what connecting throws. */
@@ -64,7 +70,10 @@ export class MachineLink {
 
   async #open(): Promise<AgentClient> {
     const { signal } = this.#life;
-    const [channel, source] = await Promise.all([this.connection.open(AGENT_COMMAND, signal), this.#source()]);
+    const [channel, source] = await Promise.all([
+      this.connection.open(AGENT_COMMAND, signal),
+      this.#options.agentSource(),
+    ]);
     this.#agent = await AgentClient.open(channel, { machine: this.name, source, signal });
     return this.#agent;
   }
@@ -82,6 +91,15 @@ export class MachineLink {
     }
     this.facts = value.facts;
     return value.facts;
+  }
+
+  async push(tree: TreePush, signal: AbortSignal): Promise<TreePushed> {
+    const { key, pins } = this.#options;
+    const facts = this.facts ?? (await this.greet(signal));
+    await this.connection.ready(signal);
+    const [endpoint, useRsync] = [this.connection.endpoint(), facts.rsync];
+    const { connection, name: machine } = this;
+    return pushTree({ connection, machine, endpoint, key: await key(), pins, tree, useRsync, signal });
   }
 
   /** Moves the machine's deadline, starts its guard where none lives, and from then on repeats both by itself. */

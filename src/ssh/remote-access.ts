@@ -7,7 +7,6 @@ import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { MachineLink } from "./machine-link.ts";
 import { RemoteHost, type RunnerText } from "./remote-host.ts";
-import { pushTree } from "./tree.ts";
 import { SvcError } from "../errors/index.ts";
 import type {
   Guard,
@@ -118,7 +117,7 @@ export class RemoteAccess implements MachineAccess {
   }
 
   push(tree: TreePush, signal: AbortSignal): Promise<TreePushed> {
-    return pushTree(this.#link().connection, tree, signal);
+    return this.#link().push(tree, signal);
   }
 
   keep(guard: Guard, signal: AbortSignal): Promise<void> {

@@ -1,0 +1,347 @@
+// The agent and the client that does not trust it: over plain pipes, with shells that are unclean, machines without a Python and
+// agents that lie.
+
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Duplex, PassThrough, type Readable, type Writable } from "node:stream";
+import { afterAll, describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { AGENT_COMMAND, AgentClient, type AgentChannel } from "../../src/ssh/agent-client.ts";
+import { agentPath, never } from "./machine.ts";
+
+const source = readFileSync(agentPath);
+const folder = mkdtempSync(join(tmpdir(), "svc-agent-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A command's streams as one channel, as an exec over SSH gives them. */
+function channelOf(argv: string[], env: NodeJS.ProcessEnv = {}): { channel: AgentChannel; child: ChildProcess } {
+  const child = spawn(argv[0]!, argv.slice(1), {
+    stdio: "pipe",
+    env: { PATH: process.env["PATH"], HOME: folder, ...env },
+  });
+  const { stdin, stdout, stderr } = child as ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
+  // As over SSH: what a command that has ended did not read is no failure of what it said.
+  stdin.on("error", () => undefined);
+  const duplex = new Duplex({
+    read: () => undefined,
+    write: (data, _, done) => stdin.write(data, () => done()),
+    destroy: (error, done) => {
+      stdin.destroy();
+      stdout.destroy();
+      done(error);
+    },
+  });
+  stdout.on("data", (data) => duplex.push(data)).on("end", () => duplex.push(null));
+  const channel: AgentChannel = Object.assign(duplex, { stderr });
+  child.on("exit", (code) => channel.emit("exit", code));
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return { channel, child };
+}
+
+const open = (channel: AgentChannel, timeoutMs = 10_000): Promise<AgentClient> =>
+  AgentClient.open(channel, { machine: "m1", source, signal: never, timeoutMs });
+
+const realAgent = async (shell = ["sh", "-c"], env: NodeJS.ProcessEnv = {}) => {
+  const { channel, child } = channelOf([...shell, AGENT_COMMAND], env);
+  return { client: await open(channel), child };
+};
+
+const Any = z.unknown();
+const ask = (client: AgentClient, op: string, args: Record<string, unknown> = {}, more = {}) =>
+  client.call(op, args, Any, { signal: never, ...more });
+
+describe("the agent", () => {
+  it("comes to life in any login shell, tells what the machine is, and ends with its stdin", async () => {
+    for (const shell of ["sh", "dash", "bash", "zsh", "fish", "csh"]) {
+      if (spawnSync(shell, ["-c", "true"]).status !== 0) continue;
+      const { client, child } = await realAgent([shell, "-c"]);
+      const { value } = await ask(client, "hello", { name: "m1" });
+      expect(value).toMatchObject({
+        facts: { home: folder, rsync: expect.any(Boolean) },
+        machine: null,
+        marked: false,
+      });
+      const over = new Promise((resolve) => child.once("exit", resolve));
+      client.close();
+      expect(await over).toBe(0);
+    }
+  });
+
+  it("skips what the shell says before it, and keeps it", async () => {
+    const greeting = "echo 'Welcome to GPU 7!'; echo SVC-AGENT deadbeef; printf 'no line end'";
+    const client = await open(channelOf(["sh", "-c", `${greeting}; ${AGENT_COMMAND}`]).channel);
+    expect(client.greeting).toContain("Welcome to GPU 7!");
+    expect((await ask(client, "status", { dir: join(folder, "none") })).value).toEqual({ status: null });
+  });
+
+  it("says which Pythons were tried where there is none, and passes over one that is too old", async () => {
+    const bin = join(folder, "bin");
+    mkdirSync(bin);
+    symlinkSync("/bin/sh", join(bin, "sh"));
+    const run = AGENT_COMMAND.replaceAll("/opt/conda/bin/python3 /usr/local/bin/python3 /usr/bin/python3 ", "");
+    const none = channelOf(["/bin/sh", "-c", run], { PATH: bin });
+    await expect(open(none.channel)).rejects.toMatchObject({
+      code: "machine_unfit",
+      message: expect.stringContaining("no Python 3.8 or newer (tried python3, /opt/conda"),
+    });
+    writeFileSync(join(bin, "python3"), "#!/bin/sh\nexit 87\n");
+    const real = spawnSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).stdout.trim();
+    symlinkSync(real, join(bin, "python"));
+    chmodSync(join(bin, "python3"), 0o755);
+    const client = await open(channelOf(["/bin/sh", "-c", run], { PATH: bin }).channel);
+    expect(client.greeting).toBe("");
+    client.close();
+  });
+
+  it("says what the shell said where that ran nothing", async () => {
+    const { channel } = channelOf(["sh", "-c", 'echo "Please login as the user ubuntu"; exit 142']);
+    await expect(open(channel)).rejects.toMatchObject({
+      code: "machine_unfit",
+      message: expect.stringMatching(/code 142.*Please login as the user ubuntu/),
+    });
+    const endless = channelOf(["sh", "-c", "yes hello"]);
+    await expect(open(endless.channel)).rejects.toMatchObject({ message: expect.stringContaining("without end") });
+    const mute = channelOf(["sh", "-c", "sleep 60"]);
+    await expect(open(mute.channel, 300)).rejects.toMatchObject({ code: "ssh_unreachable" });
+  });
+
+  it("answers quick questions while others wait, and refuses in words", async () => {
+    const { client } = await realAgent();
+    const dir = join(folder, "quiet");
+    let woke = false;
+    const waiting = ask(client, "changed", { dir, log_offset: 0, max_ms: 2_000 }).then(() => (woke = true));
+    for (let i = 0; i < 50; i++) await ask(client, "status", { dir });
+    expect(woke).toBe(false);
+    await expect(ask(client, "nothing")).rejects.toMatchObject({ kind: "refused", message: "there is no nothing" });
+    await expect(ask(client, "status", {})).rejects.toMatchObject({ kind: "failed" });
+    await expect(ask(client, "ack", { dir, offset: 1 })).rejects.toMatchObject({ kind: "missing" });
+    await waiting;
+  });
+
+  it("makes and removes folders of machines only", async () => {
+    const { client } = await realAgent();
+    const mine = join(folder, ".svc-machine", "m1", "project");
+    await ask(client, "mkdir", { path: mine });
+    expect(existsSync(mine)).toBe(true);
+    for (const path of [folder, `${folder}/.svc-machine/../x`, "/etc/x", `${folder}/.svc-machine/`, ".svc-machine/x"]) {
+      await expect(ask(client, "remove_tree", { path })).rejects.toMatchObject({ kind: "refused" });
+      await expect(ask(client, "mkdir", { path })).rejects.toMatchObject({ kind: "refused" });
+    }
+    await ask(client, "remove_tree", { path: join(folder, ".svc-machine", "m1") });
+    expect(existsSync(mine)).toBe(false);
+    await ask(client, "remove_tree", { path: join(folder, ".svc-machine", "m1") });
+  });
+
+  it("keeps a runner only under its own digest", async () => {
+    const { client } = await realAgent();
+    for (const digest of ["0".repeat(64), "../../../etc", 5, "A".repeat(64)])
+      await expect(ask(client, "runner", { digest }, { body: Buffer.from("x") })).rejects.toMatchObject({
+        kind: "refused",
+      });
+  });
+
+  it(
+    "gives a run what the container was started with, but nothing that rents machines",
+    { timeout: 30_000 },
+    async (ctx) => {
+      // A first process of its own, whose environment an SSH session would not see.
+      const wrap = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "sh",
+        "-c",
+        "cat /proc/1/environ >/dev/null && exec true",
+      ];
+      if (spawnSync(wrap[0]!, wrap.slice(1)).status !== 0) return ctx.skip("no namespaces here");
+      const first = join(folder, "first.sh");
+      writeFileSync(
+        first,
+        `env -i PATH=/session/bin:/usr/bin:/bin HOME="$HOME" TERM=dumb ${realPython()} -I -S "$1" & wait\n`,
+      );
+      const look = join(folder, "look.py");
+      writeFileSync(
+        look,
+        `import json\nNONCE=""\nsource=open(${JSON.stringify(agentPath)}).read()\nexec(source)\nprint(json.dumps(base_environment()))\n`,
+      );
+      const out = spawnSync("unshare", ["--pid", "--fork", "--mount-proc", "sh", first, look], {
+        encoding: "utf8",
+        env: {
+          PATH: "/opt/conda/bin:/usr/bin:/bin",
+          HOME: folder,
+          LD_LIBRARY_PATH: "/usr/local/cuda/lib64",
+          CUDA_VERSION: "12.8",
+          TERM: "other",
+          RUNPOD_API_KEY: "rk-1",
+          CONTAINER_API_KEY: "ck-1",
+          COPY_OF_KEY: "ck-1",
+          WANDB_API_KEY: "mine",
+          SVC_MACHINE: "m1",
+        },
+      });
+      const env = JSON.parse(out.stdout) as Record<string, string>;
+      expect(env).toMatchObject({
+        PATH: "/opt/conda/bin:/usr/bin:/bin:/session/bin",
+        LD_LIBRARY_PATH: "/usr/local/cuda/lib64",
+        CUDA_VERSION: "12.8",
+        TERM: "dumb",
+        WANDB_API_KEY: "mine",
+      });
+      expect(Object.keys(env).filter((n) => /RUNPOD|CONTAINER|COPY|SVC_/.test(n))).toEqual([]);
+    },
+  );
+});
+
+const realPython = (): string =>
+  spawnSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).stdout.trim();
+
+/** An agent that says whatever a test wants it to. */
+class Liar {
+  readonly #toClient = new PassThrough();
+  readonly #fromClient = new PassThrough();
+  readonly channel: AgentChannel = Duplex.from({ readable: this.#toClient, writable: this.#fromClient });
+  readonly heard: { id: number; op: string }[] = [];
+  /** Called with each question. */
+  answer: (ask: { id: number; op: string }) => void = () => undefined;
+
+  constructor() {
+    let text = "";
+    let skip = -1;
+    this.#fromClient.on("data", (data: Buffer) => {
+      text += data.toString("latin1");
+      if (skip < 0) {
+        const at = text.indexOf("\n");
+        skip = at + 1 + Number(text.slice(0, at));
+        const nonce = /NONCE = "([0-9a-f]+)"/.exec(text)?.[1];
+        this.say(`SVC-AGENT ${nonce}\n`);
+      }
+      if (text.length < skip) return;
+      text = text.slice(skip);
+      skip = 0;
+      for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n")) {
+        const ask = JSON.parse(text.slice(0, at)) as { id: number; op: string };
+        text = text.slice(at + 1);
+        this.heard.push(ask);
+        this.answer(ask);
+      }
+    });
+  }
+
+  say(text: string | Buffer): void {
+    this.#toClient.write(text);
+  }
+
+  end(): void {
+    this.#toClient.end();
+  }
+}
+
+async function lied(
+  answer: (liar: Liar, id: number) => void,
+  more = {},
+): Promise<{ client: AgentClient; asked: Promise<unknown> }> {
+  const liar = new Liar();
+  const client = await open(liar.channel);
+  liar.answer = ({ id }) => answer(liar, id);
+  const asked = client.call("read_log", {}, z.object({ n: z.int() }), {
+    signal: never,
+    timeoutMs: 400,
+    maxBytes: 4,
+    ...more,
+  });
+  return { client, asked };
+}
+
+describe("an agent that lies", () => {
+  const lies: [string, (id: number) => string][] = [
+    ["what is no JSON", () => "{nonsense}\n"],
+    ["an array", () => "[1]\n"],
+    ["a body longer than asked for", (id) => `{"id":${id},"ok":{"n":1},"bytes":5}\nabcde`],
+    ["a body of negative length", (id) => `{"id":${id},"ok":{"n":1},"bytes":-1}\n`],
+    ["a body of endless length", (id) => `{"id":${id},"ok":{"n":1},"bytes":1e300}\n`],
+    ["an answer to nobody", (id) => `{"id":${id + 7},"ok":{"n":1}}\n`],
+    [
+      "the same answer twice, the first of the wrong shape",
+      (id) => `{"id":${id},"ok":{"n":"1"}}\n{"id":${id},"ok":{"n":1}}\n`,
+    ],
+    ["a refusal with a body", (id) => `{"id":${id},"error":{"kind":"x","why":"y"},"bytes":2}\nab`],
+    ["a line without end", () => "x".repeat((1 << 20) + 1)],
+    ["deep nesting", () => `${"[".repeat(500_000)}\n`],
+    ["an id that is none", () => `{"id":"1","ok":{}}\n`],
+  ];
+  for (const [what, text] of lies) {
+    it(`is found unfit: ${what}`, async () => {
+      const { client, asked } = await lied((liar, id) => liar.say(text(id)));
+      await expect(asked).rejects.toMatchObject({ code: "machine_unfit" });
+      expect(client.closed).toBe(true);
+      await expect(ask(client, "status")).rejects.toMatchObject({ code: "machine_unfit" });
+    });
+  }
+
+  it("is not waited for: silence, an early end, half a body", async () => {
+    const silent = await lied(() => undefined);
+    const other = silent.client.call("status", {}, Any, { signal: never, timeoutMs: 60_000 });
+    other.catch(() => undefined);
+    await expect(silent.asked).rejects.toMatchObject({
+      code: "ssh_unreachable",
+      message: expect.stringContaining("did not answer `read_log`"),
+    });
+    await expect(other).rejects.toMatchObject({ code: "ssh_unreachable" });
+    const ended = await lied((liar) => liar.end());
+    await expect(ended.asked).rejects.toMatchObject({ code: "ssh_unreachable" });
+    const half = await lied((liar, id) => liar.say(`{"id":${id},"ok":{"n":1},"bytes":4}\nab`));
+    await expect(half.asked).rejects.toMatchObject({ code: "ssh_unreachable" });
+  });
+
+  it("is waited for while it says that it is at work, and while bytes come", async () => {
+    const slow = await lied((liar, id) => {
+      let beats = 0;
+      const timer = setInterval(() => {
+        if (++beats < 8) return liar.say(`{"id":${id},"alive":true}\n`);
+        clearInterval(timer);
+        liar.say(`{"id":${id},"ok":{"n":1}}\n`);
+      }, 150);
+    });
+    expect(await slow.asked).toMatchObject({ value: { n: 1 } });
+    const trickle = await lied((liar, id) => {
+      liar.say(`{"id":${id},"ok":{"n":1},"bytes":4}\n`);
+      let sent = 0;
+      const timer = setInterval(() => {
+        liar.say("x");
+        if (++sent === 4) clearInterval(timer);
+      }, 200);
+    });
+    expect((await trickle.asked) as object).toMatchObject({ bytes: Buffer.from("xxxx") });
+  });
+
+  it("may cut its answers anywhere", async () => {
+    const { asked } = await lied((liar, id) => {
+      for (const byte of Buffer.from(`{"id":${id},"ok":{"n":1},"bytes":4}\nab\ncd`.slice(0, -1)))
+        liar.say(Buffer.of(byte));
+    });
+    expect((await asked) as object).toMatchObject({ bytes: Buffer.from("ab\nc") });
+  });
+
+  it("does not hold a caller who has gone, and its late answer harms nobody", async () => {
+    const liar = new Liar();
+    const client = await open(liar.channel);
+    const gone = new AbortController();
+    const asked = client.call("read_log", {}, Any, { signal: gone.signal, maxBytes: 10 });
+    gone.abort(new Error("changed my mind"));
+    await expect(asked).rejects.toThrow("changed my mind");
+    liar.answer = ({ id }) => liar.say(`{"id":1,"ok":{},"bytes":3}\nold{"id":${id},"ok":{"new":true}}\n`);
+    expect((await ask(client, "status")).value).toEqual({ new: true });
+  });
+});
