@@ -79,7 +79,8 @@ export const Operation = z.looseObject({
   /** Whatever stands here, it failed: null alone means that it did not. */
   error: z
     .unknown()
-    .transform((value) => (value === undefined || value === null ? null : OperationErrors.parse(value))),
+    .transform((value) => (value === undefined || value === null ? null : OperationErrors.parse(value)))
+    .default(null),
   httpErrorStatusCode: z.coerce.number().optional().catch(undefined),
   httpErrorMessage: optionalText,
 });
