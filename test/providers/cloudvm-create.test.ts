@@ -1,6 +1,10 @@
 // What `cloudvm` asks for, where it asks, and what each answer to a create call comes to.
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { limitSeconds, requestIdOf } from "../../src/providers/cloudvm/instance-body.ts";
 import { NOTHING_MADE, type MachineHandle, type Order } from "../../src/providers/provider.ts";
 import type { RunSpecInput } from "../../src/schemas/spec.ts";
@@ -245,6 +249,36 @@ describe("the request", () => {
     expect(limitSeconds(spec({ max_runtime_minutes: 0 }))).toBe(7 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 5_000_000 }))).toBe(120 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 1, orphan_grace_minutes: 0 }))).toBe(60 + 3 * 3_600);
+  });
+});
+
+describe("the text that runs on the machine", () => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-cloudvm-"));
+  afterAll(() => rmSync(dir, { recursive: true, force: true }));
+  writeFileSync(join(dir, "poweroff"), `#!/bin/sh\necho off >>${dir}/called\n`, { mode: 0o755 });
+  const here = (script: string): string => script.replaceAll("/var/lib/svc/", `${dir}/`);
+  const run = (script: string): number | null =>
+    spawnSync("/bin/sh", ["-c", script], { env: { PATH: `${dir}:/usr/bin:/bin` } }).status;
+
+  it("is well-formed shell that leaves the machine's name", async () => {
+    stub.on("POST", INSERT, operation());
+    await create();
+    const script = metadata()["startup-script"] ?? "";
+    expect(spawnSync("/bin/sh", ["-n"], { input: script }).status).toBe(0);
+    expect(script.split("\n")[1]).toBe(
+      `mkdir -p /var/lib/svc/${MACHINE} && echo ${MACHINE} >/var/lib/svc/${MACHINE}/SVC_MACHINE`,
+    );
+    expect(run(here(script.split("\n")[1] ?? ""))).toBe(0);
+  });
+
+  it("powers off the machine that it was made for, and no other", () => {
+    const end = here(stub.provider().selfEnd(MACHINE));
+    expect(run(end)).toBe(0);
+    expect(readFileSync(join(dir, "called"), "utf8")).toBe("off\n");
+    expect(run(here(stub.provider().selfEnd("svc-abcd1234-other-n0-1")))).toBe(1);
+    writeFileSync(join(dir, MACHINE, "SVC_MACHINE"), "another\n");
+    expect(run(end)).toBe(1);
+    expect(readFileSync(join(dir, "called"), "utf8")).toBe("off\n");
   });
 });
 
