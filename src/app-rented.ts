@@ -7,7 +7,7 @@ import type { MachineHandle, Provider } from "./providers/provider.ts";
 import { REMOTE_PROVIDERS, VENDOR_ADDRESS, type RemoteName } from "./providers/registry.ts";
 import type { ProviderName } from "./schemas/spec.ts";
 import { baseUrlOf, readCredential } from "./secrets/credentials.ts";
-import { HostKeyPins } from "./ssh/host-keys.ts";
+import { HostKeyPins, keyOfLine } from "./ssh/host-keys.ts";
 import { loadSshKey, type SshKey } from "./ssh/keys.ts";
 import { RemoteMachines } from "./ssh/remote-access.ts";
 import { sshArguments } from "./ssh/system-ssh.ts";
@@ -29,14 +29,15 @@ function sshKeyOf(provider: ProviderName, { home, env }: Places): Promise<SshKey
 export function remoteMachines({ home, env, programRoot }: Places & { programRoot: string }) {
   const key = (provider: ProviderName): Promise<SshKey> => sshKeyOf(provider, { home, env });
   const runner = (file: string): string => join(programRoot, "runner", file);
+  const pins = new HostKeyPins(home);
   const machines = new RemoteMachines({
     home,
     key,
-    pins: new HostKeyPins(home),
+    pins,
     runnerPath: runner("svc_runner.py"),
     agentPath: runner("svc_agent.py"),
   });
-  return Object.assign(machines, { key });
+  return Object.assign(machines, { key, pins });
 }
 
 /** Every provider whose settings make sense; one that has a wrong address is left out, and says so when it is asked for. */
@@ -61,7 +62,13 @@ export function remoteProviders(parts: Places & { clock: Clock; machines: Remote
       credential,
       baseUrl: baseUrlOf(name, env, settings, VENDOR_ADDRESS[name]),
       publicKey: async () => (await machines.key(name)).publicKeyLine,
-      access: (handle) => machines.access(handle),
+      access: (handle) => {
+        // A key that the owner was told beside the address is better than the first one that answers.
+        const published = keyOfLine(handle.extra?.["host_key"] ?? "");
+        if (published && machines.pins.check(handle.name, published) === "new")
+          machines.pins.pin(handle.name, published);
+        return machines.access(handle);
+      },
       now: clock.now,
       pause: (ms, signal) => sleep(clock, ms, signal),
     });

@@ -8,6 +8,7 @@
 
 import { SvcError } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
+import { mayHaveBeenSent } from "../providers/http.ts";
 import { NOTHING_MADE, type MachineHandle, type Offer, type Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp } from "./look-up.ts";
@@ -136,6 +137,10 @@ async function order(
     handle = await provider.create(offer, { name, jobId, node, spec });
   } catch (e) {
     if (e instanceof SvcError && NOTHING_MADE.has(e.code)) return refused(ports, provider, name, context, e);
+    if (e instanceof SvcError && e.code === "provider_unreachable" && !mayHaveBeenSent(e)) {
+      await ports.ledger.released(name, "the request never left this computer");
+      throw e;
+    }
     await ports.ledger.unknown(
       name,
       "The create call failed or its answer was lost; the machine may exist and cost money until it is looked up.",

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import { ProviderHttp } from "../../src/providers/http.ts";
 import { removeHomes, turn } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
 import { Rent } from "./rent.ts";
@@ -300,4 +301,15 @@ it("refuses a machine whose price is unknown where there is a cap to hold", asyn
   await expect(provision()).rejects.toMatchObject({ code: "price_unknown", retry: "never" });
   rent.want({});
   expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
+});
+
+it("knows of a request that never left: nothing has to be looked up before the next one", async () => {
+  const http = new ProviderHttp({ provider: "podhost", baseUrl: "http://127.0.0.1:1", userAgent: "test" });
+  rent.cloud.before = async (call) => {
+    if (call.startsWith("create")) await http.call({ method: "POST", path: "/" });
+  };
+  await expect(provision()).rejects.toMatchObject({ code: "provider_unreachable" });
+  expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "released" });
+  rent.cloud.before = () => {};
+  expect(await provision()).toMatchObject({ detail: { machine: rent.name(2) } });
 });
