@@ -113,10 +113,12 @@ tools() {
   cp "$folder/hostkey" etc/ssh/hostkey
   chmod 600 etc/ssh/hostkey
   : >etc/ssh/revoked
+  # `none` within a Match block is taken for a file that is not there.
+  : >etc/ssh/revoked-here
   # A list of revoked keys that cannot be read refuses every key.
   printf '%s\n' 'HostKey /etc/ssh/hostkey' 'PidFile /run/sshd.pid' 'UsePAM no' 'PasswordAuthentication no' \
     'KbdInteractiveAuthentication no' 'UseDNS no' 'PermitRootLogin prohibit-password' 'MaxStartups 100' 'MaxSessions 100' \
-    'Subsystem sftp internal-sftp' 'RevokedKeys /etc/ssh/revoked' 'Match Address 127.0.0.1' '  RevokedKeys none' \
+    'Subsystem sftp internal-sftp' 'RevokedKeys /etc/ssh/revoked' 'Match Address 127.0.0.1' '  RevokedKeys /etc/ssh/revoked-here' \
     >etc/ssh/sshd_config
   if [ "$GPUS" -gt 0 ]; then
     cp "$folder/nvidia-smi" opt/bin/nvidia-smi

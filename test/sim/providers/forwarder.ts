@@ -118,6 +118,8 @@ export class Forwarder {
     const usedUp = this.#bytesMax !== null && this.bytes >= this.#bytesMax;
     if (this.#closeAfterAccept || usedUp) {
       client.end();
+      // Unread, its end would never be seen.
+      client.resume();
       return;
     }
     if (this.#blackhole) {
