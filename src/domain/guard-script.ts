@@ -43,7 +43,7 @@ mkdir -p "$dir" && chmod 755 "$dir" || exit 1
 if cat >"$dir/guard.sh.new" <<'SVC_GUARD'
 dir=$1
 svc_env() {
-  eval "value=\${$1-}"
+  eval "value=\\\${$1-}"
   [ -n "$value" ] || value=$(tr '\\0' '\\n' </proc/1/environ 2>/dev/null | sed -n "s/^$1=//p" | head -n 1)
   printf %s "$value"
 }
