@@ -307,10 +307,20 @@ describe("an answer that is good", () => {
   it("is not waited for longer than three minutes: the machine is known by then", async () => {
     stub.on("POST", INSERT, operation({ status: "RUNNING" }));
     stub.on("GET", OPERATION, operation({ status: "RUNNING" }));
+    stub.on("GET", SELF, { json: instance({ status: "PROVISIONING" }) });
     const startedAt = stub.nowMs;
     expect(await create()).toMatchObject({ name: MACHINE, id: "4200000000000000001" });
     expect(stub.nowMs - startedAt).toBeLessThan(200_000);
     expect(stub.nowMs - startedAt).toBeGreaterThanOrEqual(180_000);
+  });
+
+  it("is not waited for any more once the machine has its resources", async () => {
+    stub.on("POST", INSERT, operation({ status: "RUNNING" }));
+    stub.on("GET", OPERATION, operation({ status: "RUNNING" }));
+    stub.on("GET", SELF, notFound(), { cut: true }, { json: instance({ status: "STAGING" }) });
+    const startedAt = stub.nowMs;
+    expect(await create()).toMatchObject({ name: MACHINE, extra: { operation: "operation-1" } });
+    expect(stub.nowMs - startedAt).toBeLessThan(30_000);
   });
 
   it("never follows the links in it", async () => {

@@ -5,6 +5,7 @@ import type { MachineStatus } from "../../src/providers/provider.ts";
 import {
   apiError,
   CloudStub,
+  failed,
   handle,
   instance,
   MACHINE,
@@ -211,6 +212,14 @@ describe("a machine that is not found", () => {
     expect(await provider.inspect(made, never)).toMatchObject({ phase: "starting", why: matching(/not show it yet/) });
     stub.nowMs += 2_000;
     expect(await provider.inspect(made, never)).toEqual({ phase: "gone" });
+  });
+
+  it("whose making failed after all is gone, and says why", async () => {
+    stub.on("GET", `${OPERATIONS}/operation-1`, failed({ code: "ZONE_RESOURCE_POOL_EXHAUSTED", message: "No room." }));
+    expect(await stub.provider().inspect(fresh(), never)).toEqual({
+      phase: "gone",
+      why: "it could not be made: ZONE_RESOURCE_POOL_EXHAUSTED No room",
+    });
   });
 
   it("where the list of operations fails, the listing of machines has to agree", async () => {

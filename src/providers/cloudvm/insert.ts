@@ -17,6 +17,8 @@ const RESEND_MS = 1_000;
 const OPERATION_MS = 3 * 60_000;
 const LOOK_MS_MIN = 150;
 const LOOK_MS_MAX = 3_000;
+/** After this the machine itself is looked at, too: once it has its resources, the operation says nothing more that matters. */
+const LOOK_AT_MACHINE_AFTER_MS = 5_000;
 /** A machine that could not be made may be seen for some seconds all the same. */
 const VANISH_LOOKS = 8;
 
@@ -122,6 +124,7 @@ async function untilDone({ client, now, pause }: Ports, order: InsertOrder, acce
     await pause(wait);
     waited += wait;
     operation = (await lookAt(client, order.place, accepted.name)) ?? operation;
+    if (waited > LOOK_AT_MACHINE_AFTER_MS && operation.status !== "DONE" && (await hasResources(client, order))) break;
   }
   return operation;
 }
@@ -134,6 +137,18 @@ async function lookAt(client: ComputeClient, place: Place, name: string): Promis
     return operation?.success ? operation.data : null;
   } catch (e) {
     if (e instanceof SvcError) return null;
+    throw e;
+  }
+}
+
+/** While it is PROVISIONING it may still turn out that there is no room; what comes after that has it. */
+async function hasResources(client: ComputeClient, order: InsertOrder): Promise<boolean> {
+  try {
+    const reply = await client.once({ method: "GET", path: `${zonePath(order.place)}/instances/${order.name}` });
+    const instance = reply.ok ? Instance.safeParse(reply.body) : null;
+    return instance?.success === true && /^(STAGING|RUNNING)$/.test(instance.data.status);
+  } catch (e) {
+    if (e instanceof SvcError) return false;
     throw e;
   }
 }
@@ -200,7 +215,7 @@ function stockoutWords(error: OperationError, { place }: InsertOrder): string {
   const elsewhere = error.errorDetails
     .map((d) => d.errorInfo?.metadatas?.["zonesAvailable"])
     .find((zones): zones is string => typeof zones === "string" && /^[a-z0-9, -]+$/.test(zones));
-  const has = elsewhere === undefined ? "" : `; it says that ${plainText(elsewhere, 200)} have it`;
+  const has = elsewhere === undefined ? "" : `; it says that ${plainText(elsewhere, 120)} have it`;
   return `the zone ${place.zone} has none left (${plainText(error.code ?? "", 80)})${has}`;
 }
 

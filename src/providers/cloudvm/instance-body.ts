@@ -37,8 +37,9 @@ export function limitSeconds(spec: Order["spec"]): number {
 }
 
 /**
- * Shell text that ends the machine from inside. Powered off it computes and bills no more; its disk does until the limit, or
- * the control plane, deletes it. It acts only where the start script has left this machine's name.
+ * Shell text that ends the machine from inside. Powered off it computes and bills no more; its disk does until the control plane
+ * deletes it, for the provider's limit counts only while the machine runs. It acts only where the start script has left this
+ * machine's name.
  */
 export const powerOff = (
   name: string,

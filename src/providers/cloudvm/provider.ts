@@ -24,11 +24,11 @@ import type { RemoteOptions } from "../remote.ts";
 import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
-import { insert } from "./insert.ts";
+import { failureOf, insert } from "./insert.ts";
 import { instanceBody, ownerOf, powerOff, type Place } from "./instance-body.ts";
 import { listInstances, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
-import { Instance, lastPart, Operation, Project, Region } from "./wire.ts";
+import { Instance, lastPart, Operation, plainText, Project, Region } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const USER_DEFAULT = "svc";
@@ -55,7 +55,7 @@ export class CloudvmProvider implements Provider {
     speaks: "Google Compute Engine",
     capabilities: { owns_machine: true, reports_price: false, nodes_max: 64, self_end: true, list_by_tag: true },
     stops_by_itself:
-      "The machine powers itself off when nobody comes for its run (computing is billed no more, its disk is), and the provider deletes it with its disk at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
+      "The machine powers itself off when nobody comes for its run: computing is billed no more, its disk is until it is deleted. One that runs on all the same is deleted by the provider, disk included, at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
   };
   readonly certainty: Certainty = { horizonMs: 60_000, listingLagMs: LAG_MS, emptyLooks: 2, lookGapMs: 10_000 };
   readonly #o: RemoteOptions;
@@ -286,8 +286,9 @@ export class CloudvmProvider implements Provider {
     if (endings?.ending) return { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
     const gone: MachineStatus = { phase: "gone", ...(endings?.why ? { why: endings.why } : {}) };
     if (this.#seen.has(keyOf(place, handle.name)) || endings?.ended) return gone;
-    if (endings?.making || (await this.#isBeingMade(session, place, handle, signal)))
-      return { phase: "starting", why: "the provider is still making it" };
+    const making = endings?.making ? "going on" : await this.#making(session, place, handle, signal);
+    if (making === "going on") return { phase: "starting", why: "the provider is still making it" };
+    if (making !== null) return { phase: "gone", why: `it could not be made: ${making}` };
     const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
     if (this.#o.now() - madeAt < LAG_MS) return { phase: "starting", why: "the provider does not show it yet" };
     return gone;
@@ -298,17 +299,20 @@ export class CloudvmProvider implements Provider {
     return listed.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
   }
 
-  async #isBeingMade({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
+  /** How the making of it stands: why it failed in words, or null where nothing speaks against its existence. */
+  async #making({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<string | null> {
     const operation = handle.extra?.["operation"];
-    if (operation === undefined || idOf(operation) === null) return false;
+    if (operation === undefined || idOf(operation) === null) return null;
     const path = `/projects/${place.project}/zones/${place.zone}/operations/${operation}`;
     const reply = await client.send({ method: "GET", path, signal });
     if (!reply.ok) {
-      if (reply.status === 404 && reply.fromApi) return false;
+      if (reply.status === 404 && reply.fromApi) return null;
       throw errorOf(reply, `look at how ${handle.name} is made`);
     }
     const read = Operation.safeParse(reply.body);
-    return !read.success || read.data.status !== "DONE";
+    if (!read.success || read.data.status !== "DONE") return "going on";
+    const failure = failureOf(read.data);
+    return failure === null ? null : plainText(`${failure[0]?.code ?? ""} ${failure[0]?.message ?? ""}`);
   }
 
   /** Null where the list cannot be had: it explains, and what hangs on it is decided without. */
