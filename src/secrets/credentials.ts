@@ -37,7 +37,18 @@ const SETTINGS: Record<ProviderName, readonly string[]> = {
   local: [],
   podhost: ["api", "region", "network", "ssh_user", "ssh_port"],
   market: ["region", "ssh_user", "ssh_port"],
-  cloudvm: ["project", "zone", "region", "machine_type", "network", "ssh_user", "ssh_port"],
+  cloudvm: [
+    "project",
+    "zone",
+    "region",
+    "machine_type",
+    "provisioning",
+    "image",
+    "network",
+    "subnetwork",
+    "ssh_user",
+    "ssh_port",
+  ],
   notebook: ["host", "port", "endpoint", "host_key", "ssh_user", "proxy_command"],
 };
 /** What each provider's block holds beside settings. */
