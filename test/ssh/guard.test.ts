@@ -1,0 +1,289 @@
+// The machine's own watch, for real: the text that providers give to a machine runs here as root, and what it would end is a file
+// that it writes to. Only the clock is hurried.
+
+import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { guardDir, guardScript } from "../../src/domain/guard-script.ts";
+import { TestMachine, ended, never, until as logged } from "./machine.ts";
+import { until } from "./sshd.ts";
+
+const root = process.geteuid!() === 0;
+const folder = mkdtempSync(join(tmpdir(), "svc-guard-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let name = "";
+let file = (_: string): string => "";
+beforeEach(() => {
+  name = `svc-test-${randomBytes(5).toString("hex")}`;
+  const mine = name;
+  file = (path) => join(guardDir(mine), path);
+  onTestFinished(() => {
+    for (const pid of guards(mine)) process.kill(pid, "SIGKILL");
+    rmSync(guardDir(mine), { recursive: true, force: true });
+  });
+});
+
+/** Shells that watch the machine of this name, found as the agent finds them. */
+function guards(of = name): number[] {
+  const script = join(guardDir(of), "guard.sh");
+  return readdirSync("/proc")
+    .filter((pid) => /^\d+$/.test(pid))
+    .filter((pid) => {
+      try {
+        const words = readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0");
+        // A subshell on its way to end the machine bears the same words; its parent is the guard.
+        const parent = /\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, "latin1"))?.[1];
+        const above = readFileSync(`/proc/${parent}/cmdline`, "latin1").split("\0");
+        return words[1] === script && above[1] !== script;
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
+
+const uptime = (): number => Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]));
+const setKeep = (text: string | number): void => writeFileSync(file("keep"), `${text}\n`);
+const keep = (): number => Number(readFileSync(file("keep"), "utf8"));
+const looks = (n: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, n * 50));
+
+/** Starts the guard as a machine would, with every pause a fraction of what it is. */
+function boot(selfEnd: string, { shell = "sh", env = {} as NodeJS.ProcessEnv } = {}): void {
+  let text = guardScript({ name, graceSeconds: 60, selfEnd });
+  for (const [from, to] of [
+    ["  sleep 2\n", "  sleep 0.05\n"],
+    ["  sleep 15\n", "  sleep 0.05\n"],
+    ["-gt 150 ]", "-gt 10 ]"],
+    ["-lt 90 ]", "-lt 1 ]"],
+  ] as const) {
+    expect(text).toContain(from);
+    text = text.replace(from, to);
+  }
+  const done = spawnSync(shell, [], {
+    input: text,
+    encoding: "utf8",
+    timeout: 10_000,
+    env: { ...process.env, ...env },
+  });
+  expect(done).toMatchObject({ status: 0, stderr: "" });
+}
+
+const times = (path: string): number => (existsSync(path) ? readFileSync(path, "utf8").split("\n").length - 1 : 0);
+
+describe.skipIf(!root)("the guard", () => {
+  for (const shell of ["dash", "bash", "busybox"]) {
+    it(`ends the machine when its time has passed, again and again, and not before (${shell})`, async (ctx) => {
+      if (spawnSync(shell, ["true"]).error) return ctx.skip(`no ${shell} here`);
+      const ending = join(folder, name);
+      boot(`echo ended >>${ending}`, { shell: shell === "busybox" ? "sh" : shell });
+      await until(() => guards().length === 1 && existsSync(file("pid")), "the guard runs");
+      expect(keep()).toBeGreaterThanOrEqual(uptime() + 60 + 290);
+      await looks(20);
+      expect(times(ending)).toBe(0);
+      setKeep(uptime() - 1);
+      await until(() => times(ending) >= 3, "three attempts");
+      expect(readFileSync(file("log"), "utf8")).toContain("nobody came");
+      // Who comes now is in time where the machine still stands.
+      setKeep(uptime() + 100);
+      await looks(40);
+      const before = times(ending);
+      await looks(20);
+      expect(times(ending)).toBe(before);
+    });
+  }
+
+  for (const text of ["garbage", "", "12x", "-5", "99999999999999999999", "1e9", "$(touch /tmp/x)"]) {
+    it(`takes ${JSON.stringify(text)} for no answer: waits a while, then ends the machine`, async () => {
+      const ending = join(folder, name);
+      boot(`echo ended >>${ending}`);
+      setKeep(text);
+      await until(() => times(ending) >= 1, "an attempt");
+    });
+  }
+
+  it("forgives a keep that was unreadable for a moment", async () => {
+    const ending = join(folder, name);
+    boot(`echo ended >>${ending}`);
+    await until(() => existsSync(file("pid")), "the guard runs");
+    for (let i = 0; i < 6; i++) {
+      rmSync(file("keep"), { force: true });
+      await looks(3);
+      setKeep(uptime() + 100);
+      await looks(3);
+    }
+    expect(times(ending)).toBe(0);
+  });
+
+  it("starts anew with its container: one guard, one time, whatever stood there", async () => {
+    const ending = join(folder, name);
+    boot(`echo first >>${ending}`);
+    await until(() => guards().length === 1, "the first guard");
+    const [first] = guards();
+    setKeep(999_999_999);
+    boot(`echo second >>${ending}`);
+    await until(() => guards().length === 1 && guards()[0] !== first, "the second guard alone");
+    expect(keep()).toBeLessThanOrEqual(uptime() + 361);
+    setKeep(1);
+    await until(() => times(ending) >= 1, "an attempt");
+    expect(readFileSync(ending, "utf8")).not.toContain("first");
+  });
+
+  it("tries again after an attempt that never returns, and where nothing can be logged", async () => {
+    const ending = join(folder, name);
+    boot(`echo try >>${ending}; sleep 60`);
+    await until(() => existsSync(file("pid")), "the guard runs");
+    mkdirSync(file("log"));
+    setKeep(1);
+    await until(() => times(ending) >= 2, "two attempts");
+  });
+
+  it("lets everybody on the machine move its time, and nobody but root its text", async () => {
+    boot("true");
+    await until(() => existsSync(file("pid")), "the guard runs");
+    const mode = (path: string): string => spawnSync("stat", ["-c", "%a", path], { encoding: "utf8" }).stdout.trim();
+    expect([mode(file("")), mode(file("guard.sh")), mode(file("keep"))]).toEqual(["755", "644", "666"]);
+  });
+
+  for (const tool of ["curl", "python3"]) {
+    it(`calls with a key that stands on no command line, by ${tool}`, async (ctx) => {
+      const find = tool === "curl" ? "command -v curl" : `python3 -c "import sys; print(sys.executable)"`;
+      const real = spawnSync("sh", ["-c", find], { encoding: "utf8" }).stdout.trim();
+      if (real === "") return ctx.skip(`no ${tool} here`);
+      const asked: { method: string; auth: string; body: string; url: string }[] = [];
+      const server = createServer((request: IncomingMessage, response) => {
+        let body = "";
+        request.on("data", (part) => (body += part));
+        request.on("end", () => {
+          asked.push({ method: request.method!, auth: request.headers.authorization!, body, url: request.url! });
+          response.writeHead(asked.length < 2 ? 500 : 200).end("{}");
+        });
+      }).listen(0, "127.0.0.1");
+      onTestFinished(() => void server.close());
+      await new Promise((resolve) => server.once("listening", resolve));
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/end/7`;
+      const bin = join(folder, `bin-${tool}`);
+      mkdirSync(bin);
+      for (const each of ["sh", "cat", "mkdir", "chmod", "mv", "setsid", "sleep", "tr", "sed", "head", tool]) {
+        const path =
+          each === tool ? real : spawnSync("sh", ["-c", `command -v ${each}`], { encoding: "utf8" }).stdout.trim();
+        writeFileSync(join(bin, each), `#!/bin/sh\nexec ${path} "$@"\n`, { mode: 0o755 });
+      }
+      const ok = join(folder, `${name}.ok`);
+      boot(`SVC_KEY=$(svc_env MACHINE_KEY)\nsvc_call DELETE ${url} '{"a": "b c"}' && echo done >>${ok}`, {
+        shell: "/bin/sh",
+        env: { MACHINE_KEY: "k-1", PATH: bin },
+      });
+      setKeep(1);
+      await until(() => times(ok) >= 1, "a call that succeeds");
+      expect(asked[1]).toEqual({
+        method: "DELETE",
+        auth: "Bearer k-1",
+        body: '{"a": "b c"}',
+        url: "/end/7",
+      });
+    });
+  }
+});
+
+describe.skipIf(!root)("who moves it forward", () => {
+  const started = async (): Promise<TestMachine> => {
+    const machine = await TestMachine.start();
+    onTestFinished(() => machine.close());
+    return machine;
+  };
+  const order = (idle_seconds: number) => ({ file: join(folder, name), grace_seconds: 6, idle_seconds });
+  const kept = (): number => Number(readFileSync(join(folder, name), "utf8"));
+
+  it("the runner, while its run works, and not when it is idle or over", { timeout: 60_000 }, async () => {
+    const machine = await started();
+    const host = machine.host();
+    writeFileSync(join(folder, name), "1\n");
+    const argv = [
+      "sh",
+      "-c",
+      "end=$(($(date +%s) + 6)); while [ $(date +%s) -lt $end ]; do :; done; echo quiet; sleep 60",
+    ];
+    await host.start(machine.spec(argv, { keep: order(2), sample_seconds: 0.5 }), {}, never);
+    await until(() => kept() >= uptime() + 4, "the first move");
+    const first = kept();
+    await until(() => kept() > first + 1, "a later move");
+    await logged(host, "quiet");
+    // Two seconds of quiet, and one move that may have been due.
+    await new Promise((resolve) => setTimeout(resolve, 3_500));
+    const last = kept();
+    expect(last).toBeGreaterThanOrEqual(first + 3);
+    await new Promise((resolve) => setTimeout(resolve, 4_500));
+    expect(kept()).toBe(last);
+    await host.stop(0, never);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(kept()).toBe(last);
+  });
+
+  it(
+    "the runner of a run that may be idle, for as long as it lives, and never backwards",
+    { timeout: 60_000 },
+    async () => {
+      const machine = await started();
+      const host = machine.host();
+      writeFileSync(join(folder, name), `${uptime() + 8}\n`);
+      const far = kept();
+      await host.start(machine.spec("echo up; sleep 60", { keep: order(0) }), {}, never);
+      await logged(host, "up");
+      expect(kept()).toBe(far);
+      await until(() => kept() > far, "a move");
+      await host.stop(0, never);
+    },
+  );
+
+  it(
+    "the runner mends a number that is none, and a file that cannot be written disturbs no run",
+    { timeout: 60_000 },
+    async () => {
+      const machine = await started();
+      writeFileSync(join(folder, name), "99999999999999999999999\n");
+      const host = machine.host();
+      await host.start(machine.spec("echo up; sleep 60", { keep: order(0) }), {}, never);
+      await until(() => kept() < uptime() + 7, "a sound number");
+      await host.stop(0, never);
+      const other = machine.host(machine.link(), "install");
+      const bad = { file: "/nonexistent/keep", grace_seconds: 3, idle_seconds: 0 };
+      await other.start(machine.spec("sleep 1.5; echo fine", { keep: bad }), {}, never);
+      expect(await ended(other)).toMatchObject({ phase: "exited", exit_code: 0 });
+    },
+  );
+
+  it("the control plane, by every contact, until it forgets the machine", { timeout: 60_000 }, async () => {
+    const machine = await started();
+    const mine = machine.name;
+    onTestFinished(() => {
+      for (const pid of guards(mine)) process.kill(pid, "SIGKILL");
+      rmSync(guardDir(mine), { recursive: true, force: true });
+    });
+    file = (path) => join(guardDir(mine), path);
+    const ending = join(folder, mine);
+    const guard = { graceSeconds: 3, selfEnd: `echo ended >>${ending}` };
+    const link = machine.link();
+    await link.keep(guard, never);
+    expect(guards(mine)).toHaveLength(1);
+    const [pid] = guards(mine);
+    await link.keep(guard, never);
+    expect(guards(mine)).toEqual([pid]);
+    setKeep(uptime() + 3);
+    const before = keep();
+    await until(() => keep() > before + 2, "contacts by itself");
+    expect(times(ending)).toBe(0);
+    // A guard that was killed is started again by the next contact.
+    process.kill(pid!, "SIGKILL");
+    const named = (): number => Number(readFileSync(file("pid"), "utf8"));
+    await until(() => named() !== pid && guards(mine).includes(named()), "another guard");
+    setKeep(uptime() + 2);
+    link.close();
+    await until(() => times(ending) >= 1, "nobody came", 30_000);
+  });
+});
