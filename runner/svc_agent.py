@@ -28,6 +28,8 @@ RECORDS_MAX = 1 << 18
 SAMPLES_MAX = 1 << 20
 PIECE_MAX = 16 << 20
 ALIVE_SECONDS = 5
+# A connection that was cut without a word leaves an agent behind; who still wants one starts another.
+UNASKED_SECONDS = 900
 INODE_MASK = (1 << 53) - 1
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -816,6 +818,7 @@ class Channel:
         self.out = out
         self.lock = threading.Lock()
         self.busy = set()
+        self.asked_at = time.monotonic()
 
     def send(self, head, body=b""):
         if body:
@@ -849,6 +852,8 @@ class Channel:
     def say_alive(self):
         while True:
             time.sleep(ALIVE_SECONDS)
+            if not self.busy and time.monotonic() - self.asked_at > UNASKED_SECONDS:
+                os._exit(0)
             for number in list(self.busy):
                 try:
                     self.send({"id": number, "alive": True})
@@ -861,6 +866,7 @@ class Channel:
             row = source.readline(8 << 20)
             if not row.endswith(b"\n"):
                 os._exit(0)
+            self.asked_at = time.monotonic()
             ask = json.loads(row)
             body = source.read(ask.get("bytes", 0)) if ask.get("bytes") else b""
             number, op = ask["id"], ask["op"]

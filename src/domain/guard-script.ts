@@ -1,11 +1,6 @@
 // The machine's own watch: a small shell loop that ends the machine when nobody comes for its run any more. docs/GUARD.md has
-// the rules; here is the text that runs there.
-//
-// G1. One file, one rule: `keep` holds the second of the machine's uptime until which it must be kept. Past it, the machine ends
-//     itself, again and again until it is gone.
-// G2. Who moves `keep` forward: every contact of the control plane, and the runner while its run works. Nobody moves it back.
-// G3. Uptime, not the wall clock, which a machine may set right after it has booted.
-// G4. Only a key that opens this one machine is used, taken from where the provider put it; it stands on no command line.
+// the rules, G1 to G5; here is the text that runs there. It starts with the machine, and `keep` is set anew by every start,
+// whatever stood there: uptime goes on while a container starts again, and begins at 0 with a machine.
 
 /** Below this, one lost packet could cost a run. */
 export const GUARD_GRACE_SECONDS_MIN = 10;
@@ -14,7 +9,7 @@ const FIRST_CONTACT_SECONDS = 300;
 /** Looks (one in two seconds) at a `keep` that cannot be read, before it counts as one that has passed. */
 const STRANGE_LOOKS = 150;
 /** One attempt to end the machine may take so long; the next one follows after a pause. */
-const TRY_SECONDS = 90;
+const TRY_SECONDS = 180;
 const AGAIN_SECONDS = 15;
 
 /** Folder of the guard's files on the machine, where it runs as root. */

@@ -129,6 +129,18 @@ describe("the agent", () => {
     await waiting;
   });
 
+  it("ends when nobody has asked anything for long, but not under a question", async () => {
+    const hurried = source.toString().replace("UNASKED_SECONDS = 900", "UNASKED_SECONDS = 0.3");
+    const { channel, child } = channelOf(["sh", "-c", AGENT_COMMAND]);
+    const over = new Promise((resolve) => child.once("exit", resolve));
+    const text = Buffer.from(hurried.replace("ALIVE_SECONDS = 5", "ALIVE_SECONDS = 0.1"));
+    const client = await AgentClient.open(channel, { machine: "m1", source: text, signal: never });
+    await ask(client, "changed", { dir: join(folder, "quiet"), log_offset: 0, max_ms: 1_000 });
+    expect(client.closed).toBe(false);
+    expect(await over).toBe(0);
+    await expect(ask(client, "status", { dir: folder })).rejects.toMatchObject({ code: "ssh_unreachable" });
+  });
+
   it("makes and removes folders of machines only", async () => {
     const { client } = await realAgent();
     const mine = join(folder, ".svc-machine", "m1", "project");

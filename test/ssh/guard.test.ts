@@ -60,7 +60,7 @@ function boot(selfEnd: string, { shell = "sh", env = {} as NodeJS.ProcessEnv } =
     ["  sleep 2\n", "  sleep 0.05\n"],
     ["  sleep 15\n", "  sleep 0.05\n"],
     ["-gt 150 ]", "-gt 10 ]"],
-    ["-lt 90 ]", "-lt 1 ]"],
+    ["-lt 180 ]", "-lt 1 ]"],
   ] as const) {
     expect(text).toContain(from);
     text = text.replace(from, to);

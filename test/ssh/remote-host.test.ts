@@ -156,6 +156,23 @@ describe("a run", () => {
     expect(await ended(host)).toMatchObject({ exit_code: 0 });
   });
 
+  it("says that it is the machine's disk that is full", async (ctx) => {
+    const base = join(machine.home, ".svc-machine");
+    mkdirSync(base);
+    if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k,nr_inodes=100", "tmpfs", base]).status !== 0)
+      return ctx.skip("no disks can be made here");
+    try {
+      spawnSync("sh", ["-c", `cat /dev/zero >${base}/fill`]);
+      await expect(machine.host().start(machine.spec("true"), {}, never)).rejects.toMatchObject({
+        code: "disk_full",
+        message: expect.stringContaining(`on the machine ${machine.name}`),
+      });
+      expect(existsSync(join(machine.base, "run", "env.json"))).toBe(false);
+    } finally {
+      spawnSync("umount", [base]);
+    }
+  });
+
   it("frees the spool once the log was acknowledged", async () => {
     const host = machine.host();
     await host.start(
