@@ -1,5 +1,5 @@
-"""First process of a simulated machine: starts sshd and the start script, buries orphans, restarts on USR1, and leads
-127.0.0.1:PORT to the simulator's API.
+"""First process of a simulated machine: starts sshd and the start script, buries orphans, restarts on USR1, powers off on USR2,
+and leads 127.0.0.1:PORT to the simulator's API.
 
 Arguments: seconds until sshd starts, port of the API (0: none), address of the host.
 """
@@ -59,7 +59,7 @@ def run(*argv, log=None):
         return pid
     try:
         os.setsid()
-        for number in (signal.SIGUSR1, signal.SIGCHLD, signal.SIGTERM):
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         if log:
             fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -129,6 +129,8 @@ def main():
     boot_seconds, port, host = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     asked = []
     signal.signal(signal.SIGUSR1, lambda *_: asked.append(True))
+    # With its first process the whole machine ends.
+    signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
     signal.signal(signal.SIGCHLD, lambda *_: bury())
     signal.signal(signal.SIGTERM, lambda *_: None)
     until = time.monotonic() + boot_seconds

@@ -128,6 +128,10 @@ class Machine implements SimMachine {
     return this.#address;
   }
 
+  get ended(): Promise<void> {
+    return this.#ended;
+  }
+
   async boot(): Promise<void> {
     const startedMs = performance.now();
     const { name, user, env, startScript, authorizedKeys, bootMs, gpus, gpuName, diskMb, apiPort } = this.#request;
@@ -218,6 +222,7 @@ class Machine implements SimMachine {
 
   destroy(): Promise<void> {
     this.#destroyed ??= (async () => {
+      this.#child?.ref();
       if (this.#pid) signal(this.#pid, "SIGKILL");
       this.#child?.kill("SIGKILL");
       for (const door of this.#doors) {

@@ -170,6 +170,7 @@ export class CloudInstances {
       ledger.made({ id: instance.id, name: order.name, usdPerHour, madeAtMs: clock.now(), foreign: false });
       ledger.calls.push(`create ${order.name}`);
       void this.#live(instance, operation).catch((error: unknown) => {
+        if (instance.gone) return;
         process.stderr.write(`simulator: ${error instanceof Error ? error.stack : String(error)}\n`);
         operation.finish({ error: { code: "INTERNAL_ERROR", message: "Internal error" }, httpStatus: 500 });
       });
@@ -240,6 +241,7 @@ export class CloudInstances {
     });
     if (instance.gone) return machine.destroy();
     instance.machine = machine;
+    void machine.ended?.then(() => this.#poweredOff(instance, machine));
     await machine.refuseKeys(true);
     await this.#faults.booted(machine);
     instance.networkIp = machine.privateAddress;
@@ -304,6 +306,13 @@ export class CloudInstances {
     await this.#tearDown(instance);
     if (!instance.gone) instance.status = "TERMINATED";
     instance.natIp = null;
+  }
+
+  /** From inside: its disk is billed on, and its name stays taken. */
+  async #poweredOff(instance: Instance, machine: SimMachine): Promise<void> {
+    if (instance.machine !== machine) return;
+    this.operation("compute.instances.guestTerminate", this.#target(instance), { user: SYSTEM }).finish();
+    await this.stop(instance);
   }
 
   async preempt(instance: Instance): Promise<void> {

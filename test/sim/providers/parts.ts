@@ -29,6 +29,8 @@ export interface SimMachine {
   readonly privateAddress: string;
   /** `ssh-ed25519 AAAA…` */
   readonly hostKey: string;
+  /** Resolves when it has ended, powered off from inside or destroyed; absent where that cannot be told. */
+  readonly ended?: Promise<void>;
   /** Ends at once with everything in it; its address answers nobody any more. */
   destroy(): Promise<void>;
   /** Restarts the container: processes end, files stay or (`wipe`) go, the start script runs again. */
