@@ -304,15 +304,17 @@ def is_dropped(name):
     return name.startswith(DROPPED) or (name.endswith("_API_KEY") and name[:-8] in PROVIDERS)
 
 
-def first_process_environment():
-    """What the container was started with: SSH sessions do not see it. Empty on a machine with an init of its own."""
-    if first_line("/proc/1/comm") in INIT:
-        return {}
+def first_process_variables():
     try:
         rows = (read_bytes("/proc/1/environ") or b"").split(b"\0")
     except OSError:
         return {}
     return dict(os.fsdecode(row).split("=", 1) for row in rows if row.find(b"=") > 0)
+
+
+def first_process_environment():
+    """What the container was started with: SSH sessions do not see it. Empty on a machine with an init of its own."""
+    return {} if first_line("/proc/1/comm") in INIT else first_process_variables()
 
 
 def base_environment():
@@ -725,16 +727,15 @@ def disk_free(home):
 
 
 def op_hello(ask):
-    first, env = first_process_environment(), base_environment()
-    path = env.get("PATH", os.defpath)
+    path = base_environment().get("PATH", os.defpath)
     python, version = best_python(path)
     home = os.path.expanduser("~")
-    name = first.get("SVC_MACHINE")
+    name = first_process_variables().get("SVC_MACHINE")
     return {
         "facts": {
             "home": home, "user": user_name(), "python": python, "python_version": version, "cpus": quiet(cpus),
             "memory_bytes": quiet(memory), "disk_free_bytes": quiet(disk_free, home), "gpus": quiet(gpus, path),
-            "rsync": which("rsync", path) is not None, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
+            "rsync": which("rsync", os.environ.get("PATH", os.defpath)) is not None, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
         },
         "machine": name or None,
         "marked": os.path.isdir("/var/lib/svc/%s" % ask["name"]),

