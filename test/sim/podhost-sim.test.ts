@@ -28,14 +28,12 @@ const ask = (query: string, variables: object = {}, key: string | null = parts.a
   call("POST", `${sim.url}/graphql`, { ...(key === null ? {} : { key }), body: { query, variables } });
 const order = (more: object = {}) => ({
   input: {
-    ...{
-      name: "svc-test-n0-1",
-      gpuTypeId: "NVIDIA L4",
-      gpuCount: 1,
-      cloudType: "SECURE",
-      imageName: "runpod/pytorch:1",
-      ports: "22/tcp",
-    },
+    name: "svc-test-n0-1",
+    gpuTypeId: "NVIDIA L4",
+    gpuCount: 1,
+    cloudType: "SECURE",
+    imageName: "runpod/pytorch:1",
+    ports: "22/tcp",
     env: [{ key: "PUBLIC_KEY", value: parts.publicKey }],
     ...more,
   },

@@ -11,7 +11,22 @@ import { logs } from "./logs.ts";
 import { reconcile } from "./reconcile.ts";
 import { run } from "./run.ts";
 import { serve } from "./serve.ts";
+import { sim } from "./sim.ts";
 import { ssh } from "./ssh.ts";
 import { timeline } from "./timeline.ts";
 
-export const COMMANDS: Command[] = [serve, jobs, logs, timeline, kill, reconcile, run, gpus, code, data, ssh, doctor];
+export const COMMANDS: Command[] = [
+  serve,
+  jobs,
+  logs,
+  timeline,
+  kill,
+  reconcile,
+  run,
+  gpus,
+  code,
+  data,
+  ssh,
+  sim,
+  doctor,
+];

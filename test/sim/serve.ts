@@ -1,0 +1,112 @@
+// Simulated providers for people: `svc sim` serves them on loopback until it is ended.
+
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { makeFleet } from "./machines/fleet.ts";
+import { tool } from "./machines/host-tools.ts";
+import { realClock } from "./providers/clock.ts";
+import { isFault, makeFaults, MEASURES } from "./providers/faults.ts";
+import { costUsd, makeLedger } from "./providers/ledger.ts";
+import type { Fleet, LedgerLine, ProviderSim, SimLedger } from "./providers/parts.ts";
+import { SIM_NAMES, startSim, type SimName } from "./providers/start.ts";
+
+export interface ServeOptions {
+  /** Names of providers; none for all of them. */
+  providers: readonly string[];
+  /** Of the first API; the next ones follow. 0: any free ones. */
+  port: number;
+  /** `NAME` or `NAME=N`. */
+  faults: readonly string[];
+  /** A line for every machine made or ended. */
+  say(line: string): void;
+}
+
+export interface ServedSims {
+  kind: Fleet["kind"];
+  /** What to set in the environment to use them. */
+  env: Record<string, string>;
+  urls: Record<string, string>;
+  /** Dollars that all machines have cost so far. */
+  cost(): number;
+  close(): Promise<void>;
+}
+
+/** What is wrong with the words of a command line, or null. */
+export function objectionTo({ providers, faults }: Pick<ServeOptions, "providers" | "faults">): string | null {
+  const stranger = providers.find((name) => !(SIM_NAMES as readonly string[]).includes(name));
+  if (stranger !== undefined) return `${stranger} is not simulated; there are ${SIM_NAMES.join(", ")}`;
+  const odd = faults.find((fault) => !isFault(nameOf(fault)) || !/^[a-z0-9_]+(=[0-9]{1,9})?$/.test(fault));
+  return odd === undefined ? null : `${odd} is not a fault; there are ${Object.keys(MEASURES).join(", ")}`;
+}
+
+const nameOf = (fault: string): string => fault.split("=")[0] ?? "";
+
+/** Everything lies in a folder of its own, which also serves as SVC_HOME and goes with it. */
+export async function serveSims(options: ServeOptions): Promise<ServedSims> {
+  const dir = mkdtempSync(join(tmpdir(), "svc-sim-"));
+  const clock = realClock();
+  const ledgers: SimLedger[] = [];
+  const fleets: Fleet[] = [];
+  const sims: ProviderSim[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(sims.map((sim) => sim.close()));
+    await Promise.all(fleets.map((fleet) => fleet.close()));
+    rmSync(dir, { recursive: true, force: true });
+  };
+  try {
+    const home = join(dir, "home");
+    const key = join(home, "ssh", "id_ed25519");
+    mkdirSync(join(home, "ssh"), { recursive: true, mode: 0o700 });
+    await tool("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "svc-sim", "-f", key]);
+    const names = SIM_NAMES.filter((name) => options.providers.length === 0 || options.providers.includes(name));
+    const env: Record<string, string> = { SVC_HOME: home };
+    const providers: Record<string, unknown> = {};
+    for (const [i, name] of names.entries()) {
+      const fleetDir = join(dir, name);
+      mkdirSync(fleetDir);
+      const fleet = await makeFleet({ dir: fleetDir });
+      fleets.push(fleet);
+      const ledger = makeLedger((event, line) => options.say(told(name, event, line, clock.now())));
+      ledgers.push(ledger);
+      const faults = makeFaults();
+      for (const fault of options.faults) {
+        const [word = "", measure] = fault.split("=");
+        if (isFault(word)) faults.set(word, measure === undefined ? undefined : Number(measure));
+      }
+      const apiKey = `sim-${randomBytes(16).toString("hex")}`;
+      const authorizedKeys = [readFileSync(`${key}.pub`, "utf8").trim()];
+      const port = options.port === 0 ? 0 : options.port + i;
+      const sim = await startSim(name, { fleet, ledger, faults, clock, apiKey, authorizedKeys, port });
+      sims.push(sim);
+      const settings = sim.settings();
+      Object.assign(env, settings.env);
+      Object.assign(providers, settings.credentials["providers"]);
+    }
+    writeFileSync(join(home, "credentials.json"), `${JSON.stringify({ providers }, null, 2)}\n`, { mode: 0o600 });
+    return {
+      kind: fleets[0]?.kind ?? "plain",
+      env,
+      urls: Object.fromEntries(sims.map((sim) => [sim.name, sim.url])),
+      cost: () => ledgers.flatMap((ledger) => ledger.all()).reduce((sum, line) => sum + costUsd(line, clock.now()), 0),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function told(provider: SimName, event: "made" | "ended", line: LedgerLine, nowMs: number): string {
+  const what = `${new Date(nowMs).toISOString().slice(11, 19)} ${provider} ${line.name || line.id}`;
+  if (event === "made") return `${what}: made, $${line.usdPerHour.toFixed(2)}/h`;
+  return `${what}: ended (${line.endedBy ?? "?"}) after ${((nowMs - line.madeAtMs) / 1000).toFixed(1)} s, $${costUsd(line, nowMs).toFixed(4)}`;
+}
+
+/** Whether the programs that machines are made of are here. */
+export const missingPrograms = (): string[] =>
+  [
+    ["/usr/sbin/sshd", "openssh-server"],
+    ["/usr/bin/ssh-keygen", "openssh-client"],
+  ].flatMap(([path = "", name = ""]) => (existsSync(path) ? [] : [name]));
