@@ -10,7 +10,7 @@ const POD =
   "id name desiredStatus lastStatusChange costPerHr env runtime { ports { ip isIpPublic privatePort publicPort type } }";
 const CREATE = `mutation C($input: PodFindAndDeployOnDemandInput!) { podFindAndDeployOnDemand(input: $input) { ${POD} } }`;
 const TERMINATE = "mutation T($input: PodTerminateInput!) { podTerminate(input: $input) }";
-const TIMINGS = { pullMs: 20, portsMs: 20, sshdMs: 0, exitedMs: 50 };
+const TIMINGS = { pullMs: 20, portsMs: 20, sshdMs: 0, exitedMs: 1_000 };
 
 async function start(options: Partial<PodhostOptions> = {}): Promise<void> {
   sim = await PodhostSim.start({ ...parts, timings: TIMINGS, ...options });
@@ -215,7 +215,7 @@ describe("faults", () => {
     await expect(ask(CREATE, order({ name: "svc-a-n0-1" }))).rejects.toThrow();
     parts.faults.set("error_after_create");
     expect(message(await ask(CREATE, order({ name: "svc-a-n0-2" })))).toContain("Something went wrong");
-    parts.faults.set("slow_create", 300);
+    parts.faults.set("slow_create", 3_000);
     await expect(ask(CREATE, order({ name: "svc-a-n0-3" }))).rejects.toThrow();
     expect(parts.ledger.alive()).toHaveLength(2);
     await eventually(() => parts.ledger.alive().length === 3);

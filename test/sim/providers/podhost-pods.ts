@@ -180,6 +180,8 @@ export class PodhostPods {
       await this.#faults.booted(machine);
       pod.tunnel = await Forwarder.open(machine);
     } catch (error) {
+      // It was ended while it booted.
+      if (!alive()) return this.#release(pod);
       process.stderr.write(`simulator: ${String(error)}\n`);
       return this.#fail(pod);
     }
@@ -238,6 +240,8 @@ export class PodhostPods {
     ledger.ended(pod.id, by, clock.now());
     if (by === "vanished") this.all.delete(pod.id);
     await this.#release(pod);
+    // Ending took its time; that it has ended is to be seen for a while all the same.
+    pod.exitedAtMs = clock.now();
   }
 
   /** The GPU is free, the pod stays and its disk costs money. */
