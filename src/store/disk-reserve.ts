@@ -34,10 +34,14 @@ export class DiskReserve {
     if (this.#free < FULL_BYTES) this.spend();
   }
 
-  /** Bytes that may be written now. */
+  /** Bytes that may be written now: none where the home is gone, or its disk does not answer. */
   get #free(): number {
-    const { bavail, bsize } = statfsSync(this.#home);
-    return bavail * bsize;
+    try {
+      const { bavail, bsize } = statfsSync(this.#home);
+      return bavail * bsize;
+    } catch {
+      return 0;
+    }
   }
 
   /** True when the space is set aside (again) and there is room beside it: then new runs may be accepted. */

@@ -1,0 +1,26 @@
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { DiskReserve } from "../../src/store/disk-reserve.ts";
+
+let home: string;
+beforeEach(() => void (home = mkdtempSync(join(tmpdir(), "svc-reserve-"))));
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+it("is set aside, given up, and set aside again", () => {
+  const reserve = new DiskReserve(home);
+  expect([reserve.stands, reserve.restore(), reserve.stands]).toEqual([false, true, true]);
+  reserve.spend();
+  expect([reserve.stands, existsSync(join(home, "reserve"))]).toEqual([false, false]);
+  expect(reserve.restore()).toBe(true);
+  reserve.spendIfFull();
+  expect(reserve.stands).toBe(true);
+});
+
+it("takes a home that was removed for a full disk: the control plane goes on ending machines", () => {
+  const reserve = new DiskReserve(home);
+  rmSync(home, { recursive: true });
+  expect(reserve.restore()).toBe(false);
+  expect(() => reserve.spendIfFull()).not.toThrow();
+});
