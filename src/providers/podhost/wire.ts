@@ -68,6 +68,8 @@ export interface PodApi {
   account(signal: AbortSignal): Promise<Account>;
 }
 
+/** Missing, too. */
+const anything = z.unknown().optional();
 const text = z.string().nullish().catch(null);
 const whole = z
   .union([z.number(), z.string().regex(/^\d+$/).transform(Number)])
@@ -83,14 +85,14 @@ const GraphqlPort = z.looseObject({
   type: text,
 });
 const GraphqlPod = z.looseObject({
-  id: z.unknown(),
+  id: anything,
   name: text,
   desiredStatus: text,
   lastStatusChange: text,
-  costPerHr: z.unknown(),
-  adjustedCostPerHr: z.unknown(),
-  machineId: z.unknown(),
-  createdAt: z.unknown(),
+  costPerHr: anything,
+  adjustedCostPerHr: anything,
+  machineId: anything,
+  createdAt: anything,
   runtime: z
     .looseObject({ ports: listOf(GraphqlPort) })
     .nullish()
@@ -99,12 +101,12 @@ const GraphqlPod = z.looseObject({
 
 const RestPort = z.looseObject({ ip: text, private: whole, public: whole, type: text });
 const RestPod = z.looseObject({
-  id: z.unknown(),
+  id: anything,
   name: text,
   status: text,
-  cost: z.unknown(),
-  machineId: z.unknown(),
-  createdAt: z.unknown(),
+  cost: anything,
+  machineId: anything,
+  createdAt: anything,
   ssh: z
     .looseObject({
       direct: z.looseObject({ host: text, port: whole, username: text }).nullish().catch(null),
@@ -112,7 +114,7 @@ const RestPod = z.looseObject({
     .nullish()
     .catch(null),
   ports: listOf(RestPort),
-  globalNetworking: z.unknown(),
+  globalNetworking: anything,
   runtime: z
     .looseObject({ ports: listOf(RestPort) })
     .nullish()
@@ -121,7 +123,8 @@ const RestPod = z.looseObject({
 
 const instant = (value: unknown): number | null => {
   const at = typeof value === "number" ? value : typeof value === "string" ? Date.parse(value) : Number.NaN;
-  return Number.isFinite(at) ? at : null;
+  // Beyond that no date can be written.
+  return Math.abs(at) <= 8.64e15 ? at : null;
 };
 const isSsh = (port: number | null | undefined, type: string | null | undefined): boolean =>
   port === 22 && (type ?? "tcp").toLowerCase() === "tcp";
@@ -195,7 +198,7 @@ const inStock = (level: unknown): boolean =>
 function unitPrice(...prices: unknown[]): number | null {
   const told = prices.filter((price) => price !== null && price !== undefined);
   const micro = told.map(priceMicroOf);
-  return micro.length === 0 || micro.includes(null) ? null : Math.max(...micro.map(Number));
+  return micro.length === 0 || micro.includes(null) ? null : Math.max(0, ...micro.map(Number));
 }
 
 /** Null where it is none that can be named. */

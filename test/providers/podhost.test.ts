@@ -1,0 +1,490 @@
+// podhost: looking, ending, listing; and what each odd answer is taken for.
+
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
+import type { MachineHandle } from "../../src/providers/provider.ts";
+import {
+  data,
+  errors,
+  KEY,
+  never,
+  pod,
+  podhostStub,
+  restPod,
+  thrownBy,
+  type Answer,
+  type Stub,
+} from "./podhost-stub.ts";
+
+const HANDLE: MachineHandle = {
+  v: 1,
+  provider: "podhost",
+  id: "q7r2vd0kx1",
+  name: "svc-abc-job1-n0-1",
+  address: null,
+  priceMicro: 2_990_000,
+  extra: { createdAt: "2026-06-01T11:00:00Z" },
+};
+/** Lists these pods, and knows no other by its id. */
+const listing =
+  (...pods: unknown[]) =>
+  ({ root }: { root: string }): Answer =>
+    root === "pod"
+      ? data({ pod: null })
+      : root === "podTerminate"
+        ? data({ podTerminate: null })
+        : data({ myself: { pods } });
+const BAD_HOSTS = ["-oProxyCommand=x", "a b", "../x", "root@h", "h/..", "$(id)", "", 7, null];
+
+describe("a look at a pod", () => {
+  test("running, with a public way to port 22, is ready at that way and its price", async () => {
+    const { provider } = await podhostStub(listing(pod()));
+    expect(await provider.inspect(HANDLE, never)).toEqual({
+      phase: "ready",
+      address: "203.0.113.20",
+      ssh: [{ host: "203.0.113.20", port: 17445, user: "root" }],
+      privateAddress: null,
+      priceMicro: 2_990_000,
+    });
+  });
+
+  test.each<[string, Record<string, unknown>, string, RegExp]>([
+    ["without a container", { runtime: null }, "starting", /image is being fetched/],
+    ["without ports", { runtime: { ports: null } }, "starting", /port 22/],
+    [
+      "with an inside port only",
+      { runtime: { ports: [{ ip: "100.65.0.1", isIpPublic: false, privatePort: 22, publicPort: 5, type: "tcp" }] } },
+      "starting",
+      /port 22/,
+    ],
+    ["made a moment ago", { desiredStatus: "CREATED" }, "starting", /CREATED/],
+    [
+      "stopped, with stale ports",
+      { desiredStatus: "EXITED", lastStatusChange: "Exited by User: x" },
+      "broken",
+      /somebody stopped it/,
+    ],
+    [
+      "stopped by the provider",
+      { desiredStatus: "EXITED", lastStatusChange: "Exited by Runpod: x" },
+      "broken",
+      /the provider stopped it/,
+    ],
+    ["outbid", { desiredStatus: "EXITED", lastStatusChange: "Outbid: x" }, "broken", /outbid/],
+    [
+      "terminated but listed",
+      { desiredStatus: "EXITED", lastStatusChange: "Terminated by RunPod: x" },
+      "broken",
+      /still lists it/,
+    ],
+    ["TERMINATED but listed", { desiredStatus: "TERMINATED", lastStatusChange: "" }, "broken", /TERMINATED/],
+    ["dead", { desiredStatus: "DEAD", lastStatusChange: null }, "broken", /DEAD/],
+  ])("%s", async (_, change, phase, why) => {
+    const { provider } = await podhostStub(listing(pod(change)));
+    const status = await provider.inspect(HANDLE, never);
+    expect(status).toMatchObject({ phase, why: expect.stringMatching(why) });
+  });
+
+  test.each(BAD_HOSTS)("a host %j is never a way in", async (ip) => {
+    const ports = [{ ip, isIpPublic: true, privatePort: 22, publicPort: 22, type: "tcp" }];
+    const graphql = await podhostStub(listing(pod({ runtime: { ports } })));
+    expect(await graphql.provider.inspect(HANDLE, never)).toMatchObject({ phase: "starting" });
+    const direct = { host: ip, port: 22, username: "root" };
+    const rest = await podhostStub(() => ({ json: { pods: [restPod({ ssh: { direct } })] } }), { api: "rest" });
+    expect(await rest.provider.inspect(HANDLE, never)).toMatchObject({ phase: "starting" });
+  });
+
+  test.each([0, 65536, -1, "22x", 1.5, null])("a port %j neither, but digits in a text are one", async (publicPort) => {
+    const port = (value: unknown) => ({
+      ip: "203.0.113.20",
+      isIpPublic: true,
+      privatePort: 22,
+      publicPort: value,
+      type: "tcp",
+    });
+    const stub = await podhostStub(listing(pod({ runtime: { ports: [port(publicPort), port("2222")] } })));
+    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ ssh: [{ port: 2222 }] });
+  });
+
+  test.each([["3.5"], [null], [-1], ["NaN"], [{}]])(
+    "a price %j is none; the adjusted one may stand in",
+    async (costPerHr) => {
+      const stub = await podhostStub(
+        listing(pod({ costPerHr }), pod({ id: "other", costPerHr, adjustedCostPerHr: 1.5 })),
+      );
+      expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready", priceMicro: null });
+      expect(await stub.provider.inspect({ ...HANDLE, id: "other" }, never)).toMatchObject({ priceMicro: 1_500_000 });
+    },
+  );
+
+  test("many machines share one list", async () => {
+    const pods = Array.from({ length: 50 }, (_, i) => pod({ id: `pod${i}` }));
+    const stub = await podhostStub(listing(...pods));
+    await Promise.all(pods.map((_, i) => stub.provider.inspect({ ...HANDLE, id: `pod${i}` }, never)));
+    expect(stub.names()).toEqual(["myself"]);
+    stub.clock.now += 2_001;
+    await stub.provider.inspect({ ...HANDLE, id: "pod1" }, never);
+    expect(stub.names()).toEqual(["myself", "myself"]);
+  });
+
+  test("an abort of one does not abort the list of the others", async () => {
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const control = new AbortController();
+    const stub = await podhostStub(async () => {
+      control.abort("killed");
+      await held;
+      return data({ myself: { pods: [pod()] } });
+    });
+    const one = stub.provider.inspect(HANDLE, control.signal);
+    const other = stub.provider.inspect(HANDLE, never);
+    await expect(one).rejects.toBe("killed");
+    release();
+    expect(await other).toMatchObject({ phase: "ready" });
+    expect(stub.names()).toEqual(["myself"]);
+  });
+});
+
+describe("gone", () => {
+  test("is what two complete looks, apart, do not have", async () => {
+    const stub = await podhostStub(listing());
+    expect(await stub.provider.inspect(HANDLE, never)).toEqual({ phase: "gone" });
+    expect(stub.names()).toEqual(["myself", "pod", "myself", "pod"]);
+    expect(stub.clock.pauses).toEqual([3_000]);
+  });
+
+  test("machines that vanish together share both lists", async () => {
+    const stub = await podhostStub(listing());
+    const handles = ["a", "b", "c"].map((id) => ({ ...HANDLE, id }));
+    const phases = await Promise.all(handles.map(async (handle) => (await stub.provider.inspect(handle, never)).phase));
+    expect(phases).toEqual(["gone", "gone", "gone"]);
+    expect(stub.names().filter((name) => name === "myself").length).toBeLessThanOrEqual(3);
+  });
+
+  test("is not what the second look has again", async () => {
+    const stub = await podhostStub(({ root }) =>
+      root === "pod" ? data({ pod: null }) : data({ myself: { pods: stub.clock.pauses.length > 0 ? [pod()] : [] } }),
+    );
+    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready" });
+  });
+
+  test("is not what only the list lacks, nor what is found by its id alone", async () => {
+    const stub = await podhostStub(({ root }) =>
+      root === "pod" ? data({ pod: pod() }) : data({ myself: { pods: [] } }),
+    );
+    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready" });
+  });
+
+  test("an error for an unknown id leaves it to the list", async () => {
+    const stub = await podhostStub(({ root }) =>
+      root === "pod"
+        ? errors("Something went wrong. Please try again later or contact support.")
+        : data({ myself: { pods: [] } }),
+    );
+    expect(await stub.provider.inspect(HANDLE, never)).toEqual({ phase: "gone" });
+  });
+
+  test("a young pod that no list had is not gone for two minutes, and is afterwards", async () => {
+    const stub = await podhostStub(listing());
+    const young = { ...HANDLE, extra: { createdAt: new Date(stub.clock.now).toISOString() } };
+    expect(await stub.provider.inspect(young, never)).toMatchObject({ phase: "starting" });
+    stub.clock.now += 60_000;
+    expect(await stub.provider.inspect(young, never)).toMatchObject({ phase: "starting" });
+    stub.clock.now += 60_001;
+    expect(await stub.provider.inspect(young, never)).toEqual({ phase: "gone" });
+  });
+
+  test("a young pod that a list had may be gone sooner: ending it looks first", async () => {
+    const stub = await podhostStub(listing(pod()));
+    const young = { ...HANDLE, extra: { createdAt: new Date(stub.clock.now).toISOString() } };
+    await stub.provider.terminate(young, never);
+    expect(stub.names()).toEqual(["myself", "podTerminate"]);
+    stub.script = listing();
+    expect(await stub.provider.inspect(young, never)).toEqual({ phase: "gone" });
+  });
+
+  test("one whose id cannot be read any more, but bears the name, is still there", async () => {
+    const stub = await podhostStub(listing(pod({ id: "../../x" })));
+    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "broken" });
+  });
+
+  test.each<[string, Answer, string]>([
+    ["myself is null: the key opens nothing", data({ myself: null }), "credential_refused"],
+    ["status 401", { status: 401, json: {} }, "credential_refused"],
+    ["pods is null", data({ myself: { pods: null } }), "provider_error"],
+    ["pods holds no pod", data({ myself: { pods: [7] } }), "provider_error"],
+    [
+      "errors beside a list",
+      { json: { errors: [{ message: "upstream" }], data: { myself: { pods: [] } } } },
+      "provider_error",
+    ],
+    [
+      "myself null with errors",
+      { json: { errors: [{ message: "upstream" }], data: { myself: null } } },
+      "provider_error",
+    ],
+    ["errors without words", { json: { errors: [{}], data: { myself: { pods: [] } } } }, "provider_error"],
+    ["a web page with 200", { raw: "<html><body>ok</body></html>" }, "provider_error"],
+    ["JSON that is cut short", { raw: '{"data":{"myself":{"po' }, "provider_error"],
+    [
+      "a bomb",
+      { raw: gzipSync(Buffer.alloc(64 << 20, 32)), headers: { "content-encoding": "gzip" } },
+      "provider_error",
+    ],
+    ["nothing", { raw: "" }, "provider_error"],
+    ["status 403", { status: 403, json: { errors: [{ message: "denied" }] } }, "provider_error"],
+    ["status 500", { status: 500, raw: "<html>" }, "provider_error"],
+    ["status 302", { status: 302, headers: { location: "http://127.0.0.1:1/" } }, "provider_error"],
+    ["status 429", { status: 429, raw: "<html>slow down" }, "provider_error"],
+    ["a cut connection", { cut: true }, "provider_unreachable"],
+  ])("is not: %s", async (_, answer, code) => {
+    const { provider } = await podhostStub(() => answer);
+    for (const error of [
+      await thrownBy(provider.inspect(HANDLE, never)),
+      await thrownBy(provider.listOwned("svc-", never)),
+    ]) {
+      expect(error.code).toBe(code);
+      expect(error.message).not.toContain(KEY);
+    }
+  });
+});
+
+describe("rate limits", () => {
+  test.each<[string, Record<string, string>]>([
+    ["seconds", { "retry-after": "30" }],
+    ["a policy header", { ratelimit: '"default";r=0;t=30' }],
+  ])("asked to wait by %s, nothing more is asked until then, but machines are ended", async (_, headers) => {
+    const stub = await podhostStub(() => ({ status: 429, headers, raw: "<html>" }));
+    expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("in 30 s");
+    expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("rate limit is used up");
+    expect(stub.names()).toEqual(["myself"]);
+    stub.script = listing();
+    await stub.provider.terminate(HANDLE, never);
+    expect(stub.names()).toEqual(["myself", "podTerminate"]);
+    stub.clock.now += 30_001;
+    expect(await stub.provider.listOwned("svc-", never)).toEqual([]);
+  });
+});
+
+describe("ending a pod", () => {
+  test.each<[string, Answer]>([
+    ["accepted", data({ podTerminate: null })],
+    [
+      "unknown",
+      {
+        json: {
+          errors: [{ message: "pod not found to terminate", extensions: { code: "POD_NOT_FOUND" } }],
+          data: null,
+        },
+      },
+    ],
+  ])("%s: fine, the proof comes from looking", async (_, answer) => {
+    const stub = await podhostStub((asked) => (asked.root === "podTerminate" ? answer : listing(pod())(asked)));
+    await stub.provider.terminate(HANDLE, never);
+    expect(stub.asked.at(-1)?.body.variables).toEqual({ input: { podId: HANDLE.id } });
+    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready" });
+  });
+
+  test.each<[string, Answer, string]>([
+    ["an error", errors("Something went wrong."), "provider_error"],
+    ["a 502", { status: 502, raw: "<html>" }, "provider_error"],
+    ["no answer", { cut: true }, "provider_unreachable"],
+  ])("%s: asked again", async (_, answer, code) => {
+    const stub = await podhostStub((asked) => (asked.root === "podTerminate" ? answer : listing(pod())(asked)));
+    expect((await thrownBy(stub.provider.terminate(HANDLE, never))).code).toBe(code);
+  });
+
+  test("a list that fails does not keep it from being asked for", async () => {
+    const stub = await podhostStub(({ root }) =>
+      root === "podTerminate" ? data({ podTerminate: null }) : { status: 500 },
+    );
+    await stub.provider.terminate(HANDLE, never);
+    expect(stub.names()).toEqual(["myself", "podTerminate"]);
+  });
+});
+
+describe("lists", () => {
+  const twins = [
+    pod(),
+    pod({ id: "second", costPerHr: "x" }),
+    pod({ id: 12345, name: "mine" }),
+    pod({ id: "-x", name: null }),
+  ];
+
+  test("give back all of one name, and leave strangers out", async () => {
+    const stub = await podhostStub(listing(...twins));
+    const owned = await stub.provider.listOwned("svc-abc-job1-", never);
+    expect(owned.map(({ id, name, priceMicro }) => [id, name, priceMicro])).toEqual([
+      ["q7r2vd0kx1", "svc-abc-job1-n0-1", 2_990_000],
+      ["second", "svc-abc-job1-n0-1", null],
+    ]);
+    expect(owned[0]).toMatchObject({
+      v: 1,
+      provider: "podhost",
+      extra: { machineId: "m4k2", createdAt: "2026-06-01T11:00:00.000Z" },
+    });
+    expect(await stub.provider.listForeign("svc-abc-", never)).toEqual([
+      { id: "12345", name: "mine" },
+      { id: "(unreadable)", name: null },
+    ]);
+  });
+
+  test("are always asked for anew", async () => {
+    const stub = await podhostStub(listing());
+    await stub.provider.listOwned("svc-", never);
+    await stub.provider.listOwned("svc-", never);
+    expect(stub.asked).toHaveLength(2);
+    expect(stub.asked[0]?.key).toBe(`Bearer ${KEY}`);
+  });
+
+  test("with one of ours that has no usable id are an error, not a shorter list", async () => {
+    const stub = await podhostStub(listing(pod({ id: "a b" })));
+    expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("an id that cannot be one");
+  });
+});
+
+describe("the account", () => {
+  const me = (change: Record<string, unknown>): Answer =>
+    data({
+      myself: {
+        id: "u1",
+        email: "a@b.c",
+        clientBalance: 50,
+        currentSpendPerHr: 2,
+        spendLimit: 80,
+        minBalance: 0,
+        underBalance: false,
+        ...change,
+      },
+    });
+
+  test.each<[Record<string, unknown>, RegExp | null]>([
+    [{}, null],
+    [{ clientBalance: 1.5 }, /less than an hour/],
+    [{ clientBalance: 0 }, /no credit left/],
+    [{ underBalance: true }, /below what the provider wants/],
+    [{ currentSpendPerHr: 80, clientBalance: 1000 }, /limit of \$80 an hour/],
+  ])("%j", async (change, warning) => {
+    const { provider } = await podhostStub(() => me(change));
+    const account = await provider.account(never);
+    expect(account.name).toBe("a@b.c");
+    expect(account.balanceUsd).toBe(change["clientBalance"] ?? 50);
+    if (warning === null) expect(account.warnings).toEqual([]);
+    else expect(account.warnings).toEqual([expect.stringMatching(warning)]);
+  });
+
+  test.each<[string, Answer, string]>([
+    ["no such key", { status: 401, raw: "" }, "credential_refused"],
+    ["a key without an account", data({ myself: null }), "credential_refused"],
+    ["a key without the right", { status: 403, json: { errors: [{ message: "Forbidden" }] } }, "credential_refused"],
+    ["somebody in between", { status: 403, raw: "<html>blocked" }, "provider_error"],
+    ["an outage", { status: 503, raw: "" }, "provider_error"],
+  ])("%s", async (_, answer, code) => {
+    const { provider } = await podhostStub(() => answer);
+    expect((await thrownBy(provider.account(never))).code).toBe(code);
+  });
+});
+
+describe("the two APIs", () => {
+  const NO_POD = { status: 404, json: { title: "Not Found", status: 404, detail: "pod not found" } };
+  const restOnly =
+    (retired: Answer, pods: unknown[] = [restPod()]) =>
+    ({ path, method }: { path: string; method: string }): Answer =>
+      path === "/graphql"
+        ? retired
+        : method === "DELETE"
+          ? { status: 204 }
+          : path === "/v2/pods"
+            ? { json: { pods } }
+            : NO_POD;
+
+  test.each<[string, Answer]>([
+    ["410", { status: 410, json: { message: "gone" } }],
+    ["404 with a page", { status: 404, raw: "<html>" }],
+    ["405", { status: 405, raw: "" }],
+    ["words", errors("The GraphQL API has been retired. Please use REST.")],
+  ])("%s from the first: the second is asked from then on", async (_, retired) => {
+    const stub = await podhostStub(restOnly(retired));
+    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready", priceMicro: 2_990_000 });
+    await stub.provider.terminate(HANDLE, never);
+    expect(stub.names()).toEqual(["myself", "GET /v2/pods", "DELETE /v2/pods/q7r2vd0kx1"]);
+  });
+
+  test("an outage, a page with 200, or a JSON 404 is no retirement", async () => {
+    for (const answer of [{ status: 503 }, { raw: "<html>" }, { status: 404, json: { message: "no" } }]) {
+      const stub = await podhostStub(restOnly(answer));
+      expect((await thrownBy(stub.provider.inspect(HANDLE, never))).code).toBe("provider_error");
+      expect(stub.names()).toEqual(["myself"]);
+    }
+  });
+
+  test("api=graphql never switches, api=rest never asks the first, anything else is refused", async () => {
+    const first = await podhostStub(restOnly({ status: 410 }), { api: "graphql" });
+    expect((await thrownBy(first.provider.listOwned("svc-", never))).message).toContain("not served any more");
+    const second = await podhostStub(restOnly({ status: 500 }), { api: "rest" });
+    expect(await second.provider.listOwned("svc-", never)).toHaveLength(1);
+    expect(second.names()).toEqual(["GET /v2/pods"]);
+    const neither = await podhostStub(restOnly({ status: 500 }), { api: "soap" });
+    expect((await thrownBy(neither.provider.listOwned("svc-", never))).code).toBe("credential_missing");
+  });
+
+  test.each<[Record<string, unknown>, string]>([
+    [{ status: "PROVISIONING" }, "starting"],
+    [{ status: "STARTING" }, "starting"],
+    [{ ssh: null }, "starting"],
+    [{ ssh: null, runtime: { ports: [{ private: 22, public: 2201, type: "tcp", ip: "203.0.113.9" }] } }, "ready"],
+    [{ status: "EXITED" }, "broken"],
+    [{ status: "ERROR" }, "broken"],
+    [{ status: "TERMINATED" }, "gone"],
+  ])("REST: %j is %s", async (change, phase) => {
+    const stub = await podhostStub(restOnly({}, [restPod(change)]), { api: "rest" });
+    expect((await stub.provider.inspect(HANDLE, never)).phase).toBe(phase);
+    const owned = await stub.provider.listOwned("svc-", never);
+    expect(owned).toHaveLength(phase === "gone" ? 0 : 1);
+  });
+
+  test("REST: a 404 counts only beside a list that opens, and a page for people tells nothing", async () => {
+    const gone = await podhostStub(restOnly({}, []), { api: "rest" });
+    expect(await gone.provider.inspect(HANDLE, never)).toEqual({ phase: "gone" });
+    const shut = await podhostStub(({ path }) => (path === "/v2/pods" ? { status: 401, json: {} } : NO_POD), {
+      api: "rest",
+    });
+    expect((await thrownBy(shut.provider.inspect(HANDLE, never))).code).toBe("credential_refused");
+    const paged = await podhostStub(() => ({ json: { pods: [], nextCursor: "x" } }), { api: "rest" });
+    expect((await thrownBy(paged.provider.inspect(HANDLE, never))).code).toBe("provider_error");
+  });
+
+  test("REST: ending what is not there is fine, a conflict is not", async () => {
+    const stub = await podhostStub(({ method }) => (method === "DELETE" ? NO_POD : { json: { pods: [] } }), {
+      api: "rest",
+    });
+    await stub.provider.terminate(HANDLE, never);
+    stub.script = ({ method }) =>
+      method === "DELETE" ? { status: 409, json: { detail: "cluster member" } } : { json: { pods: [] } };
+    expect((await thrownBy(stub.provider.terminate(HANDLE, never))).message).toContain("cluster member");
+  });
+
+  test("REST: the account is the list that its key opens", async () => {
+    const stub = await podhostStub(restOnly({}), { api: "rest" });
+    expect(await stub.provider.account(never)).toMatchObject({ balanceUsd: null, warnings: [] });
+    stub.script = () => ({ status: 403, json: { detail: "access denied" } });
+    expect((await thrownBy(stub.provider.account(never))).code).toBe("credential_refused");
+  });
+});
+
+test("a base address that would show the key is refused before anything is sent, and /graphql at its end is fine", async () => {
+  const stub: Stub = await podhostStub(listing());
+  const build = (baseUrl: string) =>
+    new PodhostProvider({
+      credential: () => ({ secret: KEY, settings: {} }),
+      baseUrl,
+      publicKey: async () => "",
+      access: () => expect.fail("nothing is reached here"),
+      now: () => 0,
+      pause: async () => undefined,
+    });
+  expect((await thrownBy(build("http://example.com").listOwned("svc-", never))).code).toBe("provider_unavailable");
+  expect(await build(`${stub.url}/graphql/`).listOwned("svc-", never)).toEqual([]);
+  expect(stub.asked[0]?.path).toBe("/graphql");
+});
