@@ -3,7 +3,7 @@
 import { SvcError } from "../errors/index.ts";
 import type { MachineFacts } from "../providers/host.ts";
 import { gpuCount } from "../domain/gpus.ts";
-import { heldMachine, lookAtMachine } from "./held-machine.ts";
+import { heldMachine, holdMachine, lookAtMachine } from "./held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
@@ -72,7 +72,10 @@ async function look(
   const { home, python } = facts;
   const known = { ...handle, extra: { ...handle.extra, home, python } };
   await services.ledger.known(handle.name, known);
-  const guard = services.guard(context.jobId, known);
-  if (guard) await provider.access(known).keep(guard, context.signal);
-  return { done: {}, detail: { address: handle.address, ...facts, guarded: guard !== null } };
+  const guarded = await holdMachine(services, context, heldMachine(services, context));
+  if (!guarded && services.guard(context.jobId, known) !== null) {
+    const words = `The machine ${handle.name} cannot guard itself (its user is not root and may not become it): if this computer never comes back, only the provider's own limit ends it.`;
+    await services.sink.notice(context.jobId, "warning", words);
+  }
+  return { done: {}, detail: { address: handle.address, ...facts, guarded } };
 }

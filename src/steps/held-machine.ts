@@ -1,7 +1,7 @@
 // The machine that a node holds, and what the provider says of it when it cannot be reached.
 
 import { SvcError } from "../errors/index.ts";
-import type { MachineAccess } from "../providers/host.ts";
+import type { Guard, MachineAccess } from "../providers/host.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
 import { checkCap } from "./provision.ts";
 import type { StepPorts } from "./ports.ts";
@@ -43,6 +43,26 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   await ports.ledger.known(handle.name, known);
   checkCap(provider, ports.facts(context.jobId).spec, known.priceMicro);
   return status;
+}
+
+/**
+ * Moves the machine's own deadline forward, and sees to it that its guard runs. False where nothing guards it: that costs no run,
+ * as the control plane and the provider's own limit are left.
+ */
+export async function holdMachine(
+  ports: StepPorts & { guard: (jobId: string, handle: MachineHandle) => Guard | null },
+  { jobId, signal }: StepContext,
+  { access, handle }: HeldMachine,
+): Promise<boolean> {
+  const guard = ports.guard(jobId, handle);
+  if (!guard) return false;
+  try {
+    await access.keep(guard, signal);
+    return true;
+  } catch (e) {
+    if (e instanceof SvcError && e.code === "machine_unfit") return false;
+    throw e;
+  }
 }
 
 /**

@@ -5,7 +5,7 @@ import { describeError, SvcError } from "../errors/index.ts";
 import type { RunHost } from "../providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
-import { heldMachine, lookAtMachine, reaching, type HeldMachine } from "./held-machine.ts";
+import { heldMachine, holdMachine, lookAtMachine, reaching, type HeldMachine } from "./held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import { idleWindowMs, sampleSeconds, STOP_GRACE_SECONDS } from "./run-plan.ts";
 import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
@@ -76,8 +76,7 @@ export function streamStep(services: RunServices): StepDefinition {
       const held = heldMachine(services, context);
       return reaching(services, context, held, async () => {
         // A control plane that was away for a while holds the machine again from here on.
-        const guard = services.guard(context.jobId, held.handle);
-        if (guard) await held.access.keep(guard, context.signal);
+        await holdMachine(services, context, held);
         const host = held.access.host("run");
         const status = await followToEnd(services, context, { held, host, stream: "run" });
         return {

@@ -4,7 +4,7 @@ import { readdir, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import type { TreePush, TreePushed } from "../providers/host.ts";
 import { restoreSnapshot } from "./code-snapshot.ts";
-import { heldMachine, reaching } from "./held-machine.ts";
+import { heldMachine, holdMachine, reaching } from "./held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition } from "./step.ts";
 
@@ -25,8 +25,7 @@ export function syncStep(services: RunServices): StepDefinition {
         return { done: {}, detail: { bytes: 0, how, project_dir: projectDir } };
       }
       return reaching(services, context, held, async () => {
-        const guard = services.guard(jobId, held.handle);
-        if (guard) await held.access.keep(guard, context.signal);
+        await holdMachine(services, context, held);
         const layout = held.access.layout();
         const packages = await packageTree(services.packagesDir, layout.packages);
         await held.access.push(packages, context.signal);
