@@ -115,10 +115,8 @@ describe("offers", () => {
     const [country] = await stub.provider.listOffers(specOf({ region: "se" }), never);
     expect(country).toMatchObject({ priceMicro: 5_980_000, extra: { cloud: "COMMUNITY", countryCode: "SE" } });
     stub.settings["cloud"] = "any";
-    expect((await stub.provider.listOffers(specOf(), never)).map(({ extra }) => extra?.["cloud"]).toSorted()).toEqual([
-      "COMMUNITY",
-      "SECURE",
-    ]);
+    const clouds = (await stub.provider.listOffers(specOf(), never)).map(({ extra }) => extra?.["cloud"]);
+    expect(new Set(clouds)).toEqual(new Set(["COMMUNITY", "SECURE"]));
   });
 
   test("a model that nobody knows passes through as it is", async () => {
@@ -219,7 +217,7 @@ describe("a create call", () => {
       extra: { machineId: "m4k2", createdAt: "2026-06-01T12:00:00.000Z" },
     });
     expect(stub.names()).toEqual(["podFindAndDeployOnDemand"]);
-    const { dockerArgs, env, ...input } = stub.asked[0]?.body.variables.input;
+    const { dockerArgs, env, ...input } = stub.asked[0]!.body.variables.input;
     expect(input).toEqual({
       name: "svc-abc-job1-n0-1",
       cloudType: "SECURE",
@@ -258,7 +256,7 @@ describe("a create call", () => {
       id: "q7r2vd0kx1",
       priceMicro: 2_990_000,
     });
-    const { args, env, ...body } = stub.asked[0]?.body;
+    const { args, env, ...body } = stub.asked[0]!.body;
     expect([stub.asked[0]?.method, stub.asked[0]?.path]).toEqual(["POST", "/v2/pods"]);
     expect(body).toEqual({
       name: "svc-abc-job1-n0-1",
