@@ -15,6 +15,8 @@ export interface SshEndpoint {
   user: string;
   /** A command of the owner's own configuration whose standard streams lead to sshd; never from a provider. */
   proxyCommand?: string;
+  /** Connections through it are counted or limited: everything goes over one. */
+  metered?: true;
 }
 
 /** The endpoint, trimmed, or null where any part of it is not what such a part can be. */
@@ -37,5 +39,5 @@ export function idOf(value: unknown): string | null {
 export function priceMicroOf(dollars: unknown): number | null {
   if (typeof dollars !== "number" || !Number.isFinite(dollars) || dollars < 0 || dollars > 1_000_000) return null;
   // Upwards: a price above the cap must not be rounded onto it.
-  return Math.ceil(dollars * 1e6 - 1e-6);
+  return Math.max(0, Math.ceil(dollars * 1e6 - 1e-6));
 }

@@ -42,6 +42,11 @@ export interface MachineLinkOptions extends ConnectionOptions {
   agentSource: () => Promise<Buffer>;
 }
 
+const SMALL_BYTES = 4 * 1024 * 1024;
+const SMALL_FILES = 300;
+const isSmall = ({ files }: TreePush): boolean =>
+  files.length <= SMALL_FILES && files.reduce((sum, file) => sum + file.size, 0) <= SMALL_BYTES;
+
 export class MachineLink {
   readonly name: string;
   readonly connection: SshConnection;
@@ -97,7 +102,9 @@ export class MachineLink {
     const { key, pins } = this.#options;
     const facts = this.facts ?? (await this.greet(signal));
     await this.connection.ready(signal);
-    const [endpoint, useRsync] = [this.connection.endpoint(), facts.rsync];
+    const endpoint = this.connection.endpoint();
+    // A handshake of its own pays only for a tree of some size.
+    const useRsync = facts.rsync && !endpoint.metered && !isSmall(tree);
     const { connection, name: machine } = this;
     return pushTree({ connection, machine, endpoint, key: await key(), pins, tree, useRsync, signal });
   }

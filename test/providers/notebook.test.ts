@@ -116,7 +116,7 @@ describe("the provider notebook", () => {
       name: order.name,
       address: "h.example",
       priceMicro: 0,
-      ssh: [{ host: "h.example", port: 17042, user: "root" }],
+      ssh: [{ host: "h.example", port: 17042, user: "root", metered: true }],
       extra: { host_key: HOST_KEY },
     });
   });
@@ -124,7 +124,9 @@ describe("the provider notebook", () => {
   it("takes a command of the owner's settings, which needs neither host nor port", async () => {
     const { it: notebook } = provider({ proxy_command: "/opt/way-in --stdio", ssh_user: "me" });
     const { ssh } = await notebook.create(offer, order);
-    expect(ssh).toEqual([{ host: "notebook", port: 22, user: "me", proxyCommand: "/opt/way-in --stdio" }]);
+    expect(ssh).toEqual([
+      { host: "notebook", port: 22, user: "me", proxyCommand: "/opt/way-in --stdio", metered: true },
+    ]);
   });
 
   it("follows a tunnel that was restarted, but not to another runtime", async () => {

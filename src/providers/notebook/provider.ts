@@ -130,6 +130,7 @@ export function endpointIn({ settings }: ProviderCredential): PastedEndpoint {
     port: way.port,
     user: way.user,
     ...(proxyCommand ? { proxyCommand } : {}),
+    metered: true,
     ...(hostKey === null ? {} : { hostKey }),
   };
 }
