@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import sys
 
-from svc._script import atomic_save, checkpoint, checkpoint_dir, latest_checkpoint, log
+from svc._checkpoints import atomic_save, checkpoint, checkpoint_dir, latest_checkpoint
+from svc._script import log
 
 # Type checkers take a variable of this name for `typing.TYPE_CHECKING`, whose import would cost milliseconds in every run.
 TYPE_CHECKING = False

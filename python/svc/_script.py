@@ -1,4 +1,4 @@
-"""The half of the package that training scripts use: metrics and checkpoints.
+"""Metrics of training scripts, and the way out of the process that checkpoints share. See also ``_checkpoints``.
 
 S1. Python 3.8 or newer, standard library only, and only modules that cost next to nothing to import.
 S2. ``log`` and ``checkpoint`` never raise and never block longer than a second: training comes first.
@@ -25,16 +25,13 @@ except ImportError:  # an interpreter without the C helper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, List, Mapping, Optional, SupportsFloat, Tuple, Type, Union
-
-    StrPath = Union[str, "os.PathLike[str]"]
+    from typing import Any, List, Mapping, Optional, SupportsFloat
 
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 1.0
 _NAMES_MAX = 4096
-_INDEX = ".svc-checkpoints.json"
-_LOCAL_DIR = "checkpoints-local"
+# What the reader takes: a record with a longer name, or an empty one, would be shown as text.
+_NAME_UNITS_MAX = 512
 _FINITE_MAX = 1.7976931348623157e308
 _SAFE_INT_MAX = 2**53
 
@@ -117,7 +114,7 @@ def log(values: Mapping[str, SupportsFloat], step: Optional[int] = None, all_ran
 def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
     n = state.next_n()
     head = '%s{"k":"m","n":%d,"s":%s,"t":%.3f,"r":%d,"m":{' % (state.head, n, at, time.time(), state.rank)
-    room = _LINE_BYTES_MAX - len(head) - 3
+    room = _LINE_BYTES_MAX - len(head) - 4  # "}}\n", and the line end before it where a torn record went out
     names = state.names
     parts = []  # type: List[str]
     used = 0
@@ -140,7 +137,7 @@ def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
             number = text
         part = quoted + ":" + number
         if used + len(part) + 1 > room:
-            if len(part) + 1 > room:
+            if len(part) + 1 > room:  # 512 characters, all of them escaped
                 _warn("long " + quoted[:64], "svc.log: {}… is left out: the name is too long".format(quoted[:64]))
                 continue
             if parts:
@@ -170,7 +167,11 @@ def _name(state: _State, name: Any) -> Optional[str]:
     if not isinstance(name, str):
         _warn("name " + repr(name)[:200], "svc.log: {!r} is left out: names must be strings".format(name))
         return None
-    quoted = _quote(name.encode("utf-8", "replace").decode("utf-8"))  # lone surrogates have no place in UTF-8
+    plain = name.encode("utf-8", "replace").decode("utf-8")  # lone surrogates have no place in UTF-8
+    if not 0 < len(plain.encode("utf-16-le")) // 2 <= _NAME_UNITS_MAX:
+        _warn("long " + plain[:64], "svc.log: {!r} is left out: a name has 1 to {} characters".format(plain[:64], _NAME_UNITS_MAX))
+        return None
+    quoted = _quote(plain)
     if len(state.names) < _NAMES_MAX:
         state.names[str(name)] = quoted
     return quoted
@@ -271,215 +272,4 @@ def _say(text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except Exception:  # no stderr, no words
-        pass
-
-
-def checkpoint_dir() -> str:
-    """The directory whose files are brought home during the run and at its end; it is created.
-
-    Equal to ``SVC_CHECKPOINT_DIR``. Outside a job it is ``checkpoints-local`` in the current directory, as an absolute path,
-    so that a script behaves the same when you try it by hand. Raises ``OSError`` where it cannot be created.
-    """
-    path = os.environ.get("SVC_CHECKPOINT_DIR")
-    if not path:
-        path = os.path.abspath(_LOCAL_DIR)
-        if not os.path.isdir(path):
-            _warn("local", "svc: not in a job, so checkpoints go to {}".format(path))
-    os.makedirs(path, exist_ok=True)
-    return path
-
-
-def _inside(path: StrPath) -> Tuple[str, Optional[str]]:
-    """The full path (relative ones lie in the checkpoint directory), and its name there or None when it is outside."""
-    root = checkpoint_dir()
-    full = os.path.normpath(os.path.join(root, os.fspath(path)))
-    name = os.path.relpath(os.path.realpath(full), os.path.realpath(root))
-    outside = name == os.pardir or name == os.curdir or name.startswith(os.pardir + os.sep) or os.path.isabs(name)
-    return full, None if outside else name.replace(os.sep, "/")
-
-
-def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
-    """Say that the checkpoint at ``path`` (a file or a directory) is complete: it is fetched at once and may be resumed from.
-
-    :param path: inside ``checkpoint_dir()``; a relative path is taken from there.
-    :param step: the training step that it belongs to.
-
-    Never raises; what cannot be announced (missing, outside) is said once on stderr.
-    """
-    try:
-        full, name = _inside(path)
-        if name is None:
-            _warn("outside", "svc.checkpoint: {} is outside of {}, so it is not saved".format(full, checkpoint_dir()))
-            return
-        if not os.path.exists(full):
-            _warn("missing", "svc.checkpoint: there is nothing at {}".format(full))
-            return
-        state = _this()
-        at = "null" if step is None else _step_text(state, step)
-        quoted = _quote(name.encode("utf-8", "replace").decode("utf-8"))
-        _write_index(quoted, at)
-        if not state.head:
-            return
-        line = '%s{"k":"c","n":%d,"s":%s,"t":%.3f,"r":%d,"path":%s}\n' % (
-            state.head, state.next_n(), at, time.time(), state.rank, quoted,
-        )
-        if len(line) > _LINE_BYTES_MAX:
-            _warn("long path", "svc.checkpoint: the path {} is too long to announce".format(full))
-        else:
-            _emit(state, line)
-    except Exception as error:  # S2
-        _warn("checkpoint", "svc.checkpoint: the call was left out: {!r}".format(error))
-
-
-def _write_index(quoted: str, at: str) -> None:
-    """Remember the last announced checkpoint beside it, for a later process that resumes."""
-    index = os.path.join(checkpoint_dir(), _INDEX)
-    temporary = "{}.{}.tmp".format(index, os.getpid())
-    with open(temporary, "w", encoding="ascii") as file:
-        file.write('{"path":%s,"step":%s}\n' % (quoted, at))
-    os.replace(temporary, index)
-
-
-def latest_checkpoint() -> Optional[str]:
-    """The full path of the checkpoint to continue from (a file or a directory), or None when the run starts afresh.
-
-    First what was last announced in this checkpoint directory; then the newest of what ``resume_from`` put there and of the
-    checkpoints that common frameworks complete by themselves (``.ckpt``, ``.pt``, ``.keras`` and ``.safetensors`` files,
-    directories with ``.metadata`` or ``trainer_state.json``). Files with temporary names are never returned.
-    """
-    root = checkpoint_dir()
-    announced = _announced(root)
-    if announced is not None:
-        return announced
-    candidates = []
-    resumed = os.environ.get("SVC_RESUME_FROM")
-    if resumed:
-        full = os.path.join(root, resumed)
-        if os.path.exists(full):
-            candidates.append(full)
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if _looks_complete(entry):
-                candidates.append(entry.path)
-    return max(candidates, key=_changed_at, default=None)
-
-
-def _announced(root: str) -> Optional[str]:
-    import json
-
-    try:
-        with open(os.path.join(root, _INDEX), encoding="ascii") as file:
-            full, name = _inside(json.load(file)["path"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return full if name is not None and os.path.exists(full) else None
-
-
-def _looks_complete(entry: os.DirEntry[str]) -> bool:
-    name = entry.name
-    if name.startswith(("tmp-", ".svc-")) or name.endswith((".tmp", ".partial")):
-        return False
-    if entry.is_file():
-        return name.endswith((".ckpt", ".pt", ".keras", ".safetensors"))
-    if not entry.is_dir() or os.path.exists(os.path.join(entry.path, "checkpoint-is-incomplete.txt")):
-        return False
-    return any(os.path.exists(os.path.join(entry.path, sign)) for sign in (".metadata", "trainer_state.json"))
-
-
-def _changed_at(path: str) -> float:
-    newest = os.stat(path).st_mtime
-    if os.path.isdir(path):
-        with os.scandir(path) as entries:
-            newest = max([newest] + [entry.stat(follow_symlinks=False).st_mtime for entry in entries])
-    return newest
-
-
-class atomic_save:
-    """Save a checkpoint that is either whole or not there, and announce it.
-
-    ::
-
-        with svc.atomic_save("epoch-3.pt", step=3) as path:
-            torch.save(model.state_dict(), path)
-
-    The body writes to ``path``, a temporary name with the same ending in the same folder, a file or a directory. When it
-    ends well, everything is flushed to disk, renamed to its real name and announced by ``checkpoint``. When it raises,
-    nothing of it is left and the former checkpoint stays. A relative name lies in ``checkpoint_dir()``; its folders are made.
-    Raises ``OSError`` where the disk refuses, ``FileNotFoundError`` when the body wrote nothing.
-    """
-
-    def __init__(self, path: StrPath, step: Optional[int] = None) -> None:
-        self._target, self._name = _inside(path)
-        self._step = step
-        folder, name = os.path.split(self._target)
-        self._folder = folder
-        self._temporary = os.path.join(folder, "tmp-{}-{}-{}".format(os.getpid(), time.monotonic_ns(), name))
-
-    def __enter__(self) -> str:
-        os.makedirs(self._folder, exist_ok=True)
-        return self._temporary
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        try:
-            if kind is not None:
-                return
-            if not os.path.exists(self._temporary):
-                raise FileNotFoundError(2, "atomic_save: the body wrote nothing to", self._temporary)
-            _sync_tree(self._temporary)
-            self._put()
-            _sync_path(self._folder)
-        finally:
-            _remove(self._temporary)
-        if self._name is not None:
-            checkpoint(self._target, self._step)
-
-    def _put(self) -> None:
-        if not os.path.isdir(self._temporary) or not os.path.isdir(self._target):
-            os.replace(self._temporary, self._target)
-            return
-        # A directory cannot replace one that holds files: for a moment the old one has another name.
-        old = self._temporary + ".old.tmp"
-        os.replace(self._target, old)
-        try:
-            os.replace(self._temporary, self._target)
-        except OSError:
-            os.replace(old, self._target)
-            raise
-        _remove(old)
-
-
-def _sync_path(path: str) -> None:
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except OSError:  # a folder cannot be opened everywhere
-        if os.path.isdir(path):
-            return
-        raise
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync_tree(path: str) -> None:
-    if os.path.isdir(path):
-        for folder, _, names in os.walk(path, topdown=False):
-            for name in names:
-                _sync_path(os.path.join(folder, name))
-            _sync_path(folder)
-    else:
-        _sync_path(path)
-
-
-def _remove(path: str) -> None:
-    try:
-        if os.path.isdir(path) and not os.path.islink(path):
-            import shutil
-
-            shutil.rmtree(path, ignore_errors=True)
-        elif os.path.lexists(path):
-            os.unlink(path)
-    except OSError:  # leftovers have a temporary name: nothing takes them for a checkpoint
         pass

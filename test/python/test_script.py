@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python"
+INTEGRATIONS = sorted((PACKAGE / "svc" / "integrations").glob("*.py"))
 MARK = "m4rkm4rk"
 HEAD = b"\x1esvc1:" + MARK.encode() + b" "
 
@@ -120,7 +121,7 @@ class BadMap:
         self.assertEqual(list(record["m"]), [*names[:-1], "?"])
 
     def test_large_maps_are_split_under_the_same_number(self):
-        result = self.log('{"metric/%04d" % i: i / 7 for i in range(1000)}', '{"x" * 5000: 1, "y": 2}')
+        result = self.log('{"metric/%04d" % i: i / 7 for i in range(1000)}', '{"ü" * 512: 1, "ö" * 512: 2, "é" * 512: 3}')
         for line in result.stdout.splitlines(keepends=True):
             self.assertLessEqual(len(line), 4096)
         found, _ = records(result.stdout)
@@ -130,7 +131,13 @@ class BadMap:
         for record in large:
             merged.update(record["m"])
         self.assertEqual(merged, {"metric/%04d" % i: i / 7 for i in range(1000)})
-        self.assertEqual(found[-1]["m"], {"y": 2})
+        self.assertEqual([record["m"] for record in found if record["n"] == 2], [{"ü" * 512: 1}, {"ö" * 512: 2}, {"é" * 512: 3}])
+
+    def test_names_that_the_reader_would_not_take_are_left_out(self):
+        result = self.log('{"x" * 513: 1, "": 2, "😀" * 257: 3, "😀" * 256: 4, "x" * 512: 5}')
+        (record,), text = records(result.stdout)
+        self.assertEqual((record["m"], text), ({"😀" * 256: 4, "x" * 512: 5}, b""))
+        self.assertEqual(result.stderr.count(b"left out"), 3)
 
     def test_ranks(self):
         calls = ['{"a": 1}', '{"b": 1}, all_ranks=True']
@@ -212,9 +219,10 @@ for i in range(500):
     def test_a_full_pipe_drops_after_a_second_and_says_so(self):
         code = """
 import svc, sys, time
+values = lambda n: {"x" * 450: n, "y" * 450: n}
 n = 0
 while True:  # until the pipe is full
-    began = time.monotonic(); svc.log({"x" * 900: n}); took = time.monotonic() - began; n += 1
+    began = time.monotonic(); svc.log(values(n)); took = time.monotonic() - began; n += 1
     if took > 0.5: break
 sys.stderr.write("took %.3f calls %d\\n" % (took, n)); sys.stderr.flush()
 sys.stdin.readline()
@@ -237,7 +245,7 @@ svc.log({"after": 1})
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         process = subprocess.Popen(
-            [sys.executable, "-c", 'import svc\nfor i in range(300): svc.log({"x" * 900: i})'],
+            [sys.executable, "-c", 'import svc\nfor i in range(300): svc.log({"x" * 450: i, "y" * 450: i})'],
             stdout=writer, env=environment(SVC_METRICS_MARK=MARK),
         )
         os.close(writer)
@@ -282,7 +290,7 @@ assert "svc._client" not in sys.modules
 """
         result = run_script(code)
         loaded = set(result.stdout.decode().split())
-        self.assertLessEqual(loaded, {"svc", "svc._script", "__future__", "_json", "select", "itertools"}, result.stderr)
+        self.assertLessEqual(loaded, {"svc", "svc._checkpoints", "svc._script", "__future__", "_json", "select", "itertools"}, result.stderr)
 
     def test_it_takes_less_than_25_milliseconds(self):
         code = "import time; t = time.perf_counter(); import svc; print(time.perf_counter() - t)"
@@ -291,8 +299,8 @@ assert "svc._client" not in sys.modules
         self.assertLess(min(times), 0.025, times)
 
     def test_its_syntax_is_that_of_python_3_8(self):
-        for name in ("__init__.py", "_script.py"):
-            ast.parse((PACKAGE / "svc" / name).read_text(), name, feature_version=(3, 8))
+        for path in [PACKAGE / "svc" / f"{name}.py" for name in ("__init__", "_script", "_checkpoints")] + INTEGRATIONS:
+            ast.parse(path.read_text(), path.name, feature_version=(3, 8))
 
     def test_it_works_on_every_python_found_here(self):
         code = (
@@ -321,122 +329,6 @@ assert "svc._client" not in sys.modules
                 capture_output=True,
             )
         self.assertEqual((result.returncode, result.stdout), (0, b""))
-
-
-class Checkpoints(unittest.TestCase):
-    def setUp(self):
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.top = Path(held.name).resolve()
-        self.dir = self.top / "checkpoints"
-
-    def script(self, code, job=True, **env):
-        given = {"SVC_CHECKPOINT_DIR": str(self.dir)} if job else {}
-        result = run_script("import os, svc\n" + textwrap.dedent(code), {**given, **env}, job, cwd=self.top)
-        self.assertEqual(result.returncode, 0, result.stderr.decode())
-        return result
-
-    def test_the_directory_is_made_and_equals_the_variable(self):
-        result = self.script("print(svc.checkpoint_dir())")
-        self.assertEqual(result.stdout.decode().strip(), str(self.dir))
-        self.assertTrue(self.dir.is_dir())
-
-    def test_outside_a_job_it_is_a_local_folder(self):
-        result = self.script("print(svc.checkpoint_dir())", job=False)
-        self.assertEqual(result.stdout.decode().strip(), str(self.top / "checkpoints-local"))
-        self.assertIn(b"not in a job", result.stderr)
-
-    def test_announcing(self):
-        result = self.script(
-            """
-            open(os.path.join(svc.checkpoint_dir(), "a.bin"), "w").close()
-            os.makedirs(os.path.join(svc.checkpoint_dir(), "epoch 3", "ü"))
-            svc.checkpoint("a.bin", step=7)
-            svc.checkpoint(os.path.join(svc.checkpoint_dir(), "epoch 3", "ü"))
-            print(svc.latest_checkpoint().encode().decode("ascii", "ignore"))
-            """
-        )
-        (first, second), _ = records(result.stdout)
-        self.assertEqual({k: first[k] for k in "knsr"}, {"k": "c", "n": 1, "s": 7, "r": 0})
-        self.assertEqual(first["path"], "a.bin")
-        self.assertEqual((second["path"], second["s"]), ("epoch 3/ü", None))
-
-    def test_what_cannot_be_announced_is_said_and_does_not_raise(self):
-        result = self.script(
-            'svc.checkpoint("nothing"); svc.checkpoint("/etc/passwd"); svc.checkpoint("../x"); svc.checkpoint(None); svc.checkpoint(".")'
-        )
-        self.assertEqual(records(result.stdout)[0], [])
-        self.assertIn(b"nothing at", result.stderr)
-        self.assertIn(b"outside", result.stderr)
-
-    def test_atomic_save_replaces_whole_files(self):
-        result = self.script(
-            """
-            for text in "one", "two":
-                with svc.atomic_save("last.pt", step=len(text)) as path:
-                    assert path.endswith(".pt") and os.path.dirname(path) == svc.checkpoint_dir(), path
-                    open(path, "w").write(text)
-            try:
-                with svc.atomic_save("last.pt") as path:
-                    open(path, "w").write("half"); raise KeyError("stop")
-            except KeyError: pass
-            try:
-                with svc.atomic_save("other.pt"): pass
-            except FileNotFoundError as error: print("nothing:", error)
-            """
-        )
-        self.assertEqual((self.dir / "last.pt").read_text(), "two")
-        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), [".svc-checkpoints.json", "last.pt"])
-        found, text = records(result.stdout)
-        self.assertEqual([record["path"] for record in found], ["last.pt", "last.pt"])
-        self.assertIn(b"nothing:", text)
-
-    def test_atomic_save_of_directories(self):
-        self.script(
-            """
-            for n in 1, 2:
-                with svc.atomic_save("model") as path:
-                    os.makedirs(path + "/sub"); open(path + "/sub/%d" % n, "w").close()
-            """
-        )
-        self.assertEqual([p.name for p in (self.dir / "model" / "sub").iterdir()], ["2"])
-        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), [".svc-checkpoints.json", "model"])
-
-    def latest(self, **env):
-        text = self.script("print(svc.latest_checkpoint())", **env).stdout.decode().strip()
-        return None if text == "None" else Path(text).relative_to(self.dir).as_posix()
-
-    def test_latest(self):
-        self.assertIsNone(self.latest())
-        self.dir.mkdir(exist_ok=True)
-
-        def put(name, at):
-            path = self.dir / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text("x")
-            os.utime(path, (at, at))
-            if path.parent != self.dir:
-                os.utime(path.parent, (at, at))
-
-        for name in ("notes.txt", "a.pt.tmp", "tmp-b.pt", "c.partial", "half/checkpoint-is-incomplete.txt", "half/trainer_state.json"):
-            put(name, 900)
-        self.assertIsNone(self.latest())
-        put("epoch1.bin", 50)
-        self.assertEqual(self.latest(SVC_RESUME_FROM="epoch1.bin"), "epoch1.bin")
-        self.assertEqual(self.latest(SVC_RESUME_FROM=str(self.dir / "epoch1.bin")), "epoch1.bin")
-        put("one.pt", 100)
-        self.assertEqual(self.latest(SVC_RESUME_FROM="epoch1.bin"), "one.pt")
-        put("sharded/.metadata", 200)
-        self.assertEqual(self.latest(), "sharded")
-        put("hf/trainer_state.json", 300)
-        self.assertEqual(self.latest(), "hf")
-        put("old.json", 10)
-        self.script('svc.checkpoint("old.json")')
-        self.assertEqual(self.latest(), "old.json")
-        (self.dir / "old.json").unlink()
-        self.assertEqual(self.latest(), "hf")
-        (self.dir / ".svc-checkpoints.json").write_text('{"path": "../../../etc/passwd"}')
-        self.assertEqual(self.latest(), "hf")
 
 
 class Example(unittest.TestCase):

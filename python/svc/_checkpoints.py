@@ -1,0 +1,395 @@
+"""Checkpoints of training scripts: where they go, when they count, how they are written whole.
+
+C1. Only what is complete is ever returned: announced by ``checkpoint``, finished by the rules of a known framework, or a
+    single file that is whole as far as its format can tell. Files with temporary names never count.
+C2. An announcement holds for the file as it was then: one that was written over since must be whole by its format.
+C3. A file inside a directory that is saved as one (weights beside the optimizer's state) is no checkpoint by itself.
+C4. ``atomic_save`` leaves either the former checkpoint or the new one under the name, whenever the process or machine dies.
+C5. Looking is bounded in depth, entries and bytes read: the directory belongs to the script.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from svc._script import _LINE_BYTES_MAX, _emit, _quote, _step_text, _this, _warn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import IO, Any, Dict, List, Optional, Tuple, Type, Union
+
+    StrPath = Union[str, "os.PathLike[str]"]
+
+_INDEX = ".svc-checkpoints.jsonl"
+_INDEX_BYTES_MAX = 1 << 20
+_LOCAL_DIR = "checkpoints-local"
+_PATH_UNITS_MAX = 4096
+_DEPTH_MAX = 8
+_ENTRIES_MAX = 20_000
+_INCOMPLETE = "checkpoint-is-incomplete.txt"
+# Written last by the frameworks that save a directory: distributed PyTorch checkpoints, and the Hugging Face Trainer.
+_LAST_WRITTEN = (".metadata", "trainer_state.json")
+_SINGLE = (".ckpt", ".pt", ".pth", ".keras", ".safetensors", ".npz")
+# Who finds one of these in a directory looks at a checkpoint of many files (C3) ...
+_UNIT_NAMES = frozenset(
+    "training_args.bin trainer_state.json optimizer.pt optimizer.bin scheduler.pt scheduler.bin scaler.pt".split()
+)
+_CONFIG_NAMES = frozenset(("config.json", "adapter_config.json"))  # in the checkpoint directory itself, a script's own notes
+_UNIT_ENDINGS = (".distcp", ".index.json", ".pkl", "_states.pt")
+# ... whose members begin with these, and whose directories are called like this.
+_MEMBER_STARTS = (
+    "model.", "model-", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler", "rng_state", "random_states",
+    "sampler", "training_args", "mp_rank_", "zero_pp_rank_", "bf16_zero_pp_rank_", "custom_checkpoint_",
+)  # fmt: skip
+_UNIT_DIRS = ("checkpoint-", "checkpoint_", "global_step")
+
+
+def checkpoint_dir() -> str:
+    """The directory whose files are brought home during the run and at its end; it is created.
+
+    Equal to ``SVC_CHECKPOINT_DIR``. Outside a job it is ``checkpoints-local`` in the current directory, as an absolute path,
+    so that a script behaves the same when you try it by hand. Raises ``OSError`` where it cannot be created.
+    """
+    path = os.environ.get("SVC_CHECKPOINT_DIR")
+    if not path:
+        path = os.path.abspath(_LOCAL_DIR)
+        if not os.path.isdir(path):
+            _warn("local", "svc: not in a job, so checkpoints go to {}".format(path))
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def _inside(path: StrPath) -> Tuple[str, Optional[str]]:
+    """The full path (relative ones lie in the checkpoint directory), and its name there or None when it is outside."""
+    root = checkpoint_dir()
+    full = os.path.normpath(os.path.join(root, os.fspath(path)))
+    name = os.path.relpath(os.path.realpath(full), os.path.realpath(root))
+    outside = name == os.pardir or name == os.curdir or name.startswith(os.pardir + os.sep) or os.path.isabs(name)
+    return full, None if outside else name.replace(os.sep, "/")
+
+
+def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
+    """Say that the checkpoint at ``path`` (a file or a directory) is complete: it is fetched at once and may be resumed from.
+
+    :param path: inside ``checkpoint_dir()``; a relative path is taken from there.
+    :param step: the training step that it belongs to.
+
+    Never raises; what cannot be announced (missing, outside, a temporary name) is said once on stderr.
+    """
+    try:
+        full, name = _inside(path)
+        if name is None:
+            _warn("outside", "svc.checkpoint: {} is outside of {}, so it is not saved".format(full, checkpoint_dir()))
+            return
+        if not os.path.exists(full):
+            _warn("missing", "svc.checkpoint: there is nothing at {}".format(full))
+            return
+        if any(_is_temporary(part) for part in name.split("/")):
+            _warn("temporary", "svc.checkpoint: {} has a temporary name, which is never saved".format(full))
+            return
+        if len(name) > _PATH_UNITS_MAX or any(ord(c) < 32 or ord(c) == 127 for c in name):
+            _warn("name", "svc.checkpoint: {!r} is not announced: its name is too long or has control characters".format(name[:200]))
+            return
+        state = _this()
+        at = "null" if step is None else _step_text(state, step)
+        quoted = _quote(name.encode("utf-8", "replace").decode("utf-8"))
+        _remember(full, quoted, at)
+        if not state.head:
+            return
+        line = '%s{"k":"c","n":%d,"s":%s,"t":%.3f,"r":%d,"path":%s}\n' % (
+            state.head, state.next_n(), at, time.time(), state.rank, quoted,
+        )  # fmt: skip
+        if len(line) >= _LINE_BYTES_MAX:
+            _warn("long path", "svc.checkpoint: the path {} is too long to announce".format(full))
+        else:
+            _emit(state, line)
+    except Exception as error:  # training comes first
+        _warn("checkpoint", "svc.checkpoint: the call was left out: {!r}".format(error))
+
+
+def _remember(full: str, quoted: str, at: str) -> None:
+    """A line in the index, for a later process that resumes. Appended in one write, so processes do not lose each other's."""
+    index = os.path.join(checkpoint_dir(), _INDEX)
+    seen = os.stat(full)
+    size, mtime = (-1, -1) if os.path.isdir(full) else (seen.st_size, seen.st_mtime_ns)
+    line = '{"path":%s,"step":%s,"t":%.6f,"size":%d,"mtime_ns":%d}\n' % (quoted, at, time.time(), size, mtime)
+    try:
+        if os.stat(index).st_size > _INDEX_BYTES_MAX:
+            os.replace(index, index + ".1")
+    except OSError:  # none yet, or another process was first
+        pass
+    fd = os.open(index, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        os.write(fd, line.encode("ascii"))
+    finally:
+        os.close(fd)
+
+
+def latest_checkpoint() -> Optional[str]:
+    """The full path of the newest complete checkpoint (a file or a directory), or None when the run starts afresh.
+
+    It is looked for in ``checkpoint_dir()``. Complete are: what ``checkpoint`` or ``atomic_save`` announced; what
+    ``resume_from`` put there (``SVC_RESUME_FROM``); directories with ``.metadata`` or ``trainer_state.json`` and without
+    ``checkpoint-is-incomplete.txt``; and single files (``.ckpt``, ``.pt``, ``.pth``, ``.keras``, ``.safetensors``, ``.npz``) that
+    are whole. Files and directories with temporary names (``tmp-…``, ``….tmp``, ``….partial``) never count.
+    """
+    root = checkpoint_dir()
+    found = _announced(root)
+    resumed = os.environ.get("SVC_RESUME_FROM")
+    if resumed:
+        full = os.path.normpath(os.path.join(root, resumed))
+        if full not in found and _whole(full):
+            found[full] = _changed_at(full)
+        elif not os.path.lexists(full):
+            _warn("resume", "svc: SVC_RESUME_FROM names {}, and there is nothing".format(full))
+    _Search(found).folder(root, 0, True)
+    return max(found, key=lambda path: (found[path], path), default=None)
+
+
+def _announced(root: str) -> Dict[str, float]:
+    """What was announced and is as it was then (C2), with the time of the announcement."""
+    import json
+
+    latest = {}  # type: Dict[str, float]
+    for name in (_INDEX + ".1", _INDEX):
+        try:
+            with open(os.path.join(root, name), encoding="ascii", errors="replace") as file:
+                lines = file.readlines(4 * _INDEX_BYTES_MAX)
+        except OSError:
+            continue
+        for line in lines:
+            try:  # a line that a crash cut short, or somebody else's
+                said = json.loads(line)
+                full, inside = _inside(said["path"])
+                if inside is None:
+                    continue
+                latest.pop(full, None)
+                seen = os.stat(full)
+                is_folder = os.path.isdir(full)
+                same = is_folder if said["size"] < 0 else (seen.st_size, seen.st_mtime_ns) == (said["size"], said["mtime_ns"])
+                if (same and not (is_folder and os.path.exists(os.path.join(full, _INCOMPLETE)))) or _whole(full):
+                    latest[full] = float(said["t"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+    return latest
+
+
+class _Search:
+    """A bounded walk that adds what is complete to ``found``."""
+
+    def __init__(self, found: Dict[str, float]) -> None:
+        self._found = found
+        self._left = _ENTRIES_MAX
+
+    def folder(self, path: str, depth: int, is_root: bool) -> None:
+        try:
+            with os.scandir(path) as entries:
+                listed = [entry for entry, _ in zip(entries, range(self._left))]
+        except OSError:
+            return
+        self._left -= len(listed)
+        names = {entry.name for entry in listed}
+        if _INCOMPLETE in names:
+            return
+        unit = any(name in _UNIT_NAMES or name.endswith(_UNIT_ENDINGS) for name in names)
+        unit = unit or (not is_root and (os.path.basename(path).startswith(_UNIT_DIRS) or not names.isdisjoint(_CONFIG_NAMES)))
+        for entry in listed:
+            if _is_temporary(entry.name) or entry.path in self._found:
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if _looks_saved_as_one(entry.path):
+                        if _whole(entry.path):
+                            self._found[entry.path] = _changed_at(entry.path)
+                    elif depth < _DEPTH_MAX and self._left > 0:
+                        self.folder(entry.path, depth + 1, False)
+                elif entry.name.endswith(_SINGLE) and entry.is_file() and not (unit and entry.name.startswith(_MEMBER_STARTS)):
+                    if _whole_file(entry.path):
+                        self._found[entry.path] = entry.stat().st_mtime
+            except OSError:  # rotated away meanwhile
+                continue
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(("tmp-", ".svc-")) or name.endswith((".tmp", ".partial"))
+
+
+def _looks_saved_as_one(path: str) -> bool:
+    return any(os.path.exists(os.path.join(path, sign)) for sign in _LAST_WRITTEN)
+
+
+def _whole(path: str) -> bool:
+    """Whether a file, or every file of a directory, is whole as far as that can be seen."""
+    if _is_temporary(os.path.basename(path)):
+        return False
+    if not os.path.isdir(path):
+        return os.path.isfile(path) and _whole_file(path)
+    if os.path.exists(os.path.join(path, _INCOMPLETE)):
+        return False
+    for sign in _LAST_WRITTEN:
+        full = os.path.join(path, sign)
+        if os.path.exists(full) and os.path.getsize(full) == 0:
+            return False
+    with os.scandir(path) as entries:
+        return all(_whole_file(entry.path) for entry in entries if entry.name.endswith(_SINGLE) and entry.is_file())
+
+
+def _whole_file(path: str) -> bool:
+    """False for a file that a crash cut short, where its format says so: by the end of a ZIP or the lengths of its header."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(8)
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                return False
+            if start.startswith(b"PK"):  # torch.save, .keras, .npz: the list of contents stands at the end
+                file.seek(max(0, size - 65_558))
+                return b"PK\x05\x06" in file.read(65_558)
+            if path.endswith(".safetensors"):
+                import json
+
+                length = int.from_bytes(start, "little")
+                if len(start) < 8 or length > min(size - 8, 100_000_000):
+                    return False
+                tensors = json.loads(file.read(length))
+                ends = [value["data_offsets"][1] for name, value in tensors.items() if name != "__metadata__"]
+                return size == 8 + length + max(ends, default=0)
+            return not path.endswith((".keras", ".npz"))  # which are ZIPs; old formats of torch.save cannot tell
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return False
+
+
+def _changed_at(path: str) -> float:
+    newest = os.stat(path).st_mtime
+    if os.path.isdir(path):
+        with os.scandir(path) as entries:
+            newest = max([newest] + [entry.stat(follow_symlinks=False).st_mtime for entry in entries])
+    return newest
+
+
+class atomic_save:
+    """Save a checkpoint that is either whole or not there, and announce it.
+
+    ::
+
+        with svc.atomic_save("epoch-3.pt", step=3) as path:        # a path to write a file, or make a directory, at
+            torch.save(model.state_dict(), path)
+        with svc.atomic_save("epoch-3.json", step=3, mode="w") as file:   # an open file
+            json.dump(weights, file)
+        with svc.atomic_save("epoch-3", step=3, directory=True) as folder:   # a directory that is there already
+            model.save_pretrained(folder)
+
+    The body writes under a temporary name with the same ending in the same folder. When it ends well, everything is flushed
+    to disk, renamed to its real name and announced by ``checkpoint``. When it raises, nothing of it is left and the former
+    checkpoint stays. A relative name lies in ``checkpoint_dir()``; its folders are made.
+    Raises ``OSError`` where the disk refuses, ``FileNotFoundError`` when the body wrote nothing.
+    """
+
+    def __init__(
+        self, path: StrPath, step: Optional[int] = None, *, mode: Optional[str] = None, directory: bool = False
+    ) -> None:
+        if mode is not None and (directory or not set("wx") & set(mode)):
+            raise ValueError("atomic_save: mode is one to write a file with ('w', 'wb'), and goes with no directory")
+        self._target, self._name = _inside(path)
+        self._step = step
+        self._mode = mode
+        self._directory = directory
+        self._file = None  # type: Optional[IO[Any]]
+        self._folder, name = os.path.split(self._target)
+        self._temporary = os.path.join(self._folder, "tmp-{}-{}-{}".format(os.getpid(), time.monotonic_ns(), name))
+
+    def __enter__(self) -> Any:  # a path, or with `mode` an open file
+        os.makedirs(self._folder, exist_ok=True)
+        if self._directory:
+            os.mkdir(self._temporary)
+        if self._mode is None:
+            return self._temporary
+        self._file = open(self._temporary, self._mode, encoding=None if "b" in self._mode else "utf-8")
+        return self._file
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        try:
+            if self._file is not None:
+                self._file.close()
+            if kind is not None:
+                return
+            if not os.path.exists(self._temporary):
+                raise FileNotFoundError(2, "atomic_save: the body wrote nothing to", self._temporary)
+            _sync_tree(self._temporary)
+            self._put()
+            _sync_path(self._folder)
+        finally:
+            _remove(self._temporary)
+        if self._name is not None:
+            checkpoint(self._target, self._step)
+
+    def _put(self) -> None:
+        if not os.path.isdir(self._temporary) or not os.path.isdir(self._target):
+            os.replace(self._temporary, self._target)
+            return
+        # A directory cannot replace one that holds files. Where the system can swap the two names in one step, there is no
+        # moment without a whole one (C4); elsewhere the old one has another name for a moment.
+        if _swap(self._temporary, self._target):
+            return
+        old = self._temporary + ".old.tmp"
+        os.replace(self._target, old)
+        try:
+            os.replace(self._temporary, self._target)
+        except OSError:
+            os.replace(old, self._target)
+            raise
+        _remove(old)
+
+
+def _swap(one: str, other: str) -> bool:
+    """Exchanges two names in one step. False where the system or the file system does not know how."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        import ctypes
+
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+        here = -100  # AT_FDCWD; the paths are absolute
+        return call(here, os.fsencode(one), here, os.fsencode(other), 2) == 0  # RENAME_EXCHANGE
+    except (ImportError, AttributeError, OSError):
+        return False
+
+
+def _sync_path(path: str) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:  # a folder cannot be opened everywhere
+        if os.path.isdir(path):
+            return
+        raise
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_tree(path: str) -> None:
+    if os.path.isdir(path):
+        for folder, _, names in os.walk(path, topdown=False):
+            for name in names:
+                _sync_path(os.path.join(folder, name))
+            _sync_path(folder)
+    else:
+        _sync_path(path)
+
+
+def _remove(path: str) -> None:
+    try:
+        if os.path.isdir(path) and not os.path.islink(path):
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+        elif os.path.lexists(path):
+            os.unlink(path)
+    except OSError:  # leftovers have a temporary name: nothing takes them for a checkpoint
+        pass

@@ -1,0 +1,345 @@
+"""Checkpoints: what counts as one, and what is there when a script dies in the middle. Run as real processes."""
+
+import io
+import itertools
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+import zipfile
+from pathlib import Path
+
+import test_script as base
+
+records = base.records
+
+
+def a_zip(size=5_000):
+    """What torch.save, keras and numpy.savez write."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as file:
+        file.writestr("archive/data.pkl", b"x" * size)
+    return held.getvalue()
+
+
+def safetensors(size=400):
+    head = json.dumps({"__metadata__": {"format": "pt"}, "w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    return struct.pack("<Q", len(head)) + head + b"x" * size
+
+
+class Checkpoints(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.top = Path(held.name).resolve()
+        self.dir = self.top / "checkpoints"
+        self.clock = itertools.count(1_000_000_000, 10)
+
+    def script(self, code, job=True, **env):
+        given = {"SVC_CHECKPOINT_DIR": str(self.dir)} if job else {}
+        result = base.run_script("import os, svc\n" + textwrap.dedent(code), {**given, **env}, job, cwd=self.top)
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        return result
+
+    def test_the_directory_is_made_and_equals_the_variable(self):
+        result = self.script("print(svc.checkpoint_dir())")
+        self.assertEqual(result.stdout.decode().strip(), str(self.dir))
+        self.assertTrue(self.dir.is_dir())
+
+    def test_outside_a_job_it_is_a_local_folder(self):
+        result = self.script("print(svc.checkpoint_dir())", job=False)
+        self.assertEqual(result.stdout.decode().strip(), str(self.top / "checkpoints-local"))
+        self.assertIn(b"not in a job", result.stderr)
+
+    def test_announcing(self):
+        result = self.script(
+            """
+            open(os.path.join(svc.checkpoint_dir(), "a.bin"), "w").close()
+            os.makedirs(os.path.join(svc.checkpoint_dir(), "epoch 3", "ü"))
+            svc.checkpoint("a.bin", step=7)
+            svc.checkpoint(os.path.join(svc.checkpoint_dir(), "epoch 3", "ü"))
+            print(svc.latest_checkpoint().encode().decode("ascii", "ignore"))
+            """
+        )
+        (first, second), _ = records(result.stdout)
+        self.assertEqual({k: first[k] for k in "knsr"}, {"k": "c", "n": 1, "s": 7, "r": 0})
+        self.assertEqual(first["path"], "a.bin")
+        self.assertEqual((second["path"], second["s"]), ("epoch 3/ü", None))
+
+    def test_what_cannot_be_announced_is_said_and_does_not_raise(self):
+        result = self.script(
+            'svc.checkpoint("nothing"); svc.checkpoint("/etc/passwd"); svc.checkpoint("../x"); svc.checkpoint(None); svc.checkpoint(".")'
+        )
+        self.assertEqual(records(result.stdout)[0], [])
+        self.assertIn(b"nothing at", result.stderr)
+        self.assertIn(b"outside", result.stderr)
+
+    def test_atomic_save_replaces_whole_files(self):
+        result = self.script(
+            """
+            for text in "one", "two":
+                with svc.atomic_save("last.pt", step=len(text)) as path:
+                    assert path.endswith(".pt") and os.path.dirname(path) == svc.checkpoint_dir(), path
+                    open(path, "w").write(text)
+            try:
+                with svc.atomic_save("last.pt") as path:
+                    open(path, "w").write("half"); raise KeyError("stop")
+            except KeyError: pass
+            try:
+                with svc.atomic_save("other.pt"): pass
+            except FileNotFoundError as error: print("nothing:", error)
+            """
+        )
+        self.assertEqual((self.dir / "last.pt").read_text(), "two")
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), [".svc-checkpoints.jsonl", "last.pt"])
+        found, text = records(result.stdout)
+        self.assertEqual([record["path"] for record in found], ["last.pt", "last.pt"])
+        self.assertIn(b"nothing:", text)
+
+    def test_atomic_save_of_directories(self):
+        self.script(
+            """
+            for n in 1, 2:
+                with svc.atomic_save("model", directory=n == 2) as path:
+                    os.makedirs(path + "/sub"); open(path + "/sub/%d" % n, "w").close()
+            """
+        )
+        self.assertEqual([p.name for p in (self.dir / "model" / "sub").iterdir()], ["2"])
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), [".svc-checkpoints.jsonl", "model"])
+
+    def test_atomic_save_of_an_open_file(self):
+        result = self.script(
+            """
+            with svc.atomic_save("a/b.json", mode="w") as file: file.write("{}ü")
+            with svc.atomic_save("c.bin", mode="wb", step=1) as file: file.write(b"\\x00")
+            for wrong in {"mode": "r"}, {"mode": "w", "directory": True}:
+                try: svc.atomic_save("d", **wrong)
+                except ValueError as error: print("refused")
+            """
+        )
+        self.assertEqual((self.dir / "a" / "b.json").read_bytes(), "{}ü".encode())
+        found, text = records(result.stdout)
+        self.assertEqual([record["path"] for record in found], ["a/b.json", "c.bin"])
+        self.assertEqual(text, b"refused\n" * 2)
+
+    def killed_at(self, what, before, name="last.pt"):
+        """A script that saves over what was there, and is killed by itself where `what` is called."""
+        code = """
+import os, signal, sys, svc
+{before}
+def die(*a, **k): os.kill(os.getpid(), signal.SIGKILL)
+{what} = die
+with svc.atomic_save({name!r}) as path:
+    {write}
+""".format(what=what, before=before, name=name, write="os.mkdir(path); open(path + '/new', 'w').close()" if name == "unit" else "open(path, 'w').write('new')")
+        env = {"SVC_CHECKPOINT_DIR": str(self.dir)}
+        result = base.run_script("import svc._checkpoints\n" + code, env)
+        self.assertEqual(result.returncode, -signal.SIGKILL, result.stderr)
+
+    def test_a_crash_before_the_new_file_is_in_place_leaves_the_old_one(self):
+        before = "with svc.atomic_save('last.pt') as path: open(path, 'w').write('old')"
+        for what in ("os.fsync", "os.replace", "svc._checkpoints._sync_tree"):
+            with self.subTest(what):
+                self.killed_at(what, before)
+                self.assertEqual((self.dir / "last.pt").read_text(), "old")
+                self.assertEqual(self.latest(), "last.pt")
+
+    def test_a_crash_between_the_rename_and_the_announcement_leaves_the_new_one(self):
+        before = "with svc.atomic_save('last.pt') as path: open(path, 'w').write('old')"
+        self.killed_at("svc._checkpoints.checkpoint", before)
+        self.assertEqual((self.dir / "last.pt").read_text(), "new")
+        self.assertEqual(self.latest(), "last.pt")
+
+    @unittest.skipUnless(sys.platform.startswith("linux"), "needs a system that swaps two names in one step")
+    def test_there_is_no_moment_without_a_whole_directory(self):
+        before = "with svc.atomic_save('unit') as path: os.mkdir(path); open(path + '/old', 'w').close()"
+        for what in ("svc._checkpoints._swap", "os.fsync", "svc._checkpoints._remove"):
+            with self.subTest(what):
+                self.killed_at(what, before, "unit")
+                self.assertEqual(len(list((self.dir / "unit").iterdir())), 1)
+                self.assertEqual(self.latest(), "unit")
+
+    def test_a_script_killed_at_any_moment_leaves_a_whole_checkpoint(self):
+        code = """
+import itertools, json, svc
+for n in itertools.count(1):
+    with svc.atomic_save("last.json", step=n, mode="w") as file:
+        json.dump({"n": n, "pad": "x" * 200_000, "again": n}, file)
+"""
+        env = base.environment(SVC_METRICS_MARK=base.MARK, SVC_CHECKPOINT_DIR=str(self.dir))
+        for after in (1, 2, 5):
+            process = subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE)
+            announced = [strict_path(process.stdout.readline()) for _ in range(after)]
+            process.kill()
+            process.communicate(timeout=60)
+            self.assertEqual(announced, ["last.json"] * after)
+            saved = json.loads((self.dir / "last.json").read_text())
+            self.assertGreaterEqual(saved["n"], after)
+            self.assertEqual(saved["again"], saved["n"])
+            self.assertEqual(self.latest(), "last.json")
+
+    def test_many_processes_announce_at_once_and_no_line_of_the_index_is_lost(self):
+        code = """
+import os, svc, sys
+for n in range(50):
+    with svc.atomic_save("rank%s/%d.bin" % (sys.argv[1], n), step=n, mode="w") as file: file.write("x")
+"""
+        env = base.environment(SVC_METRICS_MARK=base.MARK, SVC_CHECKPOINT_DIR=str(self.dir))
+        many = [subprocess.Popen([sys.executable, "-c", code, str(k)], env=env, stdout=subprocess.DEVNULL) for k in range(4)]
+        self.assertEqual([process.wait(120) for process in many], [0] * 4)
+        lines = [json.loads(line) for line in (self.dir / ".svc-checkpoints.jsonl").read_text().splitlines()]
+        self.assertEqual(len({line["path"] for line in lines}), 200)
+
+    def test_what_is_never_saved_is_not_announced(self):
+        result = self.script(
+            """
+            for name in "a.tmp", "tmp-b", "c\\nd", ".svc-e":
+                open(os.path.join(svc.checkpoint_dir(), name), "w").close()
+                svc.checkpoint(name)
+            """
+        )
+        self.assertEqual(records(result.stdout)[0], [])
+        self.assertIn(b"temporary name", result.stderr)
+        self.assertIn(b"control characters", result.stderr)
+
+    def latest(self, **env):
+        text = self.script("print(svc.latest_checkpoint())", **env).stdout.decode().strip()
+        return None if text == "None" else Path(text).relative_to(self.dir).as_posix()
+
+    def put(self, name, content=None, at=None):
+        """Newer than all before, unless told otherwise; long ago all the same."""
+        at = next(self.clock) if at is None else at
+        path = self.dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(a_zip() if content is None else content)
+        os.utime(path, (at, at))
+        if path.parent != self.dir:
+            os.utime(path.parent, (at, at))
+
+    def test_nothing_yet(self):
+        self.assertIsNone(self.latest())
+
+    def test_names_that_say_unfinished_never_count(self):
+        for name in ("notes.txt", "a.pt.tmp", "tmp-b.pt", "c.partial", "tmp-checkpoint-4/trainer_state.json", "x.tmp/.metadata"):
+            self.put(name)
+        self.put("checkpoint-5/trainer_state.json", b"{}")
+        self.put("checkpoint-5/checkpoint-is-incomplete.txt", b"")
+        self.put("deep/tmp-1/last.ckpt")
+        self.assertIsNone(self.latest())
+
+    def test_the_newest_complete_one_wins_wherever_it_lies(self):
+        for name, content in (
+            ("one.pt", None), ("two.pth", None), ("three.ckpt", None), ("four.keras", None), ("five.npz", None),
+            ("six.safetensors", safetensors()), ("lightning_logs/version_0/checkpoints/epoch=3-step=40.ckpt", None),
+            ("old-torch.pt", b"\x80\x02pickle."),
+        ):
+            self.put(name, content)
+            self.assertEqual(self.latest(), name)
+        self.put("sharded/.metadata", b"x")
+        self.assertEqual(self.latest(), "sharded")
+        self.put("hf/run/checkpoint-10/model.safetensors", safetensors())
+        self.put("hf/run/checkpoint-10/trainer_state.json", b"{}")
+        self.assertEqual(self.latest(), "hf/run/checkpoint-10")
+
+    def test_files_that_a_crash_cut_short_never_count(self):
+        self.put("good.pt")
+        for name, whole in (("t.pt", a_zip()), ("t.ckpt", a_zip(300_000)), ("t.keras", a_zip()), ("t.npz", a_zip()), ("t.safetensors", safetensors())):
+            for part in (0, 3, 60, len(whole) // 2, len(whole) - 30 if whole[:2] == b"PK" else len(whole) - 1):
+                with self.subTest(name=name, part=part):
+                    # A ZIP of three bytes is no ZIP: only the endings that always are one tell.
+                    if part == 3 and name in ("t.pt", "t.ckpt"):
+                        continue
+                    self.put(name, whole[:part])
+                    self.assertEqual(self.latest(), "good.pt")
+            self.put(name, whole)
+            self.assertEqual(self.latest(), name)
+            (self.dir / name).unlink()
+
+    def test_parts_of_a_checkpoint_of_many_files_are_none_by_themselves(self):
+        self.put("good.pt")
+        for folder, names in {
+            "checkpoint-20": ["model.safetensors", "optimizer.pt"],  # the Trainer, killed before trainer_state.json
+            "checkpoint-30": ["adapter_model.safetensors"],
+            "out": ["config.json", "model-00001-of-00002.safetensors"],
+            "state": ["model.safetensors", "optimizer.bin", "random_states_0.pkl"],  # Accelerate
+            "sharded": ["__0_0.distcp", "model.pt"],  # PyTorch, killed before .metadata
+            "global_step50": ["mp_rank_00_model_states.pt"],  # DeepSpeed
+            ".": ["training_args.bin", "model.safetensors"],  # the Trainer's final save_model()
+        }.items():
+            for name in names:
+                self.put(folder + "/" + name, safetensors() if name.endswith("safetensors") else None)
+        self.assertEqual(self.latest(), "good.pt")
+
+    def test_a_directory_with_a_torn_file_in_it_does_not_count(self):
+        self.put("checkpoint-1/model.safetensors", safetensors())
+        self.put("checkpoint-1/trainer_state.json", b"{}")
+        self.put("checkpoint-2/model.safetensors", safetensors()[:-1])
+        self.put("checkpoint-2/trainer_state.json", b"{}")
+        self.put("checkpoint-3/model.safetensors", safetensors())
+        self.put("checkpoint-3/trainer_state.json", b"")  # a machine that lost its power
+        self.assertEqual(self.latest(), "checkpoint-1")
+
+    def test_what_was_announced(self):
+        self.put("framework.pt")
+        self.put("mine.bin", b"x", at=50)
+        self.put("older.bin", b"x", at=60)
+        self.script('svc.checkpoint("older.bin"); svc.checkpoint("mine.bin", step=3)')
+        self.assertEqual(self.latest(), "mine.bin")
+        (self.dir / "mine.bin").unlink()  # rotated away
+        self.assertEqual(self.latest(), "older.bin")
+        later = int(time.time()) + 50
+        self.put("last.ckpt", at=later)  # a framework that announces nothing goes on by itself
+        self.assertEqual(self.latest(), "last.ckpt")
+
+    def test_an_announced_file_that_was_written_over_must_be_whole(self):
+        self.put("framework.pt")
+        self.put("mine.pt")
+        self.script('svc.checkpoint("mine.pt")')
+        self.assertEqual(self.latest(), "mine.pt")
+        (self.dir / "mine.pt").write_bytes(a_zip()[:-100])
+        self.assertEqual(self.latest(), "framework.pt")
+
+    def test_an_index_that_somebody_else_wrote(self):
+        self.put("a.pt")
+        self.dir.joinpath(".svc-checkpoints.jsonl").write_bytes(
+            b'{"path": "../../../etc/passwd", "t": 9e9, "size": -1, "mtime_ns": 0}\nnull\n[]\n\xff\xfe\n{"path": 3}\n{"path":"a.pt","t"'
+        )
+        self.assertEqual(self.latest(), "a.pt")
+
+    def test_what_resume_from_brought(self):
+        self.put("epoch1.bin", b"x")
+        self.assertIsNone(self.latest())
+        self.assertEqual(self.latest(SVC_RESUME_FROM="epoch1.bin"), "epoch1.bin")
+        self.assertEqual(self.latest(SVC_RESUME_FROM=str(self.dir / "epoch1.bin")), "epoch1.bin")
+        self.put("one.pt")
+        self.assertEqual(self.latest(SVC_RESUME_FROM="epoch1.bin"), "one.pt")
+        self.put("sharded/part.bin", b"x")
+        self.assertEqual(self.latest(SVC_RESUME_FROM="sharded"), "sharded")
+        result = self.script("svc.latest_checkpoint(); print(svc.latest_checkpoint())", SVC_RESUME_FROM="gone")
+        self.assertEqual(result.stderr.count(b"SVC_RESUME_FROM"), 1)
+
+    def test_a_torn_file_is_not_resumed_from_even_if_it_is_told(self):
+        self.put("one.pt", a_zip()[:-50])
+        self.assertIsNone(self.latest(SVC_RESUME_FROM="one.pt"))
+
+    def test_links_and_depth_are_bounded(self):
+        self.dir.mkdir()
+        (self.dir / "loop").symlink_to(self.dir)
+        self.put("/".join("abcdefghijkl") + "/deep.pt")
+        self.assertIsNone(self.latest())
+        self.put("a/b/c/near.pt")
+        self.assertEqual(self.latest(), "a/b/c/near.pt")
+
+
+def strict_path(line):
+    return base.strict(line[line.index(b"{") :])["path"]
+
+
+if __name__ == "__main__":
+    unittest.main()
