@@ -59,7 +59,7 @@ export async function simulatedWorld<S extends ProviderSim>(options: {
   /** The credential as it is, or as it is when it is wrong. */
   credential: (sim: S, good: boolean) => { secret: string; settings: Record<string, string> };
   keyless?: boolean;
-}): Promise<World> {
+}): Promise<World & { sim: S }> {
   const clock = scaledClock(FACTOR);
   const parts = await testParts(clock);
   const sim = await options.start(parts);
@@ -76,6 +76,7 @@ export async function simulatedWorld<S extends ProviderSim>(options: {
   };
   const { addForeign } = options;
   return {
+    sim,
     provider: () => options.provider(remote),
     spec: spec(options.spec),
     simulated: {
