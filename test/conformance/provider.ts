@@ -73,7 +73,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
     };
     const renting = (ctx: TestContext): Simulated => {
       if (!provider.info.capabilities.owns_machine || !world.simulated) ctx.skip("it rents no machines");
-      return world.simulated as Simulated;
+      return world.simulated;
     };
     const faulty = (ctx: TestContext, ...faults: FaultName[]): Simulated => {
       const simulated = renting(ctx);
@@ -202,7 +202,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
         await eventually(async () => (await provider.listOwned(PREFIX, soon())).length === 1);
         expect((await provider.listOwned(PREFIX, soon())).map((one) => one.name)).toEqual([handle.name]);
         if (provider.listForeign) {
-          const foreign = (await provider.listForeign(PREFIX, soon())).map((one) => one.name);
+          const foreign = (await provider.listForeign(PREFIX, soon())).map((one) => one.name ?? "");
           expect(foreign.toSorted()).toEqual(strangers.toSorted());
         }
         await end(handle);

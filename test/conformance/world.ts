@@ -80,7 +80,9 @@ export async function simulatedWorld<S extends ProviderSim>(options: {
     provider: () => options.provider(remote),
     spec: spec(options.spec),
     simulated: {
-      ...{ parts, sim, faults: new Set(options.faults) },
+      parts,
+      sim,
+      faults: new Set(options.faults),
       addForeign: addForeign ? (name) => addForeign(sim, name) : null,
       everythingShown: () => options.everythingShown(sim),
       clear: () => options.clear(sim),

@@ -23,7 +23,7 @@ export const marketWorld = (options: Partial<MarketOptions> = {}): Promise<World
       return JSON.stringify(rows) + (await call("GET", `${sim.url}/api/v1/instances/`, { key: keyOf(sim) })).text;
     },
     clear: async (sim) => {
-      for (const instance of [...sim.instances.all.values()]) await sim.instances.remove(instance, "vanished");
+      for (const instance of sim.instances.all.values()) await sim.instances.remove(instance, "vanished");
     },
     credential: (sim, good) => ({ secret: good ? keyOf(sim) : "wrong", settings: {} }),
   });
@@ -39,7 +39,7 @@ export const cloudvmWorld = (): Promise<World & { sim: CloudvmSim }> =>
     everythingShown: (sim) =>
       Promise.resolve(JSON.stringify([...sim.instances.all.values()].map((one) => shownInstance(sim.project, one)))),
     clear: async (sim) => {
-      for (const instance of [...sim.instances.all.values()]) await sim.instances.vanish(instance);
+      for (const instance of sim.instances.all.values()) await sim.instances.vanish(instance);
     },
     credential: (sim, good) => ({
       // Another account of the same project.

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   parts.faults.clear();
-  for (const instance of [...sim.instances.all.values()]) await sim.instances.vanish(instance);
+  for (const instance of sim.instances.all.values()) await sim.instances.vanish(instance);
 });
 afterAll(async () => {
   await sim.close();

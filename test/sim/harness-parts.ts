@@ -24,13 +24,20 @@ export async function testParts(clock: SimClock = realClock()): Promise<TestPart
   execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", keyPath]);
   const fleet = await makeFleet({ dir: mkdtempSync(join(dir, "fleet-")) });
   return {
-    ...{ dir, keyPath, fleet, clock, apiKey: "sim-key-0123456789" },
+    dir,
+    keyPath,
+    fleet,
+    clock,
+    apiKey: "sim-key-0123456789",
     publicKey: readFileSync(`${keyPath}.pub`, "utf8").trim(),
     ledger: makeLedger(),
     faults: makeFaults(),
     async close() {
       await fleet.close();
-      rmSync(dir, { recursive: true, force: true });
+      rmSync(dir, {
+        recursive: true,
+        force: true,
+      });
     },
   };
 }
@@ -40,7 +47,7 @@ export async function eventually<T>(look: () => Promise<T> | T, ms = 20_000): Pr
   const until = Date.now() + ms;
   for (;;) {
     const seen = await look();
-    if (seen !== undefined && seen !== null && seen !== false) return seen as NonNullable<T>;
+    if (seen !== undefined && seen !== null && seen !== false) return seen;
     if (Date.now() > until) throw new Error(`nothing after ${ms} ms`);
     await new Promise((resolve) => setTimeout(resolve, 25));
   }

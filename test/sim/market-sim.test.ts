@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   parts.faults.clear();
-  for (const instance of [...sim.instances.all.values()]) await sim.instances.remove(instance, "vanished");
+  for (const instance of sim.instances.all.values()) await sim.instances.remove(instance, "vanished");
 });
 afterAll(async () => {
   await sim.close();
@@ -115,7 +115,7 @@ describe("keys and doors", () => {
       await api("GET", "/api/v0/users/current/", undefined, "x"),
       await api("GET", "/api/v0/users/current/", undefined, "x"),
     ];
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([401, 404]);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401, 404]));
     for (const { json } of answers) expect(json).toMatchObject({ success: false, error: "auth_error" });
     expect((await api("POST", "/api/v0/bundles/", {}, "x")).status).toBe(404);
     expect((await call("POST", `${sim.url}/api/v0/bundles/`, { body: {} })).status).toBe(200);

@@ -50,7 +50,9 @@ export function parseFilter(text: string): Test {
 function comparison(field: string, operator: string, want: string, text: string): Test {
   const have = (row: unknown): string | undefined => {
     const value = at(row, field);
-    return value === undefined || value === null ? undefined : String(value);
+    return typeof value === "string" || typeof value === "number" || typeof value === "boolean"
+      ? String(value)
+      : undefined;
   };
   switch (operator) {
     case "=":

@@ -241,7 +241,7 @@ function disk(given: Json, gpus: InsertOrder["gpus"], machine: string, project: 
     throw new CloudError(400, "invalid", "Invalid value for field 'resource.disks': one boot disk must be given.");
   const init = record(boot["initializeParams"]);
   labels("disks[0].initializeParams.labels", init["labels"]);
-  const image = String(init["sourceImage"] ?? "");
+  const image = show(init["sourceImage"] ?? "");
   const [, inProject, family] =
     /^(?:https:\/\/[a-z.]+\/compute\/v1\/)?projects\/([a-z0-9-]+)\/global\/images\/family\/([a-z0-9-]+)$/.exec(image) ??
     [];
@@ -307,7 +307,7 @@ function network(given: Json, project: string): boolean {
   const [nic] = nics;
   if (!nic) throw new CloudError(400, "required", "Required field 'resource.networkInterfaces' not specified");
   const name = /^(?:https:\/\/[a-z.]+\/compute\/v1\/)?(?:projects\/[a-z0-9-]+\/)?global\/networks\/([a-z0-9-]+)$/.exec(
-    String(nic["network"] ?? "global/networks/default"),
+    show(nic["network"] ?? "global/networks/default"),
   )?.[1];
   if (name === undefined) throw invalid("networkInterfaces[0].network", nic["network"], "The URL is malformed.");
   if (name !== "default" && nic["subnetwork"] === undefined)

@@ -347,29 +347,33 @@ export class CloudInstances {
     const { clock, ledger } = this.#parts;
     const id = String(3_100_000_000_000_000_000n + BigInt(this.#count));
     const order: InsertOrder = {
-      ...{
-        name,
-        zone,
-        machineType: "e2-medium",
-        gpus: null,
-        spot: false,
-        onTermination: "STOP",
-        maxRunMs: null,
-        diskGb: 10,
-      },
-      ...{ labels, metadata: {}, external: false, body: {} },
+      name,
+      zone,
+      machineType: "e2-medium",
+      gpus: null,
+      spot: false,
+      onTermination: "STOP",
+      maxRunMs: null,
+      diskGb: 10,
+      labels,
+      metadata: {},
+      external: false,
+      body: {},
     };
     this.all.set(id, {
-      ...{
-        id,
-        order,
-        status: "RUNNING",
-        madeAtMs: clock.now(),
-        startedAtMs: clock.now(),
-        networkIp: "10.128.0.2",
-        natIp: null,
-      },
-      ...{ machine: null, door: null, hostile: false, foreign: true, leaving: null, gone: false },
+      id,
+      order,
+      status: "RUNNING",
+      madeAtMs: clock.now(),
+      startedAtMs: clock.now(),
+      networkIp: "10.128.0.2",
+      natIp: null,
+      machine: null,
+      door: null,
+      hostile: false,
+      foreign: true,
+      leaving: null,
+      gone: false,
     });
     ledger.made({ id, name, usdPerHour: 0.04, madeAtMs: clock.now(), foreign: true });
   }

@@ -35,12 +35,10 @@ export function shownInstance(project: string, instance: Instance): Json {
         ...(order.external && {
           accessConfigs: [
             {
-              ...{
-                kind: "compute#accessConfig",
-                type: "ONE_TO_ONE_NAT",
-                name: "External NAT",
-                networkTier: "PREMIUM",
-              },
+              kind: "compute#accessConfig",
+              type: "ONE_TO_ONE_NAT",
+              name: "External NAT",
+              networkTier: "PREMIUM",
               ...(instance.natIp !== null && {
                 natIP: hostile ? "-oProxyCommand=touch${IFS}/tmp/owned" : instance.natIp,
               }),

@@ -172,7 +172,7 @@ export class CloudvmSim implements ProviderSim {
         try {
           this.#admit(call, anyProject);
           const answer = await run(call);
-          return "kind" in answer ? { json: answer } : (answer as Reply);
+          return "kind" in answer ? { json: answer } : answer;
         } catch (error) {
           if (error instanceof CloudError) return failed(error);
           if (error instanceof BadFilter)

@@ -268,7 +268,7 @@ export class MarketInstances {
   /** The contract's end: halted at its `end_date`, deleted 48 hours later. */
   async settle(): Promise<void> {
     const now = this.#parts.clock.now();
-    for (const instance of [...this.all.values()]) {
+    for (const instance of this.all.values()) {
       if (now > instance.endAtMs + 48 * 3_600_000) await this.remove(instance, "limit");
       else if (now > instance.endAtMs && instance.current === "running") await this.stop(instance);
     }

@@ -120,19 +120,36 @@ export class MarketSim implements ProviderSim {
     const id = 11_000_000 + this.instances.all.size;
     const { clock, ledger } = this.#parts;
     const order = {
-      ...{
-        image: "nvidia/cuda:12.8.1-base-ubuntu22.04",
-        label: label ?? "",
-        diskGb: 20,
-        runtype: "ssh_direct",
-        env: {},
-      },
-      ...{ onstart: "", bid: null, cancelUnavailable: true, stopped: true },
+      image: "nvidia/cuda:12.8.1-base-ubuntu22.04",
+      label: label ?? "",
+      diskGb: 20,
+      runtype: "ssh_direct",
+      env: {},
+      onstart: "",
+      bid: null,
+      cancelUnavailable: true,
+      stopped: true,
     };
     this.instances.all.set(id, {
-      ...{ id, offer: { ...offer }, order, apiKey: "", usdPerHour: 0.5, madeAtMs: clock.now(), endAtMs: Infinity },
-      ...{ actual: "running", intended: "running", current: "running", message: "", portsAtMs: Infinity, attached: [] },
-      ...{ keysAtStart: [], machine: null, direct: null, proxy: null, hostile: false, ended: false },
+      id,
+      offer: { ...offer },
+      order,
+      apiKey: "",
+      usdPerHour: 0.5,
+      madeAtMs: clock.now(),
+      endAtMs: Infinity,
+      actual: "running",
+      intended: "running",
+      current: "running",
+      message: "",
+      portsAtMs: Infinity,
+      attached: [],
+      keysAtStart: [],
+      machine: null,
+      direct: null,
+      proxy: null,
+      hostile: false,
+      ended: false,
     });
     ledger.made({ id: String(id), name: label ?? "", usdPerHour: 0.5, madeAtMs: clock.now(), foreign: true });
     return id;
