@@ -664,6 +664,16 @@ def gpus(path):
     return found or None
 
 
+def driver_pending():
+    """GPUs of a maker whose driver does not answer: on a fresh machine it is installed after sshd has come up."""
+    root = "/sys/bus/pci/devices"
+    for device in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+        device = "%s/%s" % (root, device)
+        if first_line(device + "/vendor") == "0x10de" and first_line(device + "/class").startswith("0x03"):
+            return True
+    return False
+
+
 def cgroup_numbers(name):
     """A limit file of this process's cgroup and those above it (v2), then of v1; as lists of words."""
     path = ""
@@ -731,10 +741,12 @@ def op_hello(ask):
     python, version = best_python(path)
     home = os.path.expanduser("~")
     name = first_process_variables().get("SVC_MACHINE")
+    cards = quiet(gpus, path)
     return {
         "facts": {
             "home": home, "user": user_name(), "python": python, "python_version": version, "cpus": quiet(cpus),
-            "memory_bytes": quiet(memory), "disk_free_bytes": quiet(disk_free, home), "gpus": quiet(gpus, path),
+            "memory_bytes": quiet(memory), "disk_free_bytes": quiet(disk_free, home), "gpus": cards,
+            "driver_pending": cards is None and bool(quiet(driver_pending)),
             "rsync": which("rsync", os.environ.get("PATH", os.defpath)) is not None, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
         },
         "machine": name or None,

@@ -125,4 +125,6 @@ export interface MachineAccess {
   keep(guard: Guard, signal: AbortSignal): Promise<void>;
   /** `run` for the script, `install` for what comes before it. */
   host(purpose: "run" | "install"): RunHost;
+  /** Takes everything of the run off a machine that stays with its owner; absent where nothing was put there. */
+  leave?(signal: AbortSignal): Promise<void>;
 }

@@ -12,6 +12,7 @@ import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/hos
 
 const HELLO_MS = 30_000;
 const GUARD_MS = 40_000;
+const REMOVE_MS = 30_000;
 const CONTACT_MS_MAX = 20_000;
 
 const text = (max: number) => z.string().max(max);
@@ -29,6 +30,7 @@ const Hello = z.object({
       .array(z.object({ name: text(200), memory_mib: z.int().min(0).nullable() }))
       .max(64)
       .nullable(),
+    driver_pending: z.boolean().default(false),
     rsync: z.boolean(),
     boot_id: text(100),
   }),
@@ -124,6 +126,11 @@ export class MachineLink {
     const started = await this.#ask("guard", args, Kept, { signal, body, timeoutMs: GUARD_MS });
     if (!started.value.lives || !started.value.moved)
       throw new SvcError("machine_unfit", { machine: this.name, why: "its guard cannot be told that it is wanted" });
+  }
+
+  /** Removes a folder of this run from a machine that stays with its owner. */
+  async remove(path: string, signal: AbortSignal): Promise<void> {
+    await this.#ask("remove_tree", { path }, z.object({}), { signal, timeoutMs: REMOVE_MS });
   }
 
   #contactLater(): void {

@@ -124,6 +124,10 @@ export class RemoteAccess implements MachineAccess {
     return this.#link().keep(guard, signal);
   }
 
+  leave(signal: AbortSignal): Promise<void> {
+    return this.#link().remove(this.#base(), signal);
+  }
+
   host(purpose: "run" | "install"): RunHost {
     const machine = this.#handle.name;
     const runDir = `${this.#base()}/${purpose}`;

@@ -4,7 +4,7 @@ import { nodePrefix } from "../domain/machine-names.ts";
 import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
-import type { Provider } from "../providers/provider.ts";
+import type { MachineHandle, Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
 const STILL_THERE =
@@ -19,6 +19,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       const provider = ports.provider(ports.facts(jobId).spec.provider);
       const entries = ports.ledger.open(jobId, node);
       for (const entry of entries) {
+        if (!provider.info.capabilities.owns_machine && entry.handle) await leave(provider, entry.handle, signal);
         const later = await release(ports, provider, entry, signal);
         if (later) return later;
       }
@@ -30,6 +31,15 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       return { done: {}, detail: { released: entries.map((e) => e.name) } };
     },
   };
+}
+
+/** What cannot be reached any more keeps what it has: the owner ends it, and the run's files with it. */
+async function leave(provider: Provider, handle: MachineHandle, signal: AbortSignal): Promise<void> {
+  if (handle.extra?.["home"] === undefined) return;
+  await provider
+    .access(handle)
+    .leave?.(signal)
+    .catch(() => undefined);
 }
 
 /** Null when the order is proven released. */

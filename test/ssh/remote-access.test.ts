@@ -107,6 +107,22 @@ describe("access to a machine", () => {
     }
   });
 
+  it("leaves a machine that stays with its owner as it was", async () => {
+    const access = machines.access(handle());
+    const facts = await access.greet(never);
+    expect(facts.driver_pending).toBe(false);
+    writeFileSync(join(folder, "train.py"), "pass");
+    const { project } = access.layout();
+    await access.push(
+      { from: folder, to: project, files: [{ path: "train.py", size: 4, executable: false }], mirror: true },
+      never,
+    );
+    expect(readFileSync(join(project, "train.py"), "utf8")).toBe("pass");
+    await access.leave?.(never);
+    await access.leave?.(never);
+    expect(() => readFileSync(join(project, "train.py"))).toThrow(expect.objectContaining({ code: "ENOENT" }));
+  });
+
   it("refuses a machine whose host key has changed, and sends it nothing", async () => {
     await machines.access(handle()).greet(never);
     machines.forget(machine.name);
