@@ -1,5 +1,14 @@
 import { execFile } from "node:child_process";
-import { accessSync, constants, existsSync, lstatSync, readFileSync, realpathSync, statfsSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  lstatSync,
+  readFileSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { createConnection } from "node:net";
 import { homedir } from "node:os";
 import { dirname, join, sep } from "node:path";
@@ -32,6 +41,7 @@ export const doctor: Command = {
       rsync(io),
       homeFolder(home),
       placeOfHome(home),
+      machineKey(home),
       disk(home),
       store(io),
       port(home),
@@ -110,6 +120,15 @@ async function rsync(io: Io): Promise<Check> {
         "Versions before 3.4.3 trust the other side too much; upgrade, unless your distribution has patched it.",
       )
     : ok("rsync", found);
+}
+
+/** The key that machines are opened with where a provider's settings name no other. */
+function machineKey(home: string): Check {
+  const path = join(home, "ssh", "id_ed25519");
+  if (!existsSync(path)) return ok("machine key", `${path} (made when the first machine is rented)`);
+  return statSync(path).mode & 0o077
+    ? warn("machine key", `${path} may be read by others`, `Run \`chmod 600 ${path}\`.`)
+    : ok("machine key", path);
 }
 
 async function homeFolder(home: string): Promise<Check> {
