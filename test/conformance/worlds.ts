@@ -41,9 +41,13 @@ export const cloudvmWorld = (): Promise<World & { sim: CloudvmSim }> =>
     clear: async (sim) => {
       for (const instance of sim.instances.all.values()) await sim.instances.vanish(instance);
     },
-    credential: (sim, good) => ({
-      // Another account of the same project.
-      secret: JSON.stringify({ ...sim.serviceAccount(), ...(good ? {} : { client_email: "nobody@example.org" }) }),
-      settings: { project: sim.project, zone: sim.zone, ssh_port: String(sim.instances.sshPort) },
-    }),
+    credential: (sim, good) => {
+      const block = sim.settings().credentials["providers"] as { cloudvm: Record<string, string | number> };
+      const { service_account_json: _, ...rest } = block.cloudvm;
+      return {
+        // Wrong: another account of the same project.
+        secret: JSON.stringify({ ...sim.serviceAccount(), ...(good ? {} : { client_email: "nobody@example.org" }) }),
+        settings: Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)])),
+      };
+    },
   });

@@ -1,6 +1,7 @@
 // The simulated cloud is as strict, as slow and as odd as the real one is said to be.
 
 import { createPrivateKey, randomUUID, sign } from "node:crypto";
+import { userInfo } from "node:os";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { call, eventually, login, ssh, testParts, type Answer, type TestParts } from "./harness-parts.ts";
 import { CloudvmSim } from "./providers/cloudvm.ts";
@@ -41,6 +42,8 @@ const exchange = (jwt = assertion(), grant = "urn:ietf:params:oauth:grant-type:j
 const api = (method: string, path: string, body?: unknown, key = token): Promise<Answer> =>
   call(method, `${sim.url}/compute/v1/projects/${sim.project}${path}`, { key, ...(body !== undefined && { body }) });
 
+/** Machines that share this computer have its users. */
+const user = (): string => (parts.fleet.kind === "plain" ? userInfo().username : "svc");
 const ZONE = "us-central1-a";
 const insertBody = (name: string, over: object = {}): Record<string, unknown> => ({
   name,
@@ -68,7 +71,7 @@ const insertBody = (name: string, over: object = {}): Record<string, unknown> =>
   ],
   metadata: {
     items: [
-      { key: "ssh-keys", value: `svc:${parts.publicKey}` },
+      { key: "ssh-keys", value: `${user()}:${parts.publicKey}` },
       { key: "enable-oslogin", value: "FALSE" },
       { key: "startup-script", value: "#!/bin/sh\nid -un >/tmp/started-by\n" },
     ],
@@ -218,8 +221,8 @@ describe("inserting", () => {
     expect(json["status"]).toBe("RUNNING");
     const [nic] = json["networkInterfaces"] as { networkIP: string; accessConfigs: { natIP: string }[] }[];
     const host = nic?.accessConfigs[0]?.natIP ?? "";
-    const way = { host, port: sim.instances.sshPort, user: "svc", keyPath: parts.keyPath };
-    expect((await login(way)).out.trim()).toBe(parts.fleet.kind === "plain" ? "root" : "svc");
+    const way = { host, port: sim.instances.sshPort, user: user(), keyPath: parts.keyPath };
+    expect((await login(way)).out.trim()).toBe(user());
     if (parts.fleet.kind === "namespaces") {
       await eventually(async () => (await ssh(way, "sudo -n cat /tmp/started-by")).out.trim() === "root");
       expect((await ssh({ ...way, user: "root" }, "true")).code).toBe(255);
@@ -388,7 +391,7 @@ describe("the end of a machine", () => {
   it("is not where the delete was ignored; keys are not taken where OS Login is on", async () => {
     sim.instances.projectOsLogin = true;
     const operation = await insert("svc-stay-1", {
-      metadata: { items: [{ key: "ssh-keys", value: `svc:${parts.publicKey}` }] },
+      metadata: { items: [{ key: "ssh-keys", value: `${user()}:${parts.publicKey}` }] },
     });
     await done(operation);
     sim.instances.projectOsLogin = false;
@@ -400,7 +403,7 @@ describe("the end of a machine", () => {
     const way = {
       host: nic?.accessConfigs[0]?.natIP ?? "",
       port: sim.instances.sshPort,
-      user: "svc",
+      user: user(),
       keyPath: parts.keyPath,
     };
     const refused = await eventually(async () => {

@@ -91,6 +91,20 @@ class PlainMachine implements SimMachine {
     return this.address;
   }
 
+  get #path(): string {
+    return `${this.#file("bin")}:${process.env["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin"}`;
+  }
+
+  /** This computer is nobody's to power off: what a machine does to itself must not reach it. */
+  #shield(): void {
+    mkdirSync(this.#file("bin"), { recursive: true });
+    const write = (name: string, text: string): void =>
+      writeFileSync(join(this.#file("bin"), name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    for (const name of ["poweroff", "shutdown", "halt", "reboot", "systemctl"])
+      write(name, `echo "${name}: not on a machine that shares its computer" >&2; exit 1`);
+    write("sudo", `while :; do case $1 in -u) shift 2;; -*) shift;; *) break;; esac; done; exec "$@"`);
+  }
+
   #file(part: string): string {
     return join(this.#dir, part);
   }
@@ -98,6 +112,7 @@ class PlainMachine implements SimMachine {
   async boot(): Promise<void> {
     const { authorizedKeys, user, startScript, bootMs } = this.#request;
     mkdirSync(this.#dir, { recursive: true, mode: 0o755 });
+    this.#shield();
     if (existsSync("/run") && userInfo().uid === 0) mkdirSync("/run/sshd", { recursive: true });
     this.hostKey = await makeHostKey(this.#file("hostkey"));
     writeFileSync(this.#file("keys"), authorizedKeys.map((line) => `${line.trim()}\n`).join(""), { mode: 0o600 });
@@ -122,7 +137,7 @@ class PlainMachine implements SimMachine {
         "Subsystem sftp internal-sftp",
         `RevokedKeys ${this.#file("revoked")}`,
         `AllowUsers ${userInfo().uid === 0 ? user : userInfo().username}`,
-        `SetEnv ${MARK}=${this.#dir}`,
+        `SetEnv ${MARK}=${this.#dir} "PATH=${this.#path}"`,
         "",
       ].join("\n"),
     );
@@ -132,7 +147,7 @@ class PlainMachine implements SimMachine {
 
   #start(): void {
     if (this.#destroyed) return;
-    const env = { PATH: process.env["PATH"] ?? "/usr/bin:/bin", [MARK]: this.#dir };
+    const env = { PATH: this.#path, [MARK]: this.#dir };
     spawn("/usr/sbin/sshd", ["-D", "-e", "-f", this.#file("sshd_config")], { stdio: "ignore", detached: true, env })
       .on("error", () => undefined)
       .unref();

@@ -226,11 +226,12 @@ export class CloudInstances {
     });
     const user = keys[0]?.user ?? "nobody-yet";
     const osLogin = (metadata["enable-oslogin"] ?? (this.projectOsLogin ? "TRUE" : "FALSE")).toUpperCase() === "TRUE";
+    // Root may not log in, whatever the metadata say; but machines that share this computer have no users of their own.
+    const barred = user === "root" && this.#parts.fleet.kind === "namespaces";
     const machine = await this.#parts.fleet.boot({
       name: `cloudvm-${order.name}`.slice(0, 60),
-      // Root may not log in, whatever the metadata say.
-      authorizedKeys: osLogin || user === "root" ? [] : keys.filter((one) => one.user === user).map((one) => one.key),
-      user: user === "root" ? "nobody-yet" : user,
+      authorizedKeys: osLogin || barred ? [] : keys.filter((one) => one.user === user).map((one) => one.key),
+      user: barred ? "nobody-yet" : user,
       env: {},
       startScript: metadata["startup-script"] ?? null,
       bootMs: this.#timings.stagingMs,

@@ -6,6 +6,7 @@
 // machine-faults.ts, where `port_swap` is another address. The API tells no prices, so it has no faults of prices.
 // Beside them, switches: `stockouts`, `quota`, `denied`, `unreachable`, `pageSize`, and those of `instances` and `desk`.
 
+import { userInfo } from "node:os";
 import { ACCELERATOR_TYPES, IMAGE_FAMILIES, IMAGE_PROJECT, machineType, regionOf, ZONES } from "./cloudvm-catalogue.ts";
 import { BadFilter } from "./cloudvm-filter.ts";
 import { CloudError, readInsert, type InsertOrder, type Json } from "./cloudvm-insert.ts";
@@ -74,7 +75,8 @@ export class CloudvmSim implements ProviderSim {
     this.zone = options.zone ?? "us-central1-a";
     this.desk = new TokenDesk(this.project, () => options.clock.now());
     this.instances = new CloudInstances(options, { ...TIMINGS, ...options.timings }, this.desk.email, () => this.#port);
-    this.instances.sshPort = options.sshPort ?? 22;
+    this.instances.sshPort =
+      options.sshPort ?? (options.fleet.kind === "namespaces" || userInfo().uid === 0 ? 22 : 2222);
   }
 
   static async start(options: CloudvmOptions): Promise<CloudvmSim> {
@@ -147,6 +149,8 @@ export class CloudvmSim implements ProviderSim {
             project: this.project,
             zone: this.zone,
             ...(sshPort !== 22 && { ssh_port: sshPort }),
+            // Machines that share this computer have its users.
+            ...(this.#parts.fleet.kind === "plain" && { ssh_user: userInfo().username }),
           },
         },
       },
