@@ -1,6 +1,6 @@
 // The one key that svc logs in with: a file that the user names, or one that belongs to this home.
 
-import { createPrivateKey, randomBytes } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { link, mkdir, open, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
@@ -164,7 +164,7 @@ function opensshHeader(text: string): { cipher: string; publicKey: Buffer } | nu
   let at = magic.length;
   const field = (): Buffer => {
     const length = bytes.readUInt32BE(at);
-    if (at + 4 + length > bytes.length) throw new RangeError("cut");
+    // Past the end: the next read throws.
     const value = bytes.subarray(at + 4, at + 4 + length);
     at += 4 + length;
     return value;
@@ -187,8 +187,7 @@ async function generate(path: string): Promise<SshKey> {
   const temporary = `${path}.${randomBytes(6).toString("hex")}`;
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const pair = ssh2.utils.generateKeyPairSync("ed25519", { comment: "svc" });
-    await writeFile(temporary, `${pair.private.trim()}\n`, { mode: 0o600, flag: "wx", flush: true });
+    await writeFile(temporary, newEd25519(), { mode: 0o600, flag: "wx", flush: true });
     try {
       await link(temporary, path);
     } catch (e) {
@@ -204,6 +203,35 @@ async function generate(path: string): Promise<SshKey> {
     if (e instanceof SvcError) throw e;
     throw unusable(path, `it cannot be made (${(e as NodeJS.ErrnoException).code ?? String(e)})`, e);
   }
+}
+
+/**
+ * A new key in OpenSSH's own format. Written out here, because ssh2 1.17 makes one now and then (about 1 of 100, seen 2026-11)
+ * that it cannot read itself.
+ */
+export function newEd25519(): string {
+  const { d, x } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+  const [seed, point] = [Buffer.from(d ?? "", "base64url"), Buffer.from(x ?? "", "base64url")];
+  const field = (value: Buffer | string): Buffer => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(Buffer.byteLength(value));
+    return Buffer.concat([length, Buffer.from(value)]);
+  };
+  const publicKey = Buffer.concat([field("ssh-ed25519"), field(point)]);
+  const check = randomBytes(4);
+  const secret = Buffer.concat([check, check, publicKey, field(Buffer.concat([seed, point])), field("svc")]);
+  const padding = Buffer.from([1, 2, 3, 4, 5, 6, 7].slice(0, (8 - (secret.length % 8)) % 8));
+  const one = Buffer.from([0, 0, 0, 1]);
+  const none = [field("none"), field("none"), field("")];
+  const whole = [
+    Buffer.from("openssh-key-v1\0"),
+    ...none,
+    one,
+    field(publicKey),
+    field(Buffer.concat([secret, padding])),
+  ];
+  const lines = Buffer.concat(whole).toString("base64").replace(/.{70}/g, "$&\n");
+  return `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}\n-----END OPENSSH PRIVATE KEY-----\n`;
 }
 
 const lineOf = (publicKey: Buffer, comment: string): string =>

@@ -1,0 +1,24 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { loadSshKey, newEd25519 } from "../../src/ssh/keys.ts";
+
+let folder: string;
+beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "svc-keys-"))));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+it("makes keys that can be read, each of many", async () => {
+  for (let i = 0; i < 400; i++) {
+    const path = join(folder, `key${i}`);
+    writeFileSync(path, newEd25519(), { mode: 0o600 });
+    expect((await loadSshKey({ path, home: folder })).publicKeyLine).toMatch(/^ssh-ed25519 AAAA/);
+  }
+});
+
+it("makes what OpenSSH takes, and names the same public key", async () => {
+  const key = await loadSshKey({ path: null, home: folder });
+  const said = spawnSync("ssh-keygen", ["-y", "-f", key.path], { encoding: "utf8" }).stdout.trim();
+  expect(said.split(" ").slice(0, 2)).toEqual(key.publicKeyLine.split(" ").slice(0, 2));
+});
