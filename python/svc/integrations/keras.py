@@ -1,0 +1,61 @@
+"""For Keras 3, on any backend: metrics of each epoch are charted, the whole model is saved and announced.
+
+::
+
+    from svc.integrations.keras import SvcCallback, load_latest
+
+    model, done = load_latest()
+    if model is None:
+        model = build_and_compile()
+    model.fit(x, y, epochs=20, initial_epoch=done, callbacks=[SvcCallback()])
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, Optional, Tuple
+
+import keras
+
+import svc
+
+_EPOCH = re.compile(r"epoch-(\d+)\.keras$")
+
+
+class SvcCallback(keras.callbacks.Callback):
+    """Records the logs of each epoch; every ``save_every`` epochs saves the model with its optimizer, and keeps the last ``keep``.
+
+    Epochs are counted from 1, in the chart as in the names ``epoch-0007.keras``. ``save_every=0`` saves nothing.
+    """
+
+    def __init__(self, save_every: int = 1, keep: int = 2) -> None:
+        super().__init__()
+        self._save_every = save_every
+        self._keep = max(1, keep)
+
+    def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
+        done = epoch + 1
+        svc.log(logs or {}, step=done)
+        if self._save_every > 0 and done % self._save_every == 0:
+            with svc.atomic_save("epoch-{:04d}.keras".format(done), step=done) as path:
+                self.model.save(path)
+            self._rotate()
+
+    def _rotate(self) -> None:
+        folder = svc.checkpoint_dir()
+        saved = sorted((int(found[1]), found[0]) for found in map(_EPOCH.match, os.listdir(folder)) if found)
+        for _, name in saved[: -self._keep]:
+            os.unlink(os.path.join(folder, name))
+
+
+def load_latest(**kwargs: Any) -> Tuple[Optional[Any], int]:
+    """The model that ``SvcCallback`` saved last and the number of epochs it has had; ``(None, 0)`` when the run starts afresh.
+
+    Arguments go to ``keras.saving.load_model`` (``custom_objects``, ``safe_mode``).
+    """
+    path = svc.latest_checkpoint()
+    found = _EPOCH.search(path) if path else None
+    if not path or not found:
+        return None, 0
+    return keras.saving.load_model(path, **kwargs), int(found[1])

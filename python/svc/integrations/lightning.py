@@ -1,0 +1,58 @@
+"""For Lightning: its metrics are charted, the files of its ``ModelCheckpoint`` announced.
+
+::
+
+    from svc.integrations.lightning import SvcLogger
+
+    keep = ModelCheckpoint(dirpath=svc.checkpoint_dir(), save_last=True)
+    trainer = Trainer(logger=SvcLogger(), callbacks=[keep], ...)
+    trainer.fit(model, data, ckpt_path=svc.latest_checkpoint())
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Optional
+
+try:
+    from lightning.pytorch.loggers import Logger
+    from lightning.pytorch.utilities import rank_zero_only
+except ImportError:  # its other package
+    from pytorch_lightning.loggers import Logger
+    from pytorch_lightning.utilities import rank_zero_only
+
+import svc
+
+
+class SvcLogger(Logger):
+    """Records what the module logs, on the first process only; goes beside other loggers."""
+
+    @property
+    def name(self) -> str:
+        return "svc"
+
+    @property
+    def version(self) -> str:
+        """The run's id; outside a job a fixed word."""
+        return os.environ.get("SVC_JOB_ID", "local")
+
+    @property
+    def save_dir(self) -> str:
+        """Where a ``ModelCheckpoint`` without ``dirpath`` puts its files (below ``svc/<run>/checkpoints``)."""
+        return svc.checkpoint_dir()
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Nothing: the run's page has its arguments."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: Optional[int] = None) -> None:
+        svc.log(metrics, step=step)
+
+    @rank_zero_only
+    def after_save_checkpoint(self, checkpoint_callback: Any) -> None:
+        """The file is complete: the callback says so after each save."""
+        # Its public names tell the best and the last by its own rules; this one tells what was just saved.
+        path = getattr(checkpoint_callback, "_last_checkpoint_saved", "") or checkpoint_callback.last_model_path
+        if path:
+            svc.checkpoint(os.path.abspath(path), step=getattr(checkpoint_callback, "_last_global_step_saved", None))
