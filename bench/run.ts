@@ -15,8 +15,9 @@ import { table } from "./lib/table.ts";
 import { listing } from "./listing.ts";
 import { metrics } from "./metrics.ts";
 import { recovery } from "./recovery.ts";
+import { svcLog } from "./svc-log.ts";
 
-const BENCHES: Bench[] = [commits, firstLine, controlPlane, listing, recovery, flooding, metrics];
+const BENCHES: Bench[] = [commits, firstLine, controlPlane, listing, recovery, flooding, metrics, svcLog];
 const LIMIT_MS = 10 * 60_000;
 /** The one line of a group's process that holds its rows. */
 const MARK = "rows: ";
