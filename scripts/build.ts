@@ -20,8 +20,8 @@ const result = await build({
   format: "esm",
   platform: "node",
   target: "node22.14",
-  // Its addon is found from its own folder.
-  external: ["better-sqlite3"],
+  // better-sqlite3 finds its addon from its own folder. ssh2 does without the addons that it may have been built with.
+  external: ["better-sqlite3", "cpu-features", "*.node"],
   // CommonJS packages inside of an ES module still call require.
   banner: {
     js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
