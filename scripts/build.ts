@@ -22,9 +22,12 @@ const result = await build({
   target: "node22.14",
   // better-sqlite3 finds its addon from its own folder. ssh2 does without the addons that it may have been built with.
   external: ["better-sqlite3", "cpu-features", "*.node"],
-  // CommonJS packages inside of an ES module still call require.
+  // CommonJS packages inside of an ES module still call require, and ask where they lie.
   banner: {
-    js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
+    js: [
+      'import { createRequire as __createRequire } from "node:module";',
+      "const require = __createRequire(import.meta.url), __filename = import.meta.filename, __dirname = import.meta.dirname;",
+    ].join(" "),
   },
   legalComments: "none",
   sourcemap: "linked",
