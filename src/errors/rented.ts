@@ -2,6 +2,9 @@
 
 import { entry } from "./entry.ts";
 
+const hourly = (usd: number): string =>
+  `$${usd.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 6 })}/hr`;
+
 export const RENTED = {
   provider_error: entry<{ provider: string; why: string }>({
     status: 502,
@@ -30,15 +33,15 @@ export const RENTED = {
     exit: 1,
     retry: "never",
     message: (d) =>
-      `The cheapest machine costs $${d.offered}/hr; the cap is $${d.cap}/hr. It was not rented, or is given back at once.`,
-    hint: "Raise price_cap, ask for fewer GPUs, or try another provider.",
+      `The machine costs ${hourly(d.offered)}; the cap is ${hourly(d.cap)}. It was not rented, or is given back at once.`,
+    hint: "Offers are asked for cheapest first, so none was within the cap, or the price rose. Raise price_cap, ask for fewer GPUs, or try another provider.",
   }),
   price_unknown: entry<{ provider: string; cap: number }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.provider} does not say what the machine costs, so the cap of $${d.cap}/hr cannot be held. It is given back.`,
+      `${d.provider} does not say what the machine costs, so the cap of ${hourly(d.cap)} cannot be held. It is given back.`,
     hint: "Try again, leave price_cap out, or choose another provider.",
   }),
   no_offer: entry<{ provider: string; gpus: string }>({
@@ -46,7 +49,7 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `${d.provider} has no machine with ${d.gpus} right now; nothing was rented.`,
-    hint: "It is tried again for a while. Other GPUs, another region or another provider may be quicker.",
+    hint: "It is tried again for a while. Another GPU, region or provider may be quicker; `svc gpus` lists names that are understood.",
   }),
   offer_taken: entry<{ provider: string; offer: string; why: string }>({
     status: 409,
@@ -80,8 +83,8 @@ export const RENTED = {
     status: 400,
     exit: 4,
     retry: "never",
-    message: (d) => `There is no usable credential for ${d.provider}: ${d.missing}.`,
-    hint: "Set it in the environment that the control plane is started in, or connect the provider in the dashboard. No machine was rented.",
+    message: (d) => `There is no usable credential for ${d.provider}. Missing or wrong: ${d.missing}.`,
+    hint: "Set it in the environment that the control plane is started in, or in credentials.json of its home; docs/CREDENTIALS.md lists the names. No machine was rented.",
   }),
   credential_refused: entry<{ provider: string; why: string }>({
     status: 400,

@@ -28,10 +28,14 @@ export interface ServedSims {
   /** What to set in the environment to use them. */
   env: Record<string, string>;
   urls: Record<string, string>;
+  /** For each provider, GPUs that it has on offer as long as no fault takes them. */
+  gpus: Record<string, string>;
   /** Dollars that all machines have cost so far. */
   cost(): number;
   close(): Promise<void>;
 }
+
+const ON_OFFER: Record<SimName, string> = { podhost: "A40:1", market: "RTX4090:1", cloudvm: "T4:1", notebook: "T4:1" };
 
 /** What is wrong with the words of a command line, or null. */
 export function objectionTo({ providers, faults }: Pick<ServeOptions, "providers" | "faults">): string | null {
@@ -89,6 +93,7 @@ export async function serveSims(options: ServeOptions): Promise<ServedSims> {
       kind: fleets[0]?.kind ?? "plain",
       env,
       urls: Object.fromEntries(sims.map((sim) => [sim.name, sim.url])),
+      gpus: Object.fromEntries(names.map((name) => [name, ON_OFFER[name]])),
       cost: () => ledgers.flatMap((ledger) => ledger.all()).reduce((sum, line) => sum + costUsd(line, clock.now()), 0),
       close,
     };
@@ -100,7 +105,7 @@ export async function serveSims(options: ServeOptions): Promise<ServedSims> {
 
 function told(provider: SimName, event: "made" | "ended", line: LedgerLine, nowMs: number): string {
   const what = `${new Date(nowMs).toISOString().slice(11, 19)} ${provider} ${line.name || line.id}`;
-  if (event === "made") return `${what}: made, $${line.usdPerHour.toFixed(2)}/h`;
+  if (event === "made") return `${what}: made${line.usdPerHour === 0 ? "" : `, $${line.usdPerHour.toFixed(2)}/h`}`;
   return `${what}: ended (${line.endedBy ?? "?"}) after ${((nowMs - line.madeAtMs) / 1000).toFixed(1)} s, $${costUsd(line, nowMs).toFixed(4)}`;
 }
 

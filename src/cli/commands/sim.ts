@@ -23,6 +23,7 @@ interface SimModule {
     kind: string;
     env: Record<string, string>;
     urls: Record<string, string>;
+    gpus: Record<string, string>;
     cost(): number;
     close(): Promise<void>;
   }>;
@@ -66,9 +67,7 @@ export const sim: Command = {
     try {
       if (input.json) await printJson(io, { env: served.env, urls: served.urls, machines: served.kind });
       else await io.out(`${exports(served.env)}\n`);
-      io.err(
-        `Serving ${Object.keys(served.urls).join(", ")}. In another terminal, set the lines above and use svc as ever; end with Ctrl-C.`,
-      );
+      io.err(input.json ? `Serving ${Object.keys(served.urls).join(", ")}.` : whatNow(served));
       const signal = await ending.promise;
       io.err(`Ending all machines. They would have cost $${served.cost().toFixed(4)}.`);
       return signal === "SIGINT" ? 130 : 0;
@@ -77,6 +76,34 @@ export const sim: Command = {
     }
   },
 };
+
+/** Not the usual port: the line must not reach a control plane that rents real machines. */
+const PORT = 8781;
+
+function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, string>; gpus: Record<string, string> }) {
+  const root = checkoutRoot();
+  const start = ([provider, wanted]: [string, string]): string => {
+    const spec = { provider, gpus: wanted, entrypoint: "train.py", project_dir: join(root, "examples", "digits") };
+    const body = JSON.stringify({ label: `${provider} for nothing`, spec }).replaceAll("'", String.raw`'\''`);
+    return `  curl -s http://127.0.0.1:${PORT}/jobs -H 'Content-Type: application/json' -d '${body}'`;
+  };
+  const machines =
+    kind === "plain"
+      ? "an sshd each, on this computer's own files"
+      : "booted here, each with its own network, processes and disk";
+  return [
+    `Serving ${Object.keys(urls).join(", ")} on this computer alone. Machines are ${machines}. Nothing costs anything.`,
+    "",
+    "In a second terminal, paste the lines that begin with export, and start a control plane with them:",
+    `  ${join(root, "bin", "svc")} serve --port ${PORT}`,
+    "In a third one, paste them again, and start a run:",
+    ...Object.entries(gpus).map(start),
+    "Then `svc jobs`, `svc logs -f JOB`, `svc timeline JOB`, and, while it runs, `svc ssh JOB`.",
+    "",
+    "Providers that are not named above are as real in those terminals as in any other.",
+    "The home that SVC_HOME names is removed at the end. Ctrl-C ends all machines and says what they would have cost.",
+  ].join("\n");
+}
 
 const exports = (env: Record<string, string>): string =>
   Object.entries(env)
