@@ -81,7 +81,7 @@ function judge(bytes: Buffer, counts: string[], recordsEach: number): Heard {
             ["loss", 1 / (record.step + 1)],
             ["rank", record.rank],
           ]);
-      if (whole) next[record.rank] = wanted! + 1;
+      if (whole) next[record.rank] = wanted + 1;
       else invented += 1;
     }
   }
