@@ -21,6 +21,8 @@ export interface Row {
 export interface Bench {
   name: string;
   about: string;
+  /** Ten minutes unless said. */
+  limitMs?: number;
   measure(): Promise<Row[]>;
 }
 

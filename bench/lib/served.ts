@@ -22,11 +22,11 @@ export class Served {
     this.readyMs = readyMs;
   }
 
-  static start(home: string, cwd: string): Promise<Served> {
+  static start(home: string, cwd: string, env: NodeJS.ProcessEnv = {}): Promise<Served> {
     const start = performance.now();
     const child = spawn(SVC, ["serve", "--port", "0", "--json"], {
       cwd,
-      env: { ...process.env, SVC_HOME: home },
+      env: { ...process.env, ...env, SVC_HOME: home },
       stdio: ["ignore", "pipe", "pipe"],
     });
     return new Promise((resolve, reject) => {

@@ -6,12 +6,25 @@
 // C3. Nothing here is fsynced: it lies on the way of every submission, and the project directory is still the original.
 //     What a power failure tore is found: a blob of another size is written anew by the next snapshot, and a restore checks
 //     every content against its name.
-// C4. A restored snapshot shares no inode with anything (cheap copies where the file system has them), so that neither an
-//     edit of the project nor the run itself changes what another run sees.
+// C4. What is put together for sending is made of second names of the contents, to be read and then removed: it costs no copy and
+//     no room. Contents are never written to once they have their name.
 
 import { spawn } from "node:child_process";
 import { createHash, hash, randomBytes } from "node:crypto";
-import { constants, createReadStream } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  createReadStream,
+  fstatSync,
+  futimesSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+} from "node:fs";
 import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { SvcError } from "../errors/index.ts";
@@ -23,6 +36,12 @@ const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
 const FILES_AT_ONCE = 8;
 const GIT_TIMEOUT_MS = 3_000;
 const ID_CHARS = 16;
+/** Files up to this size are put together without letting others in between; and for how long that may go on. */
+const SYNC_BYTES_MAX = 1024 * 1024;
+const SLICE_MS = 8;
+const SENT_AT = new Date("2020-01-01T00:00:00Z");
+/** Of a link: over the border of a file system, or of one that has none. */
+const NO_SECOND_NAME = new Set(["EXDEV", "EPERM", "EMLINK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 
 type GitState = CodeSnapshot["git"];
 
@@ -71,8 +90,9 @@ export async function readSnapshot({ codeDir, id }: { codeDir: string; id: strin
 }
 
 /**
- * Puts the files of a snapshot into `target`, which is made where missing; files that are there already are replaced. Throws
- * `code_snapshot_damaged` when something of it is missing or is not what it was.
+ * Puts the files of a snapshot into `target`, which is made where missing, to be read only (C4); files that are there already are
+ * replaced. All bear one time, so that what is sent twice looks the same the second time. Throws `code_snapshot_damaged` when
+ * something of it is missing or is not what it was.
  */
 export async function restoreSnapshot(request: { codeDir: string; id: string; target: string }): Promise<CodeSnapshot> {
   const { codeDir, id, target } = request;
@@ -82,7 +102,15 @@ export async function restoreSnapshot(request: { codeDir: string; id: string; ta
   const folders = new Set(snapshot.files.map((file) => dirname(join(target, file.path))));
   for (const folder of [target, ...folders]) await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
-    await inParallel(snapshot.files, FILES_AT_ONCE, (file) => putBack(codeDir, id, file, target));
+    let sliceEnds = performance.now() + SLICE_MS;
+    for (const file of snapshot.files) {
+      // In one go each: for small files the way to another thread and back costs many times what they do.
+      if (file.size <= SYNC_BYTES_MAX) putBack(id, file, blobPath(codeDir, file.sha256), join(target, file.path));
+      else await putBackLarge(id, file, blobPath(codeDir, file.sha256), join(target, file.path));
+      if (performance.now() < sliceEnds) continue;
+      await new Promise((resolve) => setImmediate(resolve));
+      sliceEnds = performance.now() + SLICE_MS;
+    }
   } catch (cause) {
     throw diskFull(cause, target);
   }
@@ -167,21 +195,50 @@ async function keepManifest(codeDir: string, files: CodeFile[], git: GitState, n
   return snapshot;
 }
 
-async function putBack(codeDir: string, id: string, file: CodeFile, target: string): Promise<void> {
-  const blob = blobPath(codeDir, file.sha256);
-  const path = join(target, file.path);
-  const damaged = (why: string, cause?: unknown) =>
-    new SvcError("code_snapshot_damaged", { id, why: `${file.path} ${why}` }, { cause });
-  await renamedInto(path, async (beside) => {
-    await copyFile(blob, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL).catch(
-      (cause: NodeJS.ErrnoException) => {
-        throw cause.code === "ENOENT" ? damaged("is missing", cause) : cause;
-      },
-    );
-    const found = file.size <= WHOLE_BYTES_MAX ? hash("sha256", await readFile(beside), "hex") : await hashOf(beside);
-    if (found !== file.sha256) throw damaged("is not what it was");
-    await chmod(beside, file.mode === "executable" ? 0o755 : 0o644);
+function putBack(id: string, file: CodeFile, blob: string, path: string): void {
+  const bytes = whole(id, file, () => {
+    const fd = openSync(blob, "r");
+    try {
+      if (fstatSync(fd).mtimeMs !== SENT_AT.getTime()) futimesSync(fd, SENT_AT, SENT_AT);
+      return readFileSync(fd);
+    } finally {
+      closeSync(fd);
+    }
   });
+  if (hash("sha256", bytes, "hex") !== file.sha256) throw damaged(id, file, "is not what it was");
+  secondName(file, blob, path);
+}
+
+async function putBackLarge(id: string, file: CodeFile, blob: string, path: string): Promise<void> {
+  whole(id, file, () => utimesSync(blob, SENT_AT, SENT_AT));
+  if ((await hashOf(blob)) !== file.sha256) throw damaged(id, file, "is not what it was");
+  secondName(file, blob, path);
+}
+
+/** A copy where the mode must be another one, or where the file system knows no second names. */
+function secondName(file: CodeFile, blob: string, path: string): void {
+  rmSync(path, { force: true });
+  if (file.mode === "file") {
+    try {
+      return linkSync(blob, path);
+    } catch (cause) {
+      if (!NO_SECOND_NAME.has((cause as NodeJS.ErrnoException).code ?? "")) throw cause;
+    }
+  }
+  copyFileSync(blob, path, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+  chmodSync(path, file.mode === "executable" ? 0o700 : 0o600);
+  utimesSync(path, SENT_AT, SENT_AT);
+}
+
+const damaged = (id: string, { path }: CodeFile, why: string, cause?: unknown): SvcError =>
+  new SvcError("code_snapshot_damaged", { id, why: `${path} ${why}` }, { cause });
+
+function whole<T>(id: string, file: CodeFile, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw (cause as NodeJS.ErrnoException).code === "ENOENT" ? damaged(id, file, "is missing", cause) : cause;
+  }
 }
 
 /** `write` makes a file beside `path`; it then takes its place. What fails leaves nothing behind. */

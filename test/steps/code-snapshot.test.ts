@@ -243,7 +243,7 @@ describe("checkEntrypoint", () => {
 });
 
 describe("snapshots", () => {
-  it("keeps contents once, gives the same id for the same code, and restores it apart from everything", async () => {
+  it("keeps contents once, gives the same id for the same code, and puts it together for sending apart from the project", async () => {
     await put({ "a.py": "print(1)", "b/copy.py": "print(1)", run: "#!/bin/sh\n" });
     await chmod(join(project, "run"), 0o755);
     await put({ "big.bin": "x".repeat(9 * 1024 * 1024) });
@@ -274,7 +274,14 @@ describe("snapshots", () => {
     await put({ "a.py": "print(2)" });
     expect(await readFile(join(target, "a.py"), "utf8")).toBe("print(1)");
     expect((await stat(join(target, "run"))).mode & 0o111).not.toBe(0);
-    expect((await stat(join(target, "a.py"))).nlink).toBe(1);
+    // Second names of what is kept: no copy, one time, and what is kept stays when they go.
+    expect((await stat(join(target, "a.py"))).ino).toBe((await stat(blob)).ino);
+    for (const { path } of first.files) expect((await stat(join(target, path))).mtime.getUTCFullYear()).toBe(2020);
+    expect((await stat(join(target, "run"))).nlink).toBe(1);
+    await rm(target, { recursive: true });
+    await restoreSnapshot({ codeDir, id: first.id, target });
+    expect((await readFile(join(target, "big.bin"))).length).toBe(9 * 1024 * 1024);
+    expect((await stat(blob)).mode & 0o777).toBe(0o600);
     expect((await snap()).id).not.toBe(first.id);
   });
 

@@ -1,0 +1,31 @@
+// Loaded into a control plane before its own program: writes how late its event loop is into the file that
+// SVC_BENCH_LOOP names, twice a second. SIGUSR2 begins anew.
+
+import { renameSync, writeFileSync } from "node:fs";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+
+export interface LoopDelay {
+  p50: number;
+  p99: number;
+  max: number;
+}
+
+const RESOLUTION_MS = 5;
+const file = process.env["SVC_BENCH_LOOP"];
+
+if (file !== undefined) {
+  // Not of what it starts in turn.
+  delete process.env["SVC_BENCH_LOOP"];
+  delete process.env["NODE_OPTIONS"];
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  delay.enable();
+  // What is measured is the whole time between two turns of a timer; the timer's own period is no delay.
+  const ms = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
+  const write = (): void => {
+    const found: LoopDelay = { p50: ms(delay.percentile(50)), p99: ms(delay.percentile(99)), max: ms(delay.max) };
+    writeFileSync(`${file}.new`, JSON.stringify(found));
+    renameSync(`${file}.new`, file);
+  };
+  setInterval(write, 500).unref();
+  process.on("SIGUSR2", () => delay.reset());
+}

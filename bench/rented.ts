@@ -1,0 +1,44 @@
+// Rented machines, all of them on this computer: what a run, a tree, a checkpoint and a log cost over real SSH, against the
+// system's own ssh and rsync to the same sshd; and how many machines one control plane looks after.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { withFolder } from "./lib/home.ts";
+import type { Bench, Row } from "./lib/measure.ts";
+import { measureFirstLine } from "./rented/first-line.ts";
+import { measureLog } from "./rented/log.ts";
+import { measureMany, measureQuiet } from "./rented/many.ts";
+import { measurePull } from "./rented/pull.ts";
+import { measureTrees } from "./rented/trees.ts";
+
+const PARTS: Record<string, (folder: string) => Promise<Row[]>> = {
+  "first-line": measureFirstLine,
+  trees: measureTrees,
+  pull: measurePull,
+  log: measureLog,
+  quiet: measureQuiet,
+  many: measureMany,
+};
+
+/** `SVC_BENCH_RENTED=first-line,pull` measures only those. */
+async function measure(): Promise<Row[]> {
+  const wanted = process.env["SVC_BENCH_RENTED"]?.split(",") ?? Object.keys(PARTS);
+  const rows: Row[] = [];
+  for (const name of wanted) {
+    const part = PARTS[name];
+    if (!part) throw new Error(`there is no part ${name}; there are ${Object.keys(PARTS).join(", ")}`);
+    const about = await withFolder(async (folder) => {
+      mkdirSync(join(folder, name));
+      return part(join(folder, name));
+    });
+    rows.push(...about);
+  }
+  return rows;
+}
+
+export const rented: Bench = {
+  name: "rented",
+  about: "rented machines over SSH on this computer",
+  limitMs: 25 * 60_000,
+  measure,
+};
