@@ -12,7 +12,7 @@ import type { ClientChannel } from "ssh2";
 import { systemClock, type Clock } from "../domain/clock.ts";
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
-import { dial, type Link } from "./dial.ts";
+import { dial, PATIENCE, type Link, type Patience } from "./dial.ts";
 import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { SlotGate } from "./slot-gate.ts";
@@ -35,6 +35,8 @@ export interface ConnectionOptions {
   key: () => Promise<SshKey>;
   pins: HostKeyPins;
   clock?: Clock;
+  /** 10 s for a login, 15 to 20 s of silence, unless said. */
+  patience?: Patience;
 }
 
 export interface ExecOptions {
@@ -49,7 +51,7 @@ export interface ExecOptions {
 export interface Executed {
   /** Null where a signal ended the command. */
   code: number | null;
-  /** Without `SIG`. */
+  /** Such as `SIGKILL`. */
   signal: string | null;
   stdout: Buffer;
   stderr: Buffer;
@@ -181,7 +183,7 @@ export class SshConnection {
 
   /** Each way in, until one lets us in. A changed host key ends the search: who put that there may answer elsewhere, too. */
   async #dialEach(): Promise<Link> {
-    const { key, pins, machine } = this.#options;
+    const { key, pins, machine, patience = PATIENCE } = this.#options;
     const endpoints = this.#inOrder();
     if (endpoints.length === 0) throw this.#unreachable("its address is not known yet");
     const ours = await key();
@@ -189,7 +191,7 @@ export class SshConnection {
     const unreachable: string[] = [];
     for (const endpoint of endpoints) {
       try {
-        return await dial({ machine, endpoint, key: ours, pins, clock: this.#clock });
+        return await dial({ machine, endpoint, key: ours, pins, clock: this.#clock, patience });
       } catch (e) {
         const why = asSvcError(e);
         if (why.code === "ssh_refused") refused ??= why;

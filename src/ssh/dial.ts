@@ -10,10 +10,18 @@ import { OneKeyAgent } from "./one-key-agent.ts";
 import { openProxy, type ProxiedStream } from "./proxy-command.ts";
 import { whyUnreachable } from "./words.ts";
 
-export const READY_MS = 10_000;
-/** An unanswered connection ends after 15 to 20 s. */
-const KEEPALIVE_MS = 5_000;
+/** How long silence is borne. */
+export interface Patience {
+  /** Until we are logged in. */
+  readyMs: number;
+  /** Between two questions whether the other side is there; after three without an answer the connection is lost. */
+  keepaliveMs: number;
+}
+
+/** A connection that falls silent is lost after 15 to 20 s. */
+export const PATIENCE: Patience = { readyMs: 10_000, keepaliveMs: 5_000 };
 const KEEPALIVES_UNANSWERED = 3;
+const LAST_WORDS_MS = 1_000;
 
 /** Best first. SHA-1 signatures (`ssh-rsa`) and DSA are not among them. */
 const HOST_KEY_ALGORITHMS: readonly ServerHostKeyAlgorithm[] = [
@@ -31,6 +39,7 @@ export interface DialOptions {
   key: SshKey;
   pins: HostKeyPins;
   clock: Clock;
+  patience: Patience;
 }
 
 /** A connection that let us in. */
@@ -44,7 +53,7 @@ export interface Link {
 }
 
 /** Throws `ssh_unreachable`, `ssh_refused`, `host_key_changed`. */
-export function dial({ machine, endpoint, key, pins, clock }: DialOptions): Promise<Link> {
+export function dial({ machine, endpoint, key, pins, clock, patience }: DialOptions): Promise<Link> {
   return new Promise((resolve, reject) => {
     const client = new ssh2.Client();
     let proxy: ProxiedStream | null = null;
@@ -65,8 +74,18 @@ export function dial({ machine, endpoint, key, pins, clock }: DialOptions): Prom
     };
     const unreachable = (why: string, cause?: unknown): SvcError => {
       const said = proxy?.words() ?? "";
-      const all = proxy ? `${why}${said === "" ? "" : `; the proxy command: ${said}`}` : why;
+      const all = said === "" ? why : `${why}; the proxy command: ${said}`;
       return new SvcError("ssh_unreachable", { machine, why: all }, { cause });
+    };
+    /** Before a login, a proxy command that is about to end is left the time to say why. */
+    const endExplained = (why: () => SvcError): void => {
+      const proxied = proxy;
+      if (over || ready || !proxied || why().code !== "ssh_unreachable") return end(why());
+      const enough = clock.setTimer(LAST_WORDS_MS, () => end(why()));
+      void proxied.ended.then(() => {
+        enough.cancel();
+        end(why());
+      });
     };
     const failure = (thrown: unknown): SvcError => {
       if (changed) return new SvcError("host_key_changed", { machine });
@@ -78,15 +97,19 @@ export function dial({ machine, endpoint, key, pins, clock }: DialOptions): Prom
             : `it does not accept the key ${key.path} (${key.publicKeyLine.split(" ")[0] ?? ""})`;
         return new SvcError("ssh_refused", { machine, user: endpoint.user, why }, { cause: thrown });
       }
-      return unreachable(ready ? whyLost(thrown) : whyUnreachable(thrown, endpoint, READY_MS), thrown);
+      return unreachable(
+        ready ? whyLost(thrown, patience) : whyUnreachable(thrown, endpoint, patience.readyMs),
+        thrown,
+      );
     };
     // Its own measure of time covers a proxy command and a name server, too.
-    const late = clock.setTimer(READY_MS, () => end(failure({ level: "client-timeout" })));
+    const late = clock.setTimer(patience.readyMs, () => end(failure({ level: "client-timeout" })));
 
     // For life: an error after the end has nobody else to catch it.
-    client.on("error", (e) => end(failure(e)));
-    client.on("end", () => end(unreachable(ready ? "the connection was closed by the other side" : hungUp(endpoint))));
-    client.on("close", () => end(unreachable(ready ? "the connection was closed" : hungUp(endpoint))));
+    client.on("error", (e) => endExplained(() => failure(e)));
+    const closed = (): void => endExplained(() => unreachable(ready ? "the other side closed it" : hungUp(endpoint)));
+    client.on("end", closed);
+    client.on("close", closed);
     client.on("ready", () => {
       if (over) return;
       // Nothing but a signature was sent so far. A machine may make itself new host keys while it boots, so the first one that
@@ -112,7 +135,7 @@ export function dial({ machine, endpoint, key, pins, clock }: DialOptions): Prom
         ...(proxy ? { sock: proxy.stream } : { host: endpoint.host, port: endpoint.port }),
         username: endpoint.user,
         readyTimeout: 0,
-        keepaliveInterval: KEEPALIVE_MS,
+        keepaliveInterval: patience.keepaliveMs,
         keepaliveCountMax: KEEPALIVES_UNANSWERED,
         agentForward: false,
         tryKeyboard: false,
@@ -149,8 +172,9 @@ function credentialOf(key: SshKey): Partial<ConnectConfig> {
 
 const hungUp = ({ host, port }: SshEndpoint): string => `${host} port ${port} hung up before anybody was logged in`;
 
-function whyLost(thrown: unknown): string {
+function whyLost(thrown: unknown, { keepaliveMs }: Patience): string {
   const { level, code } = thrown as { level?: unknown; code?: unknown };
-  if (level === "client-timeout") return "it did not answer for 15 s";
+  if (level === "client-timeout")
+    return `it did not answer for ${Math.round((KEEPALIVES_UNANSWERED * keepaliveMs) / 1000)} s`;
   return typeof code === "string" ? `the connection was lost (${code})` : "the connection was lost";
 }

@@ -12,6 +12,8 @@ export interface ProxiedStream {
   stream: Duplex;
   /** The last that the command said on stderr, and how it ended. */
   words(): string;
+  /** Resolves once the command has ended and all of its words are known. */
+  readonly ended: Promise<void>;
   /** Ends the command and all that it started. */
   end(): void;
 }
@@ -34,14 +36,17 @@ export function openProxy(endpoint: SshEndpoint & { proxyCommand: string }): Pro
   let ending = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX)));
   const stream = Duplex.from({ readable: child.stdout, writable: child.stdin });
+  const ended = Promise.withResolvers<void>();
   const gone = (how: string): void => {
-    ending = how;
+    ending ||= how;
     stream.destroy();
+    ended.resolve();
   };
   child.on("error", (e) => gone(`it could not be started: ${e.message}`));
   child.on("close", (code, signal) => gone(signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`));
   return {
     stream,
+    ended: ended.promise,
     words: () => oneLine([ending, said.trim()].filter((part) => part !== "").join(": ")),
     end: () => {
       stream.destroy();

@@ -1,0 +1,84 @@
+// Quoting, as real shells read it.
+
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { commandLine, quote } from "../../src/ssh/quote.ts";
+
+const HOSTILE = [
+  "",
+  " ",
+  "'",
+  "''",
+  "'\\''",
+  '"',
+  "\\",
+  "\\\\'",
+  "a b",
+  "$(touch /tmp/svc-owned)",
+  "`id`",
+  "$HOME",
+  "${IFS}",
+  "!!",
+  "a;b",
+  "a&&b|c>d<e",
+  "*",
+  "?",
+  "[a-z]",
+  "{a,b}",
+  "~",
+  "~root",
+  "#x",
+  "-n",
+  "--",
+  "a\nb",
+  "\n",
+  "a\tb",
+  "\r",
+  "\u001b[31m",
+  "\u0007",
+  "ü",
+  "日本語",
+  "🙂",
+  "\u202e",
+  "=",
+  "a=b",
+  "%s",
+  "^",
+  "x".repeat(5000),
+];
+const SHELLS = ["/bin/sh", "/bin/bash", "/bin/dash"].filter((shell) => existsSync(shell));
+
+/** Every word, as a shell hands it to a program. */
+function read(shell: string, words: readonly string[]): string[] {
+  const line = commandLine(["printf", "%s\\0", ...words]);
+  const { stdout } = spawnSync(shell, ["-c", line], { encoding: "utf8", maxBuffer: 1 << 26 });
+  return stdout.split("\0").slice(0, -1);
+}
+
+describe.each(SHELLS)("%s", (shell) => {
+  test("reads each word as it was written", () => {
+    expect(read(shell, HOSTILE)).toEqual(HOSTILE);
+  });
+
+  test("reads any words as they were written", () => {
+    const word = fc.string({ unit: "grapheme" }).map((text) => text.replaceAll("\0", ""));
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 1, maxLength: 30 }), (words) => {
+        expect(read(shell, words)).toEqual(words);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("reads a script within a script", () => {
+    const inner = `printf %s ${quote("it's $HOME")}`;
+    expect(spawnSync(shell, ["-c", `exec sh -c ${quote(inner)}`], { encoding: "utf8" }).stdout).toBe("it's $HOME");
+  });
+});
+
+test("plain words stay readable; a NUL is nobody's word", () => {
+  expect(quote("/a/b-c_d.e")).toBe("/a/b-c_d.e");
+  expect(() => quote("a\0b")).toThrow("NUL");
+});
