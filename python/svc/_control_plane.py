@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from svc import _http
+from svc import _http, _launcher
 from svc._errors import ConfigError, SvcError, make_error
 from svc._records import TERMINAL_STATUSES
 
@@ -182,9 +182,12 @@ def find_cli() -> list[str]:
         if not path.is_file():
             raise _start_failed(f"SVC_BIN names {path}, which is not a file")
         return [str(path)]
-    beside = Path(__file__).resolve().parents[2] / "bin" / "svc"
-    if beside.is_file():
-        return [str(beside)]
+    try:
+        beside = _launcher.command()
+    except _launcher.CannotStart as error:
+        raise SvcError("start_failed", f"A control plane could not be started: {error.problem}", error.remedy) from error
+    if beside is not None:
+        return beside
     on_path = shutil.which("svc")
     if on_path:
         return [os.path.abspath(on_path)]

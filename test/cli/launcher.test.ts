@@ -18,7 +18,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 let root: string;
 beforeEach(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "svc launcher ")));
-  for (const folder of ["bin", "dist", "src/cli", "tools", "node_modules/node/bin"])
+  for (const folder of ["bin", "dist", "src/cli", "tools", "node_modules/.bin"])
     mkdirSync(join(root, folder), { recursive: true });
   copyFileSync(join(import.meta.dirname, "../../bin/svc"), join(root, "bin/svc"));
   chmodSync(join(root, "bin/svc"), 0o755);
@@ -56,7 +56,7 @@ test("prefers SVC_NODE, and hands over every argument exactly", () => {
 });
 
 test("takes the Node of its own checkout before the one on the PATH", () => {
-  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   fakeNode("tools/node", "v24.0.0", "path");
   expect(svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` }).out).toBe(
     `own: ${root}/dist/cli.mjs x\n`,
@@ -64,7 +64,7 @@ test("takes the Node of its own checkout before the one on the PATH", () => {
 });
 
 test("finds its checkout through a chain of relative and absolute links", () => {
-  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   symlinkSync("../bin/svc", join(root, "tools/one"));
   symlinkSync(join(root, "tools/one"), join(root, "tools/two"));
   const want = `own: ${root}/dist/cli.mjs jobs\n`;
@@ -75,7 +75,7 @@ test("finds its checkout through a chain of relative and absolute links", () => 
 });
 
 test("runs the sources where nothing is built, or when asked to", () => {
-  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   expect(svc(join(root, "bin/svc"), [], { SVC_FROM_SOURCE: "1" }).out).toContain("src/cli/main.ts");
   rmSync(join(root, "dist/cli.mjs"));
   expect(svc(join(root, "bin/svc"), []).out).toContain("src/cli/main.ts");
@@ -107,7 +107,7 @@ test("says in two lines what is missing where there is no Node at all", () => {
 });
 
 test("refuses an SVC_NODE that is no program or too old, instead of taking another", () => {
-  fakeNode("node_modules/node/bin/node", "v24.0.0", "own");
+  fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   fakeNode("tools/old", "v18.1.0", "old");
   for (const node of [join(root, "nowhere"), root, join(root, "tools/old")]) {
     const r = svc(join(root, "bin/svc"), ["jobs"], { SVC_NODE: node });

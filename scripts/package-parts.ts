@@ -1,0 +1,105 @@
+// What the npm package and the wheel have in common: the TypeScript SDK with its types, and the licences of what is bundled.
+
+import { spawnSync } from "node:child_process";
+import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { build } from "esbuild";
+
+export const ROOT = join(import.meta.dirname, "..");
+const DIST = join(ROOT, "dist");
+/** Bundled by vite, which leaves no map to read: the dashboard's packages and what these need. */
+const DASHBOARD_PACKAGES = ["react", "react-dom", "@xstate/store", "@xstate/store-react", "uplot"];
+
+interface Manifest {
+  name: string;
+  version: string;
+  license?: string;
+  dependencies?: Record<string, string>;
+}
+
+export const readManifest = (folder: string): Manifest =>
+  JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
+
+/** The one version of svc. Throws where the Python package or the changelog says another. */
+export function theVersion(): string {
+  const { version } = readManifest(ROOT);
+  const python = /^__version__ = "(.*)"$/m.exec(readFileSync(join(ROOT, "python", "svc", "__init__.py"), "utf8"))?.[1];
+  if (python !== version) throw new Error(`package.json says ${version}, python/svc/__init__.py says ${python}.`);
+  if (!readFileSync(join(ROOT, "CHANGELOG.md"), "utf8").includes(`\n## ${version}`))
+    throw new Error(`CHANGELOG.md has no entry for ${version}.`);
+  return version;
+}
+
+/** `dist/sdk/index.mjs`, and `dist/types` with the declarations that can be reached from its own. */
+export async function buildSdk(): Promise<void> {
+  for (const folder of ["sdk", "types"]) rmSync(join(DIST, folder), { recursive: true, force: true });
+  await build({
+    absWorkingDir: ROOT,
+    entryPoints: { index: "sdk/index.ts" },
+    outdir: "dist/sdk",
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node22.14",
+    external: ["zod"],
+    sourcemap: "linked",
+    sourcesContent: false,
+    logLevel: "warning",
+  });
+  const tsc = spawnSync(process.execPath, [join(ROOT, "node_modules", "typescript", "bin", "tsc"), "-p", "sdk"], {
+    cwd: ROOT,
+    stdio: ["ignore", 2, 2],
+  });
+  if (tsc.status !== 0) throw new Error("The SDK's declarations could not be made; the compiler's words are above.");
+  keepReachable(join(DIST, "types", "sdk", "index.d.ts"));
+}
+
+/** Names files as every compiler looks for them (`.js`), and removes those that nobody can come across. */
+function keepReachable(entry: string): void {
+  const reached = new Set<string>();
+  const visit = (file: string): void => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    const text = readFileSync(file, "utf8");
+    const named = text.replaceAll(/(from |import\()"(\.[^"]+)\.ts"/g, '$1"$2.js"');
+    if (named !== text) writeFileSync(file, named);
+    for (const [, , path] of named.matchAll(/(from |import\()"(\.[^"]+)\.js"/g))
+      visit(resolve(dirname(file), `${path}.d.ts`));
+  };
+  visit(entry);
+  const types = join(DIST, "types");
+  for (const name of globSync("**/*.d.ts", { cwd: types }))
+    if (!reached.has(join(types, name))) rmSync(join(types, name));
+}
+
+/** `dist/THIRD-PARTY.txt`: the licence of every package that the bundles hold. */
+export function writeThirdParty(): void {
+  const folders = new Set(DASHBOARD_PACKAGES.flatMap((name) => [...withDependencies(name)]));
+  for (const map of globSync("{*.mjs.map,chunks/*.map,sdk/*.map}", { cwd: DIST })) {
+    const { sources } = JSON.parse(readFileSync(join(DIST, map), "utf8")) as { sources: string[] };
+    for (const source of sources) {
+      const path = relative(ROOT, resolve(DIST, dirname(map), source)).replaceAll("\\", "/");
+      const folder = /^.*node_modules\/(@[^/]+\/)?[^/]+(?=\/)/.exec(path)?.[0];
+      if (folder) folders.add(folder);
+    }
+  }
+  const sections = [...folders].toSorted().map((folder) => {
+    const { name, version, license } = readManifest(join(ROOT, folder));
+    const file = readdirSync(join(ROOT, folder)).find((each) => /^licen[cs]e(\.|$)/i.test(each));
+    const text = file
+      ? readFileSync(join(ROOT, folder, file), "utf8").trim()
+      : `Licence: ${license ?? "see the package"}`;
+    return `${name} ${version}\n\n${text}\n`;
+  });
+  mkdirSync(DIST, { recursive: true });
+  writeFileSync(join(DIST, "THIRD-PARTY.txt"), sections.join(`\n${"-".repeat(80)}\n\n`));
+}
+
+function withDependencies(name: string, found = new Set<string>()): Set<string> {
+  const folder = `node_modules/${name}`;
+  if (found.has(folder) || !existsSync(join(ROOT, folder))) return found;
+  found.add(folder);
+  for (const each of Object.keys(readManifest(join(ROOT, folder)).dependencies ?? {})) withDependencies(each, found);
+  return found;
+}

@@ -1,0 +1,116 @@
+// Makes dist/svc-VERSION-py3-none-any.whl: `npm run wheel`. The Python package with the built program in `svc/_plane`:
+//
+//   svc/                        what `import svc` needs, and the console script's launcher
+//   svc/_plane/dist             the program, bundled            svc/_plane/dashboard/dist   the pages that it serves
+//   svc/_plane/node_modules     better-sqlite3, whose native parts for every platform come along
+//   svc/_plane/runner           what supervises a run           svc/_plane/python           the package, for the machines
+//
+// W1. The same sources make the same bytes: fixed times and modes, sorted entries, every tool of an exact version.
+// W2. Nothing is written but dist/ and .cache/; a wheel appears under its name only when it is whole.
+
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { readManifest, ROOT, theVersion, writeThirdParty } from "./package-parts.ts";
+
+/** hatchling, and what it needs. */
+const TOOLS = [
+  "hatchling==1.33.0",
+  "packaging==26.3",
+  "pathspec==1.1.1",
+  "pluggy==1.7.0",
+  "tomlkit==0.15.2",
+  "trove-classifiers==2026.9.21.13",
+];
+const CACHE = join(ROOT, ".cache");
+
+class WheelError extends Error {}
+
+/** Copies the files that match, keeping their paths below `from`. Throws when there are none: a wheel with a hole helps nobody. */
+function take(from: string, patterns: readonly string[], to: string): void {
+  for (const pattern of patterns) {
+    const paths = globSync(pattern, { cwd: join(ROOT, from), exclude: (name) => name === "__pycache__" });
+    const files = paths.filter((path) => !/[\\/]__pycache__[\\/]|\.(pyc|map)$/.test(path));
+    if (files.length === 0)
+      throw new WheelError(`${from}/${pattern} names no file. Run \`npm run build\` and try again.`);
+    for (const path of files) {
+      mkdirSync(dirname(join(to, path)), { recursive: true });
+      cpSync(join(ROOT, from, path), join(to, path), { recursive: true });
+    }
+  }
+}
+
+function stage(version: string, folder: string): void {
+  const python = ["svc/**/*.py", "svc/py.typed"];
+  take("python", ["pyproject.toml", ...python], folder);
+  take(".", ["LICENSE"], folder);
+  const plane = join(folder, "svc", "_plane");
+  take(
+    ".",
+    ["LICENSE", "CHANGELOG.md", "dist/cli.mjs", "dist/chunks/*.mjs", "dist/THIRD-PARTY.txt", "runner/*.py"],
+    plane,
+  );
+  take("dashboard", ["dist/*.*", "dist/assets/*"], join(plane, "dashboard"));
+  take("python", python, join(plane, "python"));
+  const native = "node_modules/better-sqlite3";
+  take(native, ["package.json", "LICENSE", "lib/**/*.js", "prebuilds/*.node"], join(plane, native));
+  const { name } = readManifest(ROOT);
+  const manifest = { name, version, private: true, type: "module" };
+  writeFileSync(join(plane, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+/** A Python with exactly the tools, made once per list of them. */
+function toolsPython(): string {
+  const venv = join(CACHE, `wheel-tools-${createHash("sha256").update(TOOLS.join()).digest("hex").slice(0, 12)}`);
+  const python = join(venv, "bin", "python");
+  const done = join(venv, "complete");
+  if (existsSync(done)) return python;
+  rmSync(venv, { recursive: true, force: true });
+  call(
+    "python3",
+    ["-m", "venv", venv],
+    "A virtual environment could not be made; the wheel needs Python 3.10 with venv.",
+  );
+  const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", ...TOOLS];
+  call(python, pip, "The wheel's tools could not be installed; pip's words are above.");
+  writeFileSync(done, "");
+  return python;
+}
+
+function call(program: string, args: readonly string[], otherwise: string, cwd = ROOT): void {
+  // Settings of the surroundings must not change the bytes.
+  const env = { ...process.env, SOURCE_DATE_EPOCH: "1580601600", PYTHONDONTWRITEBYTECODE: "1" };
+  const done = spawnSync(program, args, { cwd, env, encoding: "utf8" });
+  if (done.status !== 0) process.stderr.write(`${done.stdout ?? ""}${done.stderr ?? ""}`);
+  if (done.status !== 0) throw new WheelError(`${otherwise}${done.error ? ` (${done.error.message})` : ""}`);
+}
+
+function makeWheel(): string {
+  const version = theVersion();
+  writeThirdParty();
+  const folder = join(CACHE, `wheel.${process.pid}`);
+  rmSync(folder, { recursive: true, force: true });
+  try {
+    mkdirSync(folder, { recursive: true });
+    stage(version, folder);
+    const out = join(folder, "out");
+    call(toolsPython(), ["-m", "hatchling", "build", "-t", "wheel", "-d", out], "hatchling failed; see above.", folder);
+    const name = `svc-${version}-py3-none-any.whl`;
+    renameSync(join(out, name), join(ROOT, "dist", name));
+    return join("dist", name);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+try {
+  const path = makeWheel();
+  const bytes = readFileSync(join(ROOT, path));
+  const digest = createHash("sha256").update(bytes).digest("hex");
+  console.log(`${path}  ${(bytes.length / 2 ** 20).toFixed(1)} MiB  sha256:${digest}`);
+} catch (error) {
+  if (!(error instanceof WheelError)) throw error;
+  console.error(error.message);
+  process.exitCode = 1;
+}
