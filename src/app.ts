@@ -17,6 +17,7 @@ import type { ControlPlane } from "./engine/control-plane.ts";
 import { Engine } from "./engine/engine.ts";
 import { DurableLedger } from "./engine/ledger.ts";
 import { removeRunFolder, removeRunFolders } from "./engine/run-folders.ts";
+import { Resumes } from "./engine/resumes.ts";
 import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
 import { asSvcError, SvcError } from "./errors/index.ts";
@@ -34,6 +35,7 @@ import { seal, unseal, type Given } from "./secrets/sealed.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./steps/code-snapshot.ts";
+import { nodeFolder } from "./steps/follow.ts";
 import { entrypointIn, installCommand } from "./steps/install-command.ts";
 import { checkEntrypoint, checkProjectDir } from "./steps/project-files.ts";
 import type { JobFacts } from "./steps/ports.ts";
@@ -140,7 +142,12 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       ["local", new LocalProvider({ home, runnerPath, python, prefix })],
       ...remoteProviders({ home, env, clock, machines }),
     ]);
-    const services = runServices({ home, env, engine, ledger, sink, providers, reads, python, machines });
+    const resumes = new Resumes(home, (jobId) => {
+      const row = engine.store.job(jobId);
+      // Checked against the schema when it was submitted, and written by us since.
+      return row ? (JSON.parse(row.spec) as RunSpec) : null;
+    });
+    const services = runServices({ home, env, engine, ledger, sink, providers, reads, resumes, python, machines });
     const steps = stepRegistry(services);
     service = new Service({
       home,
@@ -183,8 +190,10 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           }
         }
       },
+      checkResume: async (jobId) => void (await resumes.check(jobId)),
       onTerminal: (jobId) => {
         sink.forget(jobId);
+        resumes.forget(jobId);
         services.forget(jobId);
         removeRunFolder(store, home, jobId, log);
       },
@@ -245,11 +254,12 @@ interface Parts {
   sink: DurableStorySink;
   providers: Map<string, Provider>;
   reads: StoreReads;
+  resumes: Resumes;
   python: () => Promise<string>;
 }
 
 function runServices(parts: Parts): RunServices & { forget(jobId: string): void } {
-  const { home, env, engine, providers, reads } = parts;
+  const { home, env, engine, providers, reads, resumes } = parts;
   const key = installationKey(home);
   const derive = (...words: string[]): string =>
     createHmac("sha256", key).update(words.join("\0")).digest("hex").slice(0, 32);
@@ -292,6 +302,15 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     const selfEnd = providers.get(handle.provider)?.selfEnd(handle.name) ?? null;
     return selfEnd === null ? null : { graceSeconds: facts(jobId).spec.orphan_grace_minutes * 60, selfEnd };
   };
+  const codeOf = (jobId: string) => {
+    const id = engine.store.job(jobId)?.code_snapshot;
+    assert(id, `job ${jobId} has no code snapshot`);
+    return { codeDir: join(home, "code"), id };
+  };
+  const resumeFrom = async (jobId: string, checkpointDir: string): Promise<string | null> => {
+    const chosen = await resumes.of(jobId);
+    return chosen === null ? null : `${checkpointDir}/${chosen.name}`;
+  };
   /** Where a run lies: in place, or below one folder of its machine. */
   const placeOf = async (jobId: string, node: number, purpose: "run" | "install") => {
     const { spec, projectDir } = facts(jobId);
@@ -300,14 +319,18 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     if (!handle || !access || access.inPlace)
       return {
         projectDir,
+        inPlace: true,
+        installed: false,
         python: await parts.python(),
+        resumeFrom: await resumeFrom(jobId, join(nodeDir(jobId, node), "checkpoints")),
         checkpointDir: join(nodeDir(jobId, node), "checkpoints"),
         dataDir: join(home, "data"),
         packageDir: join(programRoot, "python"),
         addresses: ["127.0.0.1"],
         inherited: env,
       };
-    const { project, checkpoints, data, packages } = access.layout();
+    const { project, checkpoints, data, packages, environment } = access.layout();
+    const installed = purpose === "run" && "environment" in (await installCommand(spec, codeOf(jobId)));
     const addresses = Array.from({ length: spec.nodes }, (_, k) => {
       const peer = handleOf(jobId, k);
       return spec.nodes === 1 ? "127.0.0.1" : (peer?.extra?.["private_address"] ?? peer?.ssh?.[0]?.host ?? "");
@@ -316,7 +339,10 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     const idle_seconds = purpose === "run" ? idleWindowMs(spec) / 1000 : 0;
     return {
       projectDir: project,
-      python: handle.extra?.["python"] ?? "python3",
+      inPlace: false,
+      installed,
+      python: installed ? `${environment}/bin/python` : (handle.extra?.["python"] ?? "python3"),
+      resumeFrom: await resumeFrom(jobId, checkpoints),
       checkpointDir: checkpoints,
       dataDir: data,
       packageDir: packages,
@@ -332,6 +358,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
             },
     };
   };
+  const rayToken = (jobId: string): string => derive("ray", jobId);
   const mark = (jobId: string): string => derive("mark", jobId).slice(0, 24);
   return {
     installationId: engine.store.installationId,
@@ -344,21 +371,16 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     },
     ledger: parts.ledger,
     sink: parts.sink,
-    secrecy: (jobId) => ({ mark: mark(jobId), redactor: new Redactor([...secretsOf(jobId), mark(jobId)]) }),
+    secrecy: (jobId) => ({
+      mark: mark(jobId),
+      redactor: new Redactor([...secretsOf(jobId), mark(jobId), rayToken(jobId)]),
+    }),
     entry: checkEntrypoint,
     gone: (machine) => parts.machines.forget(machine),
     packagesDir: join(programRoot, "python"),
-    code: (jobId, node) => {
-      const id = engine.store.job(jobId)?.code_snapshot;
-      assert(id, `job ${jobId} has no code snapshot`);
-      return { codeDir: join(home, "code"), id, stageDir: join(home, "runs", jobId, `stage${node}`) };
-    },
+    code: (jobId, node) => ({ ...codeOf(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),
     guard,
-    installCommand: (jobId, inPlace) => {
-      const { spec } = facts(jobId);
-      const id = engine.store.job(jobId)?.code_snapshot ?? "";
-      return installCommand(spec, inPlace ? null : { codeDir: join(home, "code"), id });
-    },
+    installCommand: (jobId, inPlace) => installCommand(facts(jobId).spec, inPlace ? null : codeOf(jobId)),
     plan: async (jobId, node, purpose) => {
       const { spec, projectDir } = facts(jobId);
       const where = await placeOf(jobId, node, purpose);
@@ -379,6 +401,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
           return value;
         },
         injected: injectedVariables(env),
+        rayToken: rayToken(jobId),
       });
       // Before anything can be printed.
       seal(sealedFile(jobId), key, given);
@@ -390,9 +413,10 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       let collector = collectors.get(name);
       if (!collector) {
         const whole = join(home, "artifacts", jobId, "checkpoints");
-        const targetDir = node === 0 ? whole : join(whole, `node${node}`);
+        const targetDir = join(whole, nodeFolder(node));
         mkdirSync(targetDir, { recursive: true, mode: 0o700 });
-        collectors.set(name, (collector = new CheckpointCollector({ targetDir, now: Date.now })));
+        const given = resumes.given(jobId);
+        collectors.set(name, (collector = new CheckpointCollector({ targetDir, now: Date.now, given })));
       }
       return collector;
     },
@@ -408,6 +432,8 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
           ?.slice(0, 500) ?? ""
       );
     },
+    resume: (jobId) => resumes.of(jobId),
+    announced: (jobId, node, names) => resumes.announce(jobId, node, names),
     pause: (ms) => pause(ms),
     forget: (jobId) => {
       factsOf.delete(jobId);

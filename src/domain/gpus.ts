@@ -43,12 +43,21 @@ export function vramFor(model: string): number | undefined {
   return GPU_CATALOGUE.find((entry) => entry.model.toLowerCase() === name)?.vram_gb;
 }
 
-/** Model and count of a request that the schema has let in; null for `cpu`. */
+const CPU = /^cpu(?::([1-9][0-9]{0,2}))?$/;
+
+/** Whether a request asks for a machine without GPUs: `cpu`, or `cpu:N` for N processes on it. */
+export const isCpu = (request: string): boolean => CPU.test(request);
+
+/** How many processes a data-parallel launch has on one machine: one for each GPU, or the N of `cpu:N`. */
+export const processCount = (request: string): number =>
+  isCpu(request) ? Number(CPU.exec(request)?.[1] ?? 1) : Math.max(1, gpuCount(request));
+
+/** Model and count of a request that the schema has let in; null without GPUs. */
 export function parseGpus(request: string): { model: string; count: number } | null {
-  if (request === "cpu") return null;
+  if (isCpu(request)) return null;
   const [, model, count] = /^(.*?)(?::([0-9]+))?$/.exec(request) ?? [];
   return { model: model ?? request, count: count === undefined ? 1 : Number(count) };
 }
 
-/** How many GPUs one machine of the request has; 0 for `cpu`. */
+/** How many GPUs one machine of the request has; 0 for `cpu` and `cpu:N`. */
 export const gpuCount = (request: string): number => parseGpus(request)?.count ?? 0;

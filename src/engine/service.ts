@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
+import { isCpu } from "../domain/gpus.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
@@ -39,6 +40,8 @@ export interface ServiceOptions {
   checkCredential: (provider: RunSpec["provider"]) => void;
   /** Throws where a secret that the spec names cannot be found. */
   checkSecrets: (spec: RunSpec) => void;
+  /** Throws `resume_unavailable` where the job has no complete checkpoint to go on from. */
+  checkResume: (jobId: string) => Promise<void>;
   onTerminal: (jobId: string) => void;
 }
 
@@ -49,7 +52,9 @@ function namingField(e: unknown): unknown {
     ? "spec.entrypoint"
     : e.code === "project_dir_refused"
       ? "spec.project_dir"
-      : null;
+      : e.code === "resume_unavailable"
+        ? "spec.resume_from"
+        : null;
   return field === null ? e : new SvcError(e.code, e.data, { cause: e, errors: [{ field, message: e.message }] });
 }
 
@@ -154,6 +159,10 @@ export class Service implements ControlPlane {
       throw namingField(e);
     });
     this.#o.checkSecrets(spec);
+    if (spec.resume_from !== undefined)
+      await this.#o.checkResume(spec.resume_from).catch((e: unknown) => {
+        throw namingField(e);
+      });
     const code = await this.#o.snapshot(projectDir, spec);
     // The checks took a while: the end may have begun meanwhile.
     if (this.#closing) throw new SvcError("shutting_down", {});
@@ -216,15 +225,12 @@ export class Service implements ControlPlane {
     const nodes_max = provider.info.capabilities.nodes_max;
     if (spec.nodes > nodes_max)
       refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
-    if (spec.provider === "local" && spec.gpus !== "cpu")
+    if (spec.provider === "local" && !isCpu(spec.gpus))
       refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
     this.#o.checkCredential(spec.provider);
     provider.check?.(spec);
     const unavailable = (field: string, what: string): never =>
       refuse(field, new SvcError("feature_unavailable", { what, why: "this version of svc does not have it" }));
-    if (spec.launcher === "torchrun" || spec.launcher === "ray")
-      unavailable("launcher", `The launcher ${spec.launcher}`);
-    if (spec.resume_from !== undefined) unavailable("resume_from", "Resuming from another job");
     if (spec.data.length > 0) unavailable("data", "A data manifest");
     if (spec.sinks.length > 0) unavailable("sinks", "A checkpoint or log sink");
   }

@@ -324,15 +324,29 @@ export const CATALOGUE = {
     message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
     hint: "Its log and checkpoints up to then are kept. Often the machine rebooted or ran out of memory.",
   }),
-  script_failed: entry<{ exit_code: number; signal: string | null; node: number }>({
+  script_failed: entry<{ exit_code: number; signal: string | null; node: number; who?: string | undefined }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) =>
       d.signal
-        ? `The script was ended by ${d.signal} (exit code ${d.exit_code}).`
-        : `The script ended with exit code ${d.exit_code}.`,
+        ? `The script${d.who ?? ""} was ended by ${d.signal} (exit code ${d.exit_code}).`
+        : `The script${d.who ?? ""} ended with exit code ${d.exit_code}.`,
     hint: "`svc logs JOB --tail 50` shows its last words. The machine is released.",
+  }),
+  launcher_missing: entry<{ launcher: string; why: string }>({
+    status: 500,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The launcher ${d.launcher} cannot be used: ${d.why}. The script was not started.`,
+    hint: "Name it in the project's requirements, choose an image that has it, or set launcher to single. The machine is released.",
+  }),
+  resume_unavailable: entry<{ job: string; why: string }>({
+    status: 400,
+    exit: 2,
+    retry: "never",
+    message: (d) => `The run cannot go on from job ${d.job}: ${d.why}.`,
+    hint: "`svc jobs --all` lists the jobs; each one's page lists its checkpoints. Leave resume_from out to begin anew.",
   }),
   install_failed: entry<{ exit_code: number; last: string }>({
     status: 500,

@@ -1,5 +1,6 @@
 // Friendly names of GPUs to the words of the providers that take a name of their own for each.
 
+import { isCpu } from "../domain/gpus.ts";
 import { SvcError } from "../errors/index.ts";
 import NAMES from "./gpu-names.json" with { type: "json" };
 
@@ -23,9 +24,9 @@ export interface GpuWish {
   count: number;
 }
 
-/** What `gpus` of a spec asks for; null for `cpu`. */
+/** What `gpus` of a spec asks for; null for `cpu` and `cpu:N`. */
 export function gpuWish(gpus: string): GpuWish | null {
-  if (gpus === "cpu") return null;
+  if (isCpu(gpus)) return null;
   const [, model = gpus, count] = /^(.+?)(?::(\d+))?$/.exec(gpus) ?? [];
   return { model: model.trim(), count: count === undefined ? 1 : Number(count) };
 }

@@ -75,6 +75,8 @@ export interface MachineLayout {
   data: string;
   /** What goes on PYTHONPATH: the package `svc`. */
   packages: string;
+  /** The virtual environment that the install step makes. */
+  environment: string;
 }
 
 /** A tree of plain files at home that is to lie on the machine. */
@@ -85,6 +87,8 @@ export interface TreePush {
   to: string;
   /** Relative to `from`, with `/`. Only these are sent. */
   files: readonly { path: string; size: number; executable: boolean }[];
+  /** That `from` holds these files and nothing else: then it need not be told file by file. */
+  whole?: true;
   /** Whether files of an earlier push that are not in `files` any more are removed from `to`. */
   mirror: boolean;
   progress?: (done: { files: number; bytes: number; bytes_per_second: number }) => void;

@@ -38,12 +38,12 @@ export const GpuRequest = z
   .string()
   .regex(
     /^(cpu|[A-Za-z0-9][A-Za-z0-9 ._/+-]{0,62}(:[1-9][0-9]{0,2})?)$/,
-    "must be `cpu`, `<MODEL>` or `<MODEL>:<COUNT>`, for example A100:4",
+    "must be `cpu`, `cpu:<COUNT>`, `<MODEL>` or `<MODEL>:<COUNT>`, for example A100:4",
   )
   .meta({
     id: "GpuRequest",
     title: "GPUs",
-    description: "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine.",
+    description: "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine; `cpu:<COUNT>` for that many processes.",
   });
 
 export const PriceCap = z

@@ -109,6 +109,7 @@ export class RemoteAccess implements MachineAccess {
       checkpoints: `${base}/checkpoints`,
       data: `${base}/data`,
       packages: `${base}/packages`,
+      environment: `${base}/environment`,
     };
   }
 

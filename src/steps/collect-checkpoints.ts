@@ -6,6 +6,7 @@
 // K3. A file is fetched beside its place (`.svc-partial/`), compared with a fresh listing, flushed, and renamed: what stands
 //     under its real name is whole. If it changed meanwhile it is left for a later scan.
 // K4. What is at home carries the original's mtime. Same size and mtime: not fetched again, also not by a new process.
+//     So is what was put into the checkpoint directory for the run to go on from, until the run writes over it.
 // K5. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
 import { randomBytes } from "node:crypto";
@@ -60,15 +61,24 @@ interface Seen {
 export class CheckpointCollector {
   readonly #targetDir: string;
   readonly #now: () => number;
+  readonly #given: ReadonlyMap<string, { size: number; mtime_ms: number }>;
   #seen = new Map<string, Seen>();
   /** Paths that this process has recorded. */
   readonly #recorded = new Set<string>();
   #prepared = false;
 
-  /** @param options.now milliseconds that never go back. */
-  constructor(options: { targetDir: string; now: () => number }) {
+  /**
+   * @param options.now milliseconds that never go back.
+   * @param options.given what the run was given to go on from: no checkpoints of its own.
+   */
+  constructor(options: {
+    targetDir: string;
+    now: () => number;
+    given?: readonly { path: string; size: number; mtime_ms: number }[];
+  }) {
     this.#targetDir = options.targetDir;
     this.#now = options.now;
+    this.#given = new Map(options.given?.map((file) => [file.path, file]));
   }
 
   /**
@@ -124,6 +134,7 @@ export class CheckpointCollector {
       }
       // Our own bookkeeping: the index of announced checkpoints.
       if (file.path.split("/").some((name) => name.startsWith(".svc-"))) continue;
+      if (this.#isGiven(file)) continue;
       const before = this.#seen.get(file.path);
       const entry = before !== undefined && same(before.file, file) ? before : { file, sinceMs: now };
       seen.set(file.path, entry);
@@ -214,6 +225,12 @@ export class CheckpointCollector {
     if (there?.isDirectory()) return "a folder of the same name was saved before";
     await rename(beside, target);
     return null;
+  }
+
+  /** K4. Not every way of sending keeps more of a time than its seconds. */
+  #isGiven(file: RemoteFile): boolean {
+    const given = this.#given.get(file.path);
+    return given !== undefined && given.size === file.size && Math.abs(given.mtime_ms - file.mtimeMs) < 1_000;
   }
 
   /** K4. Half a millisecond is more than what times lose on their way through a double. */

@@ -12,6 +12,8 @@ import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 
 /** Bytes asked for at once: bounds the memory of a flood, and is large enough to keep up with one. */
 const PULL_BYTES = 4 * 1024 * 1024;
+/** Kept of the log's end, for the launcher's last words. */
+const TAIL_BYTES = 4_096;
 const ACK_EVERY_BYTES = 8 * 1024 * 1024;
 
 export interface FollowedRun {
@@ -25,6 +27,8 @@ export interface FollowedRun {
   mark: string;
   redactor: Redactor;
   signal: AbortSignal;
+  /** Told of records that were written down. */
+  heard?: (records: LogRecord[]) => void;
 }
 
 /** What one pull saw. */
@@ -42,11 +46,17 @@ export class Follower {
   readonly #run: FollowedRun;
   #at: LogCursor;
   #acked: number;
+  #tail = "";
 
   constructor(run: FollowedRun) {
     this.#run = run;
     this.#at = run.sink.cursor(run.jobId, run.node, run.stream);
     this.#acked = this.#at.sourceOffset;
+  }
+
+  /** The end of the log, as far as this follower has taken it: without records and secrets. */
+  get tail(): string {
+    return this.#tail;
   }
 
   get offset(): number {
@@ -78,6 +88,10 @@ export class Follower {
       try {
         await sink.append({ jobId, node, stream, from, to, ...part });
         this.#at = to;
+        this.#tail = (this.#tail + parsed.text.toString("utf8", Math.max(0, parsed.text.length - TAIL_BYTES))).slice(
+          -TAIL_BYTES,
+        );
+        if (parsed.records.length > 0) this.#run.heard?.(parsed.records);
       } catch (e) {
         if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
         // A step that was cancelled while it wrote has brought this part home: on from where it got to.
@@ -126,8 +140,16 @@ export function announced(records: LogRecord[], checkpointDir: string): string[]
   );
 }
 
+/** Where the checkpoints of a node lie below those of the run: each node's are its own, and go back to it on resuming. */
+export const nodeFolder = (node: number): string => (node === 0 ? "" : `node${node}/`);
+
 /** One scan; what came home is recorded at once. */
 export function collectNow(run: FollowedRun, collector: CheckpointCollector, names: Set<string>, final: boolean) {
-  const record = (files: CheckpointFile[]) => run.sink.checkpoints(run.jobId, files);
+  const below = nodeFolder(run.node);
+  const record = (files: CheckpointFile[]) =>
+    run.sink.checkpoints(
+      run.jobId,
+      files.map((file) => ({ ...file, path: `${below}${file.path}` })),
+    );
   return collector.scan(run.host, { final, announced: names, signal: run.signal, record });
 }

@@ -7,19 +7,21 @@ import type { RunSpec } from "../schemas/spec.ts";
 import { readSnapshot } from "./code-snapshot.ts";
 import { checkEntrypoint, type Entrypoint } from "./project-files.ts";
 
+/** What the install step starts: a shell command, or the script that makes the environment in which the run then has its Python. */
+export type Install = { command: string } | { environment: InstallKind } | { skipped: string };
+
+/** First hit wins. */
+const KINDS = ["uv.lock", "requirements.txt", "pyproject.toml", "environment.yml", "environment.yaml"] as const;
+export type InstallKind = (typeof KINDS)[number];
+
 /** @param code where the run's code is kept; null for a run that works in place, with this computer's packages. */
-export async function installCommand(
-  spec: RunSpec,
-  code: { codeDir: string; id: string } | null,
-): Promise<{ command: string } | { skipped: string }> {
+export async function installCommand(spec: RunSpec, code: { codeDir: string; id: string } | null): Promise<Install> {
   if (spec.install === "none") return { skipped: "install is none" };
   if (spec.install !== "auto") return { command: spec.install };
   if (code === null) return { skipped: "a local run uses the packages of this computer's Python" };
   const snapshot = await readSnapshot(code);
-  const has = (path: string): boolean => snapshot?.files.some((file) => file.path === path) === true;
-  if (has("requirements.txt"))
-    return { command: '"$SVC_PYTHON" -m pip install --disable-pip-version-check -r requirements.txt' };
-  return { skipped: "the project has no requirements.txt" };
+  const environment = KINDS.find((path) => snapshot?.files.some((file) => file.path === path));
+  return environment ? { environment } : { skipped: `the project has none of ${KINDS.join(", ")}` };
 }
 
 /** The entrypoint of a project whose directory may be gone by now: then its name alone tells how it is run. */

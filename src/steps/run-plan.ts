@@ -3,6 +3,7 @@
 import type { RunSpec } from "../schemas/spec.ts";
 import type { RunnerSpec } from "../schemas/runner.ts";
 import { gpuCount } from "../domain/gpus.ts";
+import { launchArgv, launchMode, stopGraceSeconds } from "./launch-plan.ts";
 import { isReference, SECRET_NAME } from "../domain/secret-names.ts";
 
 /**
@@ -21,6 +22,14 @@ export interface PlanInput {
   checkpointDir: string;
   dataDir: string;
   packageDir: string;
+  /** Whether the run works in place, on the user's own computer. */
+  inPlace: boolean;
+  /** Whether the install step made an environment of which `python` is. */
+  installed: boolean;
+  /** Where the checkpoint lies that the run goes on from. */
+  resumeFrom: string | null;
+  /** Lets the nodes of one Ray know each other. */
+  rayToken: string;
   /** Where each node reaches node k, by its number; the first is where ranks meet. */
   addresses: readonly string[];
   /** Where the machine is guarded: see `RunnerSpec`. */
@@ -40,8 +49,6 @@ export interface RunPlan {
   secretEnv: Record<string, string>;
 }
 
-/** Grace between TERM and KILL: long enough to write a last checkpoint. */
-export const STOP_GRACE_SECONDS = 10;
 /** Bytes of log that a run may be ahead of the control plane before its writes wait. */
 export const SPOOL_CAP_BYTES = 8 * 1024 ** 3;
 /** Between two looks at CPU, memory and GPU. */
@@ -59,7 +66,7 @@ export function sampleSeconds(spec: RunSpec): number {
 }
 
 export function planRun(input: PlanInput): RunPlan {
-  const { spec, entry, inherited } = input;
+  const { spec, inherited } = input;
   const secretEnv: Record<string, string> = { ...input.injected, SVC_METRICS_MARK: input.mark };
   const plainEnv: Record<string, string> = {};
   for (const [name, value] of Object.entries(spec.env)) {
@@ -70,6 +77,12 @@ export function planRun(input: PlanInput): RunPlan {
   const given = (name: string): string | undefined => plainEnv[name] ?? secretEnv[name] ?? inherited[name];
   const pythonPath = [given("PYTHONPATH"), input.packageDir].filter((s) => s !== undefined && s !== "").join(":");
   const defaults: Record<string, string> = { PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5" };
+  // Ray would merge lines of workers that differ only in digits, metrics among them.
+  if (spec.launcher === "ray") defaults["RAY_DEDUP_LOGS"] = "0";
+  if (launchMode(input) === "ray") {
+    defaults["RAY_AUTH_MODE"] = "token";
+    if (given("RAY_AUTH_TOKEN") === undefined) secretEnv["RAY_AUTH_TOKEN"] = input.rayToken;
+  }
   // Where the job gave it as a secret, it stays one.
   const secretPath = secretEnv["PYTHONPATH"] !== undefined;
   if (secretPath) secretEnv["PYTHONPATH"] = pythonPath;
@@ -92,6 +105,8 @@ export function planRun(input: PlanInput): RunPlan {
     SVC_NODE_IPS: input.addresses.join(","),
     SVC_MASTER_ADDR: input.addresses[0] ?? "127.0.0.1",
     SVC_GPUS_PER_NODE: String(gpuCount(spec.gpus)),
+    // Null: one that this computer has is of another run.
+    SVC_RESUME_FROM: input.resumeFrom,
   };
   return {
     secretEnv,
@@ -100,27 +115,14 @@ export function planRun(input: PlanInput): RunPlan {
       node: input.node,
       attempt: 1,
       nonce: input.nonce,
-      argv: [...command(entry, input.python), ...spec.args],
+      argv: launchArgv({ ...input, masterAddress: input.addresses[0] ?? "127.0.0.1" }),
       cwd: input.projectDir,
       env,
       checkpoint_dir: input.checkpointDir,
-      stop_grace_seconds: STOP_GRACE_SECONDS,
+      stop_grace_seconds: stopGraceSeconds(spec),
       spool_cap_bytes: SPOOL_CAP_BYTES,
       sample_seconds: sampleSeconds(spec),
       ...(input.keep ? { keep: input.keep } : {}),
     },
   };
-}
-
-function command(entry: PlanInput["entry"], python: string): string[] {
-  switch (entry.kind) {
-    case "python":
-      return [python, "-u", entry.path];
-    case "module":
-      return [python, "-u", "-m", entry.path];
-    case "sh":
-      return ["/bin/sh", entry.path];
-    case "exec":
-      return [`./${entry.path}`];
-  }
 }

@@ -3,6 +3,8 @@ import type { CheckpointCollector } from "./collect-checkpoints.ts";
 import type { StepPorts, StorySink } from "./ports.ts";
 import type { Guard } from "../providers/host.ts";
 import type { MachineHandle } from "../providers/provider.ts";
+import type { Install } from "./install-command.ts";
+import type { Resume } from "./resume-from.ts";
 import type { RunPlan } from "./run-plan.ts";
 
 /** What the steps of a run need beyond the ledger; made in the composition root. */
@@ -14,7 +16,7 @@ export interface RunServices extends StepPorts {
   entry(projectDir: string, entrypoint: string): Promise<{ kind: "python" | "module" | "sh" | "exec"; path: string }>;
   plan(jobId: string, node: number, purpose: "run" | "install"): Promise<RunPlan>;
   /** What has to be run before the script, or why nothing has. */
-  installCommand(jobId: string, inPlace: boolean): Promise<{ command: string } | { skipped: string }>;
+  installCommand(jobId: string, inPlace: boolean): Promise<Install>;
   /** The code snapshot of the job, and a folder of this home where it may be laid out to be sent. */
   code(jobId: string, node: number): { codeDir: string; id: string; stageDir: string };
   /** Absolute folder that holds the package `svc`. */
@@ -22,6 +24,10 @@ export interface RunServices extends StepPorts {
   /** What ends the machine of this handle by itself; null where nothing can. */
   guard(jobId: string, handle: MachineHandle): Guard | null;
   checkpointDir(jobId: string, node: number): string;
+  /** The checkpoint that the run goes on from, chosen when it is first asked for; null where it begins anew. */
+  resume(jobId: string): Promise<Resume | null>;
+  /** Writes down what the script called complete: names in the checkpoint directory. */
+  announced(jobId: string, node: number, names: readonly string[]): void;
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;
   /** The last line of the stored log, for an error message. */

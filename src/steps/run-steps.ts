@@ -6,8 +6,11 @@ import type { RunHost } from "../providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
 import { heldMachine, holdMachine, lookAtMachine, reaching, type HeldMachine } from "./held-machine.ts";
+import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
-import { idleWindowMs, sampleSeconds, STOP_GRACE_SECONDS } from "./run-plan.ts";
+import { failedRank, missingLauncher } from "./launch-words.ts";
+import { stopGraceSeconds } from "./launch-plan.ts";
+import { idleWindowMs, sampleSeconds, type RunPlan } from "./run-plan.ts";
 import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
 
 const MINUTE_MS = 60_000;
@@ -27,24 +30,31 @@ export function installStep(services: RunServices): StepDefinition {
     retry: { ...FOR_EVER, delayMsMax: 15_000 },
     async run(context) {
       const { jobId, node, signal } = context;
-      const { spec } = services.facts(jobId);
       const held = heldMachine(services, context);
       const command = await services.installCommand(jobId, held.access.inPlace);
       if ("skipped" in command) return { done: {}, detail: command };
       return reaching(services, context, held, async () => {
         const host = held.access.host("install");
         const plan = await services.plan(jobId, node, "install");
-        const runner = { ...plan.runner, argv: ["/bin/sh", "-c", command.command] };
+        const runner = { ...plan.runner, argv: installArgv(command, plan, held) };
         await host.start(runner, plan.secretEnv, signal);
         const status = await followToEnd(services, context, { held, host, stream: "install" });
         if (status.exit_code !== 0) {
           const last = services.lastLine(jobId);
           throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last });
         }
-        return { done: {}, detail: { command: spec.install === "auto" ? command.command : spec.install } };
+        const detail = "command" in command ? command : { installed: command.environment };
+        return { done: {}, detail: { ...detail, last: services.lastLine(jobId) } };
       });
     },
   };
+}
+
+function installArgv(install: Exclude<Install, { skipped: string }>, plan: RunPlan, held: HeldMachine): string[] {
+  if ("command" in install) return ["/bin/sh", "-c", install.command];
+  const { packages, environment } = held.access.layout();
+  const python = plan.runner.env["SVC_PYTHON"] ?? "python3";
+  return [python, "-u", `${packages}/svc/_install.py`, install.environment, environment];
 }
 
 export function launchStep(services: RunServices): StepDefinition {
@@ -96,14 +106,18 @@ const VERDICTS: ReadonlySet<string> = new Set([
   "price_unknown",
 ]);
 
-function outcomeOf(status: RunnerStatus, node: number): Record<string, unknown> {
+function outcomeOf(status: RunnerStatus & { tail: string }, node: number): Record<string, unknown> {
   const exit_code = status.exit_code ?? 255;
   if (status.phase === "failed") {
     return { exit_code, error: describeError("run_lost", { why: status.error ?? "the runner ended without a word" }) };
   }
   if (exit_code === 0 && !status.stopped) return { exit_code, error: null };
-  const signal = status.oom ? "the system, which was out of memory" : status.signal;
-  return { exit_code, error: describeError("script_failed", { exit_code, signal, node }) };
+  const missing = missingLauncher(status.tail);
+  if (missing) return { exit_code, error: describeError("launcher_missing", missing) };
+  const rank = failedRank(status.tail);
+  const signal = status.oom ? "the system, which was out of memory" : (rank?.signal ?? status.signal);
+  const who = rank ? ` on ${rank.who}` : undefined;
+  return { exit_code, error: describeError("script_failed", { exit_code, signal, node, who }) };
 }
 
 /** Pulls until the run is over and all that it wrote is home. */
@@ -111,9 +125,9 @@ async function followToEnd(
   services: RunServices,
   context: StepContext,
   what: { held: HeldMachine; host: RunHost; stream: "run" | "install" },
-): Promise<RunnerStatus> {
+): Promise<RunnerStatus & { tail: string }> {
   const { signal } = context;
-  const run = followedRun(services, context, what.host, what.stream);
+  const run = followedRun(services, context, what.held, what.stream);
   const follower = new Follower(run);
   const watch = new Watch(services, context, run, what.held);
   for (;;) {
@@ -127,7 +141,7 @@ async function followToEnd(
     context.progress({ log_bytes: follower.offset });
     if (over) {
       await follower.drain(status);
-      return status;
+      return { ...status, tail: follower.tail };
     }
     if (status === null) throw new SvcError("run_lost", { why: "its run directory is gone" });
     // What is held back has been seen: only more of it is news.
@@ -243,8 +257,8 @@ export function collectStep(services: RunServices): StepDefinition {
       if (!held.access.inPlace && held.handle.extra?.["home"] === undefined)
         return { done: { exit_code: null }, detail: { nothing: "the machine was never reached" } };
       return reaching(services, context, held, async () => {
-        await bringHome(services, context, held.access.host("install"), "install");
-        const run = await bringHome(services, context, held.access.host("run"), "run");
+        await bringHome(services, context, held, "install");
+        const run = await bringHome(services, context, held, "run");
         if (run === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
         context.progress({ doing: "bringing checkpoints home" });
         const collector = services.collector(jobId, node);
@@ -264,24 +278,28 @@ export function collectStep(services: RunServices): StepDefinition {
 function followedRun(
   services: RunServices,
   { jobId, node, signal }: StepContext,
-  host: RunHost,
+  held: HeldMachine,
   stream: "run" | "install",
 ): FollowedRun {
   const { nodes } = services.facts(jobId).spec;
   const tag = nodes > 1 ? `[node${node}] ` : null;
-  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal };
+  const dir = held.access.inPlace ? services.checkpointDir(jobId, node) : held.access.layout().checkpoints;
+  const heard: FollowedRun["heard"] = (records) => services.announced(jobId, node, announced(records, dir));
+  const host = held.access.host(stream);
+  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, heard };
 }
 
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */
-async function bringHome(services: RunServices, context: StepContext, host: RunHost, stream: "run" | "install") {
+async function bringHome(services: RunServices, context: StepContext, held: HeldMachine, stream: "run" | "install") {
+  const host = held.access.host(stream);
   let status = await host.status(context.signal);
   if (status === null) return null;
   if (status.phase === "running") {
     context.progress({ doing: "asking the script to end" });
-    await host.stop(STOP_GRACE_SECONDS, context.signal);
+    await host.stop(stopGraceSeconds(services.facts(context.jobId).spec), context.signal);
     status = (await host.status(context.signal)) ?? status;
   }
-  const followed = followedRun(services, context, host, stream);
+  const followed = followedRun(services, context, held, stream);
   const follower = new Follower(followed);
   await follower.drain(status);
   return { status, followed, bytes: follower.offset };

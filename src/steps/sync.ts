@@ -1,15 +1,13 @@
 // Bringing the project to the machine: the code that was kept at submission, not what lies in the directory by now.
 
-import { readdir, rm, stat, utimes } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { TreePush, TreePushed } from "../providers/host.ts";
+import type { MachineAccess, TreePush, TreePushed } from "../providers/host.ts";
 import { restoreSnapshot } from "./code-snapshot.ts";
 import { heldMachine, holdMachine, reaching } from "./held-machine.ts";
+import { placeResume } from "./resume-from.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition } from "./step.ts";
-
-/** What is sent twice must look the same the second time, or all of it would travel again. */
-const SENT_AT = new Date("2020-01-01T00:00:00Z");
 
 export function syncStep(services: RunServices): StepDefinition {
   return {
@@ -22,7 +20,8 @@ export function syncStep(services: RunServices): StepDefinition {
         const { projectDir, spec } = services.facts(jobId);
         await services.entry(projectDir, spec.entrypoint);
         const how = "a local run works in the project directory itself";
-        return { done: {}, detail: { bytes: 0, how, project_dir: projectDir } };
+        const resumed = await resume(services, context, held.access, services.checkpointDir(jobId, context.node));
+        return { done: {}, detail: { bytes: 0, how, project_dir: projectDir, ...resumed } };
       }
       return reaching(services, context, held, async () => {
         await holdMachine(services, context, held);
@@ -32,10 +31,19 @@ export function syncStep(services: RunServices): StepDefinition {
         const pushed = await pushProject(services, context, layout.project, (tree) =>
           held.access.push(tree, context.signal),
         );
-        return { done: {}, detail: { ...pushed, project_dir: layout.project } };
+        const resumed = await resume(services, context, held.access, layout.checkpoints);
+        return { done: {}, detail: { ...pushed, project_dir: layout.project, ...resumed } };
       });
     },
   };
+}
+
+async function resume(services: RunServices, context: StepContext, access: MachineAccess, dir: string) {
+  const chosen = await services.resume(context.jobId);
+  if (chosen === null) return {};
+  context.progress({ doing: "bringing the checkpoint that the run goes on from" });
+  await placeResume(chosen, access, dir, context.signal);
+  return { resumes: `${chosen.name} of ${chosen.job}` };
 }
 
 async function pushProject(
@@ -46,14 +54,15 @@ async function pushProject(
 ): Promise<TreePushed> {
   const { codeDir, id, stageDir } = services.code(context.jobId, context.node);
   try {
+    // A process that died may have left another project's files there.
+    await rm(stageDir, { recursive: true, force: true });
     const snapshot = await restoreSnapshot({ codeDir, id, target: stageDir });
-    for (const file of snapshot.files) await utimes(join(stageDir, file.path), SENT_AT, SENT_AT);
     const files = snapshot.files.map(({ path, size, mode }) => ({ path, size, executable: mode === "executable" }));
     const total = { files_total: files.length, bytes_total: snapshot.bytes };
     context.progress({ doing: "sending the project", files: 0, bytes: 0, ...total });
     const progress: TreePush["progress"] = (done) =>
       context.progress({ doing: "sending the project", ...done, ...total });
-    return await push({ from: stageDir, to, files, mirror: true, progress });
+    return await push({ from: stageDir, to, files, whole: true, mirror: true, progress });
   } finally {
     await rm(stageDir, { recursive: true, force: true });
   }

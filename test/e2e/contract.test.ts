@@ -167,10 +167,9 @@ describe("refusing", () => {
     ["env.A", { A: "store://hub/token" }, "secret_not_found"],
     ["install", ""],
     ["launcher", "mpi"],
-    ["launcher", "ray", "feature_unavailable"],
     ["image", 1],
     ["data", ["d"], "feature_unavailable"],
-    ["resume_from", "other", "feature_unavailable"],
+    ["resume_from", "other", "resume_unavailable"],
     ["sinks[0].kind", [{ kind: "disk", url: "x", what: ["logs"] }]],
     ["colour", "red"],
   ];

@@ -40,6 +40,8 @@ async function newService(harness: Harness): Promise<void> {
     checkSecrets: (spec) => {
       for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});
     },
+    checkResume: (job) =>
+      Promise.reject(new SvcError("resume_unavailable", { job, why: "no complete checkpoint of it came home" })),
     onTerminal: (id) => void over.push(id),
   });
 }
@@ -82,9 +84,7 @@ describe("submit", () => {
   it.each<[string, Partial<RunSpecInput>, string, string]>([
     ["a provider that is not here", { provider: "market" }, "provider_unavailable", "spec.provider"],
     ["more nodes than the provider can", { nodes: 5 }, "nodes_unsupported", "spec.nodes"],
-    ["torchrun", { launcher: "torchrun" }, "feature_unavailable", "spec.launcher"],
-    ["ray", { launcher: "ray" }, "feature_unavailable", "spec.launcher"],
-    ["a job to resume from", { resume_from: "job0" }, "feature_unavailable", "spec.resume_from"],
+    ["a job to resume from that left nothing", { resume_from: "job0" }, "resume_unavailable", "spec.resume_from"],
     ["a data manifest", { data: ["imagenet"] }, "feature_unavailable", "spec.data"],
     ["a sink", { sinks: [{ kind: "objstore_a", url: "x://y", what: ["logs"] }] }, "feature_unavailable", "spec.sinks"],
   ])("refuses %s, names the field, and changes nothing", async (_, spec, code, field) => {

@@ -70,6 +70,7 @@ describe("access to a machine", () => {
       checkpoints: `${base}/checkpoints`,
       data: `${base}/data`,
       packages: `${base}/packages`,
+      environment: `${base}/environment`,
     });
     // A new control plane knows it from the ledger, before it connects.
     const later = pool().access(handle({ extra: { home: "/home/u" } }));

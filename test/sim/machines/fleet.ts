@@ -12,10 +12,12 @@ export interface FleetOptions {
   dir: string;
   /** Tried out where it is not given. */
   kind?: "namespaces" | "plain";
+  /** Folders of this computer that machines out of namespaces see, read-only, and where: `["/a:/opt/a"]`. */
+  binds?: readonly string[];
 }
 
 /** `boot` resolves as soon as the machine has its address; sshd answers `bootMs` after the call. */
-export async function makeFleet({ dir, kind }: FleetOptions): Promise<Fleet> {
+export async function makeFleet({ dir, kind, binds = [] }: FleetOptions): Promise<Fleet> {
   const wanted = kind ?? ((await mayMakeNamespaces()) ? "namespaces" : "plain");
-  return wanted === "namespaces" ? namespaceFleet(dir) : plainFleet(dir);
+  return wanted === "namespaces" ? namespaceFleet(dir, binds) : plainFleet(dir);
 }

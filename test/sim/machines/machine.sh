@@ -53,6 +53,12 @@ files() {
     mount --bind usr/local/bin opt/host
     for each in /usr/local/bin/*; do ln -sfn "/opt/host/${each##*/}" opt/bin/; done
   fi
+  local each
+  for each in $BINDS; do
+    mkdir -p ".${each#*:}"
+    mount --rbind "${each%%:*}" ".${each#*:}"
+    mount -o remount,bind,ro ".${each#*:}"
+  done
   users
   tools
   mount --bind opt/bin usr/local/bin

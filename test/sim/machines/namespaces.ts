@@ -39,7 +39,7 @@ export async function mayMakeNamespaces(): Promise<boolean> {
     .catch(() => false);
 }
 
-export async function namespaceFleet(dir: string): Promise<Fleet> {
+export async function namespaceFleet(dir: string, binds: readonly string[] = []): Promise<Fleet> {
   await sweep();
   // What is sent to a machine that is gone must not leave this computer by its default route.
   await tool("ip", ["route", "replace", "unreachable", NETWORK, "metric", "4294967295"]);
@@ -54,7 +54,7 @@ export async function namespaceFleet(dir: string): Promise<Fleet> {
       if (machines.has(request.name)) throw new Error(`machine ${request.name} exists`);
       if (closed) throw new Error("the fleet is closed");
       slot = (slot + 1) % 32_768;
-      const machine = new Machine(join(dir, request.name), request, slot, () => machines.delete(request.name));
+      const machine = new Machine(join(dir, request.name), request, binds, slot, () => machines.delete(request.name));
       machines.set(request.name, machine);
       try {
         await machine.boot();
@@ -111,12 +111,14 @@ class Machine implements SimMachine {
   readonly #doors = new Set<Server | Socket>();
   readonly #dir: string;
   readonly #request: BootRequest;
+  readonly #binds: readonly string[];
   readonly #gone: () => void;
 
-  constructor(dir: string, request: BootRequest, slot: number, gone: () => void) {
+  constructor(dir: string, request: BootRequest, binds: readonly string[], slot: number, gone: () => void) {
     this.name = request.name;
     this.#dir = dir;
     this.#request = request;
+    this.#binds = binds;
     this.#slot = slot;
     this.#gone = gone;
   }
@@ -160,6 +162,7 @@ class Machine implements SimMachine {
       API_PORT: String(apiPort ?? 0),
       BOOT_SECONDS: seconds.toFixed(3),
       OWNER: String(process.pid),
+      BINDS: this.#binds.join(" "),
     };
     writeFileSync(
       file("request"),

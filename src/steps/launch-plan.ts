@@ -1,0 +1,106 @@
+// How the processes of a run are started on one node. docs/TRAINING.md has the table.
+//
+// L1. One process is the script itself: no launcher, no RANK, for scripts take its presence to mean that there are several.
+// L2. Several are started by `torch.distributed.run` of the run's own Python. Ranks are static: rank 0 is on node 0.
+// L3. An option that the job gives as PET_NAME is left out here: on the command line it would win.
+// L4. Restarts belong to the control plane: --max_restarts=0.
+
+import { gpuCount, processCount } from "../domain/gpus.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+
+export interface LaunchInput {
+  spec: Pick<RunSpec, "launcher" | "gpus" | "nodes" | "env" | "args">;
+  entry: { kind: "python" | "module" | "sh" | "exec"; path: string };
+  python: string;
+  /** Holds `svc/_launch.py`. */
+  packageDir: string;
+  node: number;
+  /** Where ranks meet. */
+  masterAddress: string;
+  /** A run in place, on the user's own computer: starts as little as it can. */
+  inPlace: boolean;
+  /** Whether the install step made an environment of which `python` is: then its programs come first on PATH. */
+  installed: boolean;
+}
+
+export type LaunchMode = "plain" | "auto" | "torchrun" | "ray";
+
+/** Where ranks of several nodes meet. */
+const MASTER_PORT = 29_500;
+/** torchrun gives its ranks 30 seconds; whoever stops it must wait a little longer. */
+const STOP_GRACE_SECONDS = { one: 10, many: 40 } as const;
+
+/** Grace between TERM and KILL: long enough to write a last checkpoint. */
+export function stopGraceSeconds(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): number {
+  return launcherOf(spec) === "single" ? STOP_GRACE_SECONDS.one : STOP_GRACE_SECONDS.many;
+}
+
+/** The launcher that `auto` means for this many processes, whatever the entrypoint. */
+function launcherOf(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): "single" | "torchrun" | "ray" {
+  if (spec.launcher !== "auto") return spec.launcher;
+  return processCount(spec.gpus) > 1 || spec.nodes > 1 ? "torchrun" : "single";
+}
+
+export function launchMode({ spec, entry, inPlace }: Pick<LaunchInput, "spec" | "entry" | "inPlace">): LaunchMode {
+  const launcher = launcherOf(spec);
+  // On the user's own computer a script starts Ray for itself; `ray start` could meddle with one that runs there.
+  if (launcher === "single" || (launcher === "ray" && inPlace)) return "plain";
+  if (spec.launcher !== "auto") return launcher;
+  // What is no Python starts its processes itself.
+  return entry.kind === "python" || entry.kind === "module" ? "auto" : "plain";
+}
+
+/** The argument vector for one node. */
+export function launchArgv(input: LaunchInput): string[] {
+  const { spec, entry, python } = input;
+  const mode = launchMode(input);
+  const plain = [...plainCommand(entry, python), ...spec.args];
+  // One process on a CPU needs nothing found out before it starts.
+  const bare = !input.installed && spec.nodes === 1 && gpuCount(spec.gpus) === 0;
+  if (mode === "plain" && (input.inPlace || bare)) return plain;
+  const command = mode === "auto" || mode === "torchrun" ? [...torchrun(input), ...spec.args] : plain;
+  return [python, "-u", `${input.packageDir}/svc/_launch.py`, mode, "--", ...command];
+}
+
+function torchrun({ spec, entry, python, node, masterAddress }: LaunchInput): string[] {
+  const options: [name: string, value: string | null][] =
+    spec.nodes === 1
+      ? [["standalone", null]]
+      : [
+          ["nnodes", String(spec.nodes)],
+          ["node_rank", String(node)],
+          ["master_addr", masterAddress],
+          ["master_port", String(MASTER_PORT)],
+        ];
+  options.push(["nproc_per_node", String(processCount(spec.gpus))], ["monitor_interval", "1"], ["max_restarts", "0"]);
+  return [
+    python,
+    "-u",
+    "-m",
+    "torch.distributed.run",
+    ...options
+      .filter(([name]) => spec.env[`PET_${name.toUpperCase()}`] === undefined)
+      .map(([name, value]) => (value === null ? `--${name}` : `--${name}=${value}`)),
+    ...torchrunEntry(entry, python),
+  ];
+}
+
+/** torchrun runs Python by itself and is told where it is none. */
+function torchrunEntry(entry: LaunchInput["entry"], python: string): string[] {
+  if (entry.kind === "python") return [entry.path];
+  if (entry.kind === "module") return ["-m", entry.path];
+  return ["--no_python", ...plainCommand(entry, python)];
+}
+
+function plainCommand(entry: LaunchInput["entry"], python: string): string[] {
+  switch (entry.kind) {
+    case "python":
+      return [python, "-u", entry.path];
+    case "module":
+      return [python, "-u", "-m", entry.path];
+    case "sh":
+      return ["/bin/sh", entry.path];
+    case "exec":
+      return [`./${entry.path}`];
+  }
+}

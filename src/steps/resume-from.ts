@@ -1,0 +1,229 @@
+// From which checkpoint of another job a run goes on. Looked for among what came home, by the rules that the package `svc` has
+// on the machine (python/svc/_checkpoints.py); docs/TRAINING.md tells them.
+//
+// F1. Only what is complete counts: announced by the script, saved by a framework that writes a last file, or a single file
+//     that is whole as far as its format can tell. Temporary names never count.
+// F2. The choice is made once, before anything is sent, and written down: the source may be running and go on saving.
+// F3. A job that has none of its own but was itself resumed stands for the one that it was resumed from.
+
+import { constants } from "node:fs";
+import { copyFile, mkdir, open, readFile, utimes } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { SvcError } from "../errors/index.ts";
+import type { MachineAccess } from "../providers/host.ts";
+import type { CheckpointFile } from "../schemas/job.ts";
+import { readCheckpoints } from "./collect-checkpoints.ts";
+
+export const Resume = z.object({
+  /** The job whose checkpoint it is. */
+  job: z.string(),
+  /** Of the file or folder, relative to the checkpoint directory. */
+  name: z.string(),
+  /** `root`: where it lies at home, absolute. */
+  files: z.array(z.object({ root: z.string(), path: z.string(), size: z.number(), mtime_ms: z.number() })),
+});
+export type Resume = z.infer<typeof Resume>;
+
+/** What a job left at home. */
+export interface Leavings {
+  job: string;
+  checkpoints: string;
+  /** Paths that the script called complete. */
+  announced: ReadonlySet<string>;
+  nodes: number;
+}
+
+const CHAIN_MAX = 32;
+const ZIP_TAIL = 65_558;
+const HEADER_MAX = 100_000_000;
+const INCOMPLETE = "checkpoint-is-incomplete.txt";
+const LAST_WRITTEN = [".metadata", "trainer_state.json"];
+const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz)$/;
+/** Who finds one of these beside a file looks at a checkpoint of many files ... */
+const UNIT =
+  /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|\.pkl|_states\.pt)$/;
+const UNIT_CONFIG = /^(?:adapter_)?config\.json$/;
+const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step)/;
+/** ... whose members are called like this, and are no checkpoints by themselves. */
+const MEMBER =
+  /^(?:model[.-]|pytorch_model|adapter_model|optimizer|scheduler|scaler|rng_state|random_states|sampler|training_args|mp_rank_|(?:bf16_)?zero_pp_rank_|custom_checkpoint_)/;
+const TEMPORARY = /^(?:tmp-|\.svc-)|(?:\.tmp|\.partial)$/;
+
+/** The last complete checkpoint of the job, or of the one that it was resumed from; null when there is none. */
+export async function chooseResume(
+  job: string,
+  leavingsOf: (job: string) => Promise<(Leavings & { resumedFrom?: string | undefined }) | null>,
+): Promise<Resume | null> {
+  let next: string | undefined = job;
+  for (let n = 0; next !== undefined && n < CHAIN_MAX; n++) {
+    const left = await leavingsOf(next);
+    if (left === null) return null;
+    const found = await lastComplete(left);
+    if (found) return found;
+    next = left.resumedFrom;
+  }
+  return null;
+}
+
+export async function lastComplete({ job, checkpoints, announced, nodes }: Leavings): Promise<Resume | null> {
+  const all = (await readCheckpoints(checkpoints)).filter((f) => !f.path.split("/").some((n) => TEMPORARY.test(n)));
+  // Checkpoints of node 0 lie at the top, those of the others below node1, node2, ...
+  const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
+  const files = all.filter((f) => !ofOthers(f.path));
+  const names = candidates(files, announced);
+  const newest = new Map<string, number>();
+  for (const name of names) newest.set(name, Math.max(...membersOf(files, name).map((f) => Date.parse(f.modified_at))));
+  for (const name of names.toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
+    const members = membersOf(files, name);
+    const whole = await Promise.all(
+      members.filter((f) => isDirect(f.path, name)).map((f) => isWhole(join(checkpoints, f.path), f.size)),
+    );
+    if (whole.includes(false)) continue;
+    const chosen = members.map((f) => asChosen(checkpoints, f));
+    const taken = new Set(members.map((f) => f.path));
+    // Shards of other nodes belong to the same checkpoint; every node is given all of it.
+    for (let node = 1; node < nodes; node++) {
+      const top = `node${node}/`;
+      const theirs = all.filter((f) => f.path.startsWith(top)).map((f) => ({ ...f, path: f.path.slice(top.length) }));
+      for (const file of membersOf(theirs, name)) {
+        if (taken.has(file.path)) continue;
+        taken.add(file.path);
+        chosen.push(asChosen(join(checkpoints, `node${node}`), file));
+      }
+    }
+    return { job, name, files: chosen };
+  }
+  return null;
+}
+
+/** Puts the checkpoint into the run's checkpoint directory under the same name. Repeatable before the launch. */
+export async function placeResume(
+  resume: Resume,
+  access: MachineAccess,
+  dir: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const gone = (cause: unknown) =>
+    new SvcError("resume_unavailable", { job: resume.job, why: `its checkpoint ${resume.name} is gone` }, { cause });
+  if (!access.inPlace) {
+    for (const root of new Set(resume.files.map((f) => f.root))) {
+      const files = resume.files
+        .filter((f) => f.root === root)
+        .map(({ path, size }) => ({ path, size, executable: false }));
+      await access.push({ from: root, to: dir, files, mirror: false }, signal);
+    }
+    return;
+  }
+  for (const { root, path, mtime_ms } of resume.files) {
+    const target = join(dir, path);
+    await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+    await copyFile(join(root, path), target, constants.COPYFILE_FICLONE).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === "ENOENT" ? gone(cause) : cause;
+    });
+    await utimes(target, mtime_ms / 1_000, mtime_ms / 1_000);
+  }
+}
+
+/** The names that the script called complete, as they were written down; lines that a crash cut short are passed over. */
+export async function readAnnounced(file: string): Promise<Set<string>> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  const names = new Set<string>();
+  for (const line of text.split("\n")) {
+    try {
+      const name: unknown = JSON.parse(line);
+      if (typeof name === "string") names.add(name.replace(/^(\.\/)+/, "").replace(/\/+$/, ""));
+    } catch {
+      continue;
+    }
+  }
+  return names;
+}
+
+function candidates(files: CheckpointFile[], announced: ReadonlySet<string>): string[] {
+  const folders = new Map<string, Set<string>>();
+  for (const { path } of files) {
+    const names = path.split("/");
+    for (let i = 0; i < names.length; i++) {
+      const folder = names.slice(0, i).join("/");
+      if (!folders.has(folder)) folders.set(folder, new Set());
+      folders.get(folder)!.add(names[i]!);
+    }
+  }
+  const has = (folder: string, name: string): boolean => folders.get(folder)?.has(name) === true;
+  const savedAsOne = (folder: string): boolean => folder !== "" && LAST_WRITTEN.some((name) => has(folder, name));
+  const isUnit = (folder: string): boolean => {
+    const inside = [...(folders.get(folder) ?? [])];
+    if (inside.some((name) => UNIT.test(name))) return true;
+    return folder !== "" && (UNIT_FOLDER.test(lastName(folder)) || inside.some((name) => UNIT_CONFIG.test(name)));
+  };
+  const found = new Set<string>();
+  for (const name of announced) {
+    if (name === "" || (!folders.has(name) && !files.some((f) => f.path === name))) continue;
+    if (!has(name, INCOMPLETE)) found.add(name);
+  }
+  for (const folder of folders.keys()) {
+    const above = parentsOf(folder);
+    if (above.some((f) => savedAsOne(f) || has(f, INCOMPLETE))) continue;
+    if (savedAsOne(folder) && !has(folder, INCOMPLETE)) found.add(folder);
+  }
+  for (const { path } of files) {
+    const folder = parentsOf(path).at(-1) ?? "";
+    if (!SINGLE.test(path) || parentsOf(path).some((f) => savedAsOne(f) || has(f, INCOMPLETE))) continue;
+    if (!(isUnit(folder) && MEMBER.test(lastName(path)))) found.add(path);
+  }
+  return [...found];
+}
+
+/** The folders that hold the path, the top (`""`) first. */
+function parentsOf(path: string): string[] {
+  const names = path.split("/");
+  return path === "" ? [] : names.map((_, i) => names.slice(0, i).join("/"));
+}
+
+const lastName = (path: string): string => path.split("/").at(-1)!;
+const membersOf = (files: CheckpointFile[], name: string): CheckpointFile[] =>
+  files.filter((f) => f.path === name || f.path.startsWith(`${name}/`));
+const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");
+const asChosen = (root: string, f: CheckpointFile) => ({
+  root,
+  path: f.path,
+  size: f.size,
+  mtime_ms: Date.parse(f.modified_at),
+});
+
+/** False for a file that was cut short, where its format says so: by the end of a ZIP or the lengths of its header. */
+async function isWhole(path: string, size: number): Promise<boolean> {
+  if (LAST_WRITTEN.includes(lastName(path))) return size > 0;
+  if (!SINGLE.test(path)) return true;
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null);
+  if (file === null) return false;
+  const read = async (at: number, length: number): Promise<Buffer> => {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, at);
+    return buffer.subarray(0, bytesRead);
+  };
+  try {
+    const start = await read(0, 8);
+    if (start.subarray(0, 2).toString("latin1") === "PK") {
+      const tail = Math.min(size, ZIP_TAIL);
+      return (await read(size - tail, tail)).includes("PK\x05\x06", 0, "latin1");
+    }
+    if (path.endsWith(".safetensors")) {
+      if (start.length < 8) return false;
+      const length = Number(start.readBigUInt64LE());
+      if (length > Math.min(size - 8, HEADER_MAX)) return false;
+      const tensors = Tensors.safeParse(JSON.parse((await read(8, length)).toString("utf8")));
+      if (!tensors.success) return false;
+      const ends = Object.entries(tensors.data).map(([name, t]) => (name === "__metadata__" ? 0 : t.data_offsets![1]));
+      return size === 8 + length + Math.max(0, ...ends);
+    }
+    // These are ZIPs; the old formats of torch.save cannot tell.
+    return size > 0 && !/\.(?:keras|npz)$/.test(path);
+  } catch {
+    return false;
+  } finally {
+    await file.close();
+  }
+}
+
+const Tensors = z.record(z.string(), z.object({ data_offsets: z.tuple([z.number(), z.number()]).optional() }));

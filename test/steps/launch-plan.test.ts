@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
+import { launchArgv, launchMode, stopGraceSeconds, type LaunchInput } from "../../src/steps/launch-plan.ts";
+import { failedRank, missingLauncher } from "../../src/steps/launch-words.ts";
+
+const PY = "/usr/bin/python3";
+const shim = (mode: string) => [PY, "-u", "/pkg/svc/_launch.py", mode, "--"];
+const torchrun = (...options: string[]) => [PY, "-u", "-m", "torch.distributed.run", ...options];
+
+function input(spec: Partial<RunSpecInput>, more: Partial<LaunchInput> = {}): LaunchInput {
+  return {
+    spec: RunSpec.parse({ entrypoint: "train.py", provider: "podhost", ...spec }),
+    entry: { kind: "python", path: "train.py" },
+    python: PY,
+    packageDir: "/pkg",
+    node: 0,
+    masterAddress: "10.0.0.1",
+    inPlace: false,
+    installed: false,
+    ...more,
+  };
+}
+const argv = (spec: Partial<RunSpecInput>, more: Partial<LaunchInput> = {}) => launchArgv(input(spec, more));
+
+describe("auto", () => {
+  it("starts one process on a CPU as it is, on one GPU after a look at the machine, here always as it is", () => {
+    const plain = [PY, "-u", "train.py", "--x"];
+    expect(argv({ args: ["--x"] })).toEqual(plain);
+    expect(argv({ args: ["--x"], gpus: "cpu:1" })).toEqual(plain);
+    expect(argv({ args: ["--x"], gpus: "A100" })).toEqual([...shim("plain"), ...plain]);
+    expect(argv({ args: ["--x"] }, { installed: true })).toEqual([...shim("plain"), ...plain]);
+    expect(argv({ args: ["--x"], gpus: "cpu:1" }, { inPlace: true })).toEqual(plain);
+  });
+
+  it.each(["A100:4", "cpu:4"])("starts a process for each of %s", (gpus) => {
+    const options = ["--standalone", "--nproc_per_node=4", "--monitor_interval=1", "--max_restarts=0"];
+    expect(argv({ gpus, args: ["-a"] })).toEqual([...shim("auto"), ...torchrun(...options), "train.py", "-a"]);
+    expect(argv({ gpus }, { entry: { kind: "module", path: "p.train" } }).slice(-3)).toEqual([
+      "--max_restarts=0",
+      "-m",
+      "p.train",
+    ]);
+  });
+
+  it("gives the nodes static ranks, the first of them where the first machine is", () => {
+    expect(argv({ gpus: "A100:8", nodes: 2 }, { node: 1 })).toEqual([
+      ...shim("auto"),
+      ...torchrun("--nnodes=2", "--node_rank=1", "--master_addr=10.0.0.1", "--master_port=29500"),
+      "--nproc_per_node=8",
+      "--monitor_interval=1",
+      "--max_restarts=0",
+      "train.py",
+    ]);
+  });
+
+  it("leaves shell scripts and programs to start their processes themselves", () => {
+    expect(argv({ gpus: "A100:4" }, { entry: { kind: "sh", path: "run.sh" } })).toEqual([
+      ...shim("plain"),
+      "/bin/sh",
+      "run.sh",
+    ]);
+    expect(launchMode(input({ nodes: 2 }, { entry: { kind: "exec", path: "go" } }))).toBe("plain");
+  });
+
+  it("leaves out the options that the job gives as PET variables", () => {
+    const given = argv({
+      gpus: "A100:4",
+      env: { PET_NPROC_PER_NODE: "2", PET_STANDALONE: "0", PET_MAX_RESTARTS: "3" },
+    });
+    expect(given.slice(9)).toEqual(["--monitor_interval=1", "train.py"]);
+  });
+});
+
+it("single starts one process, whatever the count", () => {
+  expect(argv({ gpus: "A100:8", launcher: "single" })).toEqual([...shim("plain"), PY, "-u", "train.py"]);
+  expect(argv({ gpus: "cpu:8", launcher: "single" })).toEqual([PY, "-u", "train.py"]);
+});
+
+it("torchrun is torchrun also for one process, and for what is no Python", () => {
+  expect(argv({ launcher: "torchrun" })).toEqual([
+    ...shim("torchrun"),
+    ...torchrun("--standalone", "--nproc_per_node=1", "--monitor_interval=1", "--max_restarts=0", "train.py"),
+  ]);
+  const sh = argv({ launcher: "torchrun" }, { entry: { kind: "sh", path: "run.sh" } });
+  expect(sh.slice(-4)).toEqual(["--max_restarts=0", "--no_python", "/bin/sh", "run.sh"]);
+});
+
+it("ray is one script on the first node, and on this computer nothing but the script", () => {
+  expect(argv({ launcher: "ray", nodes: 2 })).toEqual([...shim("ray"), PY, "-u", "train.py"]);
+  expect(argv({ launcher: "ray" }, { inPlace: true })).toEqual([PY, "-u", "train.py"]);
+});
+
+it.each<[Partial<RunSpecInput>, number]>([
+  [{}, 10],
+  [{ gpus: "A100" }, 10],
+  [{ gpus: "A100:2" }, 40],
+  [{ nodes: 2 }, 40],
+  [{ gpus: "A100:2", launcher: "single" }, 10],
+  [{ launcher: "torchrun" }, 40],
+  [{ launcher: "ray" }, 40],
+])("%j gets as long to end as its launcher needs: %d s", (spec, seconds) => {
+  expect(stopGraceSeconds(input(spec).spec)).toBe(seconds);
+});
+
+describe("the launcher's last words", () => {
+  it("name the rank and the signal", () => {
+    expect(failedRank("x\nsvc: rank 3 exited with code 7\n")).toEqual({ who: "rank 3", signal: null });
+    expect(failedRank("svc: rank 3 (local rank 1 of node 1) was ended by SIGKILL\nbye")).toEqual({
+      who: "rank 3 (local rank 1 of node 1)",
+      signal: "SIGKILL",
+    });
+    expect(failedRank("rank 3 exited with code 7\nsvc: starting: rank 2 exited")).toBeNull();
+  });
+
+  it("name what is missing", () => {
+    expect(missingLauncher("svc: launcher_missing: torchrun: torch is not installed for /p\n")).toEqual({
+      launcher: "torchrun",
+      why: "torch is not installed for /p",
+    });
+    expect(missingLauncher("launcher_missing: torchrun: no")).toBeNull();
+  });
+});
