@@ -66,7 +66,7 @@ export const sim: Command = {
     const served = await simulators.serveSims({ ...words, port, say: (line) => io.err(line) });
     try {
       if (input.json) await printJson(io, { env: served.env, urls: served.urls, machines: served.kind });
-      else await io.out(`${exports(served.env)}\n`);
+      else await io.out(`${[...unsets(served, io.env), exports(served.env)].join("\n")}\n`);
       io.err(input.json ? `Serving ${Object.keys(served.urls).join(", ")}.` : whatNow(served));
       const signal = await ending.promise;
       io.err(`Ending all machines. They would have cost $${served.cost().toFixed(4)}.`);
@@ -94,7 +94,7 @@ function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, stri
   return [
     `Serving ${Object.keys(urls).join(", ")} on this computer alone. Machines are ${machines}. Nothing costs anything.`,
     "",
-    "In a second terminal, paste the lines that begin with export, and start a control plane with them:",
+    "In a second terminal, paste the lines that begin with export or unset, and start a control plane there:",
     `  ${join(root, "bin", "svc")} serve --port ${PORT}`,
     "In a third one, paste them again, and start a run:",
     ...Object.entries(gpus).map(start),
@@ -103,6 +103,15 @@ function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, stri
     "Providers that are not named above are as real in those terminals as in any other.",
     "The home that SVC_HOME names is removed at the end. Ctrl-C ends all machines and says what they would have cost.",
   ].join("\n");
+}
+
+/** What is set here and would count more than what stands in the credentials of the simulators. */
+function unsets({ env, urls }: { env: Record<string, string>; urls: Record<string, string> }, here: NodeJS.ProcessEnv) {
+  const prefixes = Object.keys(urls).map((provider) => `${provider.toUpperCase()}_`);
+  const names = Object.keys(here).filter(
+    (name) => /^[A-Z_]+$/.test(name) && !(name in env) && prefixes.some((prefix) => name.startsWith(prefix)),
+  );
+  return names.length === 0 ? [] : [`unset ${names.join(" ")}`];
 }
 
 const exports = (env: Record<string, string>): string =>
