@@ -227,7 +227,11 @@ export class Service implements ControlPlane {
       refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
     if (spec.provider === "local" && !isCpu(spec.gpus))
       refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
-    this.#o.checkCredential(spec.provider);
+    try {
+      this.#o.checkCredential(spec.provider);
+    } catch (e) {
+      throw e instanceof SvcError && e.errors === undefined ? refuse("provider", e) : e;
+    }
     provider.check?.(spec);
     const unavailable = (field: string, what: string): never =>
       refuse(field, new SvcError("feature_unavailable", { what, why: "this version of svc does not have it" }));

@@ -143,7 +143,7 @@ describe("refusing", () => {
     ["args[0]", ["\u0000"]],
     ["args", Array.from({ length: 1_001 }, () => "x")],
     ["provider", "nowhere"],
-    ["provider", "podhost", "provider_unavailable"],
+    ["provider", "podhost", "credential_missing"],
     ["gpus", "A100:0"],
     ["gpus", "A100:4", "gpus_unsupported"],
     ["min_vram_gb", 1.5],
