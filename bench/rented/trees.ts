@@ -93,7 +93,7 @@ async function compare(machine: TestMachine, link: MachineLink, tree: Tree, from
   const pushes = (into: Times): (() => Promise<void>)[] => [
     async () => {
       const files = filesOf(from);
-      into.ours.push(await timed(() => link.push({ from, to: ours, files, mirror: true }, never)));
+      into.ours.push(await timed(() => link.push({ from, to: ours, files, whole: true, mirror: true }, never)));
     },
     async () => {
       into.bare.push(await timed(() => bare(["-rt", "-e", ssh, "--", `${from}/`, `${HOST_WORD}:${theirs}/`])));

@@ -34,8 +34,13 @@ const TALK_MS = 120_000;
 /** Beside the tree, so that the tree holds the project and nothing else. */
 export const manifestPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-pushed`;
 
-/** Makes the folder of the tree, and reads what was pushed to it before. */
-export async function readTree(connection: SshConnection, to: string, signal: AbortSignal): Promise<TreeState> {
+/** Makes the folder of the tree, and reads what was pushed to it before; `look` also at what is there now of it. */
+export async function readTree(
+  connection: SshConnection,
+  to: string,
+  look: boolean,
+  signal: AbortSignal,
+): Promise<TreeState> {
   const manifest = quote(manifestPath(to));
   // A login shell may greet, in the same stream: what counts stands between marks that nobody can guess.
   const nonce = randomBytes(12).toString("hex");
@@ -45,8 +50,8 @@ mkdir -p -- ${quote(to)} && cd -- ${quote(to)} && [ -w . ] || exit 71
 ${mark}
 if [ -f ${manifest} ]; then
   cat -- ${manifest}; ${mark}
-  find . -type f -print0; ${mark}
-  find . -type f -newer ${manifest} -print0; ${mark}
+  ${look ? "find . -type f -print0" : ":"}; ${mark}
+  ${look ? `find . -type f -newer ${manifest} -print0` : ":"}; ${mark}
 else
   ${mark}; ${mark}; ${mark}
 fi`;
@@ -101,7 +106,8 @@ export function parentsOf(path: string): string[] {
 
 /** What the machine says of a failure that has to do with its disk, in words; null where it is something else. */
 export function diskWords(said: string): string | null {
-  if (/No space left on device|ENOSPC|Disk quota exceeded/i.test(said)) return "the disk of the machine is full";
+  if (/No space left on device|ENOSPC|Disk quota exceeded|Wrote only \d+ of \d+ bytes/i.test(said))
+    return "the disk of the machine is full";
   if (/Read-only file system/i.test(said)) return "the disk of the machine is read-only";
   return null;
 }

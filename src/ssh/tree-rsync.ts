@@ -11,11 +11,22 @@ export type RsyncUnfit = "the machine's rsync does not work" | "the machine's sh
 
 const KILL_AFTER_MS = 2_000;
 const SAID_MAX = 16_000;
+/** What sh, bash, zsh and fish say. */
+const NOT_FOUND = /rsync: (?:\S+ )?(?:command )?not found|command not found: rsync|Unknown command.*rsync/;
 /** Exit codes of rsync and ssh for a link that could not be made, or was lost. */
 const UNREACHABLE = new Set([10, 12, 30, 35, 255]);
 
-/** Whether this computer has an rsync that we can use: Apple's own speaks another dialect. */
-export function localRsync(): Promise<boolean> {
+let usable: Promise<boolean> | null = null;
+
+/** Whether this computer has an rsync that we can use: Apple's own speaks another dialect. A "no" is found out anew. */
+export async function localRsync(): Promise<boolean> {
+  usable ??= tryRsync();
+  const found = await usable;
+  if (!found) usable = null;
+  return found;
+}
+
+function tryRsync(): Promise<boolean> {
   return new Promise((resolve) => {
     execFile("rsync", ["--version"], { timeout: 5_000, env: childEnvironment() }, (e, stdout) => {
       const version = /^rsync\s+version v?(\d+)\.(\d+)/.exec(stdout);
@@ -27,10 +38,18 @@ export function localRsync(): Promise<boolean> {
 
 /** Resolves to the bytes that travelled to the machine, or to why tar must do it. */
 export async function pushByRsync(options: TreeOptions & { report: Report }): Promise<number | RsyncUnfit> {
-  const { machine, endpoint, signal } = options;
+  const { tree, machine, endpoint, signal } = options;
   signal.throwIfAborted();
   const { code, ended, stdout, stderr } = await run(options);
-  if (code === 0) return Number(/Total bytes sent: (\d+)/.exec(stdout)?.[1] ?? 0);
+  if (code === 0) {
+    // It passes over what is no plain file without a word about failure.
+    const seen = Number(/Number of files: \d+ \(reg: (\d+)/.exec(stdout)?.[1] ?? 0);
+    if (seen === new Set(tree.files.map(({ path }) => path)).size) {
+      return Number(/Total bytes sent: (\d+)/.exec(stdout)?.[1] ?? 0);
+    }
+    const why = `only ${seen} of ${tree.files.length} files could be read here`;
+    throw new SvcError("sync_failed", { machine, why: `${why} (${oneLine(stderr || stdout)})` });
+  }
   signal.throwIfAborted();
 
   // What ssh or the other side said tells more than what rsync makes of it.
@@ -47,7 +66,7 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
   const disk = diskWords(stderr);
   if (disk) throw new SvcError("sync_failed", { machine, why: disk });
   if (code === 2 || /is your shell clean/.test(stderr)) return "the machine's shell greets where rsync wants silence";
-  if (code === 127 || code === 126 || /rsync: (?:\S+ )?(?:command )?not found/.test(stderr)) {
+  if (code === 127 || code === 126 || NOT_FOUND.test(stderr)) {
     return "the machine's rsync does not work";
   }
   if (UNREACHABLE.has(code ?? 0)) throw new SvcError("ssh_unreachable", { machine, why });
@@ -90,7 +109,8 @@ function run(options: TreeOptions & { report: Report }): Promise<Ended> {
     };
     signal.addEventListener("abort", abort, { once: true });
     child.stdin.on("error", () => {});
-    child.stdin.end(tree.files.map(({ path }) => `${path}\0`).join(""));
+    // Without `./` a name that begins with `#` or `;` would be taken for a comment.
+    child.stdin.end(tree.whole ? "" : tree.files.map(({ path }) => `./${path}\0`).join(""));
     let stdout = "";
     let stderr = "";
     let files = 0;
@@ -123,9 +143,8 @@ function words({ tree, machine, endpoint, key, pins }: TreeOptions): string[] {
     "--no-links",
     "--no-devices",
     "--no-specials",
-    "--files-from=-",
-    "--from0",
-    "--no-recursive",
+    // Names one by one keep rsync from finding files while it sends others.
+    ...(tree.whole ? ["--recursive"] : ["--files-from=-", "--from0", "--no-recursive"]),
     // The machine's shell sees no path.
     "-s",
     "--partial-dir=.svc-partial",

@@ -32,9 +32,14 @@ export interface TreeOptions {
 export async function pushTree(options: TreeOptions): Promise<TreePushed> {
   const { connection, machine, tree, signal } = options;
   checkTree(machine, tree);
-  const state = await readTree(connection, tree.to, signal);
   const listed = new Map(tree.files.map((file) => [file.path, file]));
+  // rsync looks for itself.
+  const byRsync = options.useRsync && tree.files.length > 0;
+  let state = await readTree(connection, tree.to, !byRsync, signal);
   const gone = [...state.pushed.keys()].filter((path) => (tree.mirror ? !listed.has(path) : inTheWay(path, listed)));
+  const byTarBefore = [...state.pushed.values()].some(({ digest }) => digest !== null);
+  // What is to be removed must be seen not to lie behind a link; what tar brought may be left to tar again.
+  if (byRsync && (gone.length > 0 || byTarBefore)) state = await readTree(connection, tree.to, true, signal);
 
   // Before anything is sent or removed the manifest names it all.
   const before: Manifest = new Map(state.pushed);
@@ -60,7 +65,7 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
       const sent = await pushByRsync({ ...options, report });
       if (typeof sent === "number") {
         const after = known(before, listed);
-        if (gone.length > 0 || [...state.pushed.values()].some(({ digest }) => digest !== null)) {
+        if (gone.length > 0 || byTarBefore) {
           await writeManifest(connection, tree.to, after, signal);
         }
         report({ files: tree.files.length, bytes }, true);

@@ -1,0 +1,71 @@
+// A folder that holds what is sent and nothing else is sent as one, and arrives as if it were told file by file.
+
+import { chmodSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { TreePush } from "../../src/providers/host.ts";
+import { never, TestMachine } from "./machine.ts";
+
+/** More than is sent without rsync. */
+const FILES = 420;
+
+let machine: TestMachine;
+let from: string;
+beforeAll(async () => {
+  machine = await TestMachine.start();
+  from = mkdtempSync(join(tmpdir(), "svc-whole-"));
+  for (let i = 0; i < FILES; i++) {
+    mkdirSync(join(from, `d${i % 7}`, "deep"), { recursive: true });
+    writeFileSync(join(from, `d${i % 7}`, "deep", `-file ${i}`), `content ${i}`);
+  }
+  writeFileSync(join(from, "run"), "#!/bin/sh\n");
+  chmodSync(join(from, "run"), 0o700);
+});
+afterAll(async () => {
+  await machine.close();
+  rmSync(from, { recursive: true, force: true });
+});
+
+const seen = (folder: string): [string, number, number, number][] =>
+  readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .toSorted()
+    .map((path) => {
+      const { mode, size, mtimeMs } = lstatSync(join(folder, path));
+      const isFolder = (mode & 0o170000) === 0o040000;
+      return [path, mode, isFolder ? 0 : size, isFolder ? 0 : Math.floor(mtimeMs / 1000)];
+    });
+
+test("a whole folder arrives as its files do one by one, and what went away goes", async () => {
+  const link = machine.link();
+  const files = (): TreePush["files"] =>
+    seen(from)
+      .filter(([, mode]) => (mode & 0o170000) === 0o100000)
+      .map(([path, mode, size]) => ({ path, size, executable: (mode & 0o100) !== 0 }));
+  const [whole, single] = [join(machine.base, "whole"), join(machine.base, "single")];
+  const both = async (): Promise<void> => {
+    const pushed = await link.push({ from, to: whole, files: files(), whole: true, mirror: true }, never);
+    expect(pushed.how).toBe("rsync");
+    await link.push({ from, to: single, files: files(), mirror: true }, never);
+  };
+  await both();
+  expect(seen(whole)).toEqual(seen(single));
+  expect(seen(whole).filter(([path]) => path === "run")[0]?.[1]).toBe(0o100755);
+
+  rmSync(join(from, "d0"), { recursive: true });
+  writeFileSync(join(from, "d1", "new"), "new");
+  // What the run left there stays; where a link of its own is in the way of a folder, nothing is written through it.
+  writeFileSync(join(whole, "theirs"), "x");
+  writeFileSync(join(single, "theirs"), "x");
+  const outside = mkdtempSync(join(tmpdir(), "svc-outside-"));
+  rmSync(join(whole, "d2"), { recursive: true });
+  symlinkSync(outside, join(whole, "d2"));
+  await both();
+  expect(readdirSync(outside)).toEqual([]);
+  rmSync(outside, { recursive: true });
+  expect(seen(whole).map(([path, mode, size]) => [path, mode, size])).toEqual(
+    seen(single).map(([path, mode, size]) => [path, mode, size]),
+  );
+  expect(seen(whole).some(([path]) => path === "theirs")).toBe(true);
+  expect(seen(whole).some(([path]) => path.startsWith("d0"))).toBe(false);
+}, 60_000);
