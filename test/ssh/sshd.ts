@@ -184,8 +184,11 @@ export async function until(holds: () => boolean, what: string, ms = 20_000): Pr
   }
 }
 
-/** A relay on 127.0.0.1 that can be told to cut what passes through it. */
-export async function relay(to: { host: string; port: number }): Promise<{
+/** A relay on 127.0.0.1 that can be told to cut what passes through it; once by itself, after so many bytes to the machine. */
+export async function relay(
+  to: { host: string; port: number },
+  cutAfter = Infinity,
+): Promise<{
   port: number;
   cut: () => void;
   bytes: () => number;
@@ -200,7 +203,12 @@ export async function relay(to: { host: string; port: number }): Promise<{
       socket.on("error", () => {});
       socket.on("close", () => sockets.delete(socket));
     }
-    client.on("data", (part) => (bytes += part.length));
+    client.on("data", (part) => {
+      bytes += part.length;
+      if (bytes <= cutAfter) return;
+      cutAfter = Infinity;
+      cut();
+    });
     client.pipe(machine).pipe(client);
   }).listen(0, "127.0.0.1");
   await once(server, "listening");

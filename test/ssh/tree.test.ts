@@ -1,0 +1,383 @@
+// Trees on their way to a machine, by rsync and by tar, over a real sshd.
+
+import { spawn, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { SvcError } from "../../src/errors/index.ts";
+import type { TreePush, TreePushed } from "../../src/providers/host.ts";
+import { SshConnection } from "../../src/ssh/connection.ts";
+import { HostKeyPins, keyOfLine } from "../../src/ssh/host-keys.ts";
+import { loadSshKey, type SshKey } from "../../src/ssh/keys.ts";
+import { tarOf } from "../../src/ssh/tar-writer.ts";
+import { pushTree, type TreeOptions } from "../../src/ssh/tree.ts";
+import { keygen, relay, Sshd } from "./sshd.ts";
+
+const never = new AbortController().signal;
+const base = mkdtempSync(join(tmpdir(), "svc tree's "));
+const pins = new HostKeyPins(base);
+let key: SshKey;
+let sshd: Sshd;
+let connection: SshConnection;
+let from: string;
+let to: string;
+let count = 0;
+
+beforeAll(async () => {
+  key = await loadSshKey({ path: null, home: base });
+  sshd = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
+  connection = reach(sshd, "m-1");
+});
+beforeEach(() => {
+  count += 1;
+  from = join(base, `from ${count}`);
+  to = join(base, `machine's\n${count}`, "project");
+  mkdirSync(from, { recursive: true });
+});
+afterAll(async () => {
+  connection.close();
+  await sshd.close();
+  spawnSync("umount", [join(base, "small")]);
+  rmSync(base, { recursive: true, force: true });
+});
+
+const reach = (to: Sshd, machine: string): SshConnection =>
+  new SshConnection({ machine, endpoints: () => [to.endpoint], key: () => Promise.resolve(key), pins });
+
+/** Writes a file at home. All get one old time unless one is said, as what is sent has. */
+function put(path: string, content: string | Buffer, mode = 0o644, seconds = 1_500_000_000): void {
+  mkdirSync(dirname(join(from, path)), { recursive: true });
+  writeFileSync(join(from, path), content, { mode });
+  chmodSync(join(from, path), mode);
+  utimesSync(join(from, path), seconds, seconds);
+}
+
+/** Plain files below a folder with their contents. */
+function filesIn(folder: string): Map<string, string> {
+  const entries = existsSync(folder) ? readdirSync(folder, { recursive: true, withFileTypes: true }) : [];
+  return new Map(
+    entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .toSorted()
+      .map((path) => [path.slice(folder.length + 1), readFileSync(path, "base64")]),
+  );
+}
+
+function listed(): TreePush["files"] {
+  return [...filesIn(from).keys()].map((path) => {
+    const { size, mode } = statSync(join(from, path));
+    return { path, size, executable: (mode & 0o100) !== 0 };
+  });
+}
+
+function push(useRsync: boolean, tree: Partial<TreePush> = {}, more: Partial<TreeOptions> = {}): Promise<TreePushed> {
+  return pushTree({
+    connection,
+    machine: "m-1",
+    endpoint: sshd.endpoint,
+    key,
+    pins,
+    useRsync,
+    signal: never,
+    ...more,
+    tree: { from, to, files: listed(), mirror: true, ...tree },
+  });
+}
+
+async function failure(promise: Promise<unknown>): Promise<SvcError> {
+  const thrown = await promise.then(
+    (value) => expect.unreachable(`it should have failed: ${JSON.stringify(value)}`),
+    (e: unknown) => e,
+  );
+  return thrown as SvcError;
+}
+
+const HOSTILE = [
+  "plain.py",
+  "with space",
+  "-rf",
+  "--delete",
+  "new\nline",
+  "esc\u001b[31m",
+  "tab\t",
+  "quote'\"`",
+  "back\\slash",
+  "\\#012",
+  "$(id)",
+  "*",
+  "?[a]",
+  "#comment",
+  ";semicolon",
+  "ünïcödé",
+  "日本語/🙂",
+  "deep/er/and/deeper/x",
+  "-dir/-file",
+  ".hidden",
+  "a:b",
+  "~",
+  "%s%n",
+  "trailing ",
+  `${"long".repeat(50)}`,
+  `${"folder".repeat(20)}/${"name".repeat(40)}`,
+];
+
+describe.each([
+  ["rsync", true],
+  ["tar", false],
+])("by %s", (how, useRsync) => {
+  test("brings every file under its own name, whatever the name holds", async () => {
+    for (const [i, name] of HOSTILE.entries()) put(name, `content ${i}`);
+    put("empty", "");
+    put("block", "x".repeat(512));
+    put("large", randomBytes(1_000_001));
+    put("bin/run.sh", "#!/bin/sh\n", 0o755);
+    put("private", "p", 0o600);
+    const told: number[] = [];
+    const done = await push(useRsync, { progress: ({ files }) => told.push(files) });
+    const files = listed();
+    expect(done).toMatchObject({ files: files.length, bytes: files.reduce((sum, { size }) => sum + size, 0) });
+    expect(done.how).toMatch(new RegExp(`^${how}`));
+    expect(done.sent_bytes).toBeGreaterThan(1_000_001);
+    expect(told.at(-1)).toBe(files.length);
+    expect(filesIn(to)).toEqual(filesIn(from));
+    expect(statSync(join(to, "bin/run.sh")).mode & 0o777).toBe(0o755);
+    expect(statSync(join(to, "plain.py")).mode & 0o777).toBe(0o644);
+  });
+
+  test("sends nothing twice, only what changed here or there, and takes away what went", async () => {
+    put("same", randomBytes(300_000));
+    put("changed", randomBytes(300_000));
+    put("gone/away/file", "g");
+    put("gone/stays", "s");
+    put("spoilt", "as it was");
+    put("removed there", "r");
+    await push(useRsync);
+    expect((await push(useRsync)).sent_bytes).toBeLessThan(2_000);
+
+    appendFileSync(join(from, "changed"), "and more");
+    put("new", "n");
+    rmSync(join(from, "gone/away"), { recursive: true });
+    writeFileSync(join(to, "spoilt"), "something");
+    rmSync(join(to, "removed there"));
+    writeFileSync(join(to, "gone", "output of the run"), "o");
+    const again = await push(useRsync);
+    // rsync finds what is new within a file; tar sends the file.
+    expect(again.sent_bytes).toBeLessThan(useRsync ? 20_000 : 320_000);
+    const there = filesIn(to);
+    expect(there.get("gone/output of the run")).toBeDefined();
+    there.delete("gone/output of the run");
+    expect(there).toEqual(filesIn(from));
+    expect(existsSync(join(to, "gone/away"))).toBe(false);
+    expect((await push(useRsync)).sent_bytes).toBeLessThan(2_000);
+  });
+
+  test("removes nothing that it did not bring", async () => {
+    mkdirSync(join(to, "data"), { recursive: true });
+    writeFileSync(join(to, "data", "theirs"), "t");
+    const outside = join(base, `outside ${count}`);
+    mkdirSync(outside);
+    writeFileSync(join(outside, "file"), "o");
+    put("data/ours", "1");
+    put("link/file", "2");
+    await push(useRsync);
+    // What we brought is now somewhere else, behind a link of the run's.
+    rmSync(join(to, "link"), { recursive: true });
+    symlinkSync(outside, join(to, "link"));
+    rmSync(join(from, "data"), { recursive: true });
+    rmSync(join(from, "link"), { recursive: true });
+    put("only", "x");
+    await push(useRsync);
+    expect(readFileSync(join(outside, "file"), "utf8")).toBe("o");
+    rmSync(join(to, "link"));
+    expect([...filesIn(to).keys()]).toEqual(["data/theirs", "only"]);
+    rmSync(join(from, "only"));
+    await push(useRsync, { mirror: false });
+    expect([...filesIn(to).keys()]).toEqual(["data/theirs", "only"]);
+  });
+
+  test("brings an empty tree, and takes a whole one away again", async () => {
+    expect(await push(useRsync)).toMatchObject({ files: 0, bytes: 0 });
+    expect(existsSync(to)).toBe(true);
+    put("a/b/c", "1");
+    await push(useRsync);
+    rmSync(join(from, "a"), { recursive: true });
+    await push(useRsync);
+    expect(readdirSync(to)).toEqual([]);
+  });
+
+  test.each([true, false])("turns files into folders and back (mirror: %s)", async (mirror) => {
+    put("x", "file");
+    put("y/z", "file in folder");
+    await push(useRsync, { mirror });
+    rmSync(join(from, "x"));
+    rmSync(join(from, "y"), { recursive: true });
+    put("x/inner", "now a folder");
+    put("y", "now a file");
+    await push(useRsync, { mirror });
+    expect(filesIn(to)).toEqual(filesIn(from));
+  });
+
+  test("fails where a file at home is missing, or leads out of the tree", async () => {
+    put("there", "1");
+    const missing = { path: "missing", size: 3, executable: false };
+    expect(await failure(push(useRsync, { files: [...listed(), missing] }))).toMatchObject({ code: "sync_failed" });
+    for (const path of ["../out", "/etc/passwd", "a/../../b", "", "a//b", "./a"]) {
+      const e = await failure(push(useRsync, { files: [{ path, size: 1, executable: false }] }));
+      expect([path, e.code]).toEqual([path, "sync_failed"]);
+    }
+  });
+
+  test("follows no link at home", async () => {
+    put("there", "1");
+    symlinkSync("/etc/hostname", join(from, "secret"));
+    const files = [...listed(), { path: "secret", size: statSync("/etc/hostname").size, executable: false }];
+    expect((await failure(push(useRsync, { files }))).code).toBe("sync_failed");
+    expect(existsSync(join(to, "secret"))).toBe(false);
+  });
+
+  test("can be given up in the middle, and goes on where it was", async () => {
+    for (let i = 0; i < 6; i++) put(`part ${i}`, randomBytes(8_000_000));
+    const abort = new AbortController();
+    const reason = new RangeError("enough");
+    const begun = push(
+      useRsync,
+      { progress: ({ bytes }) => bytes > 1_000_000 && abort.abort(reason) },
+      { signal: abort.signal },
+    );
+    await expect(begun).rejects.toBe(reason);
+    expect(spawnSync("pgrep", ["-f", "--", `^rsync .*${base}`]).stdout.toString()).toBe("");
+    await push(useRsync);
+    expect(filesIn(to)).toEqual(filesIn(from));
+  });
+
+  test("says that the machine's disk is full", async () => {
+    const small = join(base, "small");
+    mkdirSync(small, { recursive: true });
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", small]).status === 0;
+    if (!mounted) return expect(process.getuid?.() === 0, "only root can try this").toBe(false);
+    put("too large", randomBytes(8_000_000));
+    const e = await failure(push(useRsync, { to: join(small, "project") }));
+    spawnSync("umount", [small]);
+    expect([e.code, e.message]).toEqual(["sync_failed", expect.stringContaining("the disk of the machine is full")]);
+  });
+
+  test("says that the folder cannot be made", async () => {
+    writeFileSync(join(base, `occupied ${count}`), "");
+    const e = await failure(push(useRsync, { to: join(base, `occupied ${count}`, "project") }));
+    expect([e.code, e.message]).toEqual(["sync_failed", expect.stringContaining("Not a directory")]);
+  });
+
+  test("notices a connection that is cut, and can be repeated", async () => {
+    const via = await relay({ host: sshd.address, port: sshd.port }, 20_000_000);
+    const machine = `cut-${how}`;
+    const endpoint = { ...sshd.endpoint, port: via.port };
+    const link = new SshConnection({ machine, endpoints: () => [endpoint], key: () => Promise.resolve(key), pins });
+    for (let i = 0; i < 4; i++) put(`part ${i}`, randomBytes(8_000_000));
+    const options = { connection: link, machine, endpoint };
+    expect((await failure(push(useRsync, {}, options))).code).toBe("ssh_unreachable");
+    await push(useRsync, {}, options);
+    expect(filesIn(to)).toEqual(filesIn(from));
+    link.close();
+    via.close();
+  });
+});
+
+describe("by rsync", () => {
+  test("sends nothing to a machine whose host key changed, or that knows our key no more", async () => {
+    const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
+    try {
+      const link = reach(own, "swapped");
+      put("secret", "s");
+      // The connection that stands was checked; OpenSSH makes its own.
+      await link.ready(never);
+      keygen(join(own.folder, "another"));
+      pins.forget("swapped");
+      pins.pin("swapped", keyOfLine(readFileSync(join(own.folder, "another.pub"), "utf8")) as Buffer);
+      const options = { connection: link, machine: "swapped", endpoint: own.endpoint };
+      expect((await failure(push(true, {}, options))).code).toBe("host_key_changed");
+      pins.forget("swapped");
+      pins.pin("swapped", keyOfLine(own.hostKeyLine) as Buffer);
+      own.authorize();
+      expect((await failure(push(true, {}, options))).code).toBe("ssh_refused");
+      await own.stop();
+      expect((await failure(push(true, {}, options))).code).toBe("ssh_unreachable");
+      expect(filesIn(to).size).toBe(0);
+      link.close();
+    } finally {
+      await own.close();
+    }
+  });
+
+  test.each([
+    ["a shell that greets", "echo 'Welcome!'; eval \"$SSH_ORIGINAL_COMMAND\"", "greets"],
+    [
+      "no rsync after all",
+      'case $SSH_ORIGINAL_COMMAND in rsync*) echo "bash: line 1: rsync: command not found" >&2; exit 127;; esac; eval "$SSH_ORIGINAL_COMMAND"',
+      "does not work",
+    ],
+  ])("gives way to tar where there is %s", async (_, script, why) => {
+    const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine], config: [`ForceCommand ${script}`] });
+    try {
+      const machine = `unclean-${why.replace(/\W/g, "")}`;
+      const link = reach(own, machine);
+      put("a", "1");
+      put("b/c", "2");
+      const options = { connection: link, machine, endpoint: own.endpoint };
+      const done = await push(true, {}, options);
+      expect(done.how).toMatch(new RegExp(`^tar .*${why}`));
+      expect(filesIn(to)).toEqual(filesIn(from));
+      expect((await push(true, {}, options)).sent_bytes).toBe(0);
+      link.close();
+    } finally {
+      await own.close();
+    }
+  });
+});
+
+describe("an archive", () => {
+  test.each([
+    ["GNU tar", ["tar", "-xf", "-"]],
+    [
+      "Python",
+      ["python3", "-c", "import sys,tarfile;tarfile.open(fileobj=sys.stdin.buffer,mode='r|').extractall('.')"],
+    ],
+    ["busybox", ["busybox", "tar", "-xf", "-"]],
+  ])("is read by %s", async (_, [program = "", ...words]) => {
+    if (spawnSync(program, ["--help"]).error) return expect(program).toBe("busybox");
+    for (const [i, name] of HOSTILE.entries()) put(name, `content ${i}`);
+    put("large", randomBytes(700_000));
+    mkdirSync(to, { recursive: true });
+    const child = spawn(program, words, { cwd: to, stdio: ["pipe", "ignore", "pipe"] });
+    let said = "";
+    child.stderr.on("data", (text: Buffer) => (said += text.toString()));
+    for await (const part of tarOf(from, listed(), () => {})) child.stdin.write(part);
+    child.stdin.end();
+    await new Promise((resolve) => child.on("close", resolve));
+    expect(said.replaceAll(/.*DeprecationWarning[^]*?\n.*\n/g, "")).toBe("");
+    expect(filesIn(to)).toEqual(filesIn(from));
+  });
+
+  test("holds sizes beyond eight gigabytes", async () => {
+    spawnSync("truncate", ["-s", "9G", join(from, "huge")]);
+    const huge = { path: "huge", size: 9 * 2 ** 30, executable: false };
+    const first = await tarOf(from, [huge], () => {}).next();
+    const listing = spawnSync("tar", ["-tvf", "-"], { input: first.value as Buffer, encoding: "utf8" }).stdout;
+    expect(listing).toMatch(/ 9663676416 /);
+  });
+});
