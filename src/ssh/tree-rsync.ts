@@ -30,7 +30,7 @@ function tryRsync(): Promise<boolean> {
   return new Promise((resolve) => {
     execFile("rsync", ["--version"], { timeout: 5_000, env: childEnvironment() }, (e, stdout) => {
       const version = /^rsync\s+version v?(\d+)\.(\d+)/.exec(stdout);
-      const [major = 0, minor = 0] = [Number(version?.[1] ?? 0), Number(version?.[2] ?? 0)];
+      const [major, minor] = [Number(version?.[1] ?? 0), Number(version?.[2] ?? 0)];
       resolve(!e && (major > 3 || (major === 3 && minor >= 1)));
     });
   });

@@ -52,7 +52,7 @@ async function why(path: string, socket = ""): Promise<string> {
     (thrown: unknown) => thrown,
   )) as SvcError | null;
   expect(e?.code).toBe("ssh_key_unusable");
-  return (e?.data as { why: string }).why;
+  return (e as SvcError<"ssh_key_unusable">).data.why;
 }
 
 /** Logs in with it. */

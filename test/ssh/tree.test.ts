@@ -133,7 +133,7 @@ const HOSTILE = [
   "~",
   "%s%n",
   "trailing ",
-  `${"long".repeat(50)}`,
+  "long".repeat(50),
   `${"folder".repeat(20)}/${"name".repeat(40)}`,
 ];
 
