@@ -6,6 +6,9 @@
 //     and counts as use.
 // I3. The window must be full of samples, up to its end. A gap (the laptop slept, the sampler died) begins it anew.
 // I4. All instants are of one clock, the one that stamps the samples.
+// I5. Text alone is weak proof of work (a heartbeat prints for ever): it holds the rule off for HEARTBEAT_WINDOWS at most.
+// I6. A GPU at 100 % with neither log, metric nor checkpoint for a window may be a collective that hangs, or a long epoch: nobody
+//     can tell, so that is a stall, of which is only warned.
 
 import type { RunnerSample } from "../schemas/runner.ts";
 
@@ -14,6 +17,9 @@ export const GPU_BUSY_PERCENT = 5;
 export const CPU_BUSY_CORES = 0.05;
 export const DISK_BUSY_BYTES_PER_S = 1_000_000;
 export const NET_BUSY_BYTES_PER_S = 100_000;
+/** Windows without any work but text after which the run is idle all the same. */
+export const HEARTBEAT_WINDOWS = 4;
+export const GPU_STALLED_PERCENT = 99;
 
 export interface IdleInput {
   nowMs: number;
@@ -23,7 +29,7 @@ export interface IdleInput {
   windowMs: number;
   /** What the runner was told: a sample each so many milliseconds. */
   sampleMs: number;
-  /** Ascending; those older than the window may be left out. */
+  /** Ascending; those older than HEARTBEAT_WINDOWS windows may be left out. */
   samples: readonly RunnerSample[];
   /** When the last log byte, the last metric, the last change of a checkpoint came; null for never. */
   lastLogAtMs: number | null;
@@ -33,8 +39,10 @@ export interface IdleInput {
 
 export interface IdleVerdict {
   idle: boolean;
-  /** For how long nothing was done: at half of the window it is time to warn. */
+  /** For how long nothing was done. */
   quietForMs: number;
+  /** At half of the window and beyond: the numbers so far. */
+  warning: string | null;
   /** The numbers behind it, for a person: why the run is idle, or what it did last. */
   reason: string;
 }
@@ -42,7 +50,7 @@ export interface IdleVerdict {
 /** Whether the run has done nothing for the whole window. */
 export function judgeIdle(input: IdleInput): IdleVerdict {
   const { nowMs, windowMs, sampleMs } = input;
-  if (windowMs <= 0) return { idle: false, quietForMs: 0, reason: "the idle watchdog is off" };
+  if (windowMs <= 0) return { idle: false, quietForMs: 0, warning: null, reason: "the idle watchdog is off" };
   const gapMs = Math.max(3 * sampleMs, 60_000);
   let since = input.launchedAtMs;
   let last = "the run was launched";
@@ -52,7 +60,6 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
     last = what;
   };
 
-  busy(input.lastLogAtMs, "the script wrote to its log");
   busy(input.lastMetricAtMs, "a metric was logged");
   busy(input.lastCheckpointAtMs, "a checkpoint changed");
   let before = input.launchedAtMs;
@@ -64,17 +71,48 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
   }
   if (nowMs - before > gapMs) busy(nowMs, "no sample has come since");
 
+  const workedAtMs = since;
+  busy(input.lastLogAtMs, "the script wrote to its log");
+  const heartbeat = since > workedAtMs + (HEARTBEAT_WINDOWS - 1) * windowMs;
+  if (heartbeat) since = workedAtMs + (HEARTBEAT_WINDOWS - 1) * windowMs;
+
   const quietForMs = Math.max(0, nowMs - since);
+  const quiet = input.samples.filter((sample) => sample.at_ms > since);
+  const nothing = heartbeat ? "nothing but lines in its log" : "no log, metric or checkpoint";
+  const numbers = `for ${minutes(heartbeat ? nowMs - workedAtMs : quietForMs)} ${nothing}, and at most ${peaks(quiet)}`;
   // Only what a sample covers is known to have been quiet: what the run did since the last one, nobody has seen yet.
   if (quietForMs < windowMs || before - since < windowMs) {
-    return { idle: false, quietForMs, reason: `${minutes(quietForMs)} ago ${last}` };
+    const half = Math.min(quietForMs, before - since) >= windowMs / 2;
+    return {
+      idle: false,
+      quietForMs,
+      warning: half ? numbers : null,
+      reason: `${minutes(quietForMs)} ago ${last}`,
+    };
   }
-  const quiet = input.samples.filter((sample) => sample.at_ms > since);
-  return {
-    idle: true,
-    quietForMs,
-    reason: `for ${minutes(quietForMs)} no log, metric or checkpoint, and at most ${peaks(quiet)}`,
-  };
+  return { idle: true, quietForMs, warning: numbers, reason: numbers };
+}
+
+/** Words about a stall (I6): every GPU that is known busy to the brim for the whole window, and nothing comes of it. */
+export function judgeStall(input: IdleInput): string | null {
+  const { nowMs, windowMs, sampleMs } = input;
+  if (windowMs <= 0) return null;
+  const since = Math.max(
+    input.launchedAtMs,
+    ...[input.lastLogAtMs, input.lastMetricAtMs, input.lastCheckpointAtMs].filter((at) => at !== null),
+  );
+  if (nowMs - since < windowMs) return null;
+  const gapMs = Math.max(3 * sampleMs, 60_000);
+  let before = nowMs - windowMs;
+  for (const sample of input.samples) {
+    if (sample.at_ms < nowMs - windowMs) continue;
+    const known = sample.gpus?.map((g) => g.util_percent).filter((util) => util !== null) ?? [];
+    if (known.length === 0 || known.some((util) => util < GPU_STALLED_PERCENT)) return null;
+    if (sample.at_ms - before > gapMs) return null;
+    before = sample.at_ms;
+  }
+  if (nowMs - before > gapMs || before === nowMs - windowMs) return null;
+  return `for ${minutes(nowMs - since)} every GPU was at 100 %, and neither log, metric nor checkpoint came`;
 }
 
 /** What the sample shows of work, in words; null when all that is known stayed near zero. */

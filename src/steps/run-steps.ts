@@ -1,6 +1,6 @@
 // The run itself: what comes before it, the script, its story, and what it leaves behind.
 
-import { judgeIdle } from "../domain/idleness.ts";
+import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { RunHost } from "../providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
@@ -14,6 +14,8 @@ import { idleWindowMs, sampleSeconds, type RunPlan } from "./run-plan.ts";
 import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
 
 const MINUTE_MS = 60_000;
+/** For how long GPUs may be busy without a word where the idle watchdog is off. */
+const STALL_WINDOW_MS = 30 * MINUTE_MS;
 const SCAN_EVERY_MS = 10_000;
 const SAMPLES_EVERY_MS = 5_000;
 /** Between two questions to the provider whether the machine is still there, and what it costs now. */
@@ -157,6 +159,7 @@ class Watch {
   readonly #run: FollowedRun;
   readonly #held: HeldMachine;
   readonly #names = new Set<string>();
+  readonly #warned = new Set<"idle" | "stall">();
   readonly #idleMs: number;
   readonly #sampleMs: number;
   // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
@@ -219,7 +222,15 @@ class Watch {
       const { saved, pending } = await collectNow(this.#run, this.#services.collector(jobId, node), this.#names, false);
       if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
     }
-    if (this.#idleMs > 0 && pulled.samples.length > 0) await this.#judge(pulled.samples);
+    if (pulled.samples.length > 0) await this.#judge(pulled.samples);
+  }
+
+  async #warnOnce(what: "idle" | "stall", words: string): Promise<void> {
+    if (this.#warned.has(what)) return;
+    this.#warned.add(what);
+    const { jobId, node } = this.#context;
+    const { nodes } = this.#services.facts(jobId).spec;
+    await this.#services.sink.notice(jobId, "warning", nodes > 1 ? `Node ${node}: ${words}` : words);
   }
 
   async #judge(fresh: RunnerSample[]): Promise<void> {
@@ -227,18 +238,29 @@ class Watch {
     const nowMs = this.#held.access.inPlace ? Date.now() : (fresh.at(-1)?.at_ms ?? Date.now());
     const ahead = nowMs - Date.now();
     const there = (atMs: number | null): number | null => (atMs === null ? null : atMs + ahead);
-    this.#samples = [...this.#samples, ...fresh].filter((s) => s.at_ms >= nowMs - this.#idleMs - 2 * MINUTE_MS);
-    const verdict = judgeIdle({
+    const windowMs = this.#idleMs > 0 ? this.#idleMs : STALL_WINDOW_MS;
+    const keptMs = HEARTBEAT_WINDOWS * windowMs + 2 * MINUTE_MS;
+    this.#samples = [...this.#samples, ...fresh].filter((s) => s.at_ms >= nowMs - keptMs);
+    const input: IdleInput = {
       nowMs,
       launchedAtMs: this.#launchedAtMs + ahead,
-      windowMs: this.#idleMs,
+      windowMs,
       sampleMs: this.#sampleMs,
       samples: this.#samples,
       lastLogAtMs: there(this.#last.log),
       lastMetricAtMs: there(this.#last.metric),
       lastCheckpointAtMs: there(this.#last.checkpoint),
-    });
-    if (!verdict.idle) return;
+    };
+    const stall = judgeStall(input);
+    if (stall !== null) await this.#warnOnce("stall", `The run may be stuck: ${stall}. It is not ended for that.`);
+    if (this.#idleMs <= 0) return;
+    const verdict = judgeIdle(input);
+    if (!verdict.idle) {
+      const minutes = this.#idleMs / MINUTE_MS;
+      const words = `The run does nothing: ${verdict.warning}. After ${minutes} minutes it is ended (idle_timeout_minutes).`;
+      if (verdict.warning !== null) await this.#warnOnce("idle", words);
+      return;
+    }
     const error = describeError("run_idle", { minutes: this.#idleMs / MINUTE_MS, why: verdict.reason });
     await this.#services.sink.idle(this.#context.jobId, this.#context.node, error);
   }

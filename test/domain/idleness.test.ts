@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { judgeIdle, type IdleInput } from "../../src/domain/idleness.ts";
+import { judgeIdle, judgeStall, type IdleInput } from "../../src/domain/idleness.ts";
 import type { RunnerSample } from "../../src/schemas/runner.ts";
 
 const MINUTE = 60_000;
@@ -43,7 +43,7 @@ function quiet(
 
 describe("judgeIdle", () => {
   it("calls a run idle when everything stayed quiet for the whole window, and says so with numbers", () => {
-    expect(judgeIdle(quiet())).toEqual({
+    expect(judgeIdle(quiet())).toMatchObject({
       idle: true,
       quietForMs: 39 * MINUTE,
       reason:
@@ -101,5 +101,80 @@ describe("judgeIdle", () => {
       idle: false,
     });
     expect(judgeIdle(quiet(undefined, { windowMs: 0 })).idle).toBe(false);
+  });
+});
+
+describe("the warning", () => {
+  it.each([
+    [14, null],
+    [16, /^for 16 min no log, metric or checkpoint, and at most GPU 0 %/],
+    [29, /^for 29 min /],
+  ])("comes from half of the window on, with the numbers: after %i quiet minutes", (ago, words) => {
+    const { idle, warning } = judgeIdle(quiet(undefined, { lastLogAtMs: NOW - ago * MINUTE }));
+    expect(idle).toBe(false);
+    if (words === null) expect(warning).toBeNull();
+    else expect(warning).toMatch(words);
+  });
+
+  it("needs samples for that half", () => {
+    const gap = quiet((s, ago) => (ago > 10 * MINUTE && ago < 20 * MINUTE ? null : s), {
+      lastLogAtMs: NOW - 25 * MINUTE,
+    });
+    expect(judgeIdle(gap)).toMatchObject({ idle: false, warning: null });
+  });
+});
+
+describe("text alone", () => {
+  /** A line a minute and nothing else since the launch. */
+  const beating = (forMinutes: number, more: Partial<IdleInput> = {}): IdleInput =>
+    quiet(undefined, {
+      samples: Array.from({ length: forMinutes * 6 + 1 }, (_, i) => sample(NOW - (forMinutes * 6 - i) * 10_000)),
+      launchedAtMs: NOW - forMinutes * MINUTE,
+      windowMs: 10 * MINUTE,
+      lastLogAtMs: NOW - 30_000,
+      ...more,
+    });
+
+  it("holds the rule off for four windows at most", () => {
+    expect(judgeIdle(beating(34))).toMatchObject({ idle: false, warning: null });
+    expect(judgeIdle(beating(36)).warning).toMatch(/^for 36 min nothing but lines in its log, and at most GPU 0 %/);
+    expect(judgeIdle(beating(39)).idle).toBe(false);
+    expect(judgeIdle(beating(41))).toMatchObject({
+      idle: true,
+      reason: expect.stringMatching(/^for 41 min nothing but/),
+    });
+  });
+
+  it("counts from the last work of any other kind", () => {
+    expect(judgeIdle(beating(60, { lastMetricAtMs: NOW - 20 * MINUTE }))).toMatchObject({ idle: false, warning: null });
+    const working = beating(60);
+    working.samples = working.samples.map((s) => (s.at_ms === NOW - 30 * MINUTE ? { ...s, cpu_cores: 1 } : s));
+    expect(judgeIdle(working).idle).toBe(false);
+  });
+});
+
+describe("judgeStall", () => {
+  const busy = (s: RunnerSample, util: number | null = 100): RunnerSample => ({
+    ...s,
+    cpu_cores: 1,
+    gpus: s.gpus?.map((g) => ({ ...g, util_percent: util })) ?? null,
+  });
+
+  it("tells of GPUs at 100 % that nothing comes of, which is no idleness", () => {
+    const stuck = quiet((s) => busy(s), { lastLogAtMs: NOW - 31 * MINUTE });
+    expect(judgeStall(stuck)).toBe("for 31 min every GPU was at 100 %, and neither log, metric nor checkpoint came");
+    expect(judgeIdle(stuck).idle).toBe(false);
+  });
+
+  it.each<[string, IdleInput]>([
+    ["a line came within the window", quiet((s) => busy(s), { lastLogAtMs: NOW - 29 * MINUTE })],
+    ["a metric came within the window", quiet((s) => busy(s), { lastMetricAtMs: NOW - MINUTE })],
+    ["a GPU was lower once", quiet((s, ago) => busy(s, ago === 5 * MINUTE ? 90 : 100))],
+    ["nothing is known of the GPUs", quiet((s) => busy(s, null))],
+    ["samples are missing", quiet((s, ago) => (ago > 5 * MINUTE && ago < 10 * MINUTE ? null : busy(s)))],
+    ["no sample came", quiet(() => null)],
+    ["the rule is off", quiet((s) => busy(s), { windowMs: 0 })],
+  ])("says nothing where %s", (_, input) => {
+    expect(judgeStall(input)).toBeNull();
   });
 });
