@@ -1,0 +1,277 @@
+// A world to rent machines in: a simulated provider with machines that boot, and a control plane in a process of its own, both
+// in one time that runs faster. It can be killed at a boundary, and is started again.
+
+import { fork, type ChildProcess } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { JobRecord, ReconcileReport } from "../../src/schemas/job.ts";
+import { loadSshKey } from "../../src/ssh/keys.ts";
+import { makeFleet } from "../sim/machines/fleet.ts";
+import { CloudvmSim } from "../sim/providers/cloudvm.ts";
+import { makeFaults } from "../sim/providers/faults.ts";
+import { makeLedger, type LedgerListener } from "../sim/providers/ledger.ts";
+import { MarketSim } from "../sim/providers/market.ts";
+import { NotebookSim } from "../sim/providers/notebook.ts";
+import type { Faults, Fleet, ProviderSim, SimLedger, SimParts } from "../sim/providers/parts.ts";
+import { PodhostSim } from "../sim/providers/podhost.ts";
+import { fasterSimClock } from "./faster-clock.ts";
+import type { KillPoint, Told, WorldOrder } from "./words.ts";
+
+/** `podhost-rest` is the same provider where only its second API is served. */
+export const PROVIDERS = ["podhost", "podhost-rest", "market", "cloudvm", "notebook"] as const;
+export type ProviderCase = (typeof PROVIDERS)[number];
+
+/** Seconds of the control plane and the provider in one of this computer. */
+export const FACTOR = 30;
+const API_KEY = "sim-key-0123456789";
+const CHILD = join(import.meta.dirname, "control-plane.child.ts");
+
+/** Prints numbered lines and saves one checkpoint half way. */
+const SCRIPT = `import os, sys, time
+lines, seconds = int(sys.argv[1]), float(sys.argv[2])
+for i in range(1, lines + 1):
+    print("line %d" % i, flush=True)
+    if i == lines // 2:
+        target = os.path.join(os.environ["SVC_CHECKPOINT_DIR"], "half.bin")
+        with open(target + ".tmp", "wb") as f:
+            f.write(b"c" * 100000)
+        os.rename(target + ".tmp", target)
+    time.sleep(seconds / lines)
+`;
+
+const SPECS: Record<ProviderCase, Record<string, unknown>> = {
+  podhost: { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
+  "podhost-rest": { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
+  market: { provider: "market", gpus: "RTX4090", price_cap: 2 },
+  cloudvm: { provider: "cloudvm", gpus: "L4" },
+  notebook: { provider: "notebook", gpus: "T4" },
+};
+
+export interface WorldOptions {
+  provider: ProviderCase;
+  /** Of the run: how many lines over how many seconds of this computer. */
+  lines?: number;
+  seconds?: number;
+  spec?: Record<string, unknown>;
+  jobs?: number;
+}
+
+/** How it all ended. */
+export interface Ending {
+  records: JobRecord[];
+  logs: string[];
+  checkpoints: string[][];
+}
+
+export class World {
+  readonly provider: ProviderCase;
+  readonly dir: string;
+  readonly home: string;
+  readonly faults: Faults;
+  readonly ledger: SimLedger;
+  readonly fleet: Fleet;
+  readonly sim: ProviderSim;
+  /** Boundaries that any life of the control plane has told of, in order. */
+  readonly events: { name: string; data: Record<string, unknown> }[] = [];
+  lives = 0;
+  /** What the control plane wrote on its standard error. */
+  said = "";
+  readonly lines: number;
+  readonly #order: Omit<WorldOrder, "kill">;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #watchers = new Set<(name: string) => void>();
+  #child: ChildProcess | null = null;
+  #exited: Promise<void> = Promise.resolve();
+  #ending: Ending | null = null;
+  #refused: string | null = null;
+  #reconciled: ((report: ReconcileReport) => void) | null = null;
+  #kill: KillPoint | null = null;
+
+  private constructor(
+    options: WorldOptions,
+    made: Pick<World, "dir" | "home" | "faults" | "ledger" | "fleet" | "sim"> & { startMs: number },
+  ) {
+    this.provider = options.provider;
+    this.dir = made.dir;
+    this.home = made.home;
+    this.faults = made.faults;
+    this.ledger = made.ledger;
+    this.fleet = made.fleet;
+    this.sim = made.sim;
+    const project = join(made.dir, "project");
+    this.lines = options.lines ?? 150;
+    const spec = {
+      ...SPECS[options.provider],
+      entrypoint: "train.py",
+      args: [String(this.lines), String(options.seconds ?? 1.5)],
+      project_dir: project,
+      // The owner of a notebook is the only one who can tell that it is gone; nobody should wait for ever.
+      ...(options.provider === "notebook" && { max_runtime_minutes: 10 }),
+      ...options.spec,
+    };
+    const jobs = Array.from({ length: options.jobs ?? 1 }, () => spec);
+    this.#order = { home: made.home, project, startMs: made.startMs, factor: FACTOR, jobs };
+    const { env, credentials } = this.sim.settings();
+    writeFileSync(join(made.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
+    const { SSH_AUTH_SOCK: _, SVC_HOME: __, ...own } = process.env;
+    this.#env = { ...own, ...env };
+  }
+
+  static async start(options: WorldOptions): Promise<World> {
+    const dir = mkdtempSync(join(tmpdir(), "svc-rented-"));
+    const home = join(dir, "home");
+    for (const folder of [home, join(dir, "project"), join(dir, "fleet")]) mkdirSync(folder, { mode: 0o700 });
+    writeFileSync(join(dir, "project", "train.py"), SCRIPT);
+    const startMs = Date.now();
+    const faults = makeFaults();
+    let listener: LedgerListener = () => undefined;
+    const ledger = makeLedger((event, line) => listener(event, line));
+    const fleet = await makeFleet({ dir: join(dir, "fleet") });
+    const { publicKeyLine } = await loadSshKey({ path: null, home });
+    const clock = fasterSimClock(startMs, FACTOR);
+    const parts: SimParts = { fleet, ledger, faults, clock, apiKey: API_KEY };
+    const sim = await simulator(options.provider, parts, publicKeyLine);
+    const world = new World(options, { dir, home, faults, ledger, fleet, sim, startMs });
+    listener = (event) => world.#saw(`sim.${event}`);
+    return world;
+  }
+
+  /** Calls `act` the next time that this boundary is passed, in whichever life. */
+  once(name: string, act: () => void): void {
+    const watcher = (seen: string): void => {
+      if (seen !== name) return;
+      this.#watchers.delete(watcher);
+      act();
+    };
+    this.#watchers.add(watcher);
+  }
+
+  /** Resolves when this boundary has been passed. */
+  async passed(name: string, ms = 60_000): Promise<void> {
+    if (this.events.some((event) => event.name === name)) return;
+    await within(ms, () => `${name} is passed`, new Promise<void>((resolve) => this.once(name, resolve)));
+  }
+
+  #saw(name: string, data: Record<string, unknown> = {}): void {
+    this.events.push({ name, data });
+    if (this.#kill === name && name.startsWith("sim.")) {
+      this.#kill = null;
+      this.#child?.kill("SIGKILL");
+    }
+    for (const watcher of this.#watchers) watcher(name);
+  }
+
+  /** One more life of the control plane; it kills itself at `kill`. */
+  begin(kill: KillPoint | null = null): void {
+    this.lives += 1;
+    this.#kill = kill;
+    const order: WorldOrder = { ...this.#order, kill };
+    const child = fork(CHILD, [], {
+      env: { ...this.#env, SVC_WORLD: JSON.stringify(order) },
+      execPath: process.execPath,
+      execArgv: [],
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+    });
+    this.#child = child;
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => (this.said = (this.said + text).slice(-20_000)));
+    child.on("message", (told: Told) => {
+      if (told.is === "event") this.#saw(told.name, told.data);
+      if (told.is === "refused") this.#refused = told.why;
+      if (told.is === "reconciled") this.#reconciled?.(told.report);
+      if (told.is === "over") {
+        this.#ending = told;
+        this.#saw("over");
+      }
+    });
+    this.#exited = new Promise((resolve) => {
+      child.once("exit", (code, signal) => {
+        this.events.push({ name: "life.ended", data: { code, signal } });
+        resolve();
+      });
+    });
+  }
+
+  /** Ends the control plane as a power cut would. */
+  async kill(): Promise<void> {
+    this.#child?.kill("SIGKILL");
+    await this.#exited;
+  }
+
+  /**
+   * Lives until every job is over, with a second life where the first one was killed, and a little longer where the provider
+   * still has a machine of ours. Throws where that takes too long.
+   */
+  async live(kill: KillPoint | null = null, ms = 150_000): Promise<Ending> {
+    const end = Date.now() + ms;
+    this.begin(kill);
+    for (;;) {
+      if (this.#refused !== null) throw new Error(`the job was refused: ${this.#refused}`);
+      if (this.#ending) break;
+      if (Date.now() > end) throw new Error(`not over after ${ms / 1000} s; ${this.story()}`);
+      const exited = await Promise.race([this.#exited.then(() => true), pause(50)]);
+      if (exited !== true || this.#ending) continue;
+      if (this.lives > 4) throw new Error(`the control plane keeps ending: ${this.said.slice(-600)}`);
+      this.begin();
+    }
+    // A machine that a create call made late is found by the look that follows a job's end.
+    for (let look = 0; look < 300 && this.ledger.alive().length > 0; look += 1) await pause(50);
+    return this.#ending;
+  }
+
+  /** What a dry run of `svc reconcile` reports. */
+  reconcile(): Promise<ReconcileReport> {
+    const report = new Promise<ReconcileReport>((resolve) => (this.#reconciled = resolve));
+    this.#child?.send({ ask: "reconcile" });
+    return within(30_000, () => "the control plane reconciles", report);
+  }
+
+  /** The boundaries passed so far, shortened. */
+  story(): string {
+    const names = this.events.map((event) => event.name).filter((name) => name !== "log");
+    return names.slice(-14).join(" ");
+  }
+
+  /** Ends everything; the folder stays where `keep` is given. */
+  async close({ keep = false } = {}): Promise<void> {
+    const child = this.#child;
+    if (child && child.exitCode === null && child.signalCode === null) {
+      if (child.connected) child.send({ ask: "close" });
+      const late = setTimeout(() => child.kill("SIGKILL"), 3_000);
+      await this.#exited;
+      clearTimeout(late);
+    }
+    await this.sim.close();
+    await this.fleet.close();
+    if (!keep) rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+function simulator(provider: ProviderCase, parts: SimParts, publicKey: string): Promise<ProviderSim> {
+  switch (provider) {
+    case "podhost":
+      return PodhostSim.start(parts);
+    case "podhost-rest":
+      return PodhostSim.start({ ...parts, retired: true });
+    case "market":
+      return MarketSim.start({ ...parts, accountKeys: [publicKey] });
+    case "cloudvm":
+      return CloudvmSim.start(parts);
+    case "notebook":
+      return NotebookSim.start({ ...parts, authorizedKeys: [publicKey] });
+  }
+}
+
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));
+
+async function within<T>(ms: number, what: () => string, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not within ${ms / 1000} s: ${what()}`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
