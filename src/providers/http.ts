@@ -37,7 +37,7 @@ export interface HttpAnswer {
   /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   text: string;
-  /** The body as JSON; undefined where it is none. */
+  /** The body as JSON, in which NaN and Infinity are read as text; undefined where it is none. */
   json(): unknown;
   /** A page for people in place of an answer. */
   isHtml: boolean;
@@ -240,6 +240,21 @@ function inflated(response: IncomingMessage): Readable | null {
   return null;
 }
 
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Some servers write NaN and Infinity, which are no JSON. One bad price must not hide every machine of the account, for then none
+ * of them could be found or proven gone. They are read as text: that is there, other than null, and it is no number.
+ */
+const withoutNaN = (text: string): string =>
+  text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g, (token) => (token.startsWith('"') ? token : `"${token}"`));
+
 function answerOf(response: IncomingMessage, text: string): HttpAnswer {
   const headers = Object.fromEntries(
     Object.entries(response.headers).map(([name, value]) => [
@@ -251,13 +266,7 @@ function answerOf(response: IncomingMessage, text: string): HttpAnswer {
     status: response.statusCode ?? 0,
     headers,
     text,
-    json: () => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        return undefined;
-      }
-    },
+    json: () => jsonOf(text) ?? jsonOf(withoutNaN(text)),
     isHtml: /\bhtml\b/i.test(headers["content-type"] ?? "") || /^\s*<(!doctype|html|head|body)\b/i.test(text),
     retryAfterMs: retryAfterMs(headers, Date.parse(headers["date"] ?? "")),
   };

@@ -41,6 +41,13 @@ async function thrownBy(promise: Promise<unknown>): Promise<SvcError> {
 }
 
 describe("a call", () => {
+  test("reads NaN and Infinity as text, which is no number, and makes JSON of nothing else", async () => {
+    const bodies = ['{"price":NaN,"low":-Infinity,"say":"NaN, \\"Infinity\\""}', '{"price":NaN', "NaNa", "<NaN>"];
+    const base = await serve((_, response) => void response.end(bodies.shift()));
+    const next = async () => (await client(base).call({ method: "GET", path: "/" })).json();
+    expect(await next()).toEqual({ price: "NaN", low: "-Infinity", say: 'NaN, "Infinity"' });
+    expect([await next(), await next(), await next()]).toEqual([undefined, undefined, undefined]);
+  });
   test("carries query, headers and a JSON body, and gives back status, headers and JSON", async () => {
     const seen: { url: string; type: string; body: string; agent: string }[] = [];
     const base = await serve((request, response) => {

@@ -91,11 +91,16 @@ describe("offers", () => {
     expect(await provider.listOffers(specOf({ min_vram_gb: 80 }), never)).toEqual([]);
   });
 
-  test("bare NaN in the answer is no JSON: an error, not an offer", async () => {
-    const { provider } = await podhostStub(() => ({
-      raw: `{"data":{"gpuTypes":[{"id":"${SXM}","securePrice":NaN}]}}`,
-    }));
-    expect((await thrownBy(provider.listOffers(specOf(), never))).code).toBe("provider_error");
+  test("bare NaN for a price: no offer, though another price is told; a machine that was made at NaN is held", async () => {
+    const bare = (json: unknown): Answer => ({ raw: JSON.stringify(json).replaceAll('"nan"', "NaN") });
+    const stub = await podhostStub((asked) =>
+      asked.root === "gpuTypes"
+        ? bare({ data: { gpuTypes: [gpu(SXM, { securePrice: "nan" })] } })
+        : bare({ data: { podFindAndDeployOnDemand: pod({ costPerHr: "nan" }), pod: pod({ costPerHr: "nan" }) } }),
+    );
+    expect(await stub.provider.listOffers(specOf(), never)).toEqual([]);
+    const handle = await stub.provider.create(OFFER, orderOf());
+    expect([handle.id, handle.priceMicro]).toEqual([pod().id, null]);
   });
 
   test("of two prices the higher one counts; a free one is one", async () => {

@@ -73,23 +73,8 @@ export const User = z.object({
 /** The body as an object; null for anything else, pages for people included. */
 export function objectOf(answer: HttpAnswer): Record<string, unknown> | null {
   if (answer.isHtml) return null;
-  const body = answer.json() ?? withoutNaN(answer.text);
+  const body = answer.json();
   return typeof body === "object" && body !== null && !Array.isArray(body) ? (body as Record<string, unknown>) : null;
-}
-
-/**
- * Some servers write NaN and Infinity, which are no JSON. They are read as null: one bad price must not hide every machine.
- */
-function withoutNaN(text: string): unknown {
-  const repaired = text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g, (token) =>
-    token.startsWith('"') ? token : "null",
-  );
-  if (repaired === text) return undefined;
-  try {
-    return JSON.parse(repaired) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value.trim() : "");
