@@ -28,6 +28,8 @@ const IN_FLIGHT = 3;
 /** Failures in a row without a byte between them. */
 const FAILURES_MAX = 5;
 const HASH_TIMEOUT_MS = 60_000;
+/** Put onto the disk while more comes, or all of it would be waited for at the end. */
+const FLUSH_EVERY_BYTES = 64 << 20;
 
 const Nothing = z.unknown();
 const HashAnswer = z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/) });
@@ -108,6 +110,8 @@ function askHash(client: AgentClient, options: FetchOptions) {
 /** Reads on from `progress.at`, a few pieces ahead, and writes them in order. */
 async function pull(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
   const { file, signal, machine } = options;
+  let flushing: Promise<void> | null = null;
+  let flushedAt = progress.at;
   const flying: { offset: number; length: number; sentAt: number; answer: Promise<{ bytes: Buffer }> }[] = [];
   let next = progress.at;
   while (progress.at < file.size) {
@@ -132,6 +136,14 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
     }
     progress.hash.update(bytes);
     progress.at = piece.offset + bytes.length;
+    if (!flushing && progress.at - flushedAt >= FLUSH_EVERY_BYTES) {
+      flushedAt = progress.at;
+      // What it cannot do, the last sync says.
+      flushing = progress.handle
+        .datasync()
+        .catch(() => undefined)
+        .finally(() => (flushing = null));
+    }
   }
 }
 
