@@ -71,7 +71,10 @@ const keep = (): number => Number(readFileSync(file("keep"), "utf8"));
 const looks = (n: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, n * 50));
 
 /** Starts the guard as a machine would, with every pause a fraction of what it is. */
-async function boot(selfEnd: string, { shell = "sh", env = {} as NodeJS.ProcessEnv } = {}): Promise<void> {
+async function boot(
+  selfEnd: string,
+  { shell = "sh", env = {} }: { shell?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<void> {
   const watching = (): string => (existsSync(file("pid")) ? readFileSync(file("pid"), "utf8") : "");
   const before = watching();
   let text = guardScript({ name, graceSeconds: 60, selfEnd });

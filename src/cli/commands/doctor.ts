@@ -41,7 +41,7 @@ export const doctor: Command = {
       rsync(io),
       homeFolder(home),
       placeOfHome(home),
-      machineKey(home),
+      Promise.resolve(machineKey(home)),
       disk(home),
       store(io),
       port(home),
