@@ -1,0 +1,155 @@
+// The install step's script, with a real pip: no torch is needed.
+
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+const SCRIPT = join(import.meta.dirname, "..", "..", "python", "svc", "_install.py");
+const PYTHON = process.env["SVC_PYTHON"] ?? "python3";
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "svc-install-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const at = (...names: string[]): string => join(dir, ...names);
+function put(name: string, text: string): void {
+  mkdirSync(join(at(name), ".."), { recursive: true });
+  writeFileSync(at(name), text);
+}
+/** A Python to begin with that has a torch: a file that says so. It stands for an image's. */
+function image(torch: string | null): string {
+  execFileSync(PYTHON, ["-m", "venv", at("image")]);
+  const python = at("image", "bin", "python");
+  if (torch !== null) {
+    const where = execFileSync(python, ["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], {
+      encoding: "utf8",
+    });
+    fakeTorch(where.trim(), torch);
+  }
+  return python;
+}
+function fakeTorch(folder: string, version: string, cuda = "'12.4'"): void {
+  mkdirSync(join(folder, "torch"), { recursive: true });
+  const code = `__version__ = "${version}"\nclass version: cuda, hip = ${cuda}, None\nclass cuda:\n    is_available = staticmethod(lambda: version.cuda is not None)\n`;
+  writeFileSync(join(folder, "torch", "__init__.py"), code);
+  mkdirSync(join(folder, `torch-${version}.dist-info`), { recursive: true });
+  writeFileSync(
+    join(folder, `torch-${version}.dist-info`, "METADATA"),
+    `Metadata-Version: 2.1\nName: torch\nVersion: ${version}\n`,
+  );
+  writeFileSync(join(folder, `torch-${version}.dist-info`, "INSTALLER"), "image\n");
+}
+/** A wheel made by hand: a ZIP of a module and its metadata. */
+function wheel(name: string, files: Record<string, string>, version = "1.0"): void {
+  mkdirSync(at("wheels"), { recursive: true });
+  const info = `${name}-${version}.dist-info`;
+  const all = {
+    ...files,
+    [`${info}/METADATA`]: `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`,
+    [`${info}/WHEEL`]: "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    [`${info}/RECORD`]: "",
+  };
+  const code =
+    "import json, sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n    for n, t in json.loads(sys.argv[2]).items(): z.writestr(n, t)";
+  execFileSync(PYTHON, ["-c", code, at("wheels", `${name}-${version}-py3-none-any.whl`), JSON.stringify(all)]);
+}
+function install(python: string, kind: string, env: NodeJS.ProcessEnv = {}) {
+  mkdirSync(at("project"), { recursive: true });
+  const { PYTHONPATH: _, ...rest } = process.env;
+  const run = spawnSync(python, ["-u", SCRIPT, kind, at("environment")], {
+    cwd: at("project"),
+    env: { ...rest, PIP_NO_INDEX: "1", PIP_FIND_LINKS: at("wheels"), ...env },
+    encoding: "utf8",
+  });
+  return { code: run.status, log: run.stdout + run.stderr };
+}
+const inside = (code: string): string =>
+  execFileSync(at("environment", "bin", "python"), ["-c", code], { encoding: "utf8" }).trim();
+
+describe("requirements.txt", () => {
+  it("goes into an environment that keeps the image's torch; nothing is done twice; a change is", () => {
+    wheel("tiny", { "tiny.py": "X = 1\n" });
+    wheel("small", { "small.py": "X = 2\n" });
+    put("project/requirements.txt", "tiny\ntorch>=2.0\n");
+    // A vendor's own build before a release: it satisfies the requirement all the same.
+    const python = image("2.6.0a0+vendor");
+    const first = install(python, "requirements.txt");
+    expect(first.log).toContain("torch 2.6.0a0+vendor (CUDA 12.4)");
+    expect(first.code).toBe(0);
+    expect(inside("import tiny, torch; print(tiny.X, torch.__version__)")).toBe("1 2.6.0a0+vendor");
+
+    expect(install(python, "requirements.txt")).toMatchObject({
+      code: 0,
+      log: expect.stringContaining("nothing has changed"),
+    });
+    put("project/requirements.txt", "tiny\nsmall\n");
+    const again = install(python, "requirements.txt");
+    expect(again.log).toContain("Successfully installed small-1.0");
+    expect(inside("import small; print(small.X)")).toBe("2");
+  });
+
+  it("that cannot be had fails with pip's own last line, and is tried anew", () => {
+    put("project/requirements.txt", "no-such-package\n");
+    const python = image(null);
+    for (let n = 0; n < 2; n++) {
+      const { code, log } = install(python, "requirements.txt");
+      expect(code).toBe(1);
+      expect(log.trimEnd().split("\n").at(-1)).toBe("ERROR: No matching distribution found for no-such-package");
+    }
+  });
+
+  it("that takes CUDA away fails with both versions", () => {
+    wheel(
+      "torch",
+      {
+        "torch/__init__.py":
+          "__version__ = '2.7.0'\nclass version: cuda, hip = None, None\nclass cuda:\n    is_available = staticmethod(lambda: False)\n",
+      },
+      "2.7.0",
+    );
+    put("project/requirements.txt", "torch==2.7.0\n");
+    const { code, log } = install(image("2.6.0"), "requirements.txt");
+    expect(code).toBe(1);
+    expect(log.trimEnd().split("\n").at(-1)).toMatch(
+      /^svc: CUDA is lost: the image has torch 2\.6\.0 \(CUDA 12\.4\), after installing it is 2\.7\.0 \(CPU only\); /,
+    );
+  });
+
+  it("that names nothing needs no pip", () => {
+    put("project/requirements.txt", "# nothing\n");
+    expect(install(image(null), "requirements.txt").code).toBe(0);
+    expect(inside("print(1)")).toBe("1");
+  });
+});
+
+it("environment.yml without conda says what to do", () => {
+  put("project/environment.yml", "dependencies: []\n");
+  const { code, log } = install(image(null), "environment.yml", { PATH: "/usr/bin:/bin" });
+  if (existsSync("/opt/conda/bin/conda")) return;
+  expect([code, log.trimEnd().split("\n").at(-1)]).toEqual([
+    1,
+    "svc: environment.yml needs conda or mamba, and neither is on the machine: add a requirements.txt, or choose an image that has it",
+  ]);
+});
+
+it("uv.lock leaves out what the image has with its torch of the same release, and goes where the run finds it", () => {
+  put(
+    "project/uv.lock",
+    'name = "torch"\nversion = "2.6.0"\n\nname = "nvidia-nccl-cu12"\nversion = "2.21"\n\nname = "tqdm"\nversion = "4.0"\n',
+  );
+  // Stands for uv: writes down what it was told.
+  put("bin/uv", '#!/bin/sh\necho "$UV_PROJECT_ENVIRONMENT $*" > "$SAID"\n');
+  chmodSync(at("bin/uv"), 0o755);
+  const said = at("said");
+  const { code } = install(image("2.6.1+cu124"), "uv.lock", {
+    PATH: `${at("bin")}:${process.env["PATH"]}`,
+    SAID: said,
+  });
+  expect(code).toBe(0);
+  expect(readFileSync(said, "utf8").trim()).toBe(
+    `${at("environment")} sync --frozen --inexact --python ${at("environment", "bin", "python")} --no-install-package torch --no-install-package nvidia-nccl-cu12`,
+  );
+});

@@ -1,0 +1,94 @@
+// Two nodes of two ranks on simulated machines: installed, started, failing, lost.
+
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeFleet } from "../sim/machines/fleet.ts";
+import { mayMakeNamespaces } from "../sim/machines/namespaces.ts";
+import { realClock } from "../sim/providers/clock.ts";
+import { makeFaults } from "../sim/providers/faults.ts";
+import { makeLedger } from "../sim/providers/ledger.ts";
+import type { Fleet, SimLedger } from "../sim/providers/parts.ts";
+import { PodhostSim } from "../sim/providers/podhost.ts";
+import { bindsOf, Plane, RANKS, TORCH_PYTHON } from "./plane.ts";
+
+const able = TORCH_PYTHON !== undefined && (await mayMakeNamespaces());
+let dir: string;
+let fleet: Fleet;
+let ledger: SimLedger;
+let sim: PodhostSim;
+let plane: Plane;
+
+beforeAll(async () => {
+  if (!able) return;
+  dir = mkdtempSync(join(tmpdir(), "svc-nodes-"));
+  const base = execFileSync(TORCH_PYTHON!, ["-c", "import sys; print(sys._base_executable)"], { encoding: "utf8" });
+  fleet = await makeFleet({ dir: join(dir, "fleet"), binds: bindsOf(TORCH_PYTHON!, base.trim()) });
+  ledger = makeLedger();
+  sim = await PodhostSim.start({ fleet, ledger, faults: makeFaults(), clock: realClock(), apiKey: "podhost-key-1" });
+  const home = join(dir, "home");
+  mkdirSync(home, { mode: 0o700 });
+  // Nodes reach each other by the network between pods, which is asked for by this API.
+  const settings = { providers: { podhost: { network: "global", api: "rest" } } };
+  writeFileSync(join(home, "credentials.json"), JSON.stringify(settings), { mode: 0o600 });
+  plane = await Plane.open(home, sim.settings().env);
+});
+afterAll(async () => {
+  if (!able) return;
+  await plane.cp.close();
+  await sim.close();
+  await fleet.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** The project with a requirement that the image has: its torch is kept. */
+function project(script: string): string {
+  const folder = mkdtempSync(join(dir, "project-"));
+  writeFileSync(join(folder, "requirements.txt"), "torch\n");
+  execFileSync("cp", [script, join(folder, "train.py")]);
+  return folder;
+}
+const spec = (mode: string) => ({
+  provider: "podhost" as const,
+  gpus: "RTX4090:2",
+  nodes: 2,
+  entrypoint: "train.py",
+  project_dir: project(join(RANKS, "train.py")),
+  args: [mode],
+});
+
+describe.skipIf(!able)("two nodes of two ranks", () => {
+  it("train together over their own network, in an environment that sees the image's torch", async () => {
+    const { job, log } = await plane.run(spec("ok"));
+    expect([job.status, job.exit_code, job.error]).toEqual(["succeeded", 0, null]);
+    for (let rank = 0; rank < 4; rank++) expect(log).toContain(`[node${rank >> 1}] rank ${rank} of 4: 6; pid`);
+    expect(log).toMatch(
+      /^\[node1\] svc: installing from requirements\.txt for \/opt\/venv\/bin\/python, torch [0-9.]+/m,
+    );
+    expect(log).toMatch(/^\[node1\] svc: node 1 of 2, \S+ on eth0; rank 0 is at \S+$/m);
+  });
+
+  it.each([
+    ["exit", 7, "The script on rank 3 (local rank 1 of node 1) ended with exit code 7."],
+    ["killed", 137, "The script on rank 3 (local rank 1 of node 1) was ended by SIGKILL (exit code 137)."],
+  ])(
+    "when the last one ends by %s, the cause is told and not its echo on the other node",
+    async (mode, code, words) => {
+      const { job } = await plane.run(spec(mode));
+      expect([job.status, job.exit_code, job.error?.message]).toEqual(["failed", code, words]);
+      expect(ledger.alive()).toEqual([]);
+    },
+  );
+
+  it("end together when one of them vanishes", async () => {
+    const id = await plane.start(spec("wait"));
+    await plane.until(() => (plane.log(id).match(/\] rank /g)?.length ?? 0) === 4);
+    const lost = ledger.alive().find((line) => line.name.includes("-n1-"));
+    sim.pods.end(sim.pods.all.get(lost!.id)!, "vanished");
+    const { job } = await plane.end(id);
+    expect([job.status, job.error?.code]).toEqual(["failed", "machine_lost"]);
+    expect(ledger.alive()).toEqual([]);
+  });
+});
