@@ -35,6 +35,18 @@ export function idOf(value: unknown): string | null {
   return typeof text === "string" && ID.test(text) ? text : null;
 }
 
+/** Stands in a handle for an id that no id looks like. Never one that `idOf` lets through, so it is nobody's. */
+export const ODD_ID = "-odd-";
+
+/**
+ * An id that no id looks like, as text: only for ending, by an escaped part of a path or a variable, what bears it. Null where not
+ * even that can be done.
+ */
+export function oddIdOf(value: unknown): string | null {
+  const usable = typeof value === "string" && value.length > 0 && value.length <= 512 && value.isWellFormed();
+  return usable && idOf(value) === null && value !== "." && value !== ".." ? value : null;
+}
+
 /** Dollars per hour as integer micro-dollars; null for whatever is not a finite number of 0 or more. */
 export function priceMicroOf(dollars: unknown): number | null {
   if (typeof dollars !== "number" || !Number.isFinite(dollars) || dollars < 0 || dollars > 1_000_000) return null;

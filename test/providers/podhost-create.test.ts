@@ -334,7 +334,7 @@ describe("a create call", () => {
       { json: { errors: [{ message: none }], data: { podFindAndDeployOnDemand: { name: "x" } } } },
       "outcome_unknown",
     ],
-    ["a hostile id", data({ podFindAndDeployOnDemand: pod({ id: "-rf" }) }), "outcome_unknown"],
+    ["an id that is not even text", data({ podFindAndDeployOnDemand: pod({ id: {} }) }), "outcome_unknown"],
     ["a cut connection", { cut: true }, "outcome_unknown"],
   ])("%s: %#", async (_, answer, code) => {
     const stub = await podhostStub(() => answer);

@@ -37,6 +37,22 @@ const listing =
         : data({ myself: { pods } });
 const BAD_HOSTS = ["-oProxyCommand=x", "a b", "../x", "root@h", "h/..", "$(id)", "", 7, null];
 
+describe("a pod whose id is none", () => {
+  test.each(["../../x", "$(touch x)", "-rf", "a\nb"])("%j: held by its name, used for nothing, and ended", async (id) => {
+    let pods = [pod({ id }), pod({ id: "other", name: "theirs" })];
+    const stub = await podhostStub((asked) => {
+      if (asked.root === "podTerminate") pods = pods.filter((each) => each["id"] !== asked.body.variables.input.podId);
+      return listing(...pods)(asked);
+    });
+    const owned = await stub.provider.listOwned("svc-", never);
+    expect(owned.map(({ name }) => name)).toEqual([HANDLE.name]);
+    expect(await stub.provider.inspect(owned[0]!, never)).toMatchObject({ phase: "broken" });
+    await stub.provider.terminate(owned[0]!, never);
+    expect(await stub.provider.inspect(owned[0]!, never)).toEqual({ phase: "gone" });
+    expect(pods.map((each) => each["id"])).toEqual(["other"]);
+  });
+});
+
 describe("a look at a pod", () => {
   test("running, with a public way to port 22, is ready at that way and its price", async () => {
     const { provider } = await podhostStub(listing(pod()));
@@ -338,8 +354,8 @@ describe("lists", () => {
     expect(stub.asked[0]?.key).toBe(`Bearer ${KEY}`);
   });
 
-  test("with one of ours that has no usable id are an error, not a shorter list", async () => {
-    const stub = await podhostStub(listing(pod({ id: "a b" })));
+  test("with one of ours whose id is not even text are an error, not a shorter list", async () => {
+    const stub = await podhostStub(listing(pod({ id: ["x"] })));
     expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("an id that cannot be one");
   });
 });

@@ -4,7 +4,7 @@
 // C2. 429 is waited out and asked again where asking twice does no harm. A create call is not repeated here.
 // C3. A listing is whole or it throws: every page to the end, every row with an id that can be read.
 
-import { idOf } from "../../domain/endpoint.ts";
+import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import { ProviderHttp, RateLimiter, type HttpAnswer, type HttpRequest } from "../http.ts";
 import type { RemoteOptions } from "../remote.ts";
@@ -33,7 +33,9 @@ const ASKS_MAX = 4;
 
 /** A machine in a listing: its row, and the id and label that were made sure of. */
 export interface Listed {
+  /** `ODD_ID` where no id looks like what the provider sent, which then is `oddId`. */
   id: string;
+  oddId: string | null;
   label: string | null;
   row: InstanceRow;
 }
@@ -124,9 +126,10 @@ export class MarketClient {
       const answer = await this.ask("list", { method: "GET", path: "/api/v1/instances/", query, signal });
       const { instances, next_token, total_instances } = this.read(ListPage, answer, "the listing of machines");
       for (const row of instances) {
-        const id = idOf(row.id);
+        const oddId = oddIdOf(row.id);
+        const id = idOf(row.id) ?? (oddId === null ? null : ODD_ID);
         if (id === null) throw cut("holds a machine whose id cannot be read");
-        found.set(id, { id, label: typeof row.label === "string" ? row.label.trim() : null, row });
+        found.set(oddId ?? id, { id, oddId, label: typeof row.label === "string" ? row.label.trim() : null, row });
       }
       token = next_token ?? "";
       if (token === "") {

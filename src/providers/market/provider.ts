@@ -6,7 +6,7 @@
 //     never seen and is younger than listings may lag, it is not gone but not yet listed.
 // M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
 
-import { idOf, priceMicroOf } from "../../domain/endpoint.ts";
+import { idOf, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { guardScript } from "../guard.ts";
@@ -227,32 +227,35 @@ export class MarketProvider implements Provider {
     const memory = this.memories.get(handle.id);
     const age = memory?.ready === true ? LIST_AGE_MS : LIST_AGE_STARTING_MS;
     const { startedAt, value } = await this.listing.get(age, signal);
-    const listed = value.find((machine) => machine.id === handle.id);
+    const listed = pick(value, handle);
     if (listed) return this.judge(handle, listed.row);
     const wait = startedAt + LOOKS_APART_MS - this.options.now();
     if (wait > 0) await this.options.pause(wait, signal);
-    const row = await this.secondLook(handle.id, signal);
+    const row = await this.secondLook(handle, signal);
     if (row !== null) return this.judge(handle, row);
+    const key = keyOf(handle);
     const madeAt = numberOf(handle.extra?.made_at);
     const age_ms = madeAt === null ? Infinity : this.options.now() - madeAt;
-    if (this.memories.get(handle.id)?.seen !== true && age_ms < LISTING_LAG_MS)
+    if (this.memories.get(key)?.seen !== true && age_ms < LISTING_LAG_MS)
       return { phase: "starting", why: "the provider does not list it yet" };
-    const end = this.memories.get(handle.id)?.endDate ?? null;
-    this.memories.delete(handle.id);
+    const end = this.memories.get(key)?.endDate ?? null;
+    this.memories.delete(key);
     return end !== null && end * 1000 <= this.options.now()
       ? { phase: "gone", why: "its rental had reached its end date" }
       : { phase: "gone" };
   }
 
-  private async secondLook(id: string, signal: AbortSignal): Promise<InstanceRow | null> {
-    const row = await this.client.get(id, signal);
+  private async secondLook(handle: MachineHandle, signal: AbortSignal): Promise<InstanceRow | null> {
+    const row = handle.id === ODD_ID ? "unclear" : await this.client.get(handle.id, signal);
     if (row !== "unclear") return row;
     const { value } = await this.listing.get(0, signal);
-    return value.find((machine) => machine.id === id)?.row ?? null;
+    return pick(value, handle)?.row ?? null;
   }
 
   private judge(handle: MachineHandle, row: InstanceRow): MachineStatus {
-    const memory = this.remember(handle.id, row);
+    const memory = this.remember(keyOf(handle), row);
+    if (idOf(row.id) === null)
+      return { phase: "broken", why: "the provider names it by an id that cannot be one" };
     const now = this.options.now();
     const status = statusOf(row, now);
     const worked = memory.ready || (handle.ssh?.length ?? 0) > 0;
@@ -281,6 +284,7 @@ export class MarketProvider implements Provider {
   }
 
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    if (handle.id === ODD_ID) return this.destroyOdd(handle.name, signal);
     const id = idOf(handle.id);
     if (id === null)
       throw new SvcError("provider_error", { provider: "market", why: "the machine's id cannot be an id" });
@@ -294,11 +298,22 @@ export class MarketProvider implements Provider {
     }
   }
 
+  /** By what the provider calls it, which is used for nothing else. */
+  private async destroyOdd(name: string, signal: AbortSignal): Promise<void> {
+    const { value } = await this.listing.get(0, signal);
+    try {
+      for (const { oddId, label } of value)
+        if (oddId !== null && label === name) await this.client.destroy(oddId, signal);
+    } finally {
+      this.listing.forget();
+    }
+  }
+
   async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
     const { value } = await this.listing.get(0, signal);
     return value.flatMap(({ id, label, row }): MachineHandle[] => {
       if (label === null || !isOurs(label, prefix)) return [];
-      this.remember(id, row);
+      this.remember(keyOf({ id, name: label }), row);
       const machineId = idOf(row.machine_id);
       return [
         {
@@ -318,7 +333,7 @@ export class MarketProvider implements Provider {
     const { value } = await this.listing.get(LIST_AGE_MS, signal);
     return value
       .filter(({ label }) => label === null || !isOurs(label, prefix))
-      .map(({ id, label }) => ({ id, name: label === null || label === "" ? null : label }));
+      .map(({ id, label }) => ({ id: id === ODD_ID ? "(unreadable)" : id, name: label === null || label === "" ? null : label }));
   }
 
   async account(signal: AbortSignal): Promise<Account> {
@@ -353,6 +368,14 @@ export class MarketProvider implements Provider {
     return (await look.get(SEARCH_AGE_MS, signal)).value;
   }
 }
+
+/** By what a machine is remembered. */
+const keyOf = ({ id, name }: { id: string; name: string }): string => (id === ODD_ID ? `${ODD_ID} ${name}` : id);
+
+/** One whose id cannot be read may be it, if it bears the name. */
+const pick = (listed: readonly Listed[], { id, name }: MachineHandle): Listed | undefined =>
+  listed.find((each) => each.id === id && id !== ODD_ID) ??
+  listed.find((each) => each.id === ODD_ID && each.label === name);
 
 /** A label that begins like ours and is no name that we could have given is somebody else's. */
 const isOurs = (label: string, prefix: string): boolean => label.startsWith(prefix) && NAME.test(label);

@@ -82,7 +82,7 @@ export class GraphqlApi implements PodApi {
     const made = field(reply.data, "podFindAndDeployOnDemand");
     const pod = podOfGraphql(made);
     // A machine that is named was made, whatever else the answer complains of.
-    if (pod !== null && pod.id !== null) return pod;
+    if (pod !== null && (pod.id ?? pod.oddId) !== null) return pod;
     const words = reply.errors.join("; ");
     if (made === null || made === undefined) {
       const refusals = reply.errors.map((one) => refusalOf(this.#transport.scrub(one), order.gpuTypeId));

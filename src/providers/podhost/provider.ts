@@ -4,7 +4,9 @@
 //     listing lags behind it any more (or was seen in one before).
 // D2. A create call is sent once. What it means when it fails is told by `outcomeOfCreate`.
 // D3. When the first API is retired in the middle of a create call, the other one is asked what became of it, not to create.
+// D4. A pod whose id is none is ended by what the provider calls it, found by the pod's name, and used for nothing else.
 
+import { ODD_ID } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf } from "../gpu-names.ts";
@@ -57,7 +59,7 @@ export class PodhostProvider implements Provider {
   /** Set when the first API said that it is not served any more and the second one answered. */
   #graphqlRetired = false;
   #list: { askedAt: number; pods: Promise<Pod[]> } | null = null;
-  /** Ids of pods that a list has shown. */
+  /** Pods that a list has shown: see `keyOf`. */
   readonly #seen = new Set<string>();
   /** When a complete look first missed a pod. */
   readonly #missedAt = new Map<string, number>();
@@ -98,7 +100,7 @@ export class PodhostProvider implements Provider {
     }
     const handle = this.#handle(pod, order.name, this.#o.now());
     // The cap is held against what is billed: where the answer does not tell, one more look may.
-    if (handle.priceMicro === null) {
+    if (handle.priceMicro === null && handle.id !== ODD_ID) {
       const again = await api.get(handle.id, AbortSignal.timeout(10_000)).catch(() => null);
       handle.priceMicro = again?.priceMicro ?? null;
     }
@@ -109,27 +111,29 @@ export class PodhostProvider implements Provider {
     const look = await this.#look(handle, signal, this.#o.now() - LIST_AGE_MAX_MS);
     if (look.pod) return this.#status(look.pod);
     const createdAt = Date.parse(handle.extra?.["createdAt"] ?? "");
-    if (!this.#seen.has(handle.id) && this.#o.now() - createdAt < CERTAINTY.listingLagMs)
+    const key = keyOf(handle);
+    if (!this.#seen.has(key) && this.#o.now() - createdAt < CERTAINTY.listingLagMs)
       return { phase: "starting", why: "the provider does not list it yet" };
     // Of the list, not of this call: then machines that vanish together share the second list, too.
-    const missedAt = this.#missedAt.get(handle.id) ?? look.askedAt;
-    this.#missedAt.set(handle.id, missedAt);
+    const missedAt = this.#missedAt.get(key) ?? look.askedAt;
+    this.#missedAt.set(key, missedAt);
     if (look.askedAt < missedAt + LOOKS_APART_MS) {
       const wait = missedAt + LOOKS_APART_MS - this.#o.now();
       await this.#o.pause(Math.min(Math.max(0, wait), LOOKS_APART_MS), signal);
       const again = await this.#look(handle, signal, missedAt + LOOKS_APART_MS);
       if (again.pod) return this.#status(again.pod);
     }
-    this.#missedAt.delete(handle.id);
+    this.#missedAt.delete(key);
     return { phase: "gone" };
   }
 
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
     // Once it was seen in a list, its absence from one means something.
-    if (!this.#seen.has(handle.id)) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
+    if (!this.#seen.has(keyOf(handle))) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
     signal.throwIfAborted();
+    const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];
     try {
-      await this.#ask((api) => api.terminate(handle.id, signal));
+      for (const id of ids) await this.#ask((api) => api.terminate(id, signal));
     } finally {
       this.#list = null;
     }
@@ -159,6 +163,11 @@ export class PodhostProvider implements Provider {
 
   access(handle: MachineHandle): MachineAccess {
     return this.#o.access(handle);
+  }
+
+  async #oddIds(name: string, signal: AbortSignal): Promise<string[]> {
+    const { pods } = await this.#pods(signal, Infinity);
+    return pods.flatMap((pod) => (pod.name === name && pod.oddId !== null && !pod.deleted ? [pod.oddId] : []));
   }
 
   /** Whatever can fail before anything is sent. */
@@ -200,8 +209,9 @@ export class PodhostProvider implements Provider {
   ): Promise<{ pod: Pod | null; askedAt: number }> {
     const list = await this.#pods(signal, notBefore);
     const inList = pick(list.pods, handle);
-    const pod = inList ?? (await this.#ask((api) => api.get(handle.id, signal))) ?? null;
-    if (pod) this.#missedAt.delete(handle.id);
+    const byId = () => (handle.id === ODD_ID ? null : this.#ask((api) => api.get(handle.id, signal)));
+    const pod = inList ?? (await byId()) ?? null;
+    if (pod) this.#missedAt.delete(keyOf(handle));
     return { pod, askedAt: list.askedAt };
   }
 
@@ -218,7 +228,7 @@ export class PodhostProvider implements Provider {
     const asked = {
       askedAt: this.#o.now(),
       pods: this.#ask((api) => api.list()).then((pods) => {
-        for (const { id, deleted } of pods) if (id !== null && !deleted) this.#seen.add(id);
+        for (const { id, name, deleted } of pods) if (!deleted) this.#seen.add(keyOf({ id: id ?? ODD_ID, name }));
         return pods;
       }),
     };
@@ -261,7 +271,8 @@ export class PodhostProvider implements Provider {
 
   /** `createdAt` by this computer's clock, where it is known: it is compared with that. */
   #handle(pod: Pod, name: string, createdAt: number): MachineHandle {
-    if (pod.id === null)
+    const id = pod.id ?? (pod.oddId === null ? null : ODD_ID);
+    if (id === null)
       throw new SvcError("provider_error", {
         provider: PODHOST,
         why: `the pod ${name} has an id that cannot be one; end it in the provider's console`,
@@ -269,7 +280,7 @@ export class PodhostProvider implements Provider {
     return {
       v: 1,
       provider: PODHOST,
-      id: pod.id,
+      id,
       name,
       address: pod.ssh?.host ?? null,
       priceMicro: pod.priceMicro,
@@ -281,6 +292,9 @@ export class PodhostProvider implements Provider {
     };
   }
 }
+
+/** By what a pod is remembered. */
+const keyOf = ({ id, name }: { id: string; name: string }): string => (id === ODD_ID ? `${ODD_ID} ${name}` : id);
 
 /** One whose id cannot be read may be it, if it bears the name. */
 function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {

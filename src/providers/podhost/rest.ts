@@ -74,7 +74,7 @@ export class RestApi implements PodApi {
     const answer = await this.#transport.call({ method: "POST", path: "/v2/pods", json }, "rent");
     const body = answer.json();
     const pod = podOfRest(body);
-    if (answer.status < 300 && pod !== null && pod.id !== null) return pod;
+    if (answer.status < 300 && pod !== null && (pod.id ?? pod.oddId) !== null) return pod;
     const words = this.#transport.scrub(wordsOf(body).join("; "));
     if (answer.status < 300 || words === "")
       throw this.#transport.error(`status ${answer.status}; the answer names no machine`);

@@ -2,12 +2,14 @@
 // missing or odd; ids, addresses and prices go through the strict patterns of the domain or become null.
 
 import { z } from "zod";
-import { endpointOf, idOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { endpointOf, idOf, oddIdOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import type { Account } from "../provider.ts";
 
 export interface Pod {
   /** Null where the provider sent something that no id looks like. */
   id: string | null;
+  /** What it sent instead, where that can be given back to it. */
+  oddId: string | null;
   name: string;
   /** In upper case; empty where none was sent. */
   status: string;
@@ -138,6 +140,7 @@ export function podOfGraphql(raw: unknown): Pod | null {
   const inside = ports.find((port) => port.isIpPublic === false);
   return {
     id: idOf(pod.id),
+    oddId: oddIdOf(pod.id),
     name: pod.name ?? "",
     status: (pod.desiredStatus ?? "").toUpperCase(),
     lastChange: pod.lastStatusChange ?? "",
@@ -161,6 +164,7 @@ export function podOfRest(raw: unknown): Pod | null {
   const ports = [...(pod.runtime?.ports ?? []), ...(pod.ports ?? [])].filter((port) => isSsh(port.private, port.type));
   return {
     id: idOf(pod.id),
+    oddId: oddIdOf(pod.id),
     name: pod.name ?? "",
     status,
     lastChange: "",
