@@ -17,7 +17,8 @@ const TIMEOUT_MS = 60_000;
 const BYTES_MAX = 8 * 1024 * 1024;
 /** Longer waits than this are the engine's: a step that throws is tried again later. */
 const SLOT_WAIT_MAX_MS = 10_000;
-const RETRY_AFTER_MAX_MS = 15 * 60_000;
+/** Whatever is asked for: a machine that is to be ended, and proven gone, costs money meanwhile. */
+const RETRY_AFTER_MAX_MS = 2 * 60_000;
 
 export interface HttpRequest {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";

@@ -45,6 +45,19 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   return status;
 }
 
+const VERDICTS: ReadonlySet<string> = new Set([
+  "machine_lost",
+  "machine_broken",
+  "price_cap_exceeded",
+  "price_unknown",
+]);
+
+/**
+ * Whether what a look threw ends a run. That the provider cannot be asked ends none, also where the key is missing or was changed:
+ * it says nothing of the machine.
+ */
+export const isVerdict = (thrown: unknown): boolean => thrown instanceof SvcError && VERDICTS.has(thrown.code);
+
 /**
  * Moves the machine's own deadline forward, and sees to it that its guard runs. False where nothing guards it: that costs no run,
  * as the control plane and the provider's own limit are left.
@@ -84,7 +97,7 @@ export async function reaching<T>(
     try {
       await lookAtMachine(ports, context, held);
     } catch (verdict) {
-      if (verdict instanceof SvcError && verdict.retry === "never") throw verdict;
+      if (isVerdict(verdict)) throw verdict;
     }
     throw e;
   }

@@ -5,7 +5,7 @@ import { describeError, SvcError } from "../errors/index.ts";
 import type { RunHost } from "../providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
-import { heldMachine, holdMachine, lookAtMachine, reaching, type HeldMachine } from "./held-machine.ts";
+import { heldMachine, holdMachine, isVerdict, lookAtMachine, reaching, type HeldMachine } from "./held-machine.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
 import { failedRank, missingLauncher } from "./launch-words.ts";
@@ -99,14 +99,6 @@ export function streamStep(services: RunServices): StepDefinition {
     },
   };
 }
-
-/** What a look during the run may end it with; everything else is looked at again. */
-const VERDICTS: ReadonlySet<string> = new Set([
-  "machine_lost",
-  "machine_broken",
-  "price_cap_exceeded",
-  "price_unknown",
-]);
 
 function outcomeOf(status: RunnerStatus & { tail: string }, node: number): Record<string, unknown> {
   const exit_code = status.exit_code ?? 255;
@@ -204,7 +196,7 @@ class Watch {
       await lookAtMachine(this.#services, this.#context, this.#held);
     } catch (e) {
       if (this.#context.signal.aborted) throw e;
-      if (e instanceof SvcError && VERDICTS.has(e.code)) throw e;
+      if (isVerdict(e)) throw e;
     }
   }
 
