@@ -1,265 +1,123 @@
-// One cell of the fault matrix: a simulated provider with machines that boot, a fault, a control plane that lives or dies at a
-// given word of its feed and is started again, and the verdict of the simulator's books.
+// One cell of the fault matrix: one provider, one fault, one boundary at which the control plane is killed or none; and what must
+// hold when it is over.
 
-import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { loadSshKey } from "../../src/ssh/keys.ts";
-import { scaledClock } from "../sim/providers/clock.ts";
-import { makeFaults, MEASURES } from "../sim/providers/faults.ts";
-import { makeLedger } from "../sim/providers/ledger.ts";
-import type { FaultName, Fleet, SimLedger } from "../sim/providers/parts.ts";
-import { startSim, type SimName } from "../sim/providers/start.ts";
-
-const CHILD = fileURLToPath(new URL("control-plane.child.ts", import.meta.url));
-
-/** Lines that the script prints, over about a second and a half. */
-const LINES = 300;
-const SCRIPT = `import os, time
-for i in range(${LINES}):
-    print("line %d" % i, flush=True)
-    if i == ${LINES / 2}:
-        with open(os.path.join(os.environ["SVC_CHECKPOINT_DIR"], "half.bin"), "wb") as f:
-            f.write(b"x" * 5000)
-    time.sleep(0.005)
-`;
-/** The dearest machine that simulated markets let for one of these is below it, three times the price of the cheapest above. */
-const CAP_USD = 1;
-const GPU: Readonly<Record<SimName, string>> = { podhost: "L4", market: "RTX4090", cloudvm: "L4", notebook: "T4" };
-
-/** Words of the feed at which a control plane is killed: before and after whatever changes the world. */
-export const DEATHS = [
-  "job.created",
-  "machine.changed intended",
-  "machine.changed held",
-  "step.started await_ssh",
-  "step.succeeded await_ssh",
-  "step.succeeded sync",
-  "step.started launch",
-  "step.succeeded launch",
-  "checkpoint.saved",
-  "step.succeeded stream",
-  "step.succeeded collect",
-  "machine.changed releasing",
-] as const;
-export type Death = (typeof DEATHS)[number];
+import { FACTOR, World, type Ending, type ProviderCase } from "./world.ts";
+import type { FaultName, LedgerLine } from "../sim/providers/parts.ts";
+import { endsOf, FAULT_CASES } from "./faults.ts";
+import type { KillPoint } from "./words.ts";
 
 export interface Cell {
-  provider: SimName;
-  fault: FaultName | null;
-  dieAt: Death | null;
-  /** Machines of the job; 1 unless given. */
-  nodes?: number;
+  provider: ProviderCase;
+  fault: FaultName | "none";
+  /** Null: the control plane lives. */
+  kill: KillPoint | null;
+  seed: number;
 }
 
-export interface Verdict {
+export interface Outcome {
   cell: Cell;
-  /** What is wrong; empty where nothing is. */
+  /** What the job came to: `succeeded`, or the code of its error. */
+  came: string;
+  /** Everything that does not hold; empty where the cell is as it should be. */
   wrong: string[];
-  status: string;
-  code: string | null;
-  ms: number;
+  /** Whether the boundary to be killed at was passed at all. */
+  killed: boolean;
+  lives: number;
+  seconds: number;
+  /** Kept where something is wrong. */
+  dir: string | null;
 }
 
-/** Faults that strike while the run runs, in real milliseconds after the machine does; and those that last. */
-const STRIKES_MS: Partial<Record<FaultName, number>> = {
-  vanishes: 1_800,
-  preempted: 1_800,
-  port_swap: 1_500,
-  host_key_changes: 1_500,
-  disk_full: 1_200,
-  freezes: 2_500,
-  black_hole: 2_500,
-  key_refused_first: 700,
-  delete_errors: 1_500,
-  listing_lag: 700,
-  hang: 500,
-};
-/** Waits that are the point of the fault are long: for these the clock runs faster. */
-const FACTOR: Partial<Record<FaultName, number>> = { boot_never: 120, key_refused: 40, slow_create: 20 };
-const FACTOR_USUAL = 20;
-const LIMIT_MS = 75_000;
+const FOREIGN = "somebody-elses-0";
+/** Of the provider's time: from a price that is too high until the machine with it is given back. */
+const TOO_DEAR_MS = 6 * 60_000;
+const WHEN_ANY = ["start", "machine.intended", "sim.made", "machine.held", "log", "machine.releasing"] as const;
 
-const SUCCEEDED = ["succeeded"];
-/** What may become of the job, by the code of its error. Where a fault is not here, the run succeeds in spite of it. */
-const OUTCOMES: Partial<Record<FaultName, readonly string[]>> = {
-  no_capacity: ["no_offer", "no_quota", "step_timed_out"],
-  price_nan: ["no_offer", "price_unknown", "price_cap_exceeded", "step_timed_out"],
-  price_null: ["no_offer", "price_unknown", "price_cap_exceeded", "step_timed_out"],
-  price_text: ["no_offer", "price_unknown", "price_cap_exceeded", "step_timed_out"],
-  price_higher: ["price_cap_exceeded", "no_offer"],
-  price_rises: ["succeeded", "price_cap_exceeded"],
-  hostile_strings: [
-    "succeeded",
-    "machine_broken",
-    "machine_unfit",
-    "step_timed_out",
-    "provider_error",
-    "ssh_unreachable",
-    "no_offer",
-    "outcome_unknown",
-  ],
-  boot_never: ["step_timed_out", "machine_broken"],
-  boot_fails: ["machine_broken", "machine_lost"],
-  key_refused: ["machine_unfit", "ssh_refused", "step_timed_out"],
-  host_key_changes: ["succeeded", "host_key_changed"],
-  vanishes: ["machine_lost", "machine_broken"],
-  preempted: ["machine_lost", "machine_broken"],
-  disk_full: ["succeeded", "disk_full", "run_lost", "script_failed", "runner_failed", "sync_failed"],
-};
-/** Where nothing can tell that a machine is gone, its owner ends the run. */
-const ENDED_BY_HAND: readonly FaultName[] = ["vanishes", "preempted", "key_refused", "boot_never", "boot_fails"];
-/** Faults that a provider does not have: without prices, without orders, without an API. */
-const WITHOUT: Partial<Record<SimName, readonly FaultName[]>> = {
-  cloudvm: ["price_nan", "price_null", "price_text", "price_higher", "price_rises", "offer_taken"],
-  notebook: [
-    "price_nan",
-    "price_null",
-    "price_text",
-    "price_higher",
-    "price_rises",
-    "offer_taken",
-    "no_capacity",
-    "lost_after_create",
-    "error_after_create",
-    "error_before_create",
-    "slow_create",
-    "listing_lag",
-    "delete_ignored",
-    "delete_errors",
-    "delete_lost",
-    "hang",
-    "rate_limited",
-    "html_200",
-    "cut_json",
-    "json_bomb",
-    "boot_never",
-    "boot_fails",
-    "hostile_strings",
-  ],
-};
-export const applies = ({ provider, fault }: Cell): boolean => fault === null || !WITHOUT[provider]?.includes(fault);
+export const nameOf = ({ provider, fault, kill }: Cell): string => `${provider} ${fault} ${kill ?? "lives"}`;
 
-/** Runs one cell. The fleet may be shared by cells that run at the same time. */
-export async function runCell(cell: Cell, fleet: Fleet): Promise<Verdict> {
-  const startedAt = performance.now();
-  const dir = mkdtempSync(join(tmpdir(), "svc-cell-"));
-  const [home, project] = [join(dir, "home"), join(dir, "project")];
-  mkdirSync(home, { mode: 0o700 });
-  mkdirSync(project);
-  writeFileSync(join(project, "train.py"), SCRIPT);
-  const factor = (cell.fault && FACTOR[cell.fault]) ?? FACTOR_USUAL;
-  const [ledger, faults, clock] = [makeLedger(), makeFaults(), scaledClock(factor)];
-  if (cell.fault) faults.set(cell.fault, measureOf(cell.fault, factor));
-  const key = await loadSshKey({ path: null, home });
-  const sim = await startSim(cell.provider, {
-    fleet,
-    ledger,
-    faults,
-    clock,
-    apiKey: "matrix-key-0123456789",
-    authorizedKeys: [key.publicKeyLine],
-  });
-  ledger.made({ id: "foreign-1", name: "somebody-elses-machine", usdPerHour: 9, madeAtMs: clock.now(), foreign: true });
+export async function runCell(cell: Cell): Promise<Outcome> {
+  const began = performance.now();
+  const { provider, fault, kill, seed } = cell;
+  const { when, measure, seconds } = FAULT_CASES[fault];
+  const world = await World.start({ provider, ...(seconds !== undefined && { seconds, lines: seconds * 60 }) });
+  const wrong: string[] = [];
+  let came = "?";
   try {
-    const { env, credentials } = sim.settings();
-    writeFileSync(join(home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
-    const spec = {
-      provider: cell.provider,
-      gpus: `${GPU[cell.provider]}:1`,
-      nodes: cell.nodes ?? 1,
-      entrypoint: "train.py",
-      project_dir: project,
-      ...(cell.provider === "cloudvm" ? {} : { price_cap: CAP_USD }),
+    addForeign(world);
+    const at = when === "any" ? (WHEN_ANY[seed % WHEN_ANY.length] ?? "start") : when;
+    const commit = (): void => {
+      if (fault !== "none") world.faults.set(fault, measure);
+      if (fault === "hang" && provider === "notebook")
+        setTimeout(() => world.faults.clear("hang"), (measure ?? 0) / FACTOR).unref();
     };
-    const byHand = cell.provider === "notebook" && cell.fault !== null && ENDED_BY_HAND.includes(cell.fault);
-    const orders = { home, factor, spec, killAfterMs: byHand ? 6_000 : null };
-    const deadline = Date.now() + LIMIT_MS;
-    let told: Told | null = null;
-    if (cell.dieAt !== null) told = await controlPlane({ ...orders, dieAt: cell.dieAt }, env, deadline);
-    told ??= await controlPlane({ ...orders, dieAt: null }, env, deadline);
-    const wrong = told === null ? [`not terminal after ${LIMIT_MS / 1000} s`] : judge(cell, told, byHand);
-    const books = judgeBooks(ledger);
-    return {
-      cell,
-      wrong: [...wrong, ...books],
-      status: told?.record.status ?? "?",
-      code: told?.record.error?.code ?? null,
-      ms: Math.round(performance.now() - startedAt),
-    };
-  } finally {
-    await sim.close();
-    for (const machine of fleet.machines())
-      if (ledger.all().some((line) => machine.name.includes(line.id))) await machine.destroy();
-    rmSync(dir, { recursive: true, force: true });
+    if (at === "start") commit();
+    else world.once(at, commit);
+    const ending = await world.live(kill);
+    came = ending.records[0]?.error?.code ?? ending.records[0]?.status ?? "nothing";
+    wrong.push(...verdict(world, ending, endsOf(provider, fault)));
+  } catch (error) {
+    wrong.push(error instanceof Error ? error.message : String(error));
+    const left = world.ledger.alive().map(({ name }) => name);
+    if (left.length > 0) wrong.push(`left: ${left.join(", ")}`);
   }
+  await world.close({ keep: wrong.length > 0 });
+  return {
+    cell,
+    came,
+    wrong,
+    killed: world.lives > 1,
+    lives: world.lives,
+    seconds: (performance.now() - began) / 1000,
+    dir: wrong.length > 0 ? world.dir : null,
+  };
 }
 
-const measureOf = (fault: FaultName, factor: number): number => {
-  const real = STRIKES_MS[fault];
-  return real === undefined ? MEASURES[fault].usual : real * factor;
-};
-
-interface Told {
-  record: { status: string; error: { code: string; message: string } | null; cost_usd: number };
-  log: string;
-  checkpoints: string[];
-  replayed: { ok: boolean }[];
-  owed: unknown[];
+/** A machine of somebody else's on the account, where it has any. */
+export function addForeign({ sim }: World): void {
+  if ("addForeign" in sim && typeof sim.addForeign === "function") sim.addForeign(FOREIGN);
+  else if ("pods" in sim) (sim.pods as { foreign(name: string): void }).foreign(FOREIGN);
 }
 
-/** What the control plane said at its end; null when it was killed, or did not end in time. */
-function controlPlane(orders: object, env: Record<string, string>, deadline: number): Promise<Told | null> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [CHILD, JSON.stringify(orders)], {
-      env: { ...process.env, ...env },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    let [out, err] = ["", ""];
-    child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
-    child.stderr.setEncoding("utf8").on("data", (text: string) => { err += text; if (process.env.SVC_TEST_TRACE) process.stderr.write(text); });
-    const timer = setTimeout(() => child.kill("SIGKILL"), Math.max(0, deadline - Date.now()));
-    child.once("close", (code, signal) => {
-      clearTimeout(timer);
-      if (signal === "SIGKILL") resolve(null);
-      else if (code !== 0) reject(new Error(`the control plane ended with ${code}: ${err.slice(-2_000)}`));
-      else resolve(JSON.parse(out) as Told);
-    });
-  });
-}
-
-function judge(cell: Cell, told: Told, byHand: boolean): string[] {
+/** All that does not hold of a world that is over. */
+export function verdict(world: World, ending: Ending, ends: readonly string[]): string[] {
   const wrong: string[] = [];
-  const { status, error } = told.record;
-  const allowed = byHand ? ["cancelled_by_user"] : ((cell.fault && OUTCOMES[cell.fault]) ?? SUCCEEDED);
-  const became = error?.code ?? status;
-  if (!allowed.includes(became)) wrong.push(`${became}: ${error?.message ?? ""}`);
-  if (told.owed.length > 0) wrong.push("the ledger still owes a machine");
-  if (told.replayed.some(({ ok }) => !ok)) wrong.push("a journal differs from its snapshot");
-  for (const node of Array.from({ length: cell.nodes ?? 1 }, (_, k) => k)) {
-    const tag = cell.nodes === undefined ? "" : `[node${node}] `;
-    const lines = told.log.split("\n").filter((line) => line.startsWith(`${tag}line `));
-    const whole = status === "succeeded" ? LINES : lines.length;
-    const expected = Array.from({ length: whole }, (_, i) => `${tag}line ${i}`);
-    // The last line of a run that was cut off may be half a line.
-    const counted = status === "succeeded" ? lines : lines.slice(0, -1);
-    if (counted.join("\n") !== expected.slice(0, status === "succeeded" ? whole : counted.length).join("\n"))
-      wrong.push(`node ${node}: ${lines.length} lines, not 0 to ${whole - 1} in order`);
+  const { ledger } = world;
+  for (const { name } of ledger.alive()) wrong.push(`the machine ${name} is left`);
+  for (const line of ledger.all()) {
+    if (line.foreign && line.endedBy !== null && world.provider !== "notebook")
+      wrong.push(`the machine ${line.name} of somebody else was ended`);
+    if (line.foreign) continue;
+    if (ledger.mostAtOnce(line.name) > 1) wrong.push(`two machines at once for ${line.name}`);
+    if (tooDear(line, ending)) wrong.push(`${line.name} was kept at $${line.usdPerHour}/hr`);
   }
-  if (status === "succeeded" && !told.checkpoints.includes("half.bin")) wrong.push("the checkpoint did not come home");
-  return wrong;
+  for (const [n, record] of ending.records.entries()) {
+    const came = record.error?.code ?? record.status;
+    if (!ends.includes(came)) wrong.push(`came to ${came}, not ${ends.join(" or ")}: ${record.error?.message ?? ""}`);
+    if (record.error && record.error.message.length < 20) wrong.push(`the error says nothing: ${record.error.message}`);
+    const open = record.machines.filter(({ state }) => state !== "released");
+    if (open.length > 0) wrong.push(`the record has ${open.length} machines that are not released`);
+    wrong.push(...linesOf(ending.logs[n] ?? "", record.status === "succeeded" ? world.lines : null, record.nodes));
+    if (record.status === "succeeded" && !(ending.checkpoints[n] ?? []).some((path) => path.endsWith("half.bin")))
+      wrong.push("the checkpoint did not come home");
+  }
+  return [...new Set(wrong)];
 }
 
-function judgeBooks(ledger: SimLedger): string[] {
+function tooDear(line: LedgerLine, { records }: Ending): boolean {
+  const cap = Number(records[0]?.spec["price_cap"] ?? Infinity);
+  return line.usdPerHour > cap && (line.endedAtMs ?? Infinity) - line.madeAtMs > TOO_DEAR_MS;
+}
+
+/** Each line once and in order from the first; all `total` of them where that is given. */
+function linesOf(log: string, total: number | null, nodes: number): string[] {
   const wrong: string[] = [];
-  const lines = ledger.all();
-  for (const line of ledger.alive()) wrong.push(`${line.name} still costs money`);
-  for (const line of lines) {
-    if (line.foreign && line.endedAtMs !== null) wrong.push(`${line.name}, which is not ours, was ended`);
-    const most = ledger.mostAtOnce(line.name.slice(0, line.name.lastIndexOf("-")));
-    if (!line.foreign && most > 1) wrong.push(`${most} machines at once for one node`);
+  for (let node = 0; node < nodes; node += 1) {
+    const tag = nodes > 1 ? `[node${node}] ` : "";
+    const printed = log.split("\n").filter((text) => text.startsWith(`${tag}line `));
+    const numbers = printed.map((text) => Number(text.slice(`${tag}line `.length)));
+    const at = numbers.findIndex((number, index) => number !== index + 1);
+    if (at >= 0) wrong.push(`log: line ${at + 1} reads "${printed[at]}"`);
+    if (total !== null && numbers.length !== total) wrong.push(`log: ${numbers.length} lines of ${total}`);
   }
   return wrong;
 }

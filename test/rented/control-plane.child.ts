@@ -1,58 +1,56 @@
-// A control plane whose clock runs faster, with one job. Told by its one argument (JSON); says what became of the job on stdout.
-// It can be told to die by its own hand, as `kill -9` does it, when the feed says a certain thing.
+// A control plane whose clock runs faster, as a process that can be killed. `SVC_WORLD` tells what it is to do; it tells its world
+// of every boundary that it passes, and dies by its own hand, as `kill -9` does it, at the one that it was told.
 
 import { openControlPlane } from "../../src/app.ts";
-import { systemClock, type Clock } from "../../src/domain/clock.ts";
 import { SubmitBody } from "../../src/schemas/spec.ts";
+import { fasterClock } from "./faster-clock.ts";
+import { ENDED, type Told, type WorldOrder } from "./words.ts";
 
-interface Orders {
-  home: string;
-  /** Seconds of this control plane that pass in one. */
-  factor: number;
-  spec: Record<string, unknown>;
-  /** `TYPE` or `TYPE WORD` of an event of the feed: `step.succeeded sync`, `machine.changed held`. */
-  dieAt: string | null;
-  /** Kills the job after so many real milliseconds; null leaves it alone. */
-  killAfterMs: number | null;
-}
-
-const orders = JSON.parse(process.argv[2] ?? "{}") as Orders;
-
-function fasterClock(factor: number): Clock {
-  const startedAt = Date.now();
-  return {
-    now: () => Math.round(startedAt + (Date.now() - startedAt) * factor),
-    monotonic: () => performance.now() * factor,
-    setTimer: (ms, fn) => systemClock.setTimer(ms / factor, fn),
-  };
-}
+// Written by the world that started this process.
+const order = JSON.parse(process.env["SVC_WORLD"] ?? "{}") as WorldOrder;
+const tell = (told: Told): void => void process.send?.(told);
 
 const cp = await openControlPlane({
-  home: orders.home,
-  clock: fasterClock(orders.factor),
+  home: order.home,
+  clock: fasterClock(order.startMs, order.factor),
   log: (line) => console.error(line),
 });
-const bornAt = performance.now();
+
+function passed(name: string, data: Record<string, unknown>): void {
+  if (name === order.kill) process.kill(process.pid, "SIGKILL");
+  tell({ is: "event", name, data });
+}
 cp.subscribe((event) => {
-  if (process.env.SVC_TEST_TRACE) console.error(Math.round(performance.now() - bornAt), event.type, "data" in event ? JSON.stringify(event.data).slice(0, 160) : "");
-  if (orders.dieAt === null) return;
-  const [type, word] = orders.dieAt.split(" ");
-  const data: Record<string, unknown> = "data" in event ? event.data : {};
-  if (event.type === type && (word === undefined || Object.values(data).includes(word)))
-    process.kill(process.pid, "SIGKILL");
+  if (event.type === "log.advanced") return passed("log", {});
+  if (!("data" in event)) return;
+  const { type, data } = event;
+  const word = (name: string): string => (typeof data[name] === "string" ? data[name] : "?");
+  if (type.startsWith("step.")) passed(`${word("step")}.${type.slice("step.".length)}`, data);
+  else if (type === "machine.changed") passed(`machine.${word("state")}`, data);
+  else passed(type, data);
 });
-const { record } = await cp.submit(SubmitBody.parse({ spec: orders.spec }), {
-  defaultProjectDir: "/",
-  idempotencyKey: "the one job of this cell",
+
+process.on("message", (asked: { ask: "reconcile" | "close" }) => {
+  if (asked.ask === "reconcile")
+    void cp.reconcile({ dryRun: true }).then((report) => tell({ is: "reconciled", report }));
+  else void cp.close().then(() => process.exit(0));
 });
-const ended = (): boolean =>
-  ["succeeded", "failed", "cancelled", "timed_out", "interrupted"].includes(cp.reads.job(record.id)?.status ?? "");
-if (orders.killAfterMs !== null)
-  setTimeout(() => void cp.kill(record.id).catch(() => undefined), orders.killAfterMs).unref();
-while (!ended()) await new Promise((resolve) => setTimeout(resolve, 20));
-const { replayed } = await cp.reconcile({ dryRun: true });
-const log = cp.reads.readLog(record.id, 0, 4_000_000).toString("utf8");
-const checkpoints = cp.reads.checkpoints(record.id).map((file) => file.path);
-console.log(JSON.stringify({ record: cp.reads.job(record.id), log, checkpoints, replayed, owed: cp.reads.machines() }));
-await cp.close();
-process.exit(0);
+process.once("disconnect", () => process.exit(0));
+
+try {
+  const ids: string[] = [];
+  for (const [i, spec] of order.jobs.entries()) {
+    const options = { defaultProjectDir: order.project, idempotencyKey: `job ${i}` };
+    ids.push((await cp.submit(SubmitBody.parse({ spec }), options)).record.id);
+  }
+  const records = () => ids.map((id) => cp.reads.job(id)).filter((record) => record !== null);
+  while (!records().every(({ status }) => ENDED.has(status))) await new Promise((resolve) => setTimeout(resolve, 20));
+  tell({
+    is: "over",
+    records: records(),
+    logs: ids.map((id) => cp.reads.readLog(id, 0, cp.reads.logBytes(id)).toString("utf8")),
+    checkpoints: ids.map((id) => cp.reads.checkpoints(id).map(({ path }) => path)),
+  });
+} catch (error) {
+  tell({ is: "refused", why: error instanceof Error ? error.message : String(error) });
+}

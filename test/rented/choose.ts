@@ -1,0 +1,50 @@
+// Which cells of the matrix are run.
+
+import { FAULTS, type FaultName } from "../sim/providers/parts.ts";
+import type { Cell } from "./cell.ts";
+import { appliesTo } from "./faults.ts";
+import { KILL_POINTS, type KillPoint } from "./words.ts";
+import { PROVIDERS, type ProviderCase } from "./world.ts";
+
+export interface Choice {
+  seed: number;
+  kind: "quick" | "usual" | "every";
+  provider?: string | undefined;
+  fault?: string | undefined;
+  kill?: string | undefined;
+}
+
+/** Boundaries of the quick run, which has them only without a fault. */
+const MAIN: readonly KillPoint[] = ["sim.made", "await_ssh.started", "sync.started", "log", "machine.releasing"];
+/** Boundaries that one fault on one provider is met with in the usual run, beside none. */
+const DRAWN = 3;
+/** The usual run has the second API of a provider only with the faults of calls. */
+const SECOND_API = /_create$|^listing|^delete_|^hang$|^rate_|^html|^cut|^json/;
+
+export function chooseCells(choice: Choice): Cell[] {
+  const cells: Cell[] = [];
+  let drawn = choice.seed * 7;
+  for (const fault of ["none", ...FAULTS] as const)
+    for (const provider of PROVIDERS) {
+      if (!appliesTo(provider, fault) || !wanted(provider, choice.provider) || !wanted(fault, choice.fault)) continue;
+      if (choice.kind !== "every" && choice.fault === undefined && skipped(provider, fault)) continue;
+      for (const kill of killsOf(fault, choice, drawn++))
+        if (wanted(kill ?? "lives", choice.kill))
+          cells.push({ provider, fault, kill, seed: choice.seed + cells.length });
+    }
+  return cells;
+}
+
+const wanted = (name: string, asked: string | undefined): boolean => asked === undefined || asked === name;
+
+const skipped = (provider: ProviderCase, fault: FaultName | "none"): boolean =>
+  provider === "podhost-rest" && fault !== "none" && !SECOND_API.test(fault);
+
+function killsOf(fault: FaultName | "none", choice: Choice, drawn: number): (KillPoint | null)[] {
+  if (choice.kind === "every" || choice.kill !== undefined) return [null, ...KILL_POINTS];
+  if (choice.kind === "quick") return fault === "none" ? [null, ...MAIN] : [null];
+  if (fault === "none") return [null, ...KILL_POINTS];
+  // A step that has no common divisor with their number visits all of them in turn.
+  const at = (k: number): number => ((drawn * DRAWN + k) * 7) % KILL_POINTS.length;
+  return [null, ...Array.from({ length: DRAWN }, (_, k) => KILL_POINTS[at(k)] ?? null)];
+}

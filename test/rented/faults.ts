@@ -1,0 +1,81 @@
+// What each fault may lead to, when it is committed, and how strongly. Times are the provider's, which run FACTOR times faster.
+
+import type { FaultName } from "../sim/providers/parts.ts";
+import type { ProviderCase } from "./world.ts";
+
+const SECOND = 1_000;
+const MINUTE = 60_000;
+
+/** `start`: before anything was asked for. Else at that boundary. `any`: drawn by the cell's seed. */
+export type When = "start" | "sim.made" | "log" | "any";
+
+export interface FaultCase {
+  when: When;
+  measure?: number;
+  /** Codes of the error that the job may end with; `succeeded` where it may do so. */
+  ends: readonly string[];
+  /** Where the run has to last longer, in seconds of this computer. */
+  seconds?: number;
+  /** Nothing to be asked for or to be refused: the notebook has no API. */
+  only?: readonly ProviderCase[];
+}
+
+const FINE = ["succeeded"] as const;
+const LOST = ["machine_lost", "machine_broken"] as const;
+const PRICED: readonly ProviderCase[] = ["podhost", "podhost-rest", "market"];
+const OWNED: readonly ProviderCase[] = [...PRICED, "cloudvm"];
+
+export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
+  none: { when: "start", ends: FINE },
+  lost_after_create: { when: "start", ends: FINE, only: OWNED },
+  error_after_create: { when: "start", ends: FINE, only: OWNED },
+  error_before_create: { when: "start", ends: FINE, only: OWNED },
+  slow_create: { when: "start", measure: 45 * SECOND, ends: FINE, only: OWNED },
+  listing_lag: { when: "start", measure: 60 * SECOND, ends: FINE, only: OWNED },
+  no_capacity: { when: "start", ends: ["no_offer", "offer_taken", "no_quota"], only: OWNED },
+  offer_taken: { when: "start", measure: 2, ends: FINE, only: OWNED },
+  delete_ignored: { when: "start", ends: FINE, only: OWNED },
+  delete_errors: { when: "start", measure: 5 * MINUTE, ends: FINE, only: OWNED },
+  delete_lost: { when: "start", ends: FINE, only: OWNED },
+  hang: { when: "any", measure: 40 * SECOND, ends: FINE },
+  rate_limited: { when: "any", measure: 4, ends: FINE, only: OWNED },
+  html_200: { when: "any", measure: 2, ends: FINE, only: OWNED },
+  cut_json: { when: "any", measure: 2, ends: FINE, only: OWNED },
+  json_bomb: { when: "any", measure: 1, ends: FINE, only: OWNED },
+  price_nan: { when: "start", ends: ["no_offer", "price_unknown"], only: PRICED },
+  price_null: { when: "start", ends: ["no_offer", "price_unknown"], only: PRICED },
+  price_text: { when: "start", ends: ["no_offer", "price_unknown"], only: PRICED },
+  price_higher: { when: "start", measure: 1_000, ends: ["price_cap_exceeded"], only: PRICED },
+  price_rises: { when: "log", measure: 1_000, ends: ["price_cap_exceeded"], seconds: 8, only: PRICED },
+  hostile_strings: { when: "start", ends: ["machine_unfit", "machine_broken", "step_timed_out"], only: OWNED },
+  port_swap: { when: "log", measure: SECOND, ends: FINE, seconds: 3 },
+  boot_never: { when: "start", ends: ["step_timed_out", "machine_broken"], only: OWNED },
+  boot_fails: { when: "start", ends: ["machine_broken"], only: OWNED },
+  key_refused_first: { when: "start", measure: 40 * SECOND, ends: FINE, only: OWNED },
+  key_refused: { when: "start", ends: ["machine_unfit"] },
+  // A connection that stands is not asked again who it is: only a control plane that comes back finds out.
+  host_key_changes: { when: "log", measure: SECOND, ends: ["succeeded", "host_key_changed"], seconds: 3 },
+  vanishes: { when: "log", measure: SECOND, ends: LOST, seconds: 8 },
+  preempted: { when: "log", measure: SECOND, ends: LOST, seconds: 8 },
+  freezes: { when: "log", measure: MINUTE, ends: FINE, seconds: 3 },
+  black_hole: { when: "log", measure: 3 * MINUTE, ends: FINE, seconds: 3 },
+  slow_link: { when: "start", ends: FINE },
+  disk_full: {
+    when: "log",
+    measure: SECOND,
+    ends: ["succeeded", "script_failed", "run_lost", "machine_broken"],
+    seconds: 3,
+  },
+};
+
+/** Where the notebook differs: nobody can be asked whether its machine still is. */
+export const NOTEBOOK_ENDS: Readonly<Partial<Record<FaultName, readonly string[]>>> = {
+  vanishes: ["run_timed_out", "machine_lost"],
+  preempted: ["run_timed_out", "machine_lost"],
+};
+
+export const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly string[] =>
+  (provider === "notebook" && fault !== "none" ? NOTEBOOK_ENDS[fault] : undefined) ?? FAULT_CASES[fault].ends;
+
+export const appliesTo = (provider: ProviderCase, fault: FaultName | "none"): boolean =>
+  FAULT_CASES[fault].only?.includes(provider) ?? true;

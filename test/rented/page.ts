@@ -1,0 +1,110 @@
+// The matrix as a table for people.
+
+import type { Outcome } from "./cell.ts";
+import { FAULT_CASES } from "./faults.ts";
+import { KILL_POINTS } from "./words.ts";
+import { FACTOR, PROVIDERS } from "./world.ts";
+
+const faultsOf = (outcomes: readonly Outcome[]): string[] => [...new Set(outcomes.map(({ cell }) => cell.fault))];
+
+/** What became of some cells: how many of how many were right, and what they came to. */
+function summary(outcomes: readonly Outcome[]): string {
+  if (outcomes.length === 0) return "";
+  const wrong = outcomes.filter((outcome) => outcome.wrong.length > 0).length;
+  const came = [...new Set(outcomes.map((outcome) => outcome.came))].toSorted();
+  const count = wrong > 0 ? `FAIL ${wrong} of ${outcomes.length}` : `ok ${outcomes.length}`;
+  return `${count}: ${came.join(", ")}`;
+}
+
+export function matrixTable(outcomes: readonly Outcome[]): string[] {
+  const rows = [["fault", ...PROVIDERS]];
+  for (const fault of faultsOf(outcomes))
+    rows.push([
+      fault,
+      ...PROVIDERS.map((provider) =>
+        summary(outcomes.filter(({ cell }) => cell.fault === fault && cell.provider === provider)),
+      ),
+    ]);
+  const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0))) ?? [];
+  return rows.map((row) =>
+    row
+      .map((text, i) => text.padEnd(widths[i] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+const markdown = (rows: readonly (readonly string[])[]): string => {
+  const [head = [], ...body] = rows;
+  const line = (row: readonly string[]): string => `| ${row.join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...body.map(line)].join("\n");
+};
+
+export function matrixPage(outcomes: readonly Outcome[], seed: number): string {
+  const failed = outcomes.filter(({ wrong }) => wrong.length > 0);
+  const faults = faultsOf(outcomes).map((fault) => [
+    `\`${fault}\``,
+    ...PROVIDERS.map((provider) =>
+      summary(outcomes.filter(({ cell }) => cell.fault === fault && cell.provider === provider)),
+    ),
+  ]);
+  const kills = ["lives", ...KILL_POINTS].map((kill) => {
+    const mine = outcomes.filter(({ cell }) => (cell.kill ?? "lives") === kill);
+    const passed = kill === "lives" ? mine : mine.filter(({ killed }) => killed);
+    const wrong = mine.filter(({ wrong: all }) => all.length > 0).length;
+    return [`\`${kill}\``, String(mine.length), String(passed.length), String(wrong)];
+  });
+  return `<!-- Written by \`npm run matrix\`; do not edit. -->
+
+# Fault matrix
+
+Every fault that the simulated providers can commit, on every provider, with a control plane that lives or is killed
+(\`SIGKILL\`) at a boundary of its steps and started again. The control plane is the product in a process of its own; the
+provider is a simulator with its own books; the machines have a kernel's own networks, processes and disks, and a real sshd.
+Time of both runs ${FACTOR} times as fast as this computer's.
+
+A cell is right when, at its end, by the simulator's books:
+
+- no machine of ours is left, and never were two alive for one node;
+- a machine of somebody else on the account is as it was;
+- no machine above the price cap was kept longer than it takes to be told its price;
+- the job is terminal with a reason that fits the fault, and its record has no machine that is not released;
+- the numbered lines of the run are home, each once and in order: all of them where the run succeeded, else the first ones; and
+  so is its checkpoint.
+
+${outcomes.length} cells, ${failed.length} wrong. Made by \`npm run matrix -- --seed ${seed}\`; one cell again by
+\`npm run matrix -- --provider P --fault F --kill K --seed S\`.
+
+## By fault and provider
+
+\`ok 4: succeeded\` are four cells, all right, that came to that. Empty: the provider has no such thing, or, of the second API
+of podhost, a fault that has nothing to do with an API.
+
+${markdown([["fault", ...PROVIDERS], ...faults])}
+
+## By the boundary at which the control plane was killed
+
+Some boundaries are never passed: a run that got no machine has no log.
+
+${markdown([["boundary", "cells", "killed there", "wrong"], ...kills])}
+
+## What fits
+
+${markdown([
+  ["fault", "when", "measure", "the job may come to"],
+  ...Object.entries(FAULT_CASES).map(([fault, { when, measure, ends }]) => [
+    `\`${fault}\``,
+    when === "any" ? "at an instant drawn by the seed" : `\`${when}\``,
+    measure === undefined ? "its usual one" : String(measure),
+    ends.map((end) => `\`${end}\``).join(", "),
+  ]),
+])}
+
+On the notebook, which has no API, nobody can be asked whether the machine still is: a runtime that is gone ends the run by its
+time limit.
+${
+  failed.length === 0
+    ? ""
+    : `\n## Wrong\n\n${failed.map(({ cell, wrong }) => `- ${cell.provider}, ${cell.fault}, ${cell.kill ?? "lives"}, seed ${cell.seed}: ${wrong.join("; ").replaceAll(/\s+/g, " ")}`).join("\n")}\n`
+}`;
+}
