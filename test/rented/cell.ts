@@ -38,8 +38,12 @@ export const nameOf = ({ provider, fault, kill }: Cell): string => `${provider} 
 export async function runCell(cell: Cell): Promise<Outcome> {
   const began = performance.now();
   const { provider, fault, kill, seed } = cell;
-  const { when, measure, seconds } = FAULT_CASES[fault];
-  const world = await World.start({ provider, ...(seconds !== undefined && { seconds, lines: seconds * 60 }) });
+  const { when, measure, seconds, spec } = FAULT_CASES[fault];
+  const world = await World.start({
+    provider,
+    ...(spec && { spec }),
+    ...(seconds !== undefined && { seconds, lines: seconds * 60 }),
+  });
   const wrong: string[] = [];
   let came = "?";
   try {

@@ -16,6 +16,8 @@ export interface FaultCase {
   ends: readonly string[];
   /** Where the run has to last longer, in seconds of this computer. */
   seconds?: number;
+  /** What the run's spec says beside. */
+  spec?: Record<string, unknown>;
   /** Nothing to be asked for or to be refused: the notebook has no API. */
   only?: readonly ProviderCase[];
 }
@@ -60,11 +62,13 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   freezes: { when: "log", measure: MINUTE, ends: FINE, seconds: 3 },
   black_hole: { when: "log", measure: 3 * MINUTE, ends: FINE, seconds: 3 },
   slow_link: { when: "start", ends: FINE },
+  // The runner keeps what it cannot write and waits for room: the run stands still until a limit ends it.
   disk_full: {
     when: "log",
     measure: SECOND,
-    ends: ["succeeded", "script_failed", "run_lost", "machine_broken"],
+    ends: ["succeeded", "script_failed", "run_timed_out"],
     seconds: 3,
+    spec: { max_runtime_minutes: 6 },
   },
 };
 

@@ -1,0 +1,87 @@
+// Rented machines from end to end: a control plane in a process of its own, a simulated provider, machines that boot. The whole
+// matrix of faults is `npm run matrix`; here is what must hold after every change.
+
+import { describe, expect, it } from "vitest";
+import { eventually } from "../sim/harness-parts.ts";
+import { addForeign, runCell, verdict, type Cell } from "./cell.ts";
+import { FACTOR, PROVIDERS, World, type WorldOptions } from "./world.ts";
+
+/** A world of its own, closed whatever happens. */
+async function within<T>(options: WorldOptions, act: (world: World) => Promise<T>): Promise<T> {
+  const world = await World.start(options);
+  try {
+    return await act(world);
+  } finally {
+    await world.close();
+  }
+}
+
+async function cell(over: Partial<Cell> & Pick<Cell, "provider">) {
+  const outcome = await runCell({ fault: "none", kill: null, seed: 1, ...over });
+  expect(outcome.wrong, `${outcome.dir}`).toEqual([]);
+  return outcome;
+}
+
+describe.concurrent("a rented machine", () => {
+  it.for(PROVIDERS)(
+    "of %s: ordered, reached, run on and given back; a stranger's stays as it was",
+    async (provider) => {
+      const { came, lives } = await cell({ provider });
+      expect({ came, lives }).toEqual({ came: "succeeded", lives: 1 });
+    },
+  );
+
+  it.for(["podhost", "market"] as const)("of %s whose order got no answer is found and used", async (provider) => {
+    expect(await cell({ provider, fault: "lost_after_create" })).toMatchObject({ came: "succeeded" });
+  });
+
+  it.for([
+    ["podhost", "sim.made"],
+    ["market", "await_ssh.started"],
+    ["cloudvm", "log"],
+  ] as const)("of %s is taken up again by a control plane that was killed at %s", async ([provider, kill]) => {
+    expect(await cell({ provider, kill })).toMatchObject({ came: "succeeded", lives: 2 });
+  });
+
+  it("goes on printing while the network is cut for 20 s of this computer", async () => {
+    await within({ provider: "podhost", lines: 1_000, seconds: 12 }, async (world) => {
+      world.once("log", () => world.faults.set("black_hole", 20_000 * FACTOR));
+      const ending = await world.live();
+      expect(verdict(world, ending, ["succeeded"])).toEqual([]);
+    });
+  });
+
+  it("of two that vanishes ends both nodes with one reason", async () => {
+    const spec = { nodes: 2, launcher: "single" };
+    await within({ provider: "podhost", lines: 600, seconds: 12, spec }, async (world) => {
+      world.once("log", () => world.faults.set("vanishes", 1_000));
+      const ending = await world.live();
+      expect(verdict(world, ending, ["machine_lost"])).toEqual([]);
+      expect(world.ledger.all().map(({ endedBy }) => endedBy)).toEqual(
+        expect.arrayContaining(["vanished", "terminated"]),
+      );
+      expect(ending.records[0]?.machines.map(({ node }) => node).toSorted()).toEqual([0, 1]);
+    });
+  });
+
+  it("ends itself when the control plane never comes back", async () => {
+    await within({ provider: "podhost", spec: { orphan_grace_minutes: 0.1 } }, async (world) => {
+      world.begin("log");
+      await world.passed("life.ended");
+      expect(world.ledger.alive()).toHaveLength(1);
+      await eventually(() => world.ledger.alive().length === 0, 60_000);
+      expect(world.ledger.all().map(({ endedBy }) => endedBy)).toEqual(["self"]);
+    });
+  });
+
+  it("of somebody else is listed as such", async () => {
+    await within({ provider: "podhost" }, async (world) => {
+      addForeign(world);
+      await world.live();
+      const { foreign, terminated } = await world.reconcile();
+      expect(foreign).toEqual([expect.objectContaining({ provider: "podhost", name: "somebody-elses-0" })]);
+      expect(terminated).toEqual([]);
+      expect(world.ledger.all().filter((line) => line.endedBy !== null && line.foreign)).toEqual([]);
+    });
+  });
+});
