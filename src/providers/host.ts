@@ -86,7 +86,13 @@ export interface TreePush {
   /** Absolute folder on the machine; made where missing. */
   to: string;
   /** Relative to `from`, with `/`. Only these are sent. */
-  files: readonly { path: string; size: number; executable: boolean }[];
+  files: readonly {
+    path: string;
+    size: number;
+    executable: boolean;
+    /** Where it matters that the file keeps its time there, to the second. */
+    mtimeMs?: number;
+  }[];
   /** That `from` holds these files and nothing else: then it need not be told file by file. */
   whole?: true;
   /** Whether files of an earlier push that are not in `files` any more are removed from `to`. */

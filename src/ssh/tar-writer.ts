@@ -18,6 +18,8 @@ export interface TarFile {
   path: string;
   size: number;
   executable: boolean;
+  /** The beginning of time unless given; whole seconds of it go into the archive. */
+  mtimeMs?: number;
 }
 
 /** Told when all bytes of a file have gone into the archive. */
@@ -124,7 +126,7 @@ async function openPlain(from: string, file: TarFile): Promise<FileHandle> {
 
 function header(file: TarFile): Buffer {
   const name = Buffer.from(file.path);
-  const plain = block(name, file.size, file.executable ? 0o755 : 0o644, "0");
+  const plain = block(name, file.size, file.executable ? 0o755 : 0o644, "0", file.mtimeMs);
   if (name.length <= NAME_MAX) return plain;
   const long = Buffer.concat([name, Buffer.alloc(1)]);
   return Buffer.concat([
@@ -135,7 +137,7 @@ function header(file: TarFile): Buffer {
   ]);
 }
 
-function block(name: Buffer, size: number, mode: number, type: string): Buffer {
+function block(name: Buffer, size: number, mode: number, type: string, mtimeMs = 0): Buffer {
   const bytes = Buffer.alloc(BLOCK);
   name.copy(bytes, 0, 0, NAME_MAX);
   const octal = (value: number, at: number, length: number): number =>
@@ -148,7 +150,7 @@ function block(name: Buffer, size: number, mode: number, type: string): Buffer {
     bytes[124] = 0x80;
     bytes.writeBigUInt64BE(BigInt(size), 128);
   }
-  octal(0, 136, 12);
+  octal(Math.max(0, Math.floor(mtimeMs / 1_000)), 136, 12);
   bytes.write("        ", 148, "latin1");
   bytes.write(type, 156, "latin1");
   bytes.write("ustar  \0", 257, "latin1");

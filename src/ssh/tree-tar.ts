@@ -60,10 +60,11 @@ export async function pushByTar(
       report({ files, bytes: Math.min(bytes + sentBytes, total) });
     }
   }
+  const keptTimes = missing.some((file) => file.mtimeMs !== undefined);
   alive();
   try {
-    // -m: what the run writes later is then newer than the manifest. -o: the files are the user's who logs in.
-    const script = `umask 022; cd -- ${quote(tree.to)} || exit 71; command -v tar >/dev/null || exit 127; exec tar -x -m -o -f -`;
+    // -m: what the run writes later is then newer than the manifest, as it also is where files keep their old times. -o: the files are the user's who logs in.
+    const script = `umask 022; cd -- ${quote(tree.to)} || exit 71; command -v tar >/dev/null || exit 127; exec tar -x ${keptTimes ? "" : "-m "}-o -f -`;
     const done = await connection.exec(`exec sh -c ${quote(script)}`, {
       stdin: archive(),
       signal: AbortSignal.any([signal, stalled.signal]),

@@ -110,7 +110,7 @@ export async function placeResume(
     for (const root of new Set(resume.files.map((f) => f.root))) {
       const files = resume.files
         .filter((f) => f.root === root)
-        .map(({ path, size }) => ({ path, size, executable: false }));
+        .map(({ path, size, mtime_ms }) => ({ path, size, executable: false, mtimeMs: mtime_ms }));
       await access.push({ from: root, to: dir, files, mirror: false }, signal);
     }
     return;
