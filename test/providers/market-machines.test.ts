@@ -47,22 +47,25 @@ const look = (changes: Record<string, unknown>, handle = HANDLE) => {
 const young = (): MachineHandle => ({ ...HANDLE, extra: { made_at: String(stub.clock.ms - 1_000) } });
 
 describe("a machine whose id is none", () => {
-  test.each(["../../x", "$(touch x)", "-rf", "a\nb"])("%j: held by its name, used for nothing, and ended", async (id) => {
-    const destroy = `DELETE /api/v0/instances/${encodeURIComponent(id)}/`;
-    let rows = [machineRow({ id, label: NAME }), machineRow({ id: 7, label: "other" })];
-    stub.routes[LIST] = () => page(rows);
-    stub.routes[destroy] = () => {
-      rows = rows.slice(1);
-      return { json: { success: true } };
-    };
-    const provider = stub.provider();
-    const owned = await provider.listOwned(PREFIX, signal);
-    expect(owned.map((machine) => machine.name)).toEqual([NAME]);
-    expect(await provider.inspect(owned[0]!, signal)).toMatchObject({ phase: "broken" });
-    await provider.terminate(owned[0]!, signal);
-    expect(await provider.inspect(owned[0]!, signal)).toEqual({ phase: "gone" });
-    expect(rows.map((row) => row["id"])).toEqual([7]);
-  });
+  test.each(["../../x", "$(touch x)", "-rf", "a\nb"])(
+    "%j: held by its name, used for nothing, and ended",
+    async (id) => {
+      const destroy = `DELETE /api/v0/instances/${encodeURIComponent(id)}/`;
+      let rows = [machineRow({ id, label: NAME }), machineRow({ id: 7, label: "other" })];
+      stub.routes[LIST] = () => page(rows);
+      stub.routes[destroy] = () => {
+        rows = rows.slice(1);
+        return { json: { success: true } };
+      };
+      const provider = stub.provider();
+      const owned = await provider.listOwned(PREFIX, signal);
+      expect(owned.map((machine) => machine.name)).toEqual([NAME]);
+      expect(await provider.inspect(owned[0]!, signal)).toMatchObject({ phase: "broken" });
+      await provider.terminate(owned[0]!, signal);
+      expect(await provider.inspect(owned[0]!, signal)).toEqual({ phase: "gone" });
+      expect(rows.map((row) => row["id"])).toEqual([7]);
+    },
+  );
 
   test("a stranger's hides nobody else's", async () => {
     stub.routes[LIST] = () => page([machineRow({ id: "../x", label: "theirs" }), machineRow()]);

@@ -23,9 +23,9 @@ async function whatEnds(look: Rent["cloud"]["inspect"]): Promise<unknown> {
   rent.cloud.inspect = look;
   const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
   const access = { inPlace: false } as HeldMachine["access"];
-  return reaching(rent.ports, context, { provider: rent.cloud, handle, access }, () => Promise.reject(unreachable)).catch(
-    (e: unknown) => e,
-  );
+  return reaching(rent.ports, context, { provider: rent.cloud, handle, access }, () =>
+    Promise.reject(unreachable),
+  ).catch((e: unknown) => e);
 }
 
 test.each([

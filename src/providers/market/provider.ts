@@ -254,8 +254,7 @@ export class MarketProvider implements Provider {
 
   private judge(handle: MachineHandle, row: InstanceRow): MachineStatus {
     const memory = this.remember(keyOf(handle), row);
-    if (idOf(row.id) === null)
-      return { phase: "broken", why: "the provider names it by an id that cannot be one" };
+    if (idOf(row.id) === null) return { phase: "broken", why: "the provider names it by an id that cannot be one" };
     const now = this.options.now();
     const status = statusOf(row, now);
     const worked = memory.ready || (handle.ssh?.length ?? 0) > 0;
@@ -333,7 +332,10 @@ export class MarketProvider implements Provider {
     const { value } = await this.listing.get(LIST_AGE_MS, signal);
     return value
       .filter(({ label }) => label === null || !isOurs(label, prefix))
-      .map(({ id, label }) => ({ id: id === ODD_ID ? "(unreadable)" : id, name: label === null || label === "" ? null : label }));
+      .map(({ id, label }) => ({
+        id: id === ODD_ID ? "(unreadable)" : id,
+        name: label === null || label === "" ? null : label,
+      }));
   }
 
   async account(signal: AbortSignal): Promise<Account> {

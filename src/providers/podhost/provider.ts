@@ -158,7 +158,16 @@ export class PodhostProvider implements Provider {
   }
 
   selfEnd(): string {
-    return selfEndScript(this.#baseUrl(), this.#mode() === "rest");
+    return selfEndScript(this.#baseUrl(), this.#restOnly());
+  }
+
+  /** Asked of machines that run, also while there is no credential: then no setting is known, and both ways may be tried. */
+  #restOnly(): boolean {
+    try {
+      return this.#mode() === "rest";
+    } catch {
+      return false;
+    }
   }
 
   access(handle: MachineHandle): MachineAccess {
