@@ -86,9 +86,29 @@ describe.skipIf(!able)("two nodes of two ranks", () => {
     const id = await plane.start(spec("wait"));
     await plane.until(() => (plane.log(id).match(/\] rank /g)?.length ?? 0) === 4);
     const lost = ledger.alive().find((line) => line.name.includes("-n1-"));
-    sim.pods.end(sim.pods.all.get(lost!.id)!, "vanished");
+    await sim.pods.end(sim.pods.all.get(lost!.id), "vanished");
     const { job } = await plane.end(id);
     expect([job.status, job.error?.code]).toEqual(["failed", "machine_lost"]);
     expect(ledger.alive()).toEqual([]);
+  });
+});
+
+describe.skipIf(!able)("a run on a machine", () => {
+  it("goes on from a checkpoint of another one, which is not brought home as its own", async () => {
+    const folder = mkdtempSync(join(dir, "project-"));
+    const script = `import os, svc
+path = svc.latest_checkpoint()
+print("from", path == os.environ.get("SVC_RESUME_FROM"), open(path).read() if path else None)
+if path is None:
+    with svc.atomic_save("state.txt", mode="w") as file:
+        file.write("one")
+`;
+    writeFileSync(join(folder, "train.py"), script);
+    const one = { provider: "podhost" as const, gpus: "RTX4090:1", entrypoint: "train.py", project_dir: folder };
+    const first = await plane.run(one);
+    expect(plane.cp.reads.checkpoints(first.job.id).map((f) => f.path)).toEqual(["state.txt"]);
+    const second = await plane.run({ ...one, resume_from: first.job.id });
+    expect(second.log).toContain("from True one");
+    expect(plane.cp.reads.checkpoints(second.job.id)).toEqual([]);
   });
 });
