@@ -408,6 +408,18 @@ describe("a create call", () => {
 });
 
 describe("ending itself", () => {
+  /** The functions of the guard, and one turn of its ending. */
+  const turn = async (base: string, restOnly = false, env: Record<string, string> = {}) => {
+    const guard = guardScript({ name: "m", graceSeconds: 60, selfEnd: selfEndScript(base, restOnly) });
+    const functions = /^svc_env\(\)[\s\S]*?(?=^uptime_s)/m.exec(guard)?.[0] ?? "";
+    return run("sh", ["-c", `${functions}\n(end_machine)`], {
+      env: { PATH: process.env["PATH"], RUNPOD_API_KEY: "machine-key", RUNPOD_POD_ID: "pod7", ...env },
+    }).then(
+      () => true,
+      () => false,
+    );
+  };
+
   test("terminates by its own key, and by nothing else once that was accepted", async () => {
     const stub = await podhostStub(() => data({ podTerminate: null }));
     expect(await turn(stub.url)).toBe(true);

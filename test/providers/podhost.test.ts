@@ -2,9 +2,7 @@
 
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { SvcError } from "../../src/errors/index.ts";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
-import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import {
   data,
@@ -13,7 +11,6 @@ import {
   never,
   pod,
   podhostStub,
-  PUBLIC_KEY,
   restPod,
   thrownBy,
   type Answer,
@@ -39,50 +36,6 @@ const listing =
         ? data({ podTerminate: null })
         : data({ myself: { pods } });
 const BAD_HOSTS = ["-oProxyCommand=x", "a b", "../x", "root@h", "h/..", "$(id)", "", 7, null];
-
-describe("a pod whose id is none", () => {
-  test.each(["../../x", "$(touch x)", "-rf", "a\nb"])(
-    "%j: held by its name, used for nothing, and ended",
-    async (id) => {
-      let pods = [pod({ id }), pod({ id: "other", name: "theirs" })];
-      const stub = await podhostStub((asked) => {
-        if (asked.root === "podTerminate")
-          pods = pods.filter((each) => each["id"] !== asked.body.variables.input.podId);
-        return listing(...pods)(asked);
-      });
-      const owned = await stub.provider.listOwned("svc-", never);
-      expect(owned.map(({ name }) => name)).toEqual([HANDLE.name]);
-      expect(await stub.provider.inspect(owned[0]!, never)).toMatchObject({ phase: "broken" });
-      await stub.provider.terminate(owned[0]!, never);
-      expect(await stub.provider.inspect(owned[0]!, never)).toEqual({ phase: "gone" });
-      expect(pods.map((each) => each["id"])).toEqual(["other"]);
-    },
-  );
-});
-
-test("the way to end itself is known without a credential, too: a run goes on while there is none", () => {
-  const none = (): never => {
-    throw new SvcError("credential_missing", { provider: "podhost", missing: "PODHOST_API_KEY" });
-  };
-  const access = none;
-  const publicKey = () => Promise.resolve(PUBLIC_KEY);
-  const pause = () => Promise.resolve();
-  const baseUrl = "http://127.0.0.1:9";
-  const provider = new PodhostProvider({ credential: none, baseUrl, publicKey, access, now: Date.now, pause });
-  expect(provider.selfEnd()).toBe(selfEndScript(baseUrl, false));
-});
-
-/** The functions of the guard, and one turn of its ending. */
-const turn = async (base: string, restOnly = false, env: Record<string, string> = {}) => {
-  const guard = guardScript({ name: "m", graceSeconds: 60, selfEnd: selfEndScript(base, restOnly) });
-  const functions = /^svc_env\(\)[\s\S]*?(?=^uptime_s)/m.exec(guard)?.[0] ?? "";
-  return run("sh", ["-c", `${functions}\n(end_machine)`], {
-    env: { PATH: process.env["PATH"], RUNPOD_API_KEY: "machine-key", RUNPOD_POD_ID: "pod7", ...env },
-  }).then(
-    () => true,
-    () => false,
-  );
-};
 
 describe("a look at a pod", () => {
   test("running, with a public way to port 22, is ready at that way and its price", async () => {

@@ -1,0 +1,47 @@
+// podhost: a machine that bears no usable id, and a control plane that has no key.
+
+import { describe, expect, test } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
+import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
+import { data, never, pod, podhostStub, PUBLIC_KEY, type Answer } from "./podhost-stub.ts";
+
+const NAME = "svc-abc-job1-n0-1";
+/** Lists these pods, and knows no other by its id. */
+const listing = (root: string, pods: unknown[]): Answer =>
+  root === "pod"
+    ? data({ pod: null })
+    : root === "podTerminate"
+      ? data({ podTerminate: null })
+      : data({ myself: { pods } });
+
+describe("a pod whose id is none", () => {
+  test.each(["../../x", "$(touch x)", "-rf", "a\nb"])(
+    "%j: held by its name, used for nothing, and ended",
+    async (id) => {
+      let pods = [pod({ id }), pod({ id: "other", name: "theirs" })];
+      const stub = await podhostStub((asked) => {
+        if (asked.root === "podTerminate")
+          pods = pods.filter((each) => each["id"] !== asked.body.variables.input.podId);
+        return listing(asked.root, pods);
+      });
+      const owned = await stub.provider.listOwned("svc-", never);
+      expect(owned.map(({ name }) => name)).toEqual([NAME]);
+      expect(await stub.provider.inspect(owned[0]!, never)).toMatchObject({ phase: "broken" });
+      await stub.provider.terminate(owned[0]!, never);
+      expect(await stub.provider.inspect(owned[0]!, never)).toEqual({ phase: "gone" });
+      expect(pods.map((each) => each["id"])).toEqual(["other"]);
+    },
+  );
+});
+
+test("how a machine ends itself is known without a credential, too: a run goes on while there is none", () => {
+  const none = (): never => {
+    throw new SvcError("credential_missing", { provider: "podhost", missing: "PODHOST_API_KEY" });
+  };
+  const publicKey = () => Promise.resolve(PUBLIC_KEY);
+  const pause = () => Promise.resolve();
+  const baseUrl = "http://127.0.0.1:9";
+  const provider = new PodhostProvider({ credential: none, baseUrl, publicKey, access: none, now: Date.now, pause });
+  expect(provider.selfEnd()).toBe(selfEndScript(baseUrl, false));
+});
