@@ -5,6 +5,7 @@
 //   npm run matrix -- --every                             every fault at every boundary; takes hours
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
 //   npm run matrix -- --jobs N --seed S                   so many worlds at once; another drawing of instants and boundaries
+//   npm run matrix -- --minutes N                         begins no cell after so long; those with a control plane that lives come first
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,6 +20,7 @@ const { values: flags } = parseArgs({
     fault: { type: "string" },
     kill: { type: "string" },
     jobs: { type: "string", default: "4" },
+    minutes: { type: "string", default: "25" },
     seed: { type: "string", default: "1" },
     quick: { type: "boolean", default: false },
     every: { type: "boolean", default: false },
@@ -35,10 +37,11 @@ const cells = chooseCells({
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const began = performance.now();
 const outcomes: Outcome[] = [];
-const waiting = [...cells];
+const waiting = [...cells.filter(({ kill }) => kill === null), ...cells.filter(({ kill }) => kill !== null)];
+const until = began + Number(flags.minutes) * 60_000;
 
 async function lane(): Promise<void> {
-  for (let cell = waiting.shift(); cell; cell = waiting.shift()) {
+  for (let cell = waiting.shift(); cell && performance.now() < until; cell = waiting.shift()) {
     const outcome = await runCell(cell);
     outcomes.push(outcome);
     if (outcome.wrong.length > 0 || cells.length < 20) {
@@ -56,7 +59,9 @@ await Promise.all(Array.from({ length: lanes }, lane));
 const ordered = cells.flatMap((cell) => outcomes.filter((outcome) => outcome.cell === cell));
 for (const line of matrixTable(ordered)) say(line);
 const failed = ordered.filter(({ wrong }) => wrong.length > 0).length;
-say(`\n${ordered.length} cells, ${failed} failed, ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
+say(
+  `\n${ordered.length} of ${cells.length} cells, ${failed} failed, ${((performance.now() - began) / 60_000).toFixed(1)} minutes`,
+);
 const whole = !flags.quick && [flags.provider, flags.fault, flags.kill].every((flag) => flag === undefined);
 if (whole) writeFileSync(join(import.meta.dirname, "../docs/FAULT-MATRIX.md"), matrixPage(ordered, seed));
 process.exit(failed > 0 ? 1 : 0);

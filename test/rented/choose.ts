@@ -17,7 +17,7 @@ export interface Choice {
 /** Boundaries of the quick run, which has them only without a fault. */
 const MAIN: readonly KillPoint[] = ["sim.made", "await_ssh.started", "sync.started", "log", "machine.releasing"];
 /** Boundaries that one fault on one provider is met with in the usual run, beside none. */
-const DRAWN = 3;
+const DRAWN = 2;
 /** The usual run has the second API of a provider only with the faults of calls. */
 const SECOND_API = /_create$|^listing|^delete_|^hang$|^rate_|^html|^cut|^json/;
 

@@ -186,7 +186,7 @@ export class World {
     });
     this.#exited = new Promise((resolve) => {
       child.once("exit", (code, signal) => {
-        this.events.push({ name: "life.ended", data: { code, signal } });
+        this.#saw("life.ended", { code, signal });
         resolve();
       });
     });
