@@ -1,12 +1,14 @@
 // What the npm package and the wheel have in common: the TypeScript SDK with its types, and the licences of what is bundled.
 
 import { spawnSync } from "node:child_process";
-import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { build } from "esbuild";
 
 export const ROOT = join(import.meta.dirname, "..");
 const DIST = join(ROOT, "dist");
+/** The maps of the program's bundle. */
+export const PROGRAM_MAPS = ["cli.mjs.map", "chunks/*.map"];
 /** Bundled by vite, which leaves no map to read: the dashboard's packages and what these need. */
 const DASHBOARD_PACKAGES = ["react", "react-dom", "@xstate/store", "@xstate/store-react", "uplot"];
 
@@ -62,7 +64,10 @@ function keepReachable(entry: string): void {
     if (reached.has(file)) return;
     reached.add(file);
     const text = readFileSync(file, "utf8");
-    const named = text.replaceAll(/(from |import\()"(\.[^"]+)\.ts"/g, '$1"$2.js"');
+    const named = text
+      .replaceAll(/(from |import\()"(\.[^"]+)\.ts"/g, '$1"$2.js"')
+      // The compiler writes this one name of an enumeration as it may not be written.
+      .replaceAll("[-Infinity]:", '"-Infinity":');
     if (named !== text) writeFileSync(file, named);
     for (const [, , path] of named.matchAll(/(from |import\()"(\.[^"]+)\.js"/g))
       visit(resolve(dirname(file), `${path}.d.ts`));
@@ -73,10 +78,10 @@ function keepReachable(entry: string): void {
     if (!reached.has(join(types, name))) rmSync(join(types, name));
 }
 
-/** `dist/THIRD-PARTY.txt`: the licence of every package that the bundles hold. */
-export function writeThirdParty(): void {
+/** The licence of every package that the dashboard holds, and the bundles whose maps in `dist/` match. */
+export function thirdPartyNotices(maps: readonly string[]): string {
   const folders = new Set(DASHBOARD_PACKAGES.flatMap((name) => [...withDependencies(name)]));
-  for (const map of globSync("{*.mjs.map,chunks/*.map,sdk/*.map}", { cwd: DIST })) {
+  for (const map of globSync(maps, { cwd: DIST })) {
     const { sources } = JSON.parse(readFileSync(join(DIST, map), "utf8")) as { sources: string[] };
     for (const source of sources) {
       const path = relative(ROOT, resolve(DIST, dirname(map), source)).replaceAll("\\", "/");
@@ -92,8 +97,7 @@ export function writeThirdParty(): void {
       : `Licence: ${license ?? "see the package"}`;
     return `${name} ${version}\n\n${text}\n`;
   });
-  mkdirSync(DIST, { recursive: true });
-  writeFileSync(join(DIST, "THIRD-PARTY.txt"), sections.join(`\n${"-".repeat(80)}\n\n`));
+  return sections.join(`\n${"-".repeat(80)}\n\n`);
 }
 
 function withDependencies(name: string, found = new Set<string>()): Set<string> {

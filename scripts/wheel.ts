@@ -12,7 +12,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { readManifest, ROOT, theVersion, writeThirdParty } from "./package-parts.ts";
+import { PROGRAM_MAPS, readManifest, ROOT, theVersion, thirdPartyNotices } from "./package-parts.ts";
 
 /** hatchling, and what it needs. */
 const TOOLS = [
@@ -46,15 +46,12 @@ function stage(version: string, folder: string): void {
   take("python", ["pyproject.toml", ...python], folder);
   take(".", ["LICENSE"], folder);
   const plane = join(folder, "svc", "_plane");
-  take(
-    ".",
-    ["LICENSE", "CHANGELOG.md", "dist/cli.mjs", "dist/chunks/*.mjs", "dist/THIRD-PARTY.txt", "runner/*.py"],
-    plane,
-  );
+  take(".", ["LICENSE", "CHANGELOG.md", "dist/cli.mjs", "dist/chunks/*.mjs", "runner/*.py"], plane);
   take("dashboard", ["dist/*.*", "dist/assets/*"], join(plane, "dashboard"));
   take("python", python, join(plane, "python"));
   const native = "node_modules/better-sqlite3";
   take(native, ["package.json", "LICENSE", "lib/**/*.js", "prebuilds/*.node"], join(plane, native));
+  writeFileSync(join(plane, "dist", "THIRD-PARTY.txt"), thirdPartyNotices(PROGRAM_MAPS));
   const { name } = readManifest(ROOT);
   const manifest = { name, version, private: true, type: "module" };
   writeFileSync(join(plane, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
@@ -88,7 +85,6 @@ function call(program: string, args: readonly string[], otherwise: string, cwd =
 
 function makeWheel(): string {
   const version = theVersion();
-  writeThirdParty();
   const folder = join(CACHE, `wheel.${process.pid}`);
   rmSync(folder, { recursive: true, force: true });
   try {

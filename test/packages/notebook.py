@@ -1,0 +1,49 @@
+"""Drives a real notebook kernel of this Python: argv is the project's folder; prints one JSON object about what came out."""
+
+import json
+import os
+import sys
+import threading
+import time
+
+from jupyter_client.manager import start_new_kernel
+
+RUN = """
+import svc
+job = svc.run(task=svc.Task(entrypoint="train.py"), provider="local", gpus="cpu", wait=True)
+print(job.status, job.exit_code)
+job
+"""
+ENDLESS = 'svc.run(task={"entrypoint": "endless.py"}, provider="local", gpus="cpu", wait=True)'
+
+
+def main(project: str) -> None:
+    manager, client = start_new_kernel(kernel_name="python3", cwd=project)
+    said: list[dict] = []
+
+    def execute(code: str) -> dict:
+        return client.execute_interactive(code, timeout=100, output_hook=lambda m: said.append(m))["content"]
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 60
+        while not os.path.exists(os.path.join(project, "started")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        manager.interrupt_kernel()
+
+    try:
+        first = execute(RUN)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        second = execute(ENDLESS)
+        thread.join()
+        third = execute('print("after:", svc.jobs()[0].status, svc.jobs()[0].error)')
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
+    text = "".join(m["content"].get("text", "") for m in said if m["msg_type"] == "stream")
+    data = [m["content"]["data"] for m in said if m["msg_type"] == "execute_result"]
+    replies = [reply.get("ename") or reply["status"] for reply in (first, second, third)]
+    print(json.dumps({"replies": replies, "text": text, "kinds": sorted(data[0]) if data else [], "data": data}))
+
+
+main(sys.argv[1])

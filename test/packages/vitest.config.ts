@@ -1,0 +1,19 @@
+// What is shipped, as who installs it sees it. Run by `npm run test:packages`; needs the registries of npm and Python.
+
+import { join } from "node:path";
+import { defineConfig } from "vitest/config";
+
+// No test may see the user's own home, keys or settings, nor may pip and npm be led elsewhere by a setting of svc.
+for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) delete process.env[name];
+
+export default defineConfig({
+  root: join(import.meta.dirname, "../.."),
+  test: {
+    include: ["test/packages/**/*.test.ts"],
+    pool: "forks",
+    fileParallelism: false,
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
+    reporters: ["default", "./scripts/closing-line-reporter.ts"],
+  },
+});
