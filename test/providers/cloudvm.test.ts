@@ -208,7 +208,7 @@ describe("a machine that is not found", () => {
     stub.nowMs += 3_600_000;
     expect(await provider.inspect(made, never)).toMatchObject({ phase: "starting", why: matching(/still making/) });
     stub.on("GET", `${OPERATIONS}/operation-1`, operation());
-    stub.nowMs -= 3_600_000 - 29_000;
+    stub.nowMs -= 3_600_000 - 119_000;
     expect(await provider.inspect(made, never)).toMatchObject({ phase: "starting", why: matching(/not show it yet/) });
     stub.nowMs += 2_000;
     expect(await provider.inspect(made, never)).toEqual({ phase: "gone" });

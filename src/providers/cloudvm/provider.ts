@@ -33,7 +33,7 @@ import { Instance, lastPart, Operation, plainText, Project, Region } from "./wir
 const PROVIDER = "cloudvm";
 const USER_DEFAULT = "svc";
 /** A machine that was just made may be missing from answers for this long. */
-const LAG_MS = 30_000;
+const LAG_MS = 120_000;
 /** A deletion takes a minute or more; the engine asks again anyway. */
 const DELETE_LOOKS_MS = [150, 300, 600, 1_000, 1_500];
 /** A deletion that takes longer than this is asked for again. */
