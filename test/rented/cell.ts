@@ -51,8 +51,7 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     const at = when === "any" ? (WHEN_ANY[seed % WHEN_ANY.length] ?? "start") : when;
     const commit = (): void => {
       if (fault !== "none") world.faults.set(fault, measure);
-      if (fault === "hang" && provider === "notebook")
-        setTimeout(() => world.faults.clear("hang"), (measure ?? 0) / FACTOR).unref();
+      if (provider === "notebook") ownerActs(world, fault, measure ?? 0);
     };
     if (at === "start") commit();
     else world.once(at, commit);
@@ -74,6 +73,15 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     seconds: (performance.now() - began) / 1000,
     dir: wrong.length > 0 ? world.dir : null,
   };
+}
+
+/** What the owner of a notebook does, as there is no provider to ask. */
+function ownerActs(world: World, fault: Cell["fault"], measure: number): void {
+  const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
+  if (fault === "hang") later(measure / FACTOR, () => world.faults.clear("hang"));
+  if (fault === "port_swap") later(1_500, () => world.tellSettings());
+  // More than once: the control plane may be away.
+  if (fault === "vanishes" || fault === "preempted") for (const ms of [3_000, 8_000]) later(ms, () => world.giveUp());
 }
 
 /** A machine of somebody else's on the account, where it has any. */

@@ -74,8 +74,8 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
 
 /** Where the notebook differs: nobody can be asked whether its machine still is. */
 export const NOTEBOOK_ENDS: Readonly<Partial<Record<FaultName, readonly string[]>>> = {
-  vanishes: ["run_timed_out", "machine_lost"],
-  preempted: ["run_timed_out", "machine_lost"],
+  vanishes: ["cancelled_by_user", "machine_lost"],
+  preempted: ["cancelled_by_user", "machine_lost"],
 };
 
 export const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly string[] =>

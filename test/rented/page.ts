@@ -100,8 +100,8 @@ ${markdown([
   ]),
 ])}
 
-On the notebook, which has no API, nobody can be asked whether the machine still is: a runtime that is gone ends the run by its
-time limit.
+On the notebook, which has no API, nobody can be asked whether the machine still is: there the owner ends a run whose runtime is
+gone, and writes down the tunnel's new port where it has one.
 ${
   failed.length === 0
     ? ""

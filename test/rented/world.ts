@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JobRecord, ReconcileReport } from "../../src/schemas/job.ts";
 import { loadSshKey } from "../../src/ssh/keys.ts";
+import { ssh } from "../sim/harness-parts.ts";
 import { makeFleet } from "../sim/machines/fleet.ts";
 import { CloudvmSim } from "../sim/providers/cloudvm.ts";
 import { makeFaults } from "../sim/providers/faults.ts";
@@ -112,8 +113,8 @@ export class World {
     };
     const jobs = Array.from({ length: options.jobs ?? 1 }, () => spec);
     this.#order = { home: made.home, project, startMs: made.startMs, factor: FACTOR, jobs };
-    const { env, credentials } = this.sim.settings();
-    writeFileSync(join(made.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
+    const { env } = this.sim.settings();
+    this.tellSettings();
     const { SSH_AUTH_SOCK: _, SVC_HOME: __, ...own } = process.env;
     this.#env = { ...own, ...env };
   }
@@ -217,6 +218,27 @@ export class World {
     // A machine that a create call made late is found by the look that follows a job's end.
     for (let look = 0; look < 300 && this.ledger.alive().length > 0; look += 1) await pause(50);
     return this.#ending;
+  }
+
+  /** One command on the first machine, by its owner's key. */
+  async onMachine(command: string): Promise<string> {
+    const [machine] = this.fleet.machines();
+    if (!machine) throw new Error("there is no machine");
+    const keyPath = join(this.home, "ssh", "id_ed25519");
+    const { code, out, err } = await ssh({ host: machine.address, port: machine.port, user: "root", keyPath }, command);
+    if (code !== 0) throw new Error(`${command}: exit ${code}: ${err}`);
+    return out;
+  }
+
+  /** The owner gives the run up. */
+  giveUp(): void {
+    if (this.#child?.connected) this.#child.send({ ask: "kill" });
+  }
+
+  /** The owner writes down where the provider is to be found by now. */
+  tellSettings(): void {
+    const { credentials } = this.sim.settings();
+    writeFileSync(join(this.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
   }
 
   /** What a dry run of `svc reconcile` reports. */
