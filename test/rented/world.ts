@@ -25,6 +25,7 @@ export type ProviderCase = (typeof PROVIDERS)[number];
 
 /** Seconds of the control plane and the provider in one of this computer. */
 export const FACTOR = 30;
+const DISK_MB_MAX = 256;
 const API_KEY = "sim-key-0123456789";
 const CHILD = join(import.meta.dirname, "control-plane.child.ts");
 
@@ -128,7 +129,7 @@ export class World {
     const faults = makeFaults();
     let listener: LedgerListener = () => undefined;
     const ledger = makeLedger((event, line) => listener(event, line));
-    const fleet = await makeFleet({ dir: join(dir, "fleet") });
+    const fleet = smallDisks(await makeFleet({ dir: join(dir, "fleet") }));
     const { publicKeyLine } = await loadSshKey({ path: null, home });
     const clock = fasterSimClock(startMs, FACTOR);
     const parts: SimParts = { fleet, ledger, faults, clock, apiKey: API_KEY };
@@ -267,6 +268,12 @@ export class World {
     await this.fleet.close();
     if (!keep) rmSync(this.dir, { recursive: true, force: true });
   }
+}
+
+/** Disks are in this computer's memory, and a full one takes all that it was promised: several worlds must fit into it. */
+function smallDisks(fleet: Fleet): Fleet {
+  const boot: Fleet["boot"] = (request) => fleet.boot({ ...request, diskMb: Math.min(request.diskMb, DISK_MB_MAX) });
+  return { kind: fleet.kind, boot, machines: () => fleet.machines(), close: () => fleet.close() };
 }
 
 function simulator(provider: ProviderCase, parts: SimParts, publicKey: string): Promise<ProviderSim> {
