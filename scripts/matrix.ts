@@ -63,5 +63,5 @@ say(
   `\n${ordered.length} of ${cells.length} cells, ${failed} failed, ${((performance.now() - began) / 60_000).toFixed(1)} minutes`,
 );
 const whole = !flags.quick && [flags.provider, flags.fault, flags.kill].every((flag) => flag === undefined);
-if (whole) writeFileSync(join(import.meta.dirname, "../docs/FAULT-MATRIX.md"), matrixPage(ordered, seed));
+if (whole) writeFileSync(join(import.meta.dirname, "../docs/FAULT-MATRIX.md"), matrixPage(ordered, seed, cells.length));
 process.exit(failed > 0 ? 1 : 0);

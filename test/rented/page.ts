@@ -40,7 +40,8 @@ const markdown = (rows: readonly (readonly string[])[]): string => {
   return [line(head), line(head.map(() => "---")), ...body.map(line)].join("\n");
 };
 
-export function matrixPage(outcomes: readonly Outcome[], seed: number): string {
+/** `drawn` is how many cells there would have been without a time limit. */
+export function matrixPage(outcomes: readonly Outcome[], seed: number, drawn: number): string {
   const failed = outcomes.filter(({ wrong }) => wrong.length > 0);
   const faults = faultsOf(outcomes).map((fault) => [
     `\`${fault}\``,
@@ -72,7 +73,7 @@ A cell is right when, at its end, by the simulator's books:
 - the numbered lines of the run are home, each once and in order: all of them where the run succeeded, else the first ones; and
   so is its checkpoint.
 
-${outcomes.length} cells, ${failed.length} wrong. Made by \`npm run matrix -- --seed ${seed}\`; one cell again by
+${outcomes.length} cells of ${drawn} that were drawn were run within the time limit, ${failed.length} wrong. Made by \`npm run matrix -- --seed ${seed}\`; one cell again by
 \`npm run matrix -- --provider P --fault F --kill K --seed S\`.
 
 ## By fault and provider
