@@ -88,6 +88,9 @@ async function sweep(): Promise<void> {
   if (left === 0) await tool("ip", ["route", "del", "unreachable", NETWORK]).catch(() => undefined);
 }
 
+/** Disks lie in this computer's memory: one that is filled must not take all of it. */
+const DISK_MB_MAX = 1_024;
+
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /** The `index`-th of the four addresses of a slot; machine.sh counts the same way. */
@@ -158,7 +161,7 @@ class Machine implements SimMachine {
       LOGIN: user,
       GPUS: String(gpus),
       GPU_NAME: gpuName,
-      DISK_MB: String(diskMb),
+      DISK_MB: String(Math.min(diskMb, DISK_MB_MAX)),
       API_PORT: String(apiPort ?? 0),
       BOOT_SECONDS: seconds.toFixed(3),
       OWNER: String(process.pid),
