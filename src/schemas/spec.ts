@@ -43,7 +43,8 @@ export const GpuRequest = z
   .meta({
     id: "GpuRequest",
     title: "GPUs",
-    description: "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine; `cpu:<COUNT>` for that many processes.",
+    description:
+      "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine; `cpu:<COUNT>` for that many processes.",
   });
 
 export const PriceCap = z

@@ -60,7 +60,7 @@ export class RemoteMachines {
 
   /** Ends every connection. Machines and runs go on. */
   close(): void {
-    for (const name of [...this.#known.keys()]) this.forget(name);
+    for (const name of this.#known.keys()) this.forget(name);
   }
 
   #link(handle: MachineHandle): MachineLink {

@@ -21,7 +21,10 @@ afterEach(() => h.end());
 afterAll(removeHomes);
 
 async function run(dryRun = false): Promise<ReconcileReport> {
-  const report = reconcile({ engine: h.engine, ledger, providers: new Map([["podhost", cloud]]), connected: () => true }, { dryRun });
+  const report = reconcile(
+    { engine: h.engine, ledger, providers: new Map([["podhost", cloud]]), connected: () => true },
+    { dryRun },
+  );
   await h.clock.advance(60_000);
   return report;
 }

@@ -31,7 +31,6 @@ import { statusOf } from "./status.ts";
 import { isRetired, PODHOST, PodTransport } from "./transport.ts";
 import type { Cloud, Pod, PodApi, PodOrder } from "./wire.ts";
 
-export const PODHOST_URL = "https://api.runpod.io";
 const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
 /** Of the default image; the newest cards want no less either. */
 const IMAGE_CUDA = "12.8";
