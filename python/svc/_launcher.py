@@ -77,13 +77,13 @@ def find_node() -> str:
             raise CannotStart(problem, "Set it to a newer Node, or unset it.")
         return path
     passed_over = []
-    for path in (_packaged_node(), _node_on_path()):
-        if path is None:
+    for found in (_packaged_node(), _node_on_path()):
+        if found is None:
             continue
-        version = _version(path)
+        version = _version(found)
         if _new_enough(version):
-            return path
-        passed_over.append(f"{path} is {_spell(version)}")
+            return found
+        passed_over.append(f"{found} is {_spell(version)}")
     seen = "; ".join(passed_over) or "none came with the package and there is none on the PATH"
     raise CannotStart(
         f"svc needs {_NEEDED}: {seen}.",
