@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, watch, writeF
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { guardDir, guardScript } from "../../src/providers/guard.ts";
 import { mayHaveBeenSent } from "../../src/providers/http.ts";
 import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
@@ -446,6 +446,15 @@ describe("ending itself", () => {
   });
 });
 
+/** The pid of the guard of this machine; 0 while none has said it. */
+const guardOf = (name: string): number => {
+  try {
+    return Number(readFileSync(join(guardDir(name), "pid"), "utf8"));
+  } catch {
+    return 0;
+  }
+};
+
 // The guard's folder needs root; an image with a start of its own takes another way.
 test.skipIf(process.getuid?.() !== 0 || existsSync("/start.sh"))(
   "the start command runs the guard, then sshd with the key, and stays",
@@ -474,8 +483,9 @@ test.skipIf(process.getuid?.() !== 0 || existsSync("/start.sh"))(
     });
     onTestFinished(async () => {
       process.kill(-child.pid!, "SIGKILL");
-      const guard = Number(readFileSync(join(guardDir(name), "pid"), "utf8"));
-      process.kill(guard, "SIGKILL");
+      // It is in a session of its own, and may be starting yet.
+      await vi.waitFor(() => expect(guardOf(name)).toBeGreaterThan(1), { timeout: 10_000 });
+      process.kill(guardOf(name), "SIGKILL");
       rmSync(guardDir(name), { recursive: true, force: true });
       rmSync(dir, { recursive: true, force: true });
     });
