@@ -58,7 +58,9 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
 
   const report = steadily(tree.progress);
   const bytes = tree.files.reduce((sum, { size }) => sum + size, 0);
-  let unfit: RsyncUnfit | "no rsync here" | "no rsync there" | null = options.useRsync ? null : "no rsync there";
+  let unfit: RsyncUnfit | "no rsync here" | "over the same connection" | null = options.useRsync
+    ? null
+    : "over the same connection";
   if (tree.files.length > 0) {
     if (!unfit && !(await localRsync())) unfit = "no rsync here";
     if (!unfit) {
