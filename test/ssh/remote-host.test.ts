@@ -291,7 +291,11 @@ describe("checkpoints", () => {
     writeFileSync(join(deep, "deep.pt"), "x");
     const remote = await listed();
     const local = new LocalHost({ runDir: join(machine.base, "run"), runnerPath, python: "python3" });
-    const byPath = (files: RemoteFile[]) => files.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+    // Nanoseconds as a fraction of milliseconds: the two languages may differ in the last bit.
+    const byPath = (files: RemoteFile[]) =>
+      files
+        .map((file) => ({ ...file, mtimeMs: Math.round(file.mtimeMs * 1000) }))
+        .toSorted((a, b) => (a.path < b.path ? -1 : 1));
     expect(byPath(remote)).toEqual(byPath(await local.listCheckpoints(never)));
     expect(remote.map((f) => f.path)).toContain("a/b/one.pt");
     expect(remote.find((f) => f.path.startsWith("bad"))?.refused).toContain("UTF-8");
