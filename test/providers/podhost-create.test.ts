@@ -447,13 +447,8 @@ describe("ending itself", () => {
 });
 
 /** The pid of the guard of this machine; 0 while none has said it. */
-const guardOf = (name: string): number => {
-  try {
-    return Number(readFileSync(join(guardDir(name), "pid"), "utf8"));
-  } catch {
-    return 0;
-  }
-};
+const guardOf = (name: string): number =>
+  existsSync(join(guardDir(name), "pid")) ? Number(readFileSync(join(guardDir(name), "pid"), "utf8")) : 0;
 
 // The guard's folder needs root; an image with a start of its own takes another way.
 test.skipIf(process.getuid?.() !== 0 || existsSync("/start.sh"))(
