@@ -40,20 +40,22 @@ export function remoteMachines({ home, env, programRoot }: Places & { programRoo
   return Object.assign(machines, { key, pins });
 }
 
-/** Every provider whose settings make sense; one that has a wrong address is left out, and says so when it is asked for. */
+/** What the owner gave for a provider, read anew. Throws `credential_missing`, which names what to set. */
+export function credentialOf(provider: ProviderName, places: Places) {
+  const { credential, missing } = readCredential(provider, places);
+  if (!credential) throw new SvcError("credential_missing", { provider, missing: missing.join("; ") });
+  return credential;
+}
+
+/** Every provider that rents machines. Throws `provider_unavailable` where the address of one is not an address. */
 export function remoteProviders(parts: Places & { clock: Clock; machines: RemoteMachinesOf }): [string, Provider][] {
   const { home, env, clock, machines } = parts;
   const names = Object.keys(REMOTE_PROVIDERS) as RemoteName[];
   return names.map((name) => {
-    const read = () => readCredential(name, { home, env });
-    const credential = () => {
-      const { credential: found, missing } = read();
-      if (!found) throw new SvcError("credential_missing", { provider: name, missing: missing.join("; ") });
-      return found;
-    };
+    const credential = () => credentialOf(name, { home, env });
     const settings = (() => {
       try {
-        return read().credential;
+        return credential();
       } catch {
         return null; // said when the credential is needed
       }

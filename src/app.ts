@@ -27,15 +27,16 @@ import { LocalProvider } from "./providers/local/local-provider.ts";
 import type { MachineHandle, Provider } from "./providers/provider.ts";
 import { bootstrapOf } from "./providers/notebook/bootstrap.ts";
 import { describeProviders } from "./providers/registry.ts";
-import { remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
+import { credentialOf, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
 import type { RunSpec } from "./schemas/spec.ts";
-import { providerSources, readCredential } from "./secrets/credentials.ts";
+import { providerSources } from "./secrets/credentials.ts";
 import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./steps/code-snapshot.ts";
 import { nodeFolder } from "./steps/follow.ts";
+import { heldHandle } from "./steps/held-machine.ts";
 import { entrypointIn, installCommand } from "./steps/install-command.ts";
 import { checkEntrypoint, checkProjectDir } from "./steps/project-files.ts";
 import type { JobFacts } from "./steps/ports.ts";
@@ -168,10 +169,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         if (spec.provider === "local") await python();
         else await machines.key(spec.provider);
       },
-      checkCredential: (provider) => {
-        const { missing } = readCredential(provider, { home, env });
-        if (missing.length > 0) throw new SvcError("credential_missing", { provider, missing: missing.join("; ") });
-      },
+      checkCredential: (provider) => void credentialOf(provider, { home, env }),
       snapshot: async (projectDir, spec) => {
         const codeDir = join(home, "code");
         // What a local run starts lies in the directory itself; elsewhere only what is sent can be started.
@@ -296,8 +294,6 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     }
     return values;
   };
-  const handleOf = (jobId: string, node: number): MachineHandle | null =>
-    parts.ledger.open(jobId, node).find((entry) => entry.handle !== null)?.handle ?? null;
   const guard = (jobId: string, handle: MachineHandle) => {
     const selfEnd = providers.get(handle.provider)?.selfEnd(handle.name) ?? null;
     return selfEnd === null ? null : { graceSeconds: facts(jobId).spec.orphan_grace_minutes * 60, selfEnd };
@@ -314,7 +310,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
   /** Where a run lies: in place, or below one folder of its machine. */
   const placeOf = async (jobId: string, node: number, purpose: "run" | "install") => {
     const { spec, projectDir } = facts(jobId);
-    const handle = handleOf(jobId, node);
+    const handle = heldHandle(parts.ledger, jobId, node);
     const access = handle === null ? null : providers.get(handle.provider)?.access(handle);
     if (!handle || !access || access.inPlace)
       return {
@@ -332,7 +328,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     const { project, checkpoints, data, packages, environment } = access.layout();
     const installed = purpose === "run" && "environment" in (await installCommand(spec, codeOf(jobId)));
     const addresses = Array.from({ length: spec.nodes }, (_, k) => {
-      const peer = handleOf(jobId, k);
+      const peer = heldHandle(parts.ledger, jobId, k);
       return spec.nodes === 1 ? "127.0.0.1" : (peer?.extra?.["private_address"] ?? peer?.ssh?.[0]?.host ?? "");
     });
     const grace = guard(jobId, handle)?.graceSeconds;

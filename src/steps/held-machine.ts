@@ -4,7 +4,7 @@ import { SvcError } from "../errors/index.ts";
 import type { Guard, MachineAccess } from "../providers/host.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
 import { checkCap } from "./provision.ts";
-import type { StepPorts } from "./ports.ts";
+import type { Ledger, StepPorts } from "./ports.ts";
 import type { StepContext } from "./step.ts";
 
 export interface HeldMachine {
@@ -13,10 +13,14 @@ export interface HeldMachine {
   access: MachineAccess;
 }
 
+/** What the ledger knows of the machine that a node holds; null where it holds none. */
+export const heldHandle = (ledger: Pick<Ledger, "open">, jobId: string, node: number): MachineHandle | null =>
+  ledger.open(jobId, node).find((entry) => entry.handle !== null)?.handle ?? null;
+
 /** Throws `machine_lost` where the ledger knows of none. */
 export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext, "jobId" | "node">): HeldMachine {
   const provider = ports.provider(ports.facts(jobId).spec.provider);
-  const handle = ports.ledger.open(jobId, node).find((e) => e.handle !== null)?.handle;
+  const handle = heldHandle(ports.ledger, jobId, node);
   if (!handle) throw new SvcError("machine_lost", { provider: provider.name, machine: `of node ${node}` });
   return { provider, handle, access: provider.access(handle) };
 }
@@ -32,13 +36,12 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   if (status.phase === "gone") throw new SvcError("machine_lost", { ...about, why: status.why });
   if (status.phase === "broken") throw new SvcError("machine_broken", { ...about, why: status.why });
   if (status.phase === "starting") return status;
-  const extra = status.privateAddress ? { private_address: status.privateAddress } : {};
   const known: MachineHandle = {
     ...handle,
     address: status.address ?? handle.address,
     priceMicro: status.priceMicro ?? handle.priceMicro,
     ...(status.ssh === undefined ? {} : { ssh: status.ssh }),
-    ...(handle.extra || status.privateAddress ? { extra: { ...handle.extra, ...extra } } : {}),
+    ...(status.privateAddress ? { extra: { ...handle.extra, private_address: status.privateAddress } } : {}),
   };
   await ports.ledger.known(handle.name, known);
   checkCap(provider, ports.facts(context.jobId).spec, known.priceMicro);

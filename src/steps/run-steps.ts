@@ -2,10 +2,17 @@
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
 import { describeError, SvcError } from "../errors/index.ts";
-import type { RunHost } from "../providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
-import { heldMachine, holdMachine, isVerdict, lookAtMachine, reaching, type HeldMachine } from "./held-machine.ts";
+import {
+  heldHandle,
+  heldMachine,
+  holdMachine,
+  isVerdict,
+  lookAtMachine,
+  reaching,
+  type HeldMachine,
+} from "./held-machine.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
 import { failedRank, missingLauncher } from "./launch-words.ts";
@@ -40,7 +47,7 @@ export function installStep(services: RunServices): StepDefinition {
         const plan = await services.plan(jobId, node, "install");
         const runner = { ...plan.runner, argv: installArgv(command, plan, held) };
         await host.start(runner, plan.secretEnv, signal);
-        const status = await followToEnd(services, context, { held, host, stream: "install" });
+        const status = await followToEnd(services, context, held, "install");
         if (status.exit_code !== 0) {
           const last = services.lastLine(jobId);
           throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last });
@@ -89,8 +96,7 @@ export function streamStep(services: RunServices): StepDefinition {
       return reaching(services, context, held, async () => {
         // A control plane that was away for a while holds the machine again from here on.
         await holdMachine(services, context, held);
-        const host = held.access.host("run");
-        const status = await followToEnd(services, context, { held, host, stream: "run" });
+        const status = await followToEnd(services, context, held, "run");
         return {
           done: outcomeOf(status, context.node),
           detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
@@ -118,16 +124,17 @@ function outcomeOf(status: RunnerStatus & { tail: string }, node: number): Recor
 async function followToEnd(
   services: RunServices,
   context: StepContext,
-  what: { held: HeldMachine; host: RunHost; stream: "run" | "install" },
+  held: HeldMachine,
+  stream: "run" | "install",
 ): Promise<RunnerStatus & { tail: string }> {
   const { signal } = context;
-  const run = followedRun(services, context, what.held, what.stream);
+  const run = followedRun(services, context, held, stream);
   const follower = new Follower(run);
-  const watch = new Watch(services, context, run, what.held);
+  const watch = new Watch(services, context, run, held);
   for (;;) {
     throwIfAborted(signal);
     // The status is read before the log: when it says "over", every byte it counts can be read.
-    const status = await what.host.status(signal);
+    const status = await run.host.status(signal);
     const over = status !== null && status.phase !== "running";
     const pulled = await follower.pull(over ? status.log_bytes : null, watch.samplesDue());
     await watch.saw(pulled);
@@ -139,7 +146,7 @@ async function followToEnd(
     }
     if (status === null) throw new SvcError("run_lost", { why: "its run directory is gone" });
     // What is held back has been seen: only more of it is news.
-    if (pulled.bytes === 0) await what.host.changed({ logOffset: pulled.seen }, watch.quietMs(), signal);
+    if (pulled.bytes === 0) await run.host.changed({ logOffset: pulled.seen }, watch.quietMs(), signal);
     else await services.pause(PULL_GAP_MS);
   }
 }
@@ -203,9 +210,7 @@ class Watch {
   async saw(pulled: Pulled): Promise<void> {
     if (this.#run.stream !== "run") return;
     const { jobId, node } = this.#context;
-    const { access } = this.#held;
-    const dir = access.inPlace ? this.#services.checkpointDir(jobId, node) : access.layout().checkpoints;
-    const names = announced(pulled.records, dir);
+    const names = announced(pulled.records, checkpointsOf(this.#services, this.#context, this.#held));
     for (const name of names) this.#names.add(name);
     if (pulled.bytes > 0) this.#last.log = Date.now();
     if (pulled.records.length > 0) this.#last.metric = Date.now();
@@ -265,8 +270,8 @@ export function collectStep(services: RunServices): StepDefinition {
     retry: { ...FOR_EVER, delayMsMin: 1_000 },
     async run(context) {
       const { jobId, node } = context;
-      const entry = services.ledger.open(jobId, node).find((e) => e.handle !== null);
-      if (!entry?.handle) return { done: { exit_code: null }, detail: { nothing: "there was no machine" } };
+      if (heldHandle(services.ledger, jobId, node) === null)
+        return { done: { exit_code: null }, detail: { nothing: "there was no machine" } };
       const held = heldMachine(services, context);
       if (!held.access.inPlace && held.handle.extra?.["home"] === undefined)
         return { done: { exit_code: null }, detail: { nothing: "the machine was never reached" } };
@@ -297,11 +302,18 @@ function followedRun(
 ): FollowedRun {
   const { nodes } = services.facts(jobId).spec;
   const tag = nodes > 1 ? `[node${node}] ` : null;
-  const dir = held.access.inPlace ? services.checkpointDir(jobId, node) : held.access.layout().checkpoints;
+  const dir = checkpointsOf(services, { jobId, node }, held);
   const heard: FollowedRun["heard"] = (records) => services.announced(jobId, node, announced(records, dir));
   const host = held.access.host(stream);
   return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, heard };
 }
+
+/** Where the script writes its checkpoints, on its machine. */
+const checkpointsOf = (
+  services: RunServices,
+  { jobId, node }: Pick<StepContext, "jobId" | "node">,
+  { access }: HeldMachine,
+): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
 
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */
 async function bringHome(services: RunServices, context: StepContext, held: HeldMachine, stream: "run" | "install") {

@@ -2,19 +2,11 @@
 // control plane finds the clock where the earlier one would have it by now.
 
 import { systemClock, type Clock } from "../../src/domain/clock.ts";
-import type { SimClock } from "../sim/providers/parts.ts";
 
 export function fasterClock(startMs: number, factor: number): Clock {
   return {
     now: () => Math.round(startMs + (Date.now() - startMs) * factor),
     monotonic: () => systemClock.monotonic() * factor,
     setTimer: (ms, fn) => systemClock.setTimer(ms / factor, fn),
-  };
-}
-
-export function fasterSimClock(startMs: number, factor: number): SimClock {
-  return {
-    now: () => startMs + (Date.now() - startMs) * factor,
-    wait: (ms) => new Promise((resolve) => void setTimeout(resolve, Math.max(0, ms / factor)).unref()),
   };
 }

@@ -16,7 +16,7 @@ import { MarketSim } from "../sim/providers/market.ts";
 import { NotebookSim } from "../sim/providers/notebook.ts";
 import type { Faults, Fleet, ProviderSim, SimLedger, SimParts } from "../sim/providers/parts.ts";
 import { PodhostSim } from "../sim/providers/podhost.ts";
-import { fasterSimClock } from "./faster-clock.ts";
+import { scaledClock } from "../sim/providers/clock.ts";
 import type { KillPoint, Told, WorldOrder } from "./words.ts";
 
 /** `podhost-rest` is the same provider where only its second API is served. */
@@ -131,7 +131,7 @@ export class World {
     const ledger = makeLedger((event, line) => listener(event, line));
     const fleet = smallDisks(await makeFleet({ dir: join(dir, "fleet") }));
     const { publicKeyLine } = await loadSshKey({ path: null, home });
-    const clock = fasterSimClock(startMs, FACTOR);
+    const clock = scaledClock(FACTOR, startMs);
     const parts: SimParts = { fleet, ledger, faults, clock, apiKey: API_KEY };
     const sim = await simulator(options.provider, parts, publicKeyLine);
     const world = new World(options, { dir, home, faults, ledger, fleet, sim, startMs });

@@ -6,8 +6,7 @@ export function realClock(): SimClock {
 }
 
 /** Time that runs `factor` times as fast as it does: with 60, a minute of the provider passes in a second. */
-export function scaledClock(factor: number): SimClock {
-  const startMs = Date.now();
+export function scaledClock(factor: number, startMs = Date.now()): SimClock {
   return {
     now: () => startMs + (Date.now() - startMs) * factor,
     wait: (ms) =>
