@@ -1,15 +1,13 @@
 // Two groups, one after the other, are `npm test`. `parts`: pure rules, stores, routes, simulations. `whole`: real control planes,
-// browsers, training runs, rented machines. A third, `npm run test:machines`, is slow by nature: real sshd in every test, machines
-// that boot, networks that go away.
+// training runs, rented machines. Beside it: `npm run test:machines` (real sshd in every test, machines that boot, networks that go
+// away), `npm run test:dashboard` (a real browser), and `npm run test:long` (`*.long.test.ts`: minutes by nature).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
 
-const WHOLE = ["crash", "dashboard", "demo", "process", "python", "e2e", "rented"].map(
-  (folder) => `test/${folder}/**/*.test.ts`,
-);
+const WHOLE = ["demo", "process", "python", "e2e", "rented"].map((folder) => `test/${folder}/**/*.test.ts`);
 
 /** Real sshd and simulated machines, part by part. */
 const MACHINES = [
@@ -18,8 +16,11 @@ const MACHINES = [
   "test/conformance/**/*.test.ts",
 ];
 
-/** Needs the registries, and has a command of its own: `npm run test:packages`. */
-const ASIDE = ["test/packages/**"];
+const DASHBOARD = ["test/dashboard/**/*.test.ts"];
+const LONG = ["test/**/*.long.test.ts"];
+
+/** These need the registries, and have configurations and commands of their own: `npm run test:packages`, `npm run test:services`. */
+const ASIDE = ["test/packages/**", "test/services/**", "test/training/**"];
 
 // No test may see the user's own home, keys or settings, whatever it forgets to set. Workers inherit this environment.
 for (const name of Object.keys(process.env)) {
@@ -43,7 +44,7 @@ export default defineConfig({
         test: {
           name: "parts",
           include: ["test/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...WHOLE, ...MACHINES, ...ASIDE],
+          exclude: [...configDefaults.exclude, ...WHOLE, ...MACHINES, ...DASHBOARD, ...LONG, ...ASIDE],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
@@ -53,6 +54,7 @@ export default defineConfig({
         test: {
           name: "whole",
           include: WHOLE,
+          exclude: [...configDefaults.exclude, ...LONG],
           maxWorkers: 2,
           testTimeout: 120_000,
           hookTimeout: 60_000,
@@ -64,12 +66,27 @@ export default defineConfig({
         test: {
           name: "machines",
           include: MACHINES,
+          exclude: [...configDefaults.exclude, ...LONG],
           maxWorkers: 2,
           testTimeout: 120_000,
           hookTimeout: 60_000,
           sequence: { groupOrder: 2 },
         },
       },
+      ...[
+        { name: "dashboard", include: DASHBOARD },
+        { name: "long", include: LONG },
+      ].map(({ name, include }, i) => ({
+        extends: true as const,
+        test: {
+          name,
+          include,
+          maxWorkers: 2,
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 3 + i },
+        },
+      })),
     ],
   },
 });
