@@ -3,7 +3,7 @@
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { MachineAccess, TreePush, TreePushed } from "../providers/host.ts";
-import { restoreSnapshot } from "./code-snapshot.ts";
+import { restoreSnapshot } from "../files/code-snapshot.ts";
 import { heldMachine, holdMachine, reaching } from "./held-machine.ts";
 import { placeResume } from "./resume-from.ts";
 import type { RunServices } from "./run-services.ts";

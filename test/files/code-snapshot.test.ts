@@ -17,8 +17,8 @@ import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/steps/code-snapshot.ts";
-import { checkEntrypoint, checkProjectDir, listProject } from "../../src/steps/project-files.ts";
+import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
+import { checkEntrypoint, checkProjectDir, listProject } from "../../src/files/project-files.ts";
 
 let top: string;
 let project: string;
