@@ -1,7 +1,7 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import "uplot/dist/uPlot.min.css";
-import "./app.css";
+import "./style/index.css";
 import { App } from "./app.tsx";
 import { closeMenus } from "./parts/menus.ts";
 import { startSync } from "./sync.ts";
