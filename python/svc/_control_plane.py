@@ -97,7 +97,7 @@ class ControlPlanes:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     cwd=at,
-                    env={**os.environ, "SVC_HOME": str(at)},
+                    env={**dict([_launcher.extras()]), **os.environ, "SVC_HOME": str(at)},
                     start_new_session=True,
                 )
             except OSError as error:

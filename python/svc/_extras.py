@@ -1,0 +1,62 @@
+"""The optional parts of the package: what each needs, and what is said where it is missing.
+
+An extra is *there* when the Python packages that it brings can be found; those that bring none are part of the program and
+always there. The control plane asks the same question of the Python that it was installed with: the launcher passes the answer
+in ``SVC_EXTRAS``, see ``_launcher.py``. Python 3.8 or newer.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import util
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from svc._errors import ExtraMissing
+
+# As in pyproject.toml; a test holds the two together. Extra to the modules that it brings.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "podhost": (),
+    "market": (),
+    "cloudvm": (),
+    "notebook": (),
+    "dashboard": (),
+    "tracker": ("wandb",),
+    "hub": ("huggingface_hub",),
+}
+_PURPOSE = {"tracker": "Forwarding metrics to the tracker", "hub": "Pulling a model from the hub"}
+
+
+def has_extra(name: str) -> bool:
+    """Whether all that the extra brings is installed; nothing is imported. Raises ``KeyError`` for a name that is none."""
+    return all(_found(module) for module in EXTRAS[name])
+
+
+def require_extra(name: str) -> None:
+    """Return when the extra ``name`` is there; raise ``ExtraMissing``, which says what to install, where it is not."""
+    if not has_extra(name):
+        raise extra_missing(name)
+
+
+def extra_missing(name: str) -> ExtraMissing:
+    """The error that names the extra and the command that installs it."""
+    from svc._errors import ExtraMissing
+
+    what = _PURPOSE.get(name, "This")
+    return ExtraMissing(
+        "extra_missing",
+        f"{what} needs the extra `{name}`, which is not installed. Nothing was started and nothing costs money.",
+        f"Run `{sys.executable or 'python'} -m pip install 'svc[{name}]'` and try again.",
+    )
+
+
+def present() -> list[str]:
+    """The names of the extras that are there."""
+    return [name for name in EXTRAS if has_extra(name)]
+
+
+def _found(module: str) -> bool:
+    try:
+        return util.find_spec(module) is not None
+    except (ImportError, ValueError):  # half removed, or replaced by something that is no module
+        return False

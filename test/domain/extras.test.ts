@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { requireExtra } from "../../src/domain/extras.ts";
+import { SvcError } from "../../src/errors/index.ts";
+
+test("an extra that the Python lacks is refused by name, with what installs it", () => {
+  const refused = (env: NodeJS.ProcessEnv): unknown => {
+    try {
+      return requireExtra("hub", env);
+    } catch (e) {
+      return e instanceof SvcError ? [e.code, e.status, e.hint] : e;
+    }
+  };
+  expect(refused({ SVC_EXTRAS: "podhost,tracker" })).toEqual([
+    "extra_missing",
+    501,
+    "Run `pip install 'svc[hub]'` in the Python that svc came with, and start svc again.",
+  ]);
+  expect(refused({ SVC_EXTRAS: "" })).toBeInstanceOf(Array);
+  expect(refused({ SVC_EXTRAS: "podhost,hub" })).toBeUndefined();
+  // Started from a checkout or the npm package.
+  expect(refused({})).toBeUndefined();
+});
