@@ -77,8 +77,8 @@ export function table(io: Io, columns: Column[], rows: string[][]): string {
 
 /** Colour of a status, as the parameter of an SGR sequence. */
 export function statusPaint(status: string): string | null {
-  if (status === "succeeded") return "32";
-  if (status === "failed" || status === "timed_out") return "31";
+  if (status === "succeeded" || status === "done") return "32";
+  if (status === "failed" || status === "timed_out" || status === "gave_up") return "31";
   if (status === "cancelled" || status === "interrupted" || status === "retrying") return "33";
   return status === "terminating" ? "35" : "36";
 }
@@ -103,12 +103,6 @@ export function instant(io: Io, at: string | null): string {
   const d = new Date(at);
   const two = (n: number): string => String(n).padStart(2, "0");
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
-}
-
-export function bytes(n: number): string {
-  if (n < 1024) return `${n} B`;
-  const power = Math.min(4, Math.floor(Math.log2(n) / 10));
-  return `${(n / 1024 ** power).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
 }
 
 /** Columns that text takes: two for East Asian wide characters and emoji, none for combining marks. */

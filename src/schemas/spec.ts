@@ -2,23 +2,13 @@
 // messages and the dashboard's form; `title`, `description` and `unit` travel with it through `z.toJSONSchema`.
 
 import { z } from "zod";
+import { line } from "./line.ts";
+import { Sinks } from "./sink.ts";
 
 export const ProviderName = z
   .enum(["local", "podhost", "market", "cloudvm", "notebook"])
   .meta({ id: "ProviderName", title: "Provider", description: "Where the machine comes from." });
 export type ProviderName = z.infer<typeof ProviderName>;
-
-// eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
-
-/** One line of text without control characters, at most `max` UTF-16 units. */
-export const line = (max: number) =>
-  z
-    .string()
-    .min(1, "must not be empty")
-    .max(max, `must be at most ${max} characters`)
-    .refine((s) => !CONTROL.test(s), "must not hold control characters or line breaks")
-    .refine((s) => s.isWellFormed(), "must be well-formed Unicode");
 
 const minutes = (what: string) =>
   z
@@ -77,16 +67,6 @@ export const EnvValue = z
     (s) => !/^(file|literal):\/\//.test(s),
     "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://",
   );
-
-export const Sink = z.strictObject({
-  kind: z.enum(["objstore_a", "objstore_b"]),
-  url: line(2_048),
-  what: z
-    .array(z.enum(["checkpoints", "logs"]))
-    .min(1)
-    .max(2),
-  credentials: z.record(line(64), line(2_048)).optional(),
-});
 
 export const RunSpec = z
   .strictObject({
@@ -147,7 +127,7 @@ export const RunSpec = z
     resume_from: line(64)
       .optional()
       .meta({ title: "Resume from", description: "A job whose last complete checkpoint starts this run." }),
-    sinks: z.array(Sink).max(16).default([]),
+    sinks: Sinks,
   })
   .meta({ id: "RunSpec", title: "Run spec" });
 

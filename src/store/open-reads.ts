@@ -20,16 +20,20 @@ import type {
   MetricsQuery,
   Timeline,
 } from "../schemas/job.ts";
+import type { SinkStatus } from "../schemas/sink.ts";
+import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./engine-store.ts";
 import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { SCHEMA_0001 } from "./schema-0001.ts";
 import { SCHEMA_0002 } from "./schema-0002.ts";
+import { SCHEMA_0003 } from "./schema-0003.ts";
+import { readSinks, sinkNote, type All } from "./sink-reads.ts";
 
 type Sqlite = Database.Database;
 
 /** Schema that these queries are written for; kept beside them because counting migrations would load the migrator. */
-const READS_SCHEMA = 2;
+const READS_SCHEMA = 3;
 
 const finite = (value: number | null): MetricPoint["value"] =>
   value === null ? "NaN" : value === Infinity ? "Infinity" : value === -Infinity ? "-Infinity" : value;
@@ -72,7 +76,24 @@ export class StoreReads implements Reads {
 
   job(id: string): JobRecord | null {
     const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
-    return row ? jobRecordOf(row, this.#machinesOf(id), this.#now()) : null;
+    return row ? this.#recordOf(row, this.#machinesOf(id), this.#now()) : null;
+  }
+
+  #recordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
+    const record = jobRecordOf(row, machines, now);
+    // While the run goes on there is always something to copy: only what is left at its end is worth words.
+    if (row.state === "terminal" && record.note === null) record.note = sinkNote(this.#sinksOf(row));
+    return record;
+  }
+
+  #sinksOf(row: JobRow): SinkStatus[] {
+    const all: All = (sql, ...args) => this.#all(sql, ...args);
+    return readSinks(all, row.id, (JSON.parse(row.spec) as RunSpec).sinks);
+  }
+
+  sinks(id: string): SinkStatus[] {
+    const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
+    return row ? this.#sinksOf(row) : [];
   }
 
   #machinesOf(id: string): MachineRow[] {
@@ -110,7 +131,7 @@ export class StoreReads implements Reads {
     const now = this.#now();
     const machines = Map.groupBy(this.#machinesOfAll(page.map((row) => row.id)), (m) => m.job_id ?? "");
     return {
-      jobs: page.map((row) => jobRecordOf(row, machines.get(row.id) ?? [], now)),
+      jobs: page.map((row) => this.#recordOf(row, machines.get(row.id) ?? [], now)),
       next_cursor: rows.length > query.limit ? (page.at(-1)?.id ?? null) : null,
     };
   }
@@ -309,7 +330,7 @@ export function openReads(home: string): Reads & { close(): void } {
   if (!existsSync(file)) {
     if (existsSync(join(home, "installation.json"))) throw new SvcError("store_missing", { file });
     const empty = new Database(":memory:");
-    for (const sql of [...SCHEMA_0001, ...SCHEMA_0002]) empty.exec(sql);
+    for (const sql of [...SCHEMA_0001, ...SCHEMA_0002, ...SCHEMA_0003]) empty.exec(sql);
     return new StoreReads(empty, home);
   }
   if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });

@@ -12,6 +12,7 @@ import type {
   MetricsQuery,
   Timeline,
 } from "../schemas/job.ts";
+import type { SinkStatus } from "../schemas/sink.ts";
 
 export interface Reads {
   /** Null when there is no such job. */
@@ -32,6 +33,8 @@ export interface Reads {
   checkpoints(id: string): CheckpointFile[];
   /** Path on disk of a recorded checkpoint file, or null when the record does not name it. Never built from the caller's words. */
   checkpointPath(id: string, path: string): string | null;
+  /** How far the copies in the job's sinks are; in the order of its spec. */
+  sinks(id: string): SinkStatus[];
   code(id: string): CodeSnapshot | null;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];

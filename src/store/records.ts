@@ -20,12 +20,14 @@ export function maskSpec(spec: RunSpec): Record<string, unknown> {
     ]),
   );
   const sinks = spec.sinks.map((sink) =>
-    sink.credentials
-      ? { ...sink, credentials: Object.fromEntries(Object.keys(sink.credentials).map((k) => [k, MASK])) }
-      : sink,
+    sink.credentials ? { ...maskKeyId(sink), credentials: maskKeyId(sink.credentials) } : maskKeyId(sink),
   );
   return { ...spec, env, sinks };
 }
+
+/** What else a sink is given is a reference, or no secret. */
+const maskKeyId = <T extends { access_key_id?: string | undefined }>(given: T): T =>
+  given.access_key_id === undefined || isReference(given.access_key_id) ? given : { ...given, access_key_id: MASK };
 
 /**
  * Money owed for one machine from its order to the proof of its end (or now), in dollars. A machine without a price costs

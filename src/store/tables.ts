@@ -100,4 +100,36 @@ export interface Tables {
   series: { id: Generated<number>; job_id: string; name: string };
   point: { series_id: number; i: number; step: number; time: number; value: number | null; rank: number };
   checkpoint: { job_id: string; path: string; size: number; modified_at: number; saved_at: number };
+  sink: {
+    job_id: string;
+    /** Place in the spec's list. */
+    sink: number;
+    state: "open" | "done" | "gave_up";
+    /** Tries in a row that failed. */
+    failures: number;
+    error: string | null;
+    next_at: number | null;
+    copied_at: number | null;
+    manifest: string | null;
+  };
+  sink_copy: {
+    job_id: string;
+    sink: number;
+    path: string;
+    size: number;
+    modified_at: number;
+    sha256: string | null;
+    /** Why there is no copy and never will be; null where there is one. */
+    why: string | null;
+    copied_at: number;
+  };
+  sink_upload: {
+    job_id: string;
+    sink: number;
+    path: string;
+    size: number;
+    sha256: string;
+    resume: string | null;
+    sent: number;
+  };
 }

@@ -131,6 +131,7 @@ export class PlaneDouble implements ControlPlane {
         ),
       );
     },
+    sinks: () => [],
     checkpoints: (id) => (this.files.get(id) ?? []).map((f) => f.entry),
     checkpointPath: (id, path) => this.files.get(id)?.find((f) => f.entry.path === path)?.path ?? null,
     code: (id) => this.snapshots.get(id) ?? null,

@@ -86,7 +86,12 @@ describe("submit", () => {
     ["more nodes than the provider can", { nodes: 5 }, "nodes_unsupported", "spec.nodes"],
     ["a job to resume from that left nothing", { resume_from: "job0" }, "resume_unavailable", "spec.resume_from"],
     ["a data manifest", { data: ["imagenet"] }, "feature_unavailable", "spec.data"],
-    ["a sink", { sinks: [{ kind: "objstore_a", url: "x://y", what: ["logs"] }] }, "feature_unavailable", "spec.sinks"],
+    [
+      "a sink",
+      { sinks: [{ kind: "objstore_a", url: "s3://bucket", what: ["logs"] }] },
+      "feature_unavailable",
+      "spec.sinks",
+    ],
   ])("refuses %s, names the field, and changes nothing", async (_, spec, code, field) => {
     await expect(submit(spec)).rejects.toMatchObject({ code, errors: [{ field }] });
     expect([h.store.liveJobs(), h.reads.latestSeq(), h.attempts]).toEqual([[], 0, []]);

@@ -10,6 +10,7 @@ import {
   MetricsQuery,
   Timeline,
 } from "../../schemas/job.ts";
+import { JobSinks } from "../../schemas/sink.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
 import { invalid } from "../field-errors.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
@@ -129,6 +130,15 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "The files that are at home.", schema: Checkpoints } },
     errors: ["job_not_found"],
     handle: (call) => ok({ files: call.cp.reads.checkpoints(jobOf(call).id) }),
+  }),
+  route({
+    method: "GET",
+    path: "/jobs/{id}/sinks",
+    id: "listSinks",
+    summary: "How far the copies of a job's checkpoints and logs are",
+    responses: { 200: { description: "One entry a sink, in the order of the spec.", schema: JobSinks } },
+    errors: ["job_not_found"],
+    handle: (call) => ok({ sinks: call.cp.reads.sinks(jobOf(call).id) }),
   }),
   route({
     method: "GET",

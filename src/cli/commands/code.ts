@@ -1,9 +1,10 @@
 import { SvcError } from "../../errors/index.ts";
 import { nearest, usage } from "../argv.ts";
+import { bytes } from "../../domain/bytes.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { openStore, withJob } from "../store.ts";
-import { bytes, instant, printJson, safeField, table } from "../text.ts";
+import { instant, printJson, safeField, table } from "../text.ts";
 
 const ACTIONS = ["ls", "show", "diff", "restore"];
 

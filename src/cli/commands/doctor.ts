@@ -14,9 +14,10 @@ import { homedir } from "node:os";
 import { dirname, join, sep } from "node:path";
 import { findControlPlane } from "../../../sdk/discover.ts";
 import { asSvcError } from "../../errors/index.ts";
+import { bytes } from "../../domain/bytes.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
-import { bytes, printJson, safeField } from "../text.ts";
+import { printJson, safeField } from "../text.ts";
 
 interface Check {
   name: string;

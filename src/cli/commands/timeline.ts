@@ -1,5 +1,8 @@
+import { bytes } from "../../domain/bytes.ts";
 import type { TimelineStep } from "../../schemas/job.ts";
+import type { SinkStatus } from "../../schemas/sink.ts";
 import type { Command } from "../command.ts";
+import type { Io } from "../io.ts";
 import { withJob } from "../store.ts";
 import { duration, instant, printJson, safeField, statusPaint, table } from "../text.ts";
 
@@ -14,8 +17,9 @@ export const timeline: Command = {
     withJob(io, input.args[0] ?? "", async (reads, id) => {
       const told = reads.timeline(id);
       const job = reads.job(id);
+      const sinks = reads.sinks(id);
       if (input.json) {
-        await printJson(io, { job_id: id, status: job?.status ?? null, ...told });
+        await printJson(io, { job_id: id, status: job?.status ?? null, ...told, sinks });
         return 0;
       }
       await io.out(
@@ -41,6 +45,7 @@ export const timeline: Command = {
           ]),
         ),
       );
+      if (sinks.length > 0) await io.out(sinkTable(io, sinks));
       if (io.tty && job) {
         io.err(
           `${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note)})` : ""}`,
@@ -50,6 +55,37 @@ export const timeline: Command = {
       return 0;
     }),
 };
+
+function sinkTable(io: Io, sinks: readonly SinkStatus[]): string {
+  const rows = sinks.map((s) => [
+    "sink",
+    s.url,
+    s.state,
+    amount(io, s.sent),
+    amount(io, s.waiting),
+    instant(io, s.last_copied_at),
+    s.error ? `${s.error.message}${s.next_attempt_at ? ` Again at ${s.next_attempt_at}.` : ""}` : leftOut(s),
+  ]);
+  return `${io.tty ? "\n" : ""}${table(
+    io,
+    [
+      { title: "" },
+      { title: "URL", shrinks: true },
+      { title: "STATUS", paint: statusPaint },
+      { title: "COPIED", right: true },
+      { title: "TO GO", right: true },
+      { title: "LAST" },
+      { title: "WHAT", shrinks: true },
+    ],
+    rows,
+  )}`;
+}
+
+const amount = (io: Io, { files, bytes: size }: SinkStatus["sent"]): string =>
+  io.tty ? `${files} (${bytes(size)})` : `${files} ${size}`;
+
+const leftOut = ({ left_out }: SinkStatus): string =>
+  left_out.map(({ path, why }) => `left out ${path}: ${why}`).join("; ");
 
 function took(s: TimelineStep, tty: boolean): string {
   if (s.started_at === null) return tty ? "-" : "";

@@ -1,0 +1,184 @@
+// Sinks: object stores that checkpoints and logs are copied to. What a spec may say of one, and what is told of its copies.
+
+import { z } from "zod";
+import { line } from "./line.ts";
+
+export const SinkKind = z.enum(["objstore_a", "objstore_b"]).meta({
+  id: "SinkKind",
+  title: "Kind",
+  description:
+    "objstore_a speaks the S3 API (`s3://bucket/prefix`), objstore_b that of Google Cloud Storage (`gs://…`).",
+});
+export type SinkKind = z.infer<typeof SinkKind>;
+
+/** A run's record is shown and stored: what is secret is only named in it. */
+const secret = line(2_048).refine(
+  (s) => /^(env|store):\/\/./.test(s),
+  "must be a reference, env://NAME or store://path: a secret itself is never written into a run's record",
+);
+/** No secret, but it may be kept beside one. */
+const plain = line(512).refine(
+  (s) => !/^(file|literal):\/\//.test(s),
+  "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://",
+);
+
+const FIELDS = {
+  access_key_id: plain.optional().meta({ title: "Access key id" }),
+  secret_access_key: secret.optional().meta({ title: "Secret access key", description: "A reference." }),
+  session_token: secret.optional().meta({ title: "Session token", description: "A reference." }),
+  region: plain.optional().meta({ title: "Region" }),
+  profile: plain.optional().meta({ title: "Profile", description: "A profile of the shared configuration files." }),
+  service_account_json: secret.optional().meta({ title: "Service account", description: "A reference." }),
+  endpoint: line(2_048)
+    .optional()
+    .meta({ title: "Endpoint", description: "Address of the store; https, or this computer." }),
+};
+type Fields = { [Name in keyof typeof FIELDS]?: string | undefined };
+const NAMES = Object.keys(FIELDS) as (keyof Fields)[];
+const OF_KIND: Record<SinkKind, readonly (keyof Fields)[]> = {
+  objstore_a: ["access_key_id", "secret_access_key", "session_token", "region", "profile", "endpoint"],
+  objstore_b: ["service_account_json", "endpoint"],
+};
+
+/** Credentials as one object, wherever they were written. */
+export function credentialsOf(sink: Sink): Fields {
+  return {
+    ...Object.fromEntries(NAMES.flatMap((n) => (sink[n] === undefined ? [] : [[n, sink[n]]]))),
+    ...sink.credentials,
+  };
+}
+
+export interface SinkPlace {
+  bucket: string;
+  /** Empty, or without a slash at either end. */
+  prefix: string;
+}
+
+const SCHEMES: Record<SinkKind, string> = { objstore_a: "s3", objstore_b: "gs" };
+
+/** The place that a sink's url names, or what is wrong with it. */
+export function placeOf(kind: SinkKind, url: string): SinkPlace | string {
+  const scheme = SCHEMES[kind];
+  const [, bucket, rest = ""] = new RegExp(`^${scheme}://([^/]*)(?:/(.*))?$`).exec(url) ?? [];
+  if (bucket === undefined) return `must be ${scheme}://bucket or ${scheme}://bucket/prefix for ${kind}`;
+  if (bucket === "") return `names no bucket: write ${scheme}://bucket or ${scheme}://bucket/prefix`;
+  if (!/^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/.test(bucket) || bucket.includes(".."))
+    return "names no bucket that can be: 3 or more of a-z, 0-9, `-` and `.`";
+  const prefix = rest.replace(/\/+$/, "");
+  const names = prefix === "" ? [] : prefix.split("/");
+  if (names.some((name) => !/^[A-Za-z0-9._=@+~-]+$/.test(name) || name === "." || name === ".."))
+    return "has a prefix with an empty part, `..`, or other characters than A-Z a-z 0-9 . _ = @ + ~ -";
+  if (prefix.length > 512) return "has a prefix longer than 512 characters";
+  return { bucket, prefix };
+}
+
+const isSafeAddress = (text: string): boolean => {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname, username, password } = new URL(text);
+  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
+  return username === "" && password === "" && (protocol === "https:" || (protocol === "http:" && loopback));
+};
+
+export const Sink = z
+  .strictObject({
+    kind: SinkKind,
+    url: line(2_048).meta({ title: "Address", description: "`s3://bucket/prefix` or `gs://bucket/prefix`." }),
+    what: z
+      .array(z.enum(["checkpoints", "logs"]))
+      .min(1)
+      .max(2)
+      .meta({ title: "What", description: "What is copied." }),
+    ...FIELDS,
+    credentials: z.strictObject(FIELDS).optional().meta({
+      title: "Credentials",
+      description: "The same fields in an object of their own. Without any, the stored ones, else the default chain.",
+    }),
+  })
+  .superRefine((sink, context) => {
+    const refuse = (path: (string | number)[], message: string): void =>
+      context.addIssue({ code: "custom", path, message });
+    const place = placeOf(sink.kind, sink.url);
+    if (typeof place === "string") refuse(["url"], place);
+    const pathOf = (name: keyof Fields): string[] => (sink[name] === undefined ? ["credentials", name] : [name]);
+    for (const name of NAMES) {
+      const given = sink[name] ?? sink.credentials?.[name];
+      if (given === undefined) continue;
+      if (sink[name] !== undefined && sink.credentials?.[name] !== undefined) refuse([name], "is given twice");
+      if (!OF_KIND[sink.kind].includes(name)) refuse(pathOf(name), `is no field of ${sink.kind}`);
+    }
+    const given = credentialsOf(sink);
+    const lacks = (name: keyof Fields, beside: keyof Fields): void => {
+      if (given[name] === undefined && given[beside] !== undefined) refuse([name], `is required beside ${beside}`);
+    };
+    lacks("access_key_id", "secret_access_key");
+    lacks("secret_access_key", "access_key_id");
+    lacks("secret_access_key", "session_token");
+    if (given.profile !== undefined && given.access_key_id !== undefined)
+      refuse(pathOf("profile"), "cannot be given together with access_key_id");
+    if (given.endpoint !== undefined && !isSafeAddress(given.endpoint))
+      refuse(pathOf("endpoint"), "must begin with https:// (only this computer itself may be reached without)");
+  })
+  .meta({ id: "Sink" });
+export type Sink = z.infer<typeof Sink>;
+
+/** Two sinks of one place would write one manifest over the other. */
+export const Sinks = z
+  .array(Sink)
+  .max(16)
+  .default([])
+  .superRefine((sinks, context) => {
+    const seen = new Map<string, number>();
+    for (const [i, { kind, url }] of sinks.entries()) {
+      const place = `${kind} ${url.replace(/\/+$/, "")}`;
+      const first = seen.get(place);
+      if (first === undefined) seen.set(place, i);
+      else
+        context.addIssue({
+          code: "custom",
+          path: [i, "url"],
+          message: `is the place of sinks[${first}], too: name both in its \`what\``,
+        });
+    }
+  })
+  .meta({
+    title: "Sinks",
+    description: "Object stores that checkpoints and logs are copied to while the run goes on.",
+  });
+
+// What is told
+
+const Instant = z.iso.datetime();
+
+export const SinkState = z.enum(["waiting", "copying", "retrying", "done", "gave_up"]).meta({
+  id: "SinkState",
+  description:
+    "waiting: all that there is so far is copied, the run goes on; copying: files are under way or about to be; retrying: the last try failed; done: the run is over and all of it is copied; gave_up: tried for long enough after the end of the run, what is left is in this home alone.",
+});
+export type SinkState = z.infer<typeof SinkState>;
+
+const Amount = z.object({ files: z.int(), bytes: z.int() });
+
+export const SinkStatus = z
+  .object({
+    /** Place in the spec's list. */
+    sink: z.int(),
+    kind: SinkKind,
+    url: z.string(),
+    what: z.array(z.enum(["checkpoints", "logs"])),
+    state: SinkState,
+    /** Copied and verified, each file in its newest version. */
+    sent: Amount,
+    /** At home and not copied yet. */
+    waiting: Amount,
+    /** Not copied and never to be, each with the reason. At most 100 of them. */
+    left_out: z.array(z.object({ path: z.string(), why: z.string() })),
+    /** Large files under way; `sent` counts bytes that the store has. */
+    uploads: z.array(z.object({ path: z.string(), size: z.int(), sent: z.int() })),
+    last_copied_at: Instant.nullable(),
+    error: z.object({ code: z.string(), message: z.string(), hint: z.string() }).nullable(),
+    next_attempt_at: Instant.nullable(),
+  })
+  .meta({ id: "SinkStatus" });
+export type SinkStatus = z.infer<typeof SinkStatus>;
+export const JobSinks = z.object({ sinks: z.array(SinkStatus) }).meta({ id: "JobSinks" });
+export type JobSinks = z.infer<typeof JobSinks>;

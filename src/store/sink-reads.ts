@@ -1,0 +1,120 @@
+// What is told of a job's sinks. What has to be copied is not a list of its own that could be lost: it is the difference of
+// what is at home and what is recorded as copied.
+
+import { bytes } from "../domain/bytes.ts";
+import type { JobError } from "../schemas/job.ts";
+import type { Sink, SinkStatus } from "../schemas/sink.ts";
+
+/** Runs a query that was written out. */
+export type All = <Row>(sql: string, ...args: unknown[]) => Row[];
+
+/** Below the job's own folder in the store. */
+export const CHECKPOINTS = "checkpoints/";
+export const LOG = "run.log";
+export const MANIFEST = "manifest.json";
+const LEFT_OUT_SHOWN = 100;
+
+/** A checkpoint file whose newest version was neither copied nor left out. */
+export const UNCOPIED_CHECKPOINTS = `SELECT c.path, c.size, c.modified_at FROM checkpoint c
+  LEFT JOIN sink_copy s ON s.job_id = c.job_id AND s.sink = ? AND s.path = '${CHECKPOINTS}' || c.path
+  WHERE c.job_id = ? AND (s.path IS NULL OR s.size <> c.size OR s.modified_at <> c.modified_at)`;
+
+interface SinkRow {
+  job_id: string;
+  sink: number;
+  state: "open" | "done" | "gave_up";
+  failures: number;
+  error: string | null;
+  next_at: number | null;
+  copied_at: number | null;
+}
+interface Sum {
+  files: number;
+  bytes: number | null;
+}
+
+const isoOrNull = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+const amount = (sum: Sum) => ({ files: sum.files, bytes: sum.bytes ?? 0 });
+
+/** False in a home that an older program wrote. */
+const haveSinks = (all: All): boolean => all("SELECT 1 FROM sqlite_schema WHERE name = 'sink'").length > 0;
+
+export function readSinks(all: All, jobId: string, sinks: readonly Sink[]): SinkStatus[] {
+  if (sinks.length === 0 || !haveSinks(all)) return [];
+  const rows = all<SinkRow>("SELECT * FROM sink WHERE job_id = ? ORDER BY sink", jobId);
+  return rows.flatMap((row) => {
+    const sink = sinks[row.sink];
+    return sink ? [statusOf(all, row, sink)] : [];
+  });
+}
+
+function statusOf(all: All, row: SinkRow, { kind, url, what }: Sink): SinkStatus {
+  const at = [row.job_id, row.sink];
+  const waiting = waitingOf(all, row, what);
+  const sent = all<Sum>(
+    `SELECT count(*) AS files, sum(size) AS bytes FROM sink_copy WHERE job_id = ? AND sink = ? AND why IS NULL`,
+    ...at,
+  )[0] ?? { files: 0, bytes: 0 };
+  return {
+    sink: row.sink,
+    kind,
+    url,
+    what,
+    state: stateOf(row, waiting.files),
+    sent: amount(sent),
+    waiting,
+    left_out: all(
+      `SELECT path, why FROM sink_copy WHERE job_id = ? AND sink = ? AND why IS NOT NULL ORDER BY path LIMIT ${LEFT_OUT_SHOWN}`,
+      ...at,
+    ),
+    uploads: all(
+      "SELECT path, size, sent FROM sink_upload WHERE job_id = ? AND sink = ? AND sent > 0 ORDER BY path",
+      ...at,
+    ),
+    last_copied_at: isoOrNull(row.copied_at),
+    error: row.error === null || row.state === "done" ? null : (JSON.parse(row.error) as JobError),
+    next_attempt_at: row.state === "open" && row.failures > 0 ? isoOrNull(row.next_at) : null,
+  };
+}
+
+function stateOf(row: SinkRow, waitingFiles: number): SinkStatus["state"] {
+  if (row.state !== "open") return row.state;
+  if (row.failures > 0) return "retrying";
+  return waitingFiles > 0 ? "copying" : "waiting";
+}
+
+function waitingOf(all: All, row: SinkRow, what: Sink["what"]): { files: number; bytes: number } {
+  const sum = { files: 0, bytes: 0 };
+  const add = (found: Sum | undefined): void => {
+    sum.files += found?.files ?? 0;
+    sum.bytes += found?.bytes ?? 0;
+  };
+  if (what.includes("checkpoints"))
+    add(
+      all<Sum>(`SELECT count(*) AS files, sum(size) AS bytes FROM (${UNCOPIED_CHECKPOINTS})`, row.sink, row.job_id)[0],
+    );
+  if (what.includes("logs"))
+    add(
+      all<Sum>(
+        `SELECT count(*) AS files, sum(l.stored_bytes - coalesce(s.size, 0)) AS bytes FROM log l
+         LEFT JOIN sink_copy s ON s.job_id = l.job_id AND s.sink = ? AND s.path = '${LOG}'
+         WHERE l.job_id = ? AND l.stored_bytes <> coalesce(s.size, 0)`,
+        row.sink,
+        row.job_id,
+      )[0],
+    );
+  return sum;
+}
+
+/** For people: what of a run that is over is not in its sinks yet, or never will be; null where there is nothing to say. */
+export function sinkNote(statuses: readonly SinkStatus[]): string | null {
+  for (const { state, url, waiting, error, left_out } of statuses) {
+    const what = `${waiting.files} ${waiting.files === 1 ? "file" : "files"} (${bytes(waiting.bytes)})`;
+    if (state === "gave_up")
+      return `Not copied to ${url}: ${what}; tried for long enough. They are at home. ${error?.message ?? ""}`.trim();
+    if (state === "retrying") return `Not copied to ${url} yet: ${what}. ${error?.message ?? ""} It is tried again.`;
+    if (state === "copying") return `Being copied to ${url}: ${what} to go. No machine is held for it.`;
+    if (left_out.length > 0) return `Left out of ${url}: ${left_out[0]?.path}: ${left_out[0]?.why}.`;
+  }
+  return null;
+}

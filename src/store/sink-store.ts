@@ -1,0 +1,126 @@
+// Rows of sinks: how far each copy is. Called within a transaction, but for what only reads.
+
+import type { Insertable, Selectable } from "kysely";
+import type { Sqlite } from "./database.ts";
+import { UNCOPIED_CHECKPOINTS } from "./sink-reads.ts";
+import { columns, lit, p, prepare, q } from "./statements.ts";
+import type { Tables } from "./tables.ts";
+
+export type SinkRow = Selectable<Tables["sink"]>;
+export type SinkCopyRow = Selectable<Tables["sink_copy"]>;
+export type SinkUploadRow = Selectable<Tables["sink_upload"]>;
+
+/** A sink of a job. */
+export interface SinkKey {
+  job_id: string;
+  sink: number;
+}
+interface FileKey extends SinkKey {
+  path: string;
+}
+
+export class SinkStore {
+  readonly #s;
+  readonly #uncopied;
+
+  constructor(db: Sqlite) {
+    const copies = q
+      .selectFrom("sink_copy")
+      .selectAll()
+      .where("job_id", "=", p("job_id"))
+      .where("sink", "=", p("sink"));
+    this.#s = {
+      open: prepare<{ job_id: string; sink: number }>(
+        db,
+        q
+          .selectFrom("sink")
+          .select(["job_id", "sink"])
+          .where("state", "=", lit("open"))
+          .orderBy("job_id")
+          .orderBy("sink"),
+      ),
+      all: prepare<SinkRow>(db, q.selectFrom("sink").selectAll().where("job_id", "=", p("job_id")).orderBy("sink")),
+      insert: prepare(
+        db,
+        q.insertInto("sink").values({
+          ...columns("job_id", "sink"),
+          state: lit("open"),
+          failures: 0,
+          error: lit(null),
+          next_at: lit(null),
+          copied_at: lit(null),
+          manifest: lit(null),
+        }),
+      ),
+      update: prepare(
+        db,
+        q
+          .updateTable("sink")
+          .set(columns("state", "failures", "error", "next_at", "copied_at", "manifest"))
+          .where("job_id", "=", p("job_id"))
+          .where("sink", "=", p("sink")),
+      ),
+      copies: prepare<SinkCopyRow>(db, copies.orderBy("path")),
+      copy: prepare<SinkCopyRow>(db, copies.where("path", "=", p("path"))),
+      putCopy: prepare(
+        db,
+        q
+          .replaceInto("sink_copy")
+          .values(columns("job_id", "sink", "path", "size", "modified_at", "sha256", "why", "copied_at")),
+      ),
+      uploads: prepare<SinkUploadRow>(
+        db,
+        q.selectFrom("sink_upload").selectAll().where("job_id", "=", p("job_id")).where("sink", "=", p("sink")),
+      ),
+      putUpload: prepare(
+        db,
+        q.replaceInto("sink_upload").values(columns("job_id", "sink", "path", "size", "sha256", "resume", "sent")),
+      ),
+      dropUpload: prepare(
+        db,
+        q
+          .deleteFrom("sink_upload")
+          .where("job_id", "=", p("job_id"))
+          .where("sink", "=", p("sink"))
+          .where("path", "=", p("path")),
+      ),
+    };
+    this.#uncopied = db.prepare(`${UNCOPIED_CHECKPOINTS} ORDER BY c.size, c.path`);
+  }
+
+  /** Sinks that still have something to do, of jobs that live or are over. */
+  open(): SinkKey[] {
+    return this.#s.open.all({});
+  }
+  ofJob(jobId: string): SinkRow[] {
+    return this.#s.all.all({ job_id: jobId });
+  }
+  insert(key: SinkKey): void {
+    this.#s.insert.run({ ...key });
+  }
+  update(row: SinkRow): void {
+    this.#s.update.run({ ...row });
+  }
+  /** Checkpoints, small ones first, whose newest version was neither copied nor left out. */
+  uncopied({ job_id, sink }: SinkKey): { path: string; size: number; modified_at: number }[] {
+    return this.#uncopied.all(sink, job_id) as { path: string; size: number; modified_at: number }[];
+  }
+  copies(key: SinkKey): SinkCopyRow[] {
+    return this.#s.copies.all({ ...key });
+  }
+  copy(key: FileKey): SinkCopyRow | undefined {
+    return this.#s.copy.get({ ...key });
+  }
+  putCopy(row: Insertable<Tables["sink_copy"]>): void {
+    this.#s.putCopy.run({ ...row });
+  }
+  uploads(key: SinkKey): SinkUploadRow[] {
+    return this.#s.uploads.all({ ...key });
+  }
+  putUpload(row: SinkUploadRow): void {
+    this.#s.putUpload.run({ ...row });
+  }
+  dropUpload(key: FileKey): void {
+    this.#s.dropUpload.run({ ...key });
+  }
+}
