@@ -47,22 +47,34 @@ export function credentialOf(provider: ProviderName, places: Places) {
   return credential;
 }
 
-/** Every provider that rents machines. Throws `provider_unavailable` where the address of one is not an address. */
+/** Where the API of a provider is asked. Throws `provider_unavailable`, which names the setting. */
+function addressOf(provider: RemoteName, places: Places): string {
+  let credential: ReturnType<typeof credentialOf> | null = null;
+  try {
+    credential = credentialOf(provider, places);
+  } catch {
+    // Said when the credential is needed.
+  }
+  return baseUrlOf(provider, places.env, credential, VENDOR_ADDRESS[provider]);
+}
+
+/** Throws `credential_missing` or `provider_unavailable` where a provider cannot even be asked. */
+export function checkConnected(provider: ProviderName, places: Places): void {
+  credentialOf(provider, places);
+  if (provider !== "local" && provider !== "notebook") addressOf(provider, places);
+}
+
+/** Every provider that rents machines, also those that cannot be used as things are set: that costs their own runs alone. */
 export function remoteProviders(parts: Places & { clock: Clock; machines: RemoteMachinesOf }): [string, Provider][] {
   const { home, env, clock, machines } = parts;
   const names = Object.keys(REMOTE_PROVIDERS) as RemoteName[];
   return names.map((name) => {
     const credential = () => credentialOf(name, { home, env });
-    const settings = (() => {
-      try {
-        return credential();
-      } catch {
-        return null; // said when the credential is needed
-      }
-    })();
     const provider = REMOTE_PROVIDERS[name]({
       credential,
-      baseUrl: baseUrlOf(name, env, settings, VENDOR_ADDRESS[name]),
+      get baseUrl() {
+        return addressOf(name, { home, env });
+      },
       publicKey: async () => (await machines.key(name)).publicKeyLine,
       access: (handle) => {
         // A key that the owner was told beside the address is better than the first one that answers.

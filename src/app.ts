@@ -27,7 +27,7 @@ import { LocalProvider } from "./providers/local/local-provider.ts";
 import type { MachineHandle, Provider } from "./providers/provider.ts";
 import { bootstrapOf } from "./providers/notebook/bootstrap.ts";
 import { describeProviders } from "./providers/registry.ts";
-import { credentialOf, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
+import { checkConnected, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
 import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
@@ -169,7 +169,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         if (spec.provider === "local") await python();
         else await machines.key(spec.provider);
       },
-      checkCredential: (provider) => void credentialOf(provider, { home, env }),
+      checkCredential: (provider) => checkConnected(provider, { home, env }),
       snapshot: async (projectDir, spec) => {
         const codeDir = join(home, "code");
         // What a local run starts lies in the directory itself; elsewhere only what is sent can be started.
@@ -295,7 +295,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     return values;
   };
   const guard = (jobId: string, handle: MachineHandle) => {
-    const selfEnd = providers.get(handle.provider)?.selfEnd(handle.name) ?? null;
+    const selfEnd = selfEndOf(providers.get(handle.provider), handle.name);
     return selfEnd === null ? null : { graceSeconds: facts(jobId).spec.orphan_grace_minutes * 60, selfEnd };
   };
   const codeOf = (jobId: string) => {
@@ -436,6 +436,17 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       for (const name of collectors.keys()) if (name.startsWith(`${jobId} `)) collectors.delete(name);
     },
   };
+}
+
+/** A guard that lives keeps the text it was started with; one that is started while the address is wrong can only wait. */
+function selfEndOf(provider: Provider | undefined, machine: string): string | null {
+  try {
+    return provider?.selfEnd(machine) ?? null;
+  } catch (e) {
+    if (e instanceof SvcError && e.code === "provider_unavailable")
+      return "echo 'where the provider is asked was not known'; return 1";
+    throw e;
+  }
 }
 
 /** From this come marks and nonces: unguessable, the same after every restart, and written down nowhere else. */

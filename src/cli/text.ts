@@ -45,10 +45,15 @@ export interface Column {
   paint?: (cell: string) => string | null;
 }
 
-/** A table on a terminal; when piped, rows of tab-separated fields without a heading. */
-export function table(io: Io, columns: Column[], rows: string[][]): string {
+/**
+ * A table on a terminal; when piped, rows of tab-separated fields without a heading.
+ *
+ * @param below one line of words for each row, or null: under the row on a terminal, and the last field of each row when piped.
+ */
+export function table(io: Io, columns: Column[], rows: string[][], below: (string | null)[] = []): string {
   const cells = rows.map((row) => row.map(safeField));
-  if (!io.tty) return cells.map((row) => `${row.join("\t")}\n`).join("");
+  const words = below.map((text) => safeField(text ?? ""));
+  if (!io.tty) return cells.map((row, i) => `${[...row, ...words.slice(i, i + 1)].join("\t")}\n`).join("");
   const widths = columns.map((c, i) => Math.max(width(c.title), ...cells.map((row) => width(row[i] ?? ""))));
   const total = (): number => widths.reduce((sum, w) => sum + w + 2, -2);
   for (let over = total() - io.columns(); over > 0; over = total() - io.columns()) {
@@ -72,7 +77,14 @@ export function table(io: Io, columns: Column[], rows: string[][]): string {
     columns.map((c) => c.title),
     false,
   );
-  return `${io.color ? `\u001b[1m${head}\u001b[0m` : head}\n${cells.map((row) => `${line(row, true)}\n`).join("")}`;
+  return `${io.color ? `\u001b[1m${head}\u001b[0m` : head}\n${cells.map((row, i) => `${line(row, true)}\n${wordsBelow(io, words[i] ?? "")}`).join("")}`;
+}
+
+function wordsBelow(io: Io, words: string): string {
+  if (words === "") return "";
+  const room = Math.max(20, io.columns() - 3);
+  const cut = width(words) > room ? `${take(words, room - 1)}…` : words;
+  return io.color ? `   \u001b[2m${cut}\u001b[0m\n` : `   ${cut}\n`;
 }
 
 /** Colour of a status, as the parameter of an SGR sequence. */

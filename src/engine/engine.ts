@@ -18,7 +18,7 @@ import { Agenda } from "./agenda.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
 import type { EngineOptions, EventBody, NewJob, Rebased, SendResult } from "./engine-options.ts";
 import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
-import { fingerprint, timerEvent } from "./journal.ts";
+import { fingerprint, timerEvent, withLastSeen } from "./journal.ts";
 import { Committer, type Transaction } from "./transaction.ts";
 
 /** Even a wait of years is looked at again after this long: clocks jump and laptops sleep. */
@@ -355,7 +355,7 @@ export class Engine {
   #fireTimer(tx: Transaction, jobId: string, name: string, due: number): void {
     const row = tx.store.timer(jobId, name);
     if (row?.due !== due || !tx.store.takeTimer(jobId, name, due)) return;
-    this.apply(tx, jobId, JSON.parse(row.event) as EventBody);
+    this.apply(tx, jobId, withLastSeen(tx.store, jobId, JSON.parse(row.event) as EventBody));
   }
 
   #awaitRetry(effect: EffectRow, as: "same attempt" | "next attempt"): void {

@@ -1,12 +1,17 @@
-// Reading a journal back: the proof that the stored snapshot is what the recorded events lead to.
+// What stands in a journal: events of timers, and the proof that the stored snapshot is what the recorded events lead to.
 
 import { describeError } from "../errors/index.ts";
 import { jobMachine } from "../machines/job-machine.ts";
 import type { JobEvent, JobInput, TimerName } from "../machines/job-context.ts";
 import type { StoredSnapshot } from "../machines/versions.ts";
-import type { JournalRow } from "../store/engine-store.ts";
+import type { JobError } from "../schemas/job.ts";
+import type { EngineStore, JournalRow } from "../store/engine-store.ts";
+import type { EventBody } from "./engine-options.ts";
 import { hash as digest } from "node:crypto";
 import { firstFold, fold, type Snapshot } from "./fold.ts";
+
+/** Of the words of a provider or of SSH, in the error of a deadline. */
+const WORDS_MAX = 600;
 
 /** The stored text of a snapshot and its hash. */
 export function fingerprint(snapshot: { value: unknown; context: unknown }): { text: string; hash: string } {
@@ -24,6 +29,26 @@ export function timerEvent(timer: TimerName, afterMs: number, state: string): ob
           seconds: Math.round(afterMs / 1000),
         });
   return { type: `timer.${timer}`, error };
+}
+
+/** The event, whose `step_timed_out` tells of the last wait or failure of a step that is still open. */
+export function withLastSeen(store: EngineStore, jobId: string, event: EventBody): EventBody {
+  if (!("error" in event) || event.error?.code !== "step_timed_out") return event;
+  const words = lastSeen(store, jobId);
+  if (words === null) return event;
+  const { error } = event;
+  return { ...event, error: { ...error, message: `${error.message} Seen last: ${words}` } };
+}
+
+function lastSeen(store: EngineStore, jobId: string): string | null {
+  // Newest attempt first: one that has just begun has nothing to say yet.
+  for (const { detail, error } of store.openAttempts(jobId)) {
+    const waited = detail === null ? undefined : (JSON.parse(detail) as { waiting_for?: string }).waiting_for;
+    const failed = error === null ? undefined : (JSON.parse(error) as JobError).message;
+    const words = waited ?? failed;
+    if (words) return `${words.slice(0, WORDS_MAX).replace(/[.\s]+$/, "")}.`;
+  }
+  return null;
 }
 
 /**

@@ -127,6 +127,19 @@ export class ProviderHttp {
   }
 }
 
+/** The client of an address that is read anew at every call. */
+export function clientOf(
+  baseUrl: () => string,
+  options: Omit<ConstructorParameters<typeof ProviderHttp>[0], "baseUrl">,
+): () => ProviderHttp {
+  let last: { url: string; http: ProviderHttp } | undefined;
+  return () => {
+    const url = baseUrl();
+    if (last?.url !== url) last = { url, http: new ProviderHttp({ ...options, baseUrl: url }) };
+    return last.http;
+  };
+}
+
 const FORM = "application/x-www-form-urlencoded";
 
 /** One request and its answer. */

@@ -72,6 +72,14 @@ export const NOTHING_MADE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "credential_missing",
   "credential_refused",
   "provider_refused",
+  "provider_unavailable",
+]);
+
+/** Codes that say that the provider cannot be asked as things are set here: nothing of any machine. */
+export const CANNOT_ASK: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "credential_missing",
+  "credential_refused",
+  "provider_unavailable",
 ]);
 
 /** What must be believed about lost and late answers before a machine may be called absent. */

@@ -14,8 +14,11 @@ export interface ProviderCredential {
 export interface RemoteOptions {
   /** Throws `credential_missing`, which names what to set. */
   credential: () => ProviderCredential;
-  /** Base address of the provider's API, without a slash at its end. */
-  baseUrl: string;
+  /**
+   * Base address of the provider's API, without a slash at its end. Read anew for every use, as the credential is. Throws
+   * `provider_unavailable` where what is set is no address: then this provider alone cannot be used.
+   */
+  readonly baseUrl: string;
   /** One line as it stands in authorized_keys. Throws `ssh_key_unusable`. */
   publicKey: () => Promise<string>;
   access: (handle: MachineHandle) => MachineAccess;

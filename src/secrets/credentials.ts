@@ -75,11 +75,15 @@ export function providerSources(
   const of = (provider: ProviderName) => {
     if (provider === "local") return { connected: true, source: "none_needed" as const, missing: [] };
     try {
-      const { source, missing } = readCredential(provider, { home, env });
+      const { credential, source, missing } = readCredential(provider, { home, env });
+      // The vendor's own address needs no check.
+      if (provider !== "notebook") baseUrlOf(provider, env, credential, "https://localhost");
       return { connected: missing.length === 0, source: missing.length === 0 ? source : null, missing };
     } catch (e) {
-      if (!(e instanceof SvcError) || e.code !== "credential_missing") throw e;
-      return { connected: false, source: null, missing: [(e as SvcError<"credential_missing">).data.missing] };
+      if (!(e instanceof SvcError)) throw e;
+      // `credential_missing` and `provider_unavailable` say it in these.
+      const { missing, why } = e.data as { missing?: string; why?: string };
+      return { connected: false, source: null, missing: [missing ?? why ?? e.message] };
     }
   };
   return {

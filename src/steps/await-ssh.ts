@@ -2,6 +2,7 @@
 
 import { SvcError } from "../errors/index.ts";
 import type { MachineFacts } from "../providers/host.ts";
+import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
 import { gpuCount } from "../domain/gpus.ts";
 import { heldMachine, holdMachine, lookAtMachine } from "./held-machine.ts";
 import type { RunServices } from "./run-services.ts";
@@ -38,7 +39,14 @@ async function look(
   seen: { refusedSince: number | null },
   paceMs: number,
 ): Promise<StepDone | StepLater> {
-  const status = await lookAtMachine(services, context, heldMachine(services, context));
+  let status: MachineStatus;
+  try {
+    status = await lookAtMachine(services, context, heldMachine(services, context));
+  } catch (e) {
+    // It says nothing of the machine, which may cost money: until the provider can be asked again, one waits.
+    if (!(e instanceof SvcError && CANNOT_ASK.has(e.code))) throw e;
+    return { later: { afterMs: LOOK_MS.max, why: e.message } };
+  }
   if (status.phase === "starting") return { later: { afterMs: paceMs, why: status.why } };
   // Anew: the look has written down where the machine is to be found.
   const held = heldMachine(services, context);

@@ -9,14 +9,16 @@
 import { SvcError } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
 import { mayHaveBeenSent } from "../providers/http.ts";
-import { NOTHING_MADE, type MachineHandle, type Offer, type Provider } from "../providers/provider.ts";
+import { CANNOT_ASK, NOTHING_MADE, type MachineHandle, type Offer, type Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { lookUp } from "./look-up.ts";
-import type { StepPorts } from "./ports.ts";
+import { lookUp, type Found } from "./look-up.ts";
+import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { throwIfAborted, type StepContext, type StepDefinition, type StepDone, type StepLater } from "./step.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
+/** Between two tries of a provider that cannot be asked as things are set. */
+const ASK_AGAIN_MS = 5_000;
 /** Offers that one attempt tries, one after the other, while each is gone when it is asked for. */
 const OFFERS_TRIED_MAX = 8;
 
@@ -30,13 +32,7 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       const { spec } = ports.facts(jobId);
       const provider = ports.provider(spec.provider);
       for (const entry of ports.ledger.open(jobId, node)) {
-        if (entry.handle !== null) {
-          const status = await provider.inspect(entry.handle, signal);
-          if (status.phase !== "gone") return affordably(provider, spec, entry.handle);
-          await ports.ledger.released(entry.name, "the provider says that it does not exist");
-          continue;
-        }
-        const found = await lookUp(ports, provider, entry, signal);
+        const found = await orAskLater(resolveOrder(ports, provider, entry, signal));
         if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
       }
@@ -44,6 +40,30 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       return await orderOneOf(ports, provider, offers, context, spec);
     },
   };
+}
+
+/** What became of an order that an earlier attempt made. */
+async function resolveOrder(
+  ports: StepPorts,
+  provider: Provider,
+  entry: LedgerEntry,
+  signal: AbortSignal,
+): Promise<Found> {
+  if (entry.handle === null) return lookUp(ports, provider, entry, signal);
+  const status = await provider.inspect(entry.handle, signal);
+  if (status.phase !== "gone") return { is: "held", handle: entry.handle };
+  await ports.ledger.released(entry.name, "the provider says that it does not exist");
+  return { is: "absent" };
+}
+
+/** A key that was changed meanwhile says nothing of a machine that may exist: until it is right again, one waits. */
+async function orAskLater(asked: Promise<Found>): Promise<Found> {
+  try {
+    return await asked;
+  } catch (e) {
+    if (!(e instanceof SvcError && CANNOT_ASK.has(e.code))) throw e;
+    return { is: "open", afterMs: ASK_AGAIN_MS, why: `${e.message} What was ordered before may cost money.` };
+  }
 }
 
 async function orderOneOf(
@@ -159,7 +179,7 @@ async function refused(
   { jobId, node, signal }: StepContext,
   refusal: SvcError,
 ): Promise<MachineHandle> {
-  if (refusal.code !== "credential_missing" && refusal.code !== "credential_refused") {
+  if (!CANNOT_ASK.has(refusal.code)) {
     let owned: MachineHandle[];
     try {
       owned = await provider.listOwned(nodePrefix(ports.installationId, jobId, node), signal);

@@ -197,6 +197,18 @@ export class EngineStore {
           .where("effect_id", "=", p("effect_id"))
           .where("status", "=", "failed"),
       ),
+      openAttempts: prepare<Pick<AttemptRow, "error" | "detail">>(
+        db,
+        q
+          .selectFrom("effect")
+          .innerJoin("attempt", "attempt.effect_id", "effect.id")
+          .select(["attempt.error", "attempt.detail"])
+          .where("effect.job_id", "=", p("job_id"))
+          .where("effect.state", "in", [lit("running"), lit("retrying")])
+          .orderBy("effect.id")
+          .orderBy("attempt.attempt", "desc")
+          .limit(50),
+      ),
       collects: prepare<Pick<EffectRow, "state"> & Pick<AttemptRow, "detail">>(
         db,
         q
@@ -347,6 +359,10 @@ export class EngineStore {
   /** Ends whatever attempt of the effect still stands as running: a crash took it. */
   leaveAttempt(effectId: number, endedAt: number): void {
     this.#s.leaveAttempt.run({ effect_id: effectId, ended_at: endedAt });
+  }
+  /** What attempts of its open effects have said, the newest of each effect first. */
+  openAttempts(jobId: string): Pick<AttemptRow, "error" | "detail">[] {
+    return this.#s.openAttempts.all({ job_id: jobId });
   }
   /** Whether all that the job left on its machines was brought home. */
   collected(jobId: string): boolean {

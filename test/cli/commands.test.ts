@@ -74,6 +74,7 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     const want = Array.from({ length: 40 }, (_, i) => `line ${String(i).padStart(4, "0")}\n`).join("");
     const followed = at.svc("logs", "-f", id, "--exit-status");
     expect([followed.out, followed.code]).toEqual([want, 7]);
+    expect(followed.err).toContain(`${id}: failed. The script ended with exit code 7.`);
 
     served.child.kill("SIGTERM");
     expect(await served.exited).toBe(0);
@@ -95,6 +96,7 @@ describe("with a control plane", { timeout: 90_000 }, () => {
 
     const row = at.svc("jobs").out.trimEnd().split("\t");
     expect(row.slice(0, 3)).toEqual([id, "failed", "7"]);
+    expect(row.at(-1)).toBe("The script ended with exit code 7.");
     expect(JSON.parse(at.svc("jobs", "--json", "--status", "succeeded").out).jobs).toEqual([]);
     const steps = at
       .svc("timeline", id)
@@ -106,6 +108,37 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     expect(at.svc("ssh", id).err).toContain("no machine to log in to");
     expect(at.svc("logs", "-f", id).out).toBe(want);
     expect(at.svc("reconcile", "--json").code).toBe(0);
+  });
+
+  test("a wrong address of one provider costs the runs of that provider alone", async () => {
+    at.file("count.py", COUNT);
+    Object.assign(at.env, { SVC_PODHOST_URL: "nonsense", PODHOST_API_KEY: "key", MARKET_API_KEY: "key" });
+    const served = await at.serve();
+    const { providers } = await (await fetch(`${served.url}/v1/providers`)).json();
+    const found = Object.fromEntries(providers.map((p: { name: string }) => [p.name, p]));
+    expect(found.podhost).toMatchObject({
+      connected: false,
+      missing: ["SVC_PODHOST_URL is not an address like https://host/path"],
+    });
+    expect(found.market).toMatchObject({ connected: true, missing: [] });
+    const refused = await fetch(`${served.url}/jobs`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        spec: { entrypoint: "count.py", project_dir: at.project, provider: "podhost", gpus: "A40" },
+      }),
+    });
+    expect([refused.status, await refused.json()]).toEqual([
+      400,
+      expect.objectContaining({
+        code: "provider_unavailable",
+        errors: [{ field: "spec.provider", message: expect.stringContaining("SVC_PODHOST_URL") as string }],
+      }),
+    ]);
+    const id = await at.submit(served, "count.py", ["3", "0"]);
+    expect(at.svc("logs", "-f", id, "--exit-status").code).toBe(0);
+    const report = JSON.parse(at.svc("reconcile", "--dry-run", "--json").out);
+    expect(report.failed).toEqual([]);
   });
 
   test("kill returns when the run has ended; a second kill changes nothing; unknown ids kill nothing", async () => {

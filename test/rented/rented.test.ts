@@ -43,6 +43,19 @@ describe.concurrent("a rented machine", () => {
     expect(await cell({ provider, kill })).toMatchObject({ came: "succeeded", lives: 2 });
   });
 
+  it("is kept in mind while its provider's address is wrong, and given back once it is right", async () => {
+    await within({ provider: "podhost" }, async (world) => {
+      world.begin("log");
+      await world.passed("life.ended");
+      world.begin(null, { SVC_PODHOST_URL: "nonsense" });
+      await world.passed("terminate.retrying");
+      expect(world.ledger.alive()).toHaveLength(1);
+      await world.kill();
+      const ending = await world.live();
+      expect(verdict(world, ending, ["succeeded"])).toEqual([]);
+    });
+  });
+
   it("goes on printing while the network is cut for 20 s of this computer", async () => {
     await within({ provider: "podhost", lines: 1_000, seconds: 12 }, async (world) => {
       world.once("log", () => world.faults.set("black_hole", 20_000 * FACTOR));

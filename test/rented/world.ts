@@ -165,12 +165,12 @@ export class World {
   }
 
   /** One more life of the control plane; it kills itself at `kill`. */
-  begin(kill: KillPoint | null = null): void {
+  begin(kill: KillPoint | null = null, env: Record<string, string> = {}): void {
     this.lives += 1;
     this.#kill = kill;
     const order: WorldOrder = { ...this.#order, kill };
     const child = fork(CHILD, [], {
-      env: { ...this.#env, SVC_WORLD: JSON.stringify(order) },
+      env: { ...this.#env, ...env, SVC_WORLD: JSON.stringify(order) },
       execPath: process.execPath,
       execArgv: [],
       stdio: ["ignore", "ignore", "pipe", "ipc"],

@@ -57,7 +57,9 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
       const { jobs: list, next } = collect(reads, options);
       const shown = options.json ? `${toJson({ jobs: list, next_cursor: next })}\n` : jobsTable(io, list);
       // On a terminal the durations move, so every look is drawn; a pipe gets a new block only when a run changed.
-      const key = io.tty ? shown : JSON.stringify(list.map((j) => [j.id, j.status, j.exit_code, j.cost_usd]));
+      const key = io.tty
+        ? shown
+        : JSON.stringify(list.map((j) => [j.id, j.status, j.exit_code, j.cost_usd, reason(j)]));
       if (key !== before)
         await io.out(
           io.tty && !options.json
@@ -122,7 +124,11 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
       j.label ?? (io.tty ? "-" : ""),
       j.entrypoint,
     ]),
+    list.map(reason),
   );
+
+/** Why it ended as it did, or what there is to know while it has not. */
+const reason = (j: JobRecord): string | null => j.note ?? j.error?.message ?? null;
 
 function took(io: Io, j: JobRecord): string {
   const from = Date.parse(j.started_at ?? j.created_at);

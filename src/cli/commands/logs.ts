@@ -92,8 +92,10 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   }
   await printer.end();
   if (io.interrupted.aborted) return 130;
-  if (!options.exitStatus) return 0;
   const record = reads.job(id);
+  if (options.follow && !options.json && record?.error && hasEnded(record.status))
+    io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${safeField(record.error.hint)}`);
+  if (!options.exitStatus) return 0;
   return record?.exit_code ?? (record && hasEnded(record.status) && record.status !== "succeeded" ? 1 : 0);
 }
 

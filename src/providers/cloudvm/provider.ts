@@ -59,7 +59,7 @@ export class CloudvmProvider implements Provider {
   };
   readonly certainty: Certainty = { horizonMs: 60_000, listingLagMs: LAG_MS, emptyLooks: 2, lookGapMs: 10_000 };
   readonly #o: RemoteOptions;
-  #session: (Session & { secret: string }) | null = null;
+  #session: (Session & { secret: string; baseUrl: string }) | null = null;
   /** Machines that an answer has shown to exist: a later "not found" is the truth. */
   readonly #seen = new Set<string>();
   /** Deletions under way, by machine: they are watched rather than asked for again. */
@@ -244,10 +244,11 @@ export class CloudvmProvider implements Provider {
 
   #open(): Session {
     const { secret, settings } = this.#o.credential();
-    if (this.#session?.secret !== secret) {
+    const { baseUrl } = this.#o;
+    if (this.#session?.secret !== secret || this.#session.baseUrl !== baseUrl) {
       const account = readKeyFile(secret);
-      const client = new ComputeClient(this.#o.baseUrl, new TokenSource(account, this.#o.now), this.#o.pause);
-      this.#session = { secret, account, client, settings };
+      const client = new ComputeClient(baseUrl, new TokenSource(account, this.#o.now), this.#o.pause);
+      this.#session = { secret, baseUrl, account, client, settings };
     }
     return { ...this.#session, settings };
   }

@@ -6,7 +6,7 @@
 
 import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
-import { ProviderHttp, RateLimiter, type HttpAnswer, type HttpRequest } from "../http.ts";
+import { clientOf, RateLimiter, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { isTooOften, isUnclearNotFound, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
 import { ListPage, numberOf, objectOf, Offers, OneInstance, User, type InstanceRow, type OfferRow } from "./wire.ts";
@@ -41,16 +41,15 @@ export interface Listed {
 }
 
 export class MarketClient {
-  private readonly http: ProviderHttp;
+  private readonly http: () => ProviderHttp;
   private readonly options: Pick<RemoteOptions, "credential" | "now" | "pause">;
   private readonly limiters: Record<Endpoint, RateLimiter>;
 
   constructor(options: Pick<RemoteOptions, "credential" | "baseUrl" | "now" | "pause">) {
     const { now, pause } = options;
     this.options = options;
-    this.http = new ProviderHttp({
+    this.http = clientOf(() => options.baseUrl, {
       provider: "market",
-      baseUrl: options.baseUrl,
       timeoutMs: TIMEOUT_MS,
       userAgent: "svc",
     });
@@ -181,7 +180,7 @@ export class MarketClient {
   }
 
   private send(request: HttpRequest, secret: string): Promise<HttpAnswer> {
-    return this.http.call({ ...request, headers: { authorization: `Bearer ${secret}` } });
+    return this.http().call({ ...request, headers: { authorization: `Bearer ${secret}` } });
   }
 
   /** The body as an object that does not say no. */

@@ -1,7 +1,7 @@
 // What both APIs of the pod host share: the key, the rate limit, and the meaning of a status.
 
 import { SvcError } from "../../errors/index.ts";
-import { ProviderHttp, RateLimiter, type HttpAnswer, type HttpRequest } from "../http.ts";
+import { clientOf, RateLimiter, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
 import type { RemoteOptions } from "../remote.ts";
 
 export const PODHOST = "podhost";
@@ -20,24 +20,24 @@ export const isRetired = (error: unknown): boolean =>
 export class PodTransport {
   readonly #o: RemoteOptions;
   readonly #limiter: RateLimiter;
-  #http: ProviderHttp | undefined;
+  readonly #http: () => ProviderHttp;
 
   constructor(options: RemoteOptions) {
     this.#o = options;
+    this.#http = clientOf(() => options.baseUrl.replace(/\/+$/, "").replace(/\/graphql$/, ""), {
+      provider: PODHOST,
+      userAgent: USER_AGENT,
+    });
     this.#limiter = new RateLimiter({ provider: PODHOST, minIntervalMs: 0, now: options.now, pause: options.pause });
   }
 
   /** An answer of 2xx with JSON (or nothing) in it, or one of 400, 402, 403, 404, 405, 409, 410 and 422. */
   async call(request: HttpRequest, purpose: Purpose): Promise<HttpAnswer> {
     const { secret } = this.#o.credential();
-    this.#http ??= new ProviderHttp({
-      provider: PODHOST,
-      baseUrl: this.#o.baseUrl.replace(/\/+$/, "").replace(/\/graphql$/, ""),
-      userAgent: USER_AGENT,
-    });
+    const http = this.#http();
     // What costs money is given back whatever a rate limit says.
     if (purpose !== "release") await this.#limiter.slot(request.signal);
-    const answer = await this.#http.call({
+    const answer = await http.call({
       ...request,
       headers: { ...request.headers, authorization: `Bearer ${secret}` },
     });

@@ -1,0 +1,39 @@
+// A step that was not done in time: its deadline says what was seen last of it.
+
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { Harness, removeHomes } from "./harness.ts";
+
+let h: Harness;
+beforeEach(async () => {
+  h = await Harness.open();
+  await h.create();
+});
+afterEach(() => h.end());
+afterAll(removeHomes);
+
+const error = () => JSON.parse(h.row().error ?? "{}") as { code: string; message: string };
+
+test("what it waited for", async () => {
+  await h.attempt("provision").later(2 * PHASE_LIMIT_MS.provisioning, "the provider is still making it.");
+  await h.clock.advance(PHASE_LIMIT_MS.provisioning);
+  expect(error()).toMatchObject({
+    code: "step_timed_out",
+    message: expect.stringMatching(/after 2700 s\. Seen last: the provider is still making it\.$/) as string,
+  });
+  expect(h.folds()).toBe(true);
+});
+
+test("why the last try failed, also where the next one has begun and says nothing yet", async () => {
+  const flaky = new SvcError("provider_error", { provider: "local", why: "it is having a bad day" });
+  await h.attempt("provision").fail(flaky);
+  await h.clock.advance(PHASE_LIMIT_MS.provisioning);
+  expect(error().message).toContain(`Seen last: ${flaky.message}`);
+  expect(h.folds()).toBe(true);
+});
+
+test("nothing where nothing was seen", async () => {
+  await h.clock.advance(PHASE_LIMIT_MS.provisioning);
+  expect(error().message).toBe("The step provisioning was not done after 2700 s.");
+});
