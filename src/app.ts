@@ -10,6 +10,7 @@ import type { Clock } from "./domain/clock.ts";
 import { JobIds } from "./domain/ids.ts";
 import { installationPrefix } from "./domain/machine-names.ts";
 import { Redactor } from "./domain/redaction.ts";
+import { replaceFile } from "./domain/replace-file.ts";
 import { isReference, SECRET_NAME } from "./domain/secret-names.ts";
 import { steadyClock } from "./domain/steady-clock.ts";
 import { assert } from "./errors/assert.ts";
@@ -30,8 +31,9 @@ import { describeProviders } from "./providers/registry.ts";
 import { checkConnected, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
-import { injectedVariables, resolveSecret } from "./secrets/resolve.ts";
+import { resolveSecret } from "./secrets/resolve.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
+import { injectedVariables, type Injected } from "./secrets/services.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./files/code-snapshot.ts";
@@ -47,7 +49,7 @@ import { collectStep, installStep, launchStep, streamStep } from "./steps/run-st
 import type { StepRegistry } from "./steps/step.ts";
 import { syncStep } from "./steps/sync.ts";
 import { terminateStep } from "./steps/terminate.ts";
-import { HomeLock, openStore, prepareHome, writeAtomic } from "./store/database.ts";
+import { HomeLock, openStore, prepareHome } from "./store/database.ts";
 import { DiskReserve } from "./store/disk-reserve.ts";
 import { EngineStore } from "./store/engine-store.ts";
 import { StoreReads } from "./store/open-reads.ts";
@@ -178,6 +180,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         return (await createSnapshot({ projectDir, codeDir, now: Date.now(), ...sent })).id;
       },
       checkSecrets: (spec) => {
+        injectedVariables({ home, env });
         for (const [name, value] of Object.entries(spec.env)) {
           if (!isReference(value)) continue;
           try {
@@ -276,11 +279,19 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
   };
   const nodeDir = (jobId: string, node: number): string => join(home, "runs", jobId, `node${node}`);
   const secret = (reference: string): string => resolveSecret(reference, home, env);
+  /** Hub and tracker; nothing where the store cannot be read (any more): that was said when the run was submitted. */
+  const injected = (inPlace: boolean): Injected => {
+    try {
+      return injectedVariables({ home, env }, { inPlace });
+    } catch {
+      return { secrets: {}, plain: {} };
+    }
+  };
   const sealedFile = (jobId: string): string => join(home, "runs", jobId, "secrets.sealed");
   /** What the run may print: what it was given when it was launched, and what the same names say now. */
   const secretsOf = (jobId: string): string[] => {
     const values = [
-      ...Object.values(injectedVariables(env)),
+      ...Object.values(injected(true).secrets),
       ...unseal(sealedFile(jobId), key).map(([, value]) => value),
     ];
     for (const [name, value] of Object.entries(facts(jobId).spec.env)) {
@@ -381,7 +392,8 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       const { spec, projectDir } = facts(jobId);
       const where = await placeOf(jobId, node, purpose);
       const sealed = new Map(unseal(sealedFile(jobId), key));
-      const given: Given[] = Object.entries(injectedVariables(env));
+      const unasked = injected(where.inPlace);
+      const given: Given[] = Object.entries(unasked.secrets);
       const plan = planRun({
         jobId,
         node,
@@ -396,7 +408,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
           given.push([reference, value]);
           return value;
         },
-        injected: injectedVariables(env),
+        injected: unasked,
         rayToken: rayToken(jobId),
       });
       // Before anything can be printed.
@@ -452,6 +464,6 @@ function selfEndOf(provider: Provider | undefined, machine: string): string | nu
 /** From this come marks and nonces: unguessable, the same after every restart, and written down nowhere else. */
 function installationKey(home: string): Buffer {
   const file = join(home, "installation.key");
-  if (!existsSync(file)) writeAtomic(file, randomBytes(32).toString("hex"));
+  if (!existsSync(file)) replaceFile(file, randomBytes(32).toString("hex"));
   return Buffer.from(readFileSync(file, "utf8").trim(), "hex");
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { chooseResume, readAnnounced, Resume } from "../steps/resume-from.ts";
-import { writeAtomic } from "../store/database.ts";
+import { replaceFile } from "../domain/replace-file.ts";
 
 /** More than this many announcements tell nothing new: it bounds what a script can make us keep. */
 const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
@@ -73,7 +73,7 @@ export class Resumes {
     if (before) return before;
     const chosen = await this.check(from);
     mkdirSync(join(this.#home, "runs", jobId), { recursive: true, mode: 0o700 });
-    writeAtomic(this.#choiceFile(jobId), JSON.stringify(chosen));
+    replaceFile(this.#choiceFile(jobId), JSON.stringify(chosen));
     return chosen;
   }
 

@@ -5,13 +5,24 @@
 // K3. Errors name the variable, the field or the file. Never a value.
 // K4. Where the environment gives all that is needed, a store that cannot be read stops nobody: machines must still be ended.
 
-import { homedir } from "node:os";
-import { isAbsolute, join, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
+import { CREDENTIAL_FIELDS, type CredentialSource } from "../schemas/credentials.ts";
 import type { ProviderName } from "../schemas/spec.ts";
-import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } from "./store-file.ts";
+import {
+  absolutePath,
+  CONTROL,
+  findField,
+  findLine,
+  keyFileText,
+  refusing,
+  unusable,
+  type FieldPlace,
+  type Found,
+  type Places,
+} from "./given.ts";
+import { entryOf, isRecord, readStore, storePath } from "./store-file.ts";
 
-export type CredentialSource = "env" | "store";
+type RentingProvider = Exclude<ProviderName, "local">;
 
 export interface CredentialReading {
   /** Null while something of `missing` is. */
@@ -24,38 +35,11 @@ export interface CredentialReading {
   sshKeyPath: string | null;
 }
 
-export interface CredentialPlaces {
-  home: string;
-  /** Of the control plane's process. */
-  env: NodeJS.ProcessEnv;
-}
-
-const KEY_FILE_BYTES_MAX = 64 * 1024;
-
-/** Settings that the environment may give, as `<PROVIDER>_<SETTING>`. The store may give any. */
-const SETTINGS: Record<ProviderName, readonly string[]> = {
-  local: [],
-  podhost: ["api", "region", "network", "ssh_user", "ssh_port"],
-  market: ["region", "ssh_user", "ssh_port"],
-  cloudvm: [
-    "project",
-    "zone",
-    "region",
-    "machine_type",
-    "provisioning",
-    "image",
-    "network",
-    "subnetwork",
-    "ssh_user",
-    "ssh_port",
-  ],
-  notebook: ["host", "port", "endpoint", "host_key", "ssh_user", "proxy_command"],
-};
 /** What each provider's block holds beside settings. */
 const NOT_SETTINGS = new Set(["api_key", "service_account_json", "ssh_key_path", "secret_ref", "ssh_key_ref", "extra"]);
 
 /** @throws `credential_missing` where what is there cannot be used, naming it. */
-export function readCredential(provider: ProviderName, places: CredentialPlaces): CredentialReading {
+export function readCredential(provider: ProviderName, places: Places): CredentialReading {
   const { env } = places;
   if (provider === "local")
     return { credential: { secret: "", settings: {} }, source: null, missing: [], sshKeyPath: null };
@@ -96,11 +80,11 @@ export function providerSources(
 }
 
 /**
- * Base address of the provider's API: `SVC_<PROVIDER>_URL`, else the setting `url`, else `fallback`. Https, or http on
+ * Base address of the API of a provider or service: `SVC_<PROVIDER>_URL`, else the setting `url`, else `fallback`. Https, or http on
  * loopback; without a slash at its end. Throws `provider_unavailable`, which names the setting.
  */
 export function baseUrlOf(
-  provider: ProviderName,
+  provider: string,
   env: NodeJS.ProcessEnv,
   credential: { settings: Readonly<Record<string, string>> } | null,
   fallback: string,
@@ -126,17 +110,6 @@ export function baseUrlOf(
 const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "[::1]" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
 
-const unusable = (provider: ProviderName, missing: string) => new SvcError("credential_missing", { provider, missing });
-
-function refusing<T>(provider: ProviderName, read: () => T): T {
-  try {
-    return read();
-  } catch (e) {
-    if (e instanceof UnusableFile) throw unusable(provider, e.message);
-    throw e;
-  }
-}
-
 function storeIsReadable(home: string): boolean {
   try {
     readStore(home);
@@ -146,41 +119,18 @@ function storeIsReadable(home: string): boolean {
   }
 }
 
-/** A value with where it was found: a variable's name, or a field of the store. */
-interface Given {
-  value: string;
-  source: CredentialSource;
-  where: string;
-}
-
-function gather(
-  provider: ProviderName,
-  { home, env }: CredentialPlaces,
-  block: Record<string, unknown>,
-): CredentialReading {
+function gather(provider: RentingProvider, { home, env }: Places, block: Record<string, unknown>): CredentialReading {
   const extra = entryOf(block, "extra");
-  const given = (name: string): Given | null => {
-    const variable = variableOf(provider, name);
-    const text = env[variable]?.trim();
-    if (text) return { value: text, source: "env", where: variable };
-    const where = `providers.${provider}.${name} in ${storePath(home)}`;
-    const raw = entryOf(block, name) ?? entryOf(extra, name);
-    if (raw === undefined || raw === null || raw === "") return null;
-    // A key file's content is a JSON object itself, and may have been pasted as one.
-    if (name === "service_account_json" && isRecord(raw)) return { value: JSON.stringify(raw), source: "store", where };
-    if (typeof raw !== "string" && typeof raw !== "number") throw unusable(provider, `${where} must be text`);
-    const value = String(raw).trim();
-    return value === "" ? null : { value, source: "store", where };
+  const place = (name: string): FieldPlace => {
+    const variables = [`${provider}_${name}`.toUpperCase()];
+    return { owner: provider, path: `providers.${provider}`, block, variables, name, home, env };
   };
-  const oneLine = (name: string): Given | null => {
-    const found = given(name);
-    if (found && CONTROL.test(found.value)) throw unusable(provider, `${found.where} must be one line of text`);
-    return found;
-  };
+  const given = (name: string): Found | null => findField(place(name));
+  const oneLine = (name: string): Found | null => findLine(place(name));
 
   const settings: Record<string, string> = {};
   const where = new Map<string, CredentialSource>();
-  for (const name of new Set([...SETTINGS[provider], ...ownNames(block), ...ownNames(extra)])) {
+  for (const name of new Set([...settingsOf(provider), ...ownNames(block), ...ownNames(extra)])) {
     const found = oneLine(name);
     if (!found) continue;
     settings[name] = found.value;
@@ -188,7 +138,7 @@ function gather(
   }
   if (provider === "notebook") dropOtherAddress(settings, where);
   const path = oneLine("ssh_key_path");
-  const sshKeyPath = path === null ? null : absolute(path, home, env);
+  const sshKeyPath = path === null ? null : absolutePath(path, { home, env });
   const { secret, source, missing } = secretOf(provider, { home, env, given, oneLine, settings, where });
   return { credential: missing.length > 0 ? null : { secret, settings }, source, missing, sshKeyPath };
 }
@@ -204,9 +154,9 @@ function dropOtherAddress(settings: Record<string, string>, where: ReadonlyMap<s
   for (const name of others) if (where.get(name) === "store") delete settings[name];
 }
 
-interface Gathered extends CredentialPlaces {
-  given: (name: string) => Given | null;
-  oneLine: (name: string) => Given | null;
+interface Gathered extends Places {
+  given: (name: string) => Found | null;
+  oneLine: (name: string) => Found | null;
   /** May gain what the key file tells. */
   settings: Record<string, string>;
   where: ReadonlyMap<string, CredentialSource>;
@@ -246,29 +196,9 @@ function secretOf(
   return { secret: key?.value ?? "", source: key?.source ?? null, missing: key ? [] : [toSet("api_key")] };
 }
 
-/** The text of the service-account JSON, which may be given as it is or as the path of its file. */
-function keyFileText(provider: ProviderName, key: Given, places: CredentialPlaces): string {
-  const pasted = key.value.startsWith("{");
-  const path = pasted ? "" : absolute(key, places.home, places.env);
-  if (!pasted && CONTROL.test(key.value)) throw unusable(provider, `${key.where} is neither JSON nor a path`);
-  const text = pasted
-    ? key.value
-    : refusing(provider, () => readPlainFile(path, { bytesMax: KEY_FILE_BYTES_MAX, ownersAlone: false }));
-  if (text === null) throw unusable(provider, `there is no file ${path}, which ${key.where} names`);
-  if (text.length > KEY_FILE_BYTES_MAX) throw unusable(provider, `${key.where} is larger than 64 KiB`);
-  const what = pasted ? key.where : `${path}, which ${key.where} names,`;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw unusable(provider, `${what} is not valid JSON: it must be the key file of a service account`);
-  }
-  if (!isRecord(value)) throw unusable(provider, `${what} holds no JSON object`);
-  return text.trim();
-}
-
-// eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+/** Settings that the environment may give, as `<PROVIDER>_<SETTING>`. The store may give any. */
+const settingsOf = (provider: RentingProvider): string[] =>
+  CREDENTIAL_FIELDS[provider].map((f) => f.name).filter((name) => name !== "url" && !NOT_SETTINGS.has(name));
 
 const variableOf = (provider: ProviderName, name: string): string => `${provider}_${name}`.toUpperCase();
 
@@ -281,13 +211,4 @@ function ownNames(block: unknown): string[] {
       !NOT_SETTINGS.has(name) &&
       (typeof block[name] === "string" || typeof block[name] === "number"),
   );
-}
-
-/** `~` is the user's; what is relative counts from where it was written: the working directory, or the home of svc. */
-function absolute(given: Given, home: string, env: NodeJS.ProcessEnv): string {
-  const path = given.value;
-  const user = env["HOME"] || homedir();
-  if (path === "~") return user;
-  if (path.startsWith("~/")) return join(user, path.slice(2));
-  return isAbsolute(path) ? path : given.source === "env" ? resolve(path) : resolve(home, path);
 }

@@ -23,13 +23,3 @@ function storeOr(fail: (why: string) => never, home: string): unknown {
     throw e;
   }
 }
-
-/** Hub and tracker variables for a run, under our names and those that the real libraries read; nothing where nothing is set. */
-export function injectedVariables(env: NodeJS.ProcessEnv): Record<string, string> {
-  const out: Record<string, string> = {};
-  const hub = env["HUB_TOKEN"]?.trim() || env["HUB_ACCESS_TOKEN"]?.trim();
-  if (hub) for (const name of ["HUB_TOKEN", "HUB_ACCESS_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]) out[name] = hub;
-  const tracker = env["TRACKER_API_KEY"]?.trim();
-  if (tracker) for (const name of ["TRACKER_API_KEY", "WANDB_API_KEY"]) out[name] = tracker;
-  return out;
-}

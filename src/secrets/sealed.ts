@@ -2,9 +2,10 @@
 // environment, and must still find them in what the run prints. Sealed with the installation's key, for the owner alone; it
 // goes with the run's folder.
 
-import { createCipheriv, createDecipheriv, createHash, randomBytes, randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { replaceFile } from "../domain/replace-file.ts";
 
 /** What was asked for (a reference or a variable's name) and what was given. */
 export type Given = [asked: string, value: string];
@@ -40,12 +41,5 @@ export function seal(file: string, key: Buffer, given: Given[]): void {
   const cipher = createCipheriv(CIPHER, cipherKey(key), iv, { authTagLength: TAG_BYTES });
   const text = Buffer.concat([cipher.update(JSON.stringify([...before, ...fresh]), "utf8"), cipher.final()]);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const temporary = `${file}.${randomUUID()}.tmp`;
-  try {
-    writeFileSync(temporary, Buffer.concat([iv, cipher.getAuthTag(), text]), { mode: 0o600, flag: "wx", flush: true });
-    renameSync(temporary, file);
-  } catch (e) {
-    rmSync(temporary, { force: true });
-    throw e;
-  }
+  replaceFile(file, Buffer.concat([iv, cipher.getAuthTag(), text]));
 }

@@ -41,7 +41,7 @@ export interface PlanInput {
   /** Looks up `env://NAME` and `store://path`. */
   secret: (reference: string) => string;
   /** Hub and tracker variables, when configured. */
-  injected: Record<string, string>;
+  injected: { secrets: Record<string, string>; plain: Record<string, string> };
 }
 
 export interface RunPlan {
@@ -67,7 +67,7 @@ export function sampleSeconds(spec: RunSpec): number {
 
 export function planRun(input: PlanInput): RunPlan {
   const { spec, inherited } = input;
-  const secretEnv: Record<string, string> = { ...input.injected, SVC_METRICS_MARK: input.mark };
+  const secretEnv: Record<string, string> = { ...input.injected.secrets, SVC_METRICS_MARK: input.mark };
   const plainEnv: Record<string, string> = {};
   for (const [name, value] of Object.entries(spec.env)) {
     if (isReference(value)) secretEnv[name] = input.secret(value);
@@ -76,7 +76,7 @@ export function planRun(input: PlanInput): RunPlan {
   }
   const given = (name: string): string | undefined => plainEnv[name] ?? secretEnv[name] ?? inherited[name];
   const pythonPath = [given("PYTHONPATH"), input.packageDir].filter((s) => s !== undefined && s !== "").join(":");
-  const defaults: Record<string, string> = { PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5" };
+  const defaults: Record<string, string> = { PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5", ...input.injected.plain };
   // Ray would merge lines of workers that differ only in digits, metrics among them.
   if (spec.launcher === "ray") defaults["RAY_DEDUP_LOGS"] = "0";
   if (launchMode(input) === "ray") {

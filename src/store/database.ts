@@ -19,7 +19,6 @@ import {
   openSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -28,6 +27,7 @@ import {
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { makeHome } from "../domain/home.ts";
+import { replaceFile } from "../domain/replace-file.ts";
 import { SvcError } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
 
@@ -121,7 +121,7 @@ export class HomeLock {
 
   /** Tells others who holds the home and where it answers. */
   announce(holder: Holder): void {
-    writeAtomic(this.#file, JSON.stringify(holder));
+    replaceFile(this.#file, JSON.stringify(holder));
   }
 
   release(): void {
@@ -143,17 +143,6 @@ function describeHolder(holder: Holder | null): string {
   return holder
     ? `process ${holder.pid} (${holder.command})${holder.url ? ` at ${holder.url}` : ""}, since ${holder.started_at}`
     : "a process that has not said its name yet";
-}
-
-export function writeAtomic(file: string, text: string): void {
-  const temp = `${file}.${process.pid}.${Math.trunc(performance.now() * 1000)}.tmp`;
-  try {
-    writeFileSync(temp, text, { mode: 0o600, flag: "wx", flush: true });
-    renameSync(temp, file);
-  } catch (e) {
-    rmSync(temp, { force: true });
-    throw e;
-  }
 }
 
 export interface OpenedStore {
@@ -208,7 +197,7 @@ export async function openStore(
       installation_id: string;
     };
     if (!used)
-      writeAtomic(
+      replaceFile(
         mark,
         JSON.stringify({ installation_id: row.installation_id, created_at: new Date(options.now).toISOString() }),
       );

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { injectedVariables, resolveSecret } from "../../src/secrets/resolve.ts";
+import { resolveSecret } from "../../src/secrets/resolve.ts";
 
 const home = mkdtempSync(join(tmpdir(), "svc-secrets-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
@@ -71,22 +71,5 @@ describe("a reference", () => {
     expect(() => resolve("store://hub/token")).toThrowError(
       expect.objectContaining({ code: "secret_not_found" }) as Error,
     );
-  });
-});
-
-describe("what is given to every run", () => {
-  it("is nothing where nothing is configured", () => {
-    expect(injectedVariables({})).toEqual({});
-    expect(injectedVariables({ HUB_TOKEN: "", HUB_ACCESS_TOKEN: "  ", TRACKER_API_KEY: "" })).toEqual({});
-  });
-
-  it("is the hub's token under every name that is read, and the tracker's key", () => {
-    const all = injectedVariables({ HUB_TOKEN: " hub ", TRACKER_API_KEY: "track" });
-    expect(all).toMatchObject({ HUB_TOKEN: "hub", HUB_ACCESS_TOKEN: "hub", TRACKER_API_KEY: "track" });
-    expect(new Set(Object.values(all))).toEqual(new Set(["hub", "track"]));
-  });
-
-  it.each([undefined, "", " "])("is found under the hub's second name when the first is %j", (first) => {
-    expect(injectedVariables({ HUB_TOKEN: first, HUB_ACCESS_TOKEN: "hub" })["HUB_TOKEN"]).toBe("hub");
   });
 });

@@ -23,7 +23,7 @@ function plan(spec: Partial<RunSpecInput> = {}, more: Partial<PlanInput> = {}): 
     nonce: "n".repeat(16),
     inherited: {},
     secret: (reference) => `value of ${reference}`,
-    injected: {},
+    injected: { secrets: {}, plain: {} },
     ...more,
   });
 }
@@ -103,11 +103,19 @@ describe("secrets", () => {
   });
 
   it("of the job come before those that every run is given", () => {
-    const { secretEnv } = plan(
-      { env: { HUB_TOKEN: "mine" } },
-      { injected: { HUB_TOKEN: "ours", TRACKER_API_KEY: "key" } },
+    const { runner, secretEnv } = plan(
+      { env: { HUB_TOKEN: "mine", HF_HOME: "/mine" } },
+      {
+        injected: {
+          secrets: { HUB_TOKEN: "ours", TRACKER_API_KEY: "key" },
+          plain: { HF_HOME: "/ours", HUB_HOME: "/ours", WANDB_PROJECT: "ours" },
+        },
+        inherited: { WANDB_PROJECT: "theirs" },
+      },
     );
     expect(secretEnv).toMatchObject({ HUB_TOKEN: "mine", TRACKER_API_KEY: "key" });
+    expect(runner.env).toMatchObject({ HF_HOME: "/mine", HUB_HOME: "/ours" });
+    expect(runner.env["WANDB_PROJECT"], "this computer's own is inherited").toBeUndefined();
   });
 
   it("stay apart also as PYTHONPATH, and our package is still found", () => {

@@ -16,7 +16,7 @@ import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { checkoutRoot, version } from "../root.ts";
 import { ACTIVE, safeField, toJson } from "../text.ts";
-import { writePrivate } from "../write-private.ts";
+import { replaceFile } from "../../domain/replace-file.ts";
 
 export interface ServeOptions {
   host: string;
@@ -109,7 +109,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
     started_at: cp.startedAt,
     installation_id: cp.installationId,
   };
-  writePrivate(path, `${toJson(file)}\n`);
+  replaceFile(path, `${toJson(file)}\n`);
   await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
   cp.announce(url);
   const { resumed, parked } = cp.recovered;
@@ -196,7 +196,7 @@ function tokenOf(home: string): string {
     // Not made yet.
   }
   const token = randomBytes(32).toString("base64url");
-  writePrivate(path, `${token}\n`);
+  replaceFile(path, `${token}\n`);
   return token;
 }
 

@@ -1,0 +1,156 @@
+// What may be given for a provider or a service: the one table of fields. The store, the environment, the API, its document and
+// the dashboard's forms are all made from it.
+
+import { z } from "zod";
+import { ProviderName } from "./spec.ts";
+
+export interface CredentialField {
+  name: string;
+  title: string;
+  /** Kept from every answer but for its last four characters. */
+  secret: boolean;
+  /** Variables of the control plane's environment that give it, the first one that is set. */
+  variables: readonly string[];
+  /** `key_file`: the JSON key file of a service account, as its path or its text. Everything else is one line. */
+  kind: "line" | "path" | "key_file" | "address";
+}
+
+export const SERVICE_NAMES = ["tracker", "hub", "objstore_a", "objstore_b"] as const;
+export type ServiceName = (typeof SERVICE_NAMES)[number];
+export type CredentialName = Exclude<ProviderName, "local"> | ServiceName;
+
+const field = (
+  name: string,
+  title: string,
+  more: { secret?: boolean; variables?: readonly string[]; kind?: CredentialField["kind"] } = {},
+): Omit<CredentialField, "variables"> & { variables: readonly string[] | null } => ({
+  name,
+  title,
+  secret: more.secret ?? false,
+  variables: more.variables ?? null,
+  kind: more.kind ?? "line",
+});
+
+const fieldsOf = (owner: CredentialName, fields: ReturnType<typeof field>[]): readonly CredentialField[] =>
+  fields.map((f) => ({ ...f, variables: f.variables ?? [`${owner}_${f.name}`.toUpperCase()] }));
+
+const KEY = field("api_key", "API key", { secret: true });
+const KEY_FILE = field("service_account_json", "Service account", { secret: true, kind: "key_file" });
+const SSH_KEY = field("ssh_key_path", "SSH key", { kind: "path" });
+const REGION = field("region", "Region");
+const SSH_USER = field("ssh_user", "SSH user");
+const SSH_PORT = field("ssh_port", "SSH port");
+const url = (owner: CredentialName) =>
+  field("url", "Base address", { kind: "address", variables: [`SVC_${owner.toUpperCase()}_URL`] });
+
+/** Which field of which block is what. A field that stands here and nowhere else is understood everywhere. */
+export const CREDENTIAL_FIELDS: Readonly<Record<CredentialName, readonly CredentialField[]>> = {
+  podhost: fieldsOf("podhost", [
+    KEY,
+    field("api", "Interface"),
+    REGION,
+    field("network", "Network"),
+    SSH_USER,
+    SSH_PORT,
+    SSH_KEY,
+    url("podhost"),
+  ]),
+  market: fieldsOf("market", [KEY, REGION, SSH_USER, SSH_PORT, SSH_KEY, url("market")]),
+  cloudvm: fieldsOf("cloudvm", [
+    KEY_FILE,
+    field("project", "Project"),
+    field("zone", "Zone"),
+    REGION,
+    field("machine_type", "Machine type"),
+    field("provisioning", "Provisioning"),
+    field("image", "Image"),
+    field("network", "Network"),
+    field("subnetwork", "Subnetwork"),
+    SSH_USER,
+    SSH_PORT,
+    SSH_KEY,
+    url("cloudvm"),
+  ]),
+  notebook: fieldsOf("notebook", [
+    field("host", "Host"),
+    field("port", "Port"),
+    field("endpoint", "Endpoint"),
+    field("host_key", "Host key"),
+    SSH_USER,
+    field("proxy_command", "Proxy command", { secret: true }),
+    SSH_KEY,
+  ]),
+  tracker: fieldsOf("tracker", [KEY, field("project", "Project"), field("entity", "Entity"), url("tracker")]),
+  hub: fieldsOf("hub", [
+    field("token", "Token", { secret: true, variables: ["HUB_TOKEN", "HUB_ACCESS_TOKEN"] }),
+    field("cache_dir", "Cache directory", { kind: "path", variables: ["HUB_HOME"] }),
+    url("hub"),
+  ]),
+  objstore_a: fieldsOf("objstore_a", [
+    field("access_key_id", "Access key id"),
+    field("secret_access_key", "Secret access key", { secret: true }),
+    field("session_token", "Session token", { secret: true }),
+    REGION,
+    url("objstore_a"),
+  ]),
+  objstore_b: fieldsOf("objstore_b", [KEY_FILE, field("project", "Project"), url("objstore_b")]),
+};
+
+export const CREDENTIAL_NAMES = Object.keys(CREDENTIAL_FIELDS) as CredentialName[];
+export const isService = (name: CredentialName): name is ServiceName =>
+  (SERVICE_NAMES as readonly string[]).includes(name);
+
+/** `registry`: given by `configure()`. */
+export const CredentialSource = z.enum(["env", "registry", "store"]).meta({ id: "CredentialSource" });
+export type CredentialSource = z.infer<typeof CredentialSource>;
+
+export const ShownField = z
+  .object({
+    value: z.string().meta({ description: "A secret shows its last 4 characters at most, a short one none." }),
+    source: CredentialSource,
+    read_only: z.boolean().meta({ description: "True where the environment or `configure()` gives it." }),
+  })
+  .meta({ id: "CredentialField" });
+export type ShownField = z.infer<typeof ShownField>;
+
+export const ShownCredential = z.record(z.string(), ShownField).meta({
+  id: "Credential",
+  description: "What is given, field by field; a field that nobody gave is left out.",
+});
+export type ShownCredential = z.infer<typeof ShownCredential>;
+
+export const Credentials = z
+  .object({
+    providers: z.record(ProviderName, ShownCredential),
+    tracker: ShownCredential,
+    hub: ShownCredential,
+    objstore_a: ShownCredential,
+    objstore_b: ShownCredential,
+  })
+  .meta({ id: "Credentials" });
+export type Credentials = z.infer<typeof Credentials>;
+
+export const CredentialCheck = z
+  .object({
+    works: z.boolean(),
+    account: z.string().nullable().meta({ description: "Whose it is, as the other side says." }),
+    may: z.array(z.string()).meta({ description: "What it may do, in words." }),
+    balance_usd: z.number().nullable(),
+    note: z.string().nullable().meta({ description: "What could not be found out, or what to look at." }),
+  })
+  .meta({ id: "CredentialCheck" });
+export type CredentialCheck = z.infer<typeof CredentialCheck>;
+
+export const SavedCredential = z
+  .object({ name: z.string(), credential: ShownCredential, check: CredentialCheck.nullable() })
+  .meta({ id: "SavedCredential" });
+export type SavedCredential = z.infer<typeof SavedCredential>;
+
+/** Text or null for each field; null takes what is stored away. A key file may also be given as the object that it is. */
+export const CredentialBody = z
+  .record(z.string().max(64), z.union([z.string(), z.number(), z.record(z.string(), z.unknown()), z.null()]))
+  .meta({
+    id: "CredentialBody",
+    description: "Fields to set; null takes one away, and what is left out stays as it is.",
+  });
+export type CredentialBody = z.infer<typeof CredentialBody>;

@@ -1,0 +1,104 @@
+// One field of a block: from the environment, else from the store. Where it was found is remembered for messages.
+
+import { homedir } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import type { CredentialSource } from "../schemas/credentials.ts";
+import { entryOf, isRecord, readPlainFile, storePath, UnusableFile } from "./store-file.ts";
+
+const KEY_FILE_BYTES_MAX = 64 * 1024;
+
+/** Where secrets are looked for. */
+export interface Places {
+  home: string;
+  /** Of the control plane's process. */
+  env: NodeJS.ProcessEnv;
+}
+
+/** A value with where it was found: a variable's name, or a field of the store. */
+export interface Found {
+  value: string;
+  source: CredentialSource;
+  where: string;
+}
+
+// eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
+export const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+
+/** Whose credential it is that cannot be used, and why. */
+export const unusable = (owner: string, missing: string): SvcError =>
+  new SvcError("credential_missing", { provider: owner, missing });
+
+/** Turns what is wrong with a file into what is wrong with the credential. */
+export function refusing<T>(owner: string, read: () => T): T {
+  try {
+    return read();
+  } catch (e) {
+    if (e instanceof UnusableFile) throw unusable(owner, e.message);
+    throw e;
+  }
+}
+
+export interface FieldPlace extends Places {
+  owner: string;
+  /** `providers.podhost`, `hub`. */
+  path: string;
+  block: Record<string, unknown>;
+  /** The first that is set wins. */
+  variables: readonly string[];
+  name: string;
+}
+
+/** Trimmed; null where nobody gave it. Throws `credential_missing` where what is there is no text. */
+export function findField(at: FieldPlace): Found | null {
+  for (const variable of at.variables) {
+    const text = at.env[variable]?.trim();
+    if (text) return { value: text, source: "env", where: variable };
+  }
+  const where = `${at.path}.${at.name} in ${storePath(at.home)}`;
+  const raw = entryOf(at.block, at.name) ?? entryOf(entryOf(at.block, "extra"), at.name);
+  if (raw === undefined || raw === null || raw === "") return null;
+  // A key file's content is a JSON object itself, and may have been pasted as one.
+  if (at.name === "service_account_json" && isRecord(raw))
+    return { value: JSON.stringify(raw), source: "store", where };
+  if (typeof raw !== "string" && typeof raw !== "number") throw unusable(at.owner, `${where} must be text`);
+  const value = String(raw).trim();
+  return value === "" ? null : { value, source: "store", where };
+}
+
+/** As {@link findField}; line breaks and control characters are refused. */
+export function findLine(at: FieldPlace): Found | null {
+  const found = findField(at);
+  if (found && CONTROL.test(found.value)) throw unusable(at.owner, `${found.where} must be one line of text`);
+  return found;
+}
+
+/** `~` is the user's; what is relative counts from where it was written: the working directory, or the home of svc. */
+export function absolutePath(found: Found, { home, env }: Places): string {
+  const path = found.value;
+  const user = env["HOME"] || homedir();
+  if (path === "~") return user;
+  if (path.startsWith("~/")) return join(user, path.slice(2));
+  return isAbsolute(path) ? path : found.source === "env" ? resolve(path) : resolve(home, path);
+}
+
+/** The text of a service account's key file, which may be given as it is or as the path of its file. */
+export function keyFileText(owner: string, key: Found, places: Places): string {
+  const pasted = key.value.startsWith("{");
+  const path = pasted ? "" : absolutePath(key, places);
+  if (!pasted && CONTROL.test(key.value)) throw unusable(owner, `${key.where} is neither JSON nor a path`);
+  const text = pasted
+    ? key.value
+    : refusing(owner, () => readPlainFile(path, { bytesMax: KEY_FILE_BYTES_MAX, ownersAlone: false }));
+  if (text === null) throw unusable(owner, `there is no file ${path}, which ${key.where} names`);
+  if (text.length > KEY_FILE_BYTES_MAX) throw unusable(owner, `${key.where} is larger than 64 KiB`);
+  const what = pasted ? key.where : `${path}, which ${key.where} names,`;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw unusable(owner, `${what} is not valid JSON: it must be the key file of a service account`);
+  }
+  if (!isRecord(value)) throw unusable(owner, `${what} holds no JSON object`);
+  return text.trim();
+}

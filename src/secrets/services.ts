@@ -1,0 +1,179 @@
+// What the owner gave for the tracker, the hub and the object stores. Read anew at every call, field by field, the environment
+// first; null where nobody gave it. K1 to K4 of credentials.ts hold here too: every function throws `credential_missing` where
+// what is there cannot be used.
+
+import { CREDENTIAL_FIELDS, type CredentialSource, type ServiceName } from "../schemas/credentials.ts";
+import { baseUrlOf } from "./credentials.ts";
+import {
+  absolutePath,
+  findField,
+  findLine,
+  keyFileText,
+  refusing,
+  unusable,
+  type Found,
+  type Places,
+} from "./given.ts";
+import { entryOf, isRecord, readStore, storePath } from "./store-file.ts";
+
+interface Reading {
+  /** Of the secret, or of what else there is; null where nothing is given. */
+  source: CredentialSource | null;
+}
+
+export interface TrackerCredential extends Reading {
+  apiKey: string | null;
+  project: string | null;
+  entity: string | null;
+  /** Without a slash at its end. */
+  url: string;
+}
+
+export interface HubCredential extends Reading {
+  token: string | null;
+  /** Absolute folder of this computer. */
+  cacheDir: string | null;
+  /** As it was written: what runs on another machine get as `HUB_HOME`. */
+  cacheDirAsGiven: string | null;
+  url: string;
+}
+
+export interface ObjstoreACredential extends Reading {
+  /** Null, together with the next: the default credential chain. */
+  accessKeyId: string | null;
+  secretAccessKey: string | null;
+  sessionToken: string | null;
+  region: string | null;
+  /** Null: the vendor's own address of the region. */
+  url: string | null;
+}
+
+export interface ObjstoreBCredential extends Reading {
+  /** The key file's text; null: the default credential chain. */
+  serviceAccountJson: string | null;
+  project: string | null;
+  url: string;
+}
+
+export function readTracker(places: Places): TrackerCredential {
+  const { line, source } = reader("tracker", places);
+  return {
+    apiKey: line("api_key")?.value ?? null,
+    project: line("project")?.value ?? null,
+    entity: line("entity")?.value ?? null,
+    url: addressOf("tracker", places, line("url"), "https://api.wandb.ai"),
+    source: source(),
+  };
+}
+
+export function readHub(places: Places): HubCredential {
+  const { line, source } = reader("hub", places);
+  const token = line("token");
+  const cache = line("cache_dir");
+  return {
+    token: token?.value ?? null,
+    cacheDir: cache && absolutePath(cache, places),
+    cacheDirAsGiven: cache?.value ?? null,
+    url: addressOf("hub", places, line("url"), "https://huggingface.co"),
+    source: source(),
+  };
+}
+
+export function readObjstore(name: "objstore_a", places: Places): ObjstoreACredential;
+export function readObjstore(name: "objstore_b", places: Places): ObjstoreBCredential;
+export function readObjstore(
+  name: "objstore_a" | "objstore_b",
+  places: Places,
+): ObjstoreACredential | ObjstoreBCredential {
+  const { field, line, source } = reader(name, places);
+  if (name === "objstore_b") {
+    const key = field("service_account_json");
+    return {
+      serviceAccountJson: key && keyFileText(name, key, places),
+      project: line("project")?.value ?? null,
+      url: addressOf(name, places, line("url"), "https://storage.googleapis.com"),
+      source: source(),
+    };
+  }
+  const [id, secret, session] = [line("access_key_id"), line("secret_access_key"), line("session_token")];
+  if ((id === null) !== (secret === null)) {
+    const lacking = id === null ? "access_key_id" : "secret_access_key";
+    throw unusable(name, `${(id ?? secret)?.where} is given without ${lacking}`);
+  }
+  // Half a pair of the environment must not be completed with half of another pair.
+  if (id !== null && id.source !== secret?.source)
+    throw unusable(name, `${id.where} and ${secret?.where} are of two different places; give both in one`);
+  const url = line("url");
+  return {
+    accessKeyId: id?.value ?? null,
+    secretAccessKey: secret?.value ?? null,
+    sessionToken: session !== null && session.source === id?.source ? session.value : null,
+    region: line("region")?.value ?? null,
+    url: url && addressOf(name, places, url, ""),
+    source: source(),
+  };
+}
+
+/** Variables that a run is given unasked. */
+export interface Injected {
+  /** Kept from logs and records. */
+  secrets: Record<string, string>;
+  /** Give way to what the run says itself. */
+  plain: Record<string, string>;
+}
+
+/**
+ * Hub and tracker variables, under our names and those that the real libraries read; nothing where nothing is set. A cache
+ * directory of this computer means something on another machine only where it is a whole path.
+ */
+export function injectedVariables(places: Places, where: { inPlace: boolean } = { inPlace: true }): Injected {
+  const out: Injected = { secrets: {}, plain: {} };
+  const { token, cacheDir, cacheDirAsGiven } = readHub(places);
+  if (token !== null) {
+    for (const name of ["HUB_TOKEN", "HUB_ACCESS_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
+      out.secrets[name] = token;
+    if (cacheDir !== null && (where.inPlace || cacheDir === cacheDirAsGiven))
+      for (const name of ["HUB_HOME", "HF_HOME"]) out.plain[name] = cacheDir;
+  }
+  const { apiKey, project, entity } = readTracker(places);
+  if (apiKey !== null) {
+    for (const name of ["TRACKER_API_KEY", "WANDB_API_KEY"]) out.secrets[name] = apiKey;
+    if (project !== null) out.plain["WANDB_PROJECT"] = project;
+    if (entity !== null) out.plain["WANDB_ENTITY"] = entity;
+  }
+  return out;
+}
+
+function reader(name: ServiceName, places: Places) {
+  let block: Record<string, unknown> | null = null;
+  let source: CredentialSource | null = null;
+  const find = (field: string, how: typeof findField): Found | null => {
+    const variables = CREDENTIAL_FIELDS[name].find((f) => f.name === field)?.variables ?? [];
+    const at = { owner: name, path: name, name: field, variables, ...places };
+    // The store is opened only for what the environment does not give.
+    const found = how({ ...at, block: {} }) ?? how({ ...at, block: (block ??= blockOf(name, places.home, source)) });
+    source ??= found?.source ?? null;
+    return found;
+  };
+  return {
+    field: (field: string) => find(field, findField),
+    line: (field: string) => find(field, findLine),
+    source: () => source,
+  };
+}
+
+function blockOf(name: ServiceName, home: string, source: CredentialSource | null): Record<string, unknown> {
+  try {
+    const block = refusing(name, () => entryOf(readStore(home), name)) ?? {};
+    if (isRecord(block)) return block;
+    throw unusable(name, `${name} in ${storePath(home)} must be an object`);
+  } catch (e) {
+    if (source === "env") return {}; // what counts is known without it
+    throw e;
+  }
+}
+
+/** https, or http on this computer. */
+function addressOf(name: ServiceName, { env }: Places, url: Found | null, fallback: string): string {
+  return baseUrlOf(name, env, url === null ? null : { settings: { url: url.value } }, fallback);
+}
