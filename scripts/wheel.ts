@@ -46,7 +46,11 @@ function stage(version: string, folder: string): void {
   take("python", ["pyproject.toml", ...python], folder);
   take(".", ["LICENSE"], folder);
   const plane = join(folder, "svc", "_plane");
-  take(".", ["LICENSE", "CHANGELOG.md", "dist/cli.mjs", "dist/chunks/*.mjs", "runner/*.py"], plane);
+  take(
+    ".",
+    ["LICENSE", "CHANGELOG.md", "dist/cli.mjs", "dist/chunks/*.mjs", "runner/*.py", "examples/digits/*.*"],
+    plane,
+  );
   take("dashboard", ["dist/*.*", "dist/assets/*"], join(plane, "dashboard"));
   take("python", python, join(plane, "python"));
   const native = "node_modules/better-sqlite3";

@@ -40,7 +40,7 @@ import { createSnapshot } from "./files/code-snapshot.ts";
 import { nodeFolder } from "./steps/follow.ts";
 import { heldHandle } from "./steps/held-machine.ts";
 import { entrypointIn, installCommand } from "./steps/install-command.ts";
-import { checkEntrypoint, checkProjectDir } from "./files/project-files.ts";
+import { checkEntrypoint, checkProjectDir, exampleIn, listProject } from "./files/project-files.ts";
 import type { JobFacts } from "./steps/ports.ts";
 import { provisionStep } from "./steps/provision.ts";
 import { idleWindowMs, planRun } from "./steps/run-plan.ts";
@@ -172,6 +172,11 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         else await machines.key(spec.provider);
       },
       checkCredential: (provider) => checkConnected(provider, { home, env }),
+      measureProject: async (projectDir) => {
+        const { files, bytes, skipped } = await listProject(await checkProjectDir(projectDir, home));
+        return { files, bytes, skipped: skipped.length };
+      },
+      example: () => exampleIn(programRoot),
       snapshot: async (projectDir, spec) => {
         const codeDir = join(home, "code");
         // What a local run starts lies in the directory itself; elsewhere only what is sent can be started.

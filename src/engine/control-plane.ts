@@ -2,6 +2,7 @@
 // tells is read from the store.
 
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
+import type { Plan, Summary } from "../schemas/plan.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
 import type { Reads } from "../store/reads.ts";
 
@@ -19,6 +20,10 @@ export interface ControlPlane {
   readonly reads: Reads;
   /** Durable before it resolves. Throws a catalogue error that names the field; then nothing was changed. */
   submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }>;
+  /** What the run would rent, send and cost. Rents, starts and keeps nothing; what would be refused is in the answer. */
+  plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan>;
+  /** A ready body for a first run on this computer; null where the example is not installed. */
+  example(): Summary["example"];
   /** The kill is durable before it resolves; the job then goes through `terminating`. A second kill changes nothing. */
   kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
   /** Ids of the jobs that were told to end. */

@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import { isCpu } from "../domain/gpus.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
+import type { Plan, Summary } from "../schemas/plan.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
@@ -12,6 +13,7 @@ import type { DiskReserve } from "../store/disk-reserve.ts";
 import type { ControlPlane, SubmitOptions } from "./control-plane.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
+import { planRun, type ProjectMeasure } from "./plan-run.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 
 const RESERVE_CHECK_MS = 30_000;
@@ -34,6 +36,9 @@ export interface ServiceOptions {
   describeProviders: () => ProviderInfo[];
   /** Checks the project and its entrypoint; throws the error that names the field. */
   checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
+  /** What of the project would be sent. Throws `project_dir_refused`. */
+  measureProject: (projectDir: string) => Promise<ProjectMeasure>;
+  example: () => Summary["example"];
   /** Stores the project's code; resolves with the snapshot's id. */
   snapshot: (projectDir: string, spec: RunSpec) => Promise<string>;
   /** Throws `credential_missing` where the provider cannot be asked for lack of one. */
@@ -57,6 +62,12 @@ function namingField(e: unknown): unknown {
         : null;
   return field === null ? e : new SvcError(e.code, e.data, { cause: e, errors: [{ field, message: e.message }] });
 }
+
+/** The spec with its project directory made absolute. */
+const placed = (body: SubmitBody, defaultProjectDir: string): RunSpec => ({
+  ...body.spec,
+  project_dir: resolve(defaultProjectDir, body.spec.project_dir ?? "."),
+});
 
 export class Service implements ControlPlane {
   readonly home: string;
@@ -141,10 +152,7 @@ export class Service implements ControlPlane {
 
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { engine, reserve } = this.#o;
-    const spec: RunSpec = {
-      ...body.spec,
-      project_dir: resolve(options.defaultProjectDir, body.spec.project_dir ?? "."),
-    };
+    const spec = placed(body, options.defaultProjectDir);
     const hash = createHash("sha256")
       .update(JSON.stringify({ label: body.label ?? null, spec }))
       .digest("hex");
@@ -155,14 +163,9 @@ export class Service implements ControlPlane {
     if (!reserve.restore()) throw new SvcError("disk_full", { path: this.home });
     this.#checkSpec(spec);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
-    await this.#o.checkProject(projectDir, spec).catch((e: unknown) => {
-      throw namingField(e);
-    });
+    await this.#checkProject(spec, projectDir);
     this.#o.checkSecrets(spec);
-    if (spec.resume_from !== undefined)
-      await this.#o.checkResume(spec.resume_from).catch((e: unknown) => {
-        throw namingField(e);
-      });
+    await this.#checkResume(spec);
     const code = await this.#o.snapshot(projectDir, spec);
     // The checks took a while: the end may have begun meanwhile.
     if (this.#closing) throw new SvcError("shutting_down", {});
@@ -194,6 +197,40 @@ export class Service implements ControlPlane {
       throw e;
     }
     return { record: this.#record(id), created: true };
+  }
+
+  plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
+    const spec = placed(body, options.defaultProjectDir);
+    const projectDir = spec.project_dir ?? options.defaultProjectDir;
+    const info = this.#o.describeProviders().find((each) => each.name === spec.provider);
+    return planRun(spec, {
+      checks: [
+        () => this.#checkSpec(spec),
+        () => this.#checkProject(spec, projectDir),
+        () => this.#o.checkSecrets(spec),
+        () => this.#checkResume(spec),
+      ],
+      provider: this.#o.providers.get(spec.provider),
+      connected: info?.connected ?? false,
+      measure: () => this.#o.measureProject(projectDir),
+    });
+  }
+
+  example(): Summary["example"] {
+    return this.#o.example();
+  }
+
+  async #checkProject(spec: RunSpec, projectDir: string): Promise<void> {
+    await this.#o.checkProject(projectDir, spec).catch((e: unknown) => {
+      throw namingField(e);
+    });
+  }
+
+  async #checkResume(spec: RunSpec): Promise<void> {
+    if (spec.resume_from === undefined) return;
+    await this.#o.checkResume(spec.resume_from).catch((e: unknown) => {
+      throw namingField(e);
+    });
   }
 
   /** Waits for the commit of a new job, and lets the end wait for it, too. */

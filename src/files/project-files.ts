@@ -7,7 +7,7 @@
 // P3. Plain files only. A link into the project stands for what it leads to; one that leads outside is left out, with a note.
 // P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above them.
 
-import { lstatSync, readdirSync, readFileSync, realpathSync, statSync, type Stats } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync, statSync, type Stats } from "node:fs";
 import { access, constants, realpath, stat, statfs } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
@@ -348,3 +348,15 @@ function isWithin(folder: string, path: string): boolean {
 }
 
 const realOrSame = (path: string): Promise<string> => realpath(path).catch(() => resolve(path));
+
+const EXAMPLE = { dir: ["examples", "digits"], entrypoint: "train.py" };
+
+/** The training run that comes with the program, ready to be submitted; null where it was not installed. */
+export function exampleIn(programRoot: string): { label: string; spec: Record<string, unknown> } | null {
+  const dir = join(programRoot, ...EXAMPLE.dir);
+  if (!existsSync(join(dir, EXAMPLE.entrypoint))) return null;
+  return {
+    label: "digits",
+    spec: { entrypoint: EXAMPLE.entrypoint, project_dir: dir, provider: "local", gpus: "cpu" },
+  };
+}

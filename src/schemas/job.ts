@@ -85,8 +85,25 @@ export const JobRecord = z
   .meta({ id: "JobRecord" });
 export type JobRecord = z.infer<typeof JobRecord>;
 
+/** One value or several with commas between them; `what` they must be, in words. */
+const listOf = <T extends z.ZodType<unknown, string>>(schema: T, max: number, what: string) =>
+  z
+    .string()
+    .max(16_384)
+    .transform((text, context): z.output<T>[] => {
+      const all = z.array(schema).max(max).safeParse(text.split(","));
+      if (all.success) return all.data;
+      context.addIssue({ code: "custom", message: `must be ${what}, or several with commas between them` });
+      return z.NEVER;
+    });
+
 export const JobsQuery = z.strictObject({
-  status: JobStatus.optional(),
+  /** One status or several. */
+  status: listOf(JobStatus, 20, `one of ${JobStatus.options.join(", ")}`).optional(),
+  /** These jobs only, by their full ids. */
+  ids: listOf(z.string().regex(/^[a-z0-9]{1,64}$/), 200, "the full id of a job").optional(),
+  /** Text that id, label, entrypoint, GPUs, provider or error hold, in any case of letters. */
+  q: z.string().min(1).max(200).optional(),
   provider: ProviderName.optional(),
   label: z.string().max(200).optional(),
   limit: z.coerce.number().int().min(1).max(500).default(50),

@@ -103,7 +103,7 @@ function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): S
 }
 
 /** The offers that may be rented, cheapest first. Throws when there are none, or none within the cap. */
-function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer[] {
+export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer[] {
   const priced = offers.filter(
     (o) =>
       !provider.info.capabilities.reports_price ||
@@ -118,7 +118,7 @@ function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer[]
 }
 
 /** Written so that NaN fails: a price that is not a number is never within the cap. */
-const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>
+export const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>
   spec.price_cap === undefined || priceMicro === null || priceMicro <= spec.price_cap * 1e6;
 
 /** Throws `price_cap_exceeded`, or `price_unknown` where a cap cannot be held against anything. */

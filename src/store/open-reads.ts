@@ -13,6 +13,7 @@ import type {
   FeedEvent,
   JobRecord,
   JobsPage,
+  JobStatus,
   JobsQuery,
   LedgerMachine,
   MetricPoint,
@@ -49,6 +50,9 @@ interface PointRow {
   value: number | null;
   rank: number;
 }
+
+/** What a person looks for a run by. */
+const HOLDS_TEXT = `(id || ' ' || coalesce(label, '') || ' ' || provider || ' ' || gpus || ' ' || (spec ->> 'entrypoint') || ' ' || coalesce(error, '')) LIKE ? ESCAPE '\\'`;
 
 export class StoreReads implements Reads {
   readonly #db: Sqlite;
@@ -121,7 +125,9 @@ export class StoreReads implements Reads {
       conditions.push(condition);
       args.push(value);
     };
-    if (query.status !== undefined) where("status = ?", query.status);
+    if (query.status !== undefined) where("status IN (SELECT value FROM json_each(?))", JSON.stringify(query.status));
+    if (query.ids !== undefined) where("id IN (SELECT value FROM json_each(?))", JSON.stringify(query.ids));
+    if (query.q !== undefined) where(HOLDS_TEXT, `%${query.q.replace(/[\\%_]/g, "\\$&")}%`);
     if (query.provider !== undefined) where("provider = ?", query.provider);
     if (query.label !== undefined) where("label = ?", query.label);
     if (query.cursor !== undefined) where("id < ?", query.cursor);
@@ -134,6 +140,11 @@ export class StoreReads implements Reads {
       jobs: page.map((row) => this.#recordOf(row, machines.get(row.id) ?? [], now)),
       next_cursor: rows.length > query.limit ? (page.at(-1)?.id ?? null) : null,
     };
+  }
+
+  countByStatus(): Partial<Record<JobStatus, number>> {
+    const rows = this.#all<{ status: JobStatus; n: number }>("SELECT status, count(*) AS n FROM job GROUP BY status");
+    return Object.fromEntries(rows.map((row) => [row.status, row.n]));
   }
 
   #machinesOfAll(ids: string[]): MachineRow[] {

@@ -6,6 +6,7 @@ import type {
   FeedEvent,
   JobRecord,
   JobsPage,
+  JobStatus,
   JobsQuery,
   LedgerMachine,
   Metrics,
@@ -20,6 +21,8 @@ export interface Reads {
   /** A full id from a unique prefix. Throws `job_not_found` or `job_ambiguous`. */
   resolveJobId(prefix: string): string;
   jobs(query: JobsQuery): JobsPage;
+  /** How many jobs have each status. */
+  countByStatus(): Partial<Record<JobStatus, number>>;
   timeline(id: string): Timeline;
   metrics(id: string, query: MetricsQuery): Metrics;
   /** Bytes of log stored for the job (redacted, metric records taken out). */

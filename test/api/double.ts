@@ -99,10 +99,15 @@ export class PlaneDouble implements ControlPlane {
     jobs: (query) => {
       const all = [...this.records.values()]
         .reverse()
-        .filter((r) => query.status === undefined || r.status === query.status);
+        .filter((r) => query.status === undefined || query.status.includes(r.status));
       const from = query.cursor === undefined ? 0 : all.findIndex((r) => r.id === query.cursor) + 1;
       const jobs = all.slice(from, from + query.limit);
       return { jobs, next_cursor: from + query.limit < all.length ? (jobs.at(-1)?.id ?? null) : null };
+    },
+    countByStatus: () => {
+      const counts: Partial<Record<JobRecord["status"], number>> = {};
+      for (const { status } of this.records.values()) counts[status] = (counts[status] ?? 0) + 1;
+      return counts;
     },
     timeline: (): Timeline => ({
       steps: [],
@@ -190,6 +195,27 @@ export class PlaneDouble implements ControlPlane {
       unreachable_providers: [],
       foreign: [],
     };
+  }
+
+  plan({ spec }: SubmitBody): ReturnType<ControlPlane["plan"]> {
+    return Promise.resolve({
+      provider: spec.provider,
+      gpus: spec.gpus,
+      nodes: spec.nodes,
+      offers: [],
+      offers_total: 0,
+      price_per_hour_usd: null,
+      cost_max_usd: null,
+      code: null,
+      account: null,
+      stops: [],
+      warnings: [],
+      refusals: [],
+    });
+  }
+
+  example(): null {
+    return null;
   }
 
   providers(): ReturnType<ControlPlane["providers"]> {

@@ -36,6 +36,16 @@ async function newService(harness: Harness): Promise<void> {
     describeProviders: () => describeProviders(providers, providerSources(h.home, { PODHOST_API_KEY: "key" })),
     checkProject: () => checking,
     checkCredential: () => undefined,
+    measureProject: () =>
+      Promise.resolve({
+        files: [
+          { path: "train.py", size: 900 },
+          { path: "data.bin", size: 5_000 },
+        ],
+        bytes: 5_900,
+        skipped: 1,
+      }),
+    example: () => null,
     snapshot: () => Promise.resolve("code1"),
     checkSecrets: (spec) => {
       for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});
@@ -282,5 +292,31 @@ describe("those who subscribe", () => {
     stop();
     await service.kill("job1");
     expect(heard.map((e) => e.type)).toEqual(["job.created", "step.started"]);
+  });
+});
+
+describe("the list of runs", () => {
+  it("is narrowed by several statuses, by ids and by words, wildcards taken as they are", async () => {
+    await submit({}, undefined, "50% of_it");
+    await submit({ entrypoint: "other.py" }, undefined, "plain");
+    await submit({ gpus: "H100:2" });
+    await service.kill("job3");
+    const ids = (query: object) => h.reads.jobs({ limit: 50, ...query }).jobs.map((job) => job.id);
+    expect(ids({ status: ["provisioning"] })).toEqual(["job2", "job1"]);
+    expect(ids({ status: ["provisioning", "terminating", "cancelled"] })).toEqual(["job3", "job2", "job1"]);
+    expect(ids({ ids: ["job1", "job3", "none"] })).toEqual(["job3", "job1"]);
+    expect(ids({ q: "0% OF_" })).toEqual(["job1"]);
+    expect(ids({ q: "f_i" })).toEqual(["job1"]);
+    expect(ids({ q: "other.PY" })).toEqual(["job2"]);
+    expect(ids({ q: "h100", status: ["provisioning"] })).toEqual([]);
+    expect(h.reads.countByStatus()["provisioning"]).toBe(2);
+  });
+
+  it("is planned for without a trace", async () => {
+    const plan = await service.plan(body({ resume_from: "job9" }), { defaultProjectDir: "/p" });
+    expect(plan.refusals.map(({ field }) => field)).toEqual(["spec.resume_from"]);
+    expect(plan.warnings.join(" ")).toContain("cannot be sent");
+    expect(h.reads.jobs({ limit: 1 }).jobs).toEqual([]);
+    expect(cloud.machines).toEqual([]);
   });
 });

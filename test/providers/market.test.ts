@@ -7,7 +7,12 @@ import { startScript, START_SCRIPT_MAX } from "../../src/providers/market/start-
 import { KEY, machineRow, NAME, offerRow, order, PUBLIC_KEY, refusal, spec, Stub, type Reply } from "./market-stub.ts";
 
 const signal = new AbortController().signal;
-const OFFER: Offer = { id: "501", priceMicro: 420_000, extra: { disk_gb: "50", machine_id: "4411" } };
+const OFFER: Offer = {
+  id: "501",
+  priceMicro: 420_000,
+  facts: { gpu: "1 × RTX 4090", memory: "24 GB", place: "Montreal, CA", disk: "500 GB", reliability: "99.0 %" },
+  extra: { disk_gb: "50", machine_id: "4411" },
+};
 const SEARCH = "POST /api/v0/bundles/";
 const CREATE = "PUT /api/v0/asks/501/";
 const GET = "GET /api/v0/instances/9001/";

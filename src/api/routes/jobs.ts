@@ -11,6 +11,7 @@ import {
   Timeline,
 } from "../../schemas/job.ts";
 import { JobSinks } from "../../schemas/sink.ts";
+import { Plan, Summary } from "../../schemas/plan.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
 import { invalid } from "../field-errors.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
@@ -54,6 +55,31 @@ export const JOB_ROUTES = [
       });
       const headers = { location: `/jobs/${record.id}`, ...(created ? {} : { "idempotency-replayed": "true" }) };
       return { status: 201, body: record, headers };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/plan",
+    id: "planJob",
+    summary: "What a run would rent, send and cost",
+    description:
+      "Takes what `POST /jobs` takes. Asks the provider for its offers, and rents, starts and keeps nothing; what would be refused is in the answer.",
+    body: SubmitBody,
+    responses: { 200: { description: "The plan.", schema: Plan } },
+    errors: ["invalid_request", "invalid_json", "body_too_large", "unsupported_media_type"],
+    handle: async (call) => ok(await call.cp.plan(call.body, { defaultProjectDir: call.projectDir })),
+  }),
+  route({
+    method: "GET",
+    path: "/v1/summary",
+    id: "summary",
+    summary: "How many runs there are, by status",
+    responses: { 200: { description: "The numbers, and an example to begin with.", schema: Summary } },
+    errors: [],
+    handle(call) {
+      const runs = call.cp.reads.countByStatus();
+      const total = Object.values(runs).reduce((sum, n) => sum + n, 0);
+      return ok({ runs, total, example: call.cp.example() });
     },
   }),
   route({

@@ -86,7 +86,7 @@ function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobReco
   do {
     const page = reads.jobs({
       limit: Math.min(500, want - list.length),
-      ...(options.status ? { status: options.status } : {}),
+      ...(options.status ? { status: [options.status] } : {}),
       ...(cursor ? { cursor } : {}),
     });
     list.push(...page.jobs);

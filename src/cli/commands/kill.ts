@@ -75,14 +75,16 @@ async function targets(options: KillOptions, io: Io): Promise<string[]> {
       return [...new Set(options.jobs.map((prefix) => reads.resolveJobId(prefix)))];
     }
     const ids: string[] = [];
-    for (const status of ACTIVE) {
-      let cursor: string | null = null;
-      do {
-        const page: JobsPage | undefined = reads?.jobs({ status, limit: 500, ...(cursor ? { cursor } : {}) });
-        ids.push(...(page?.jobs ?? []).map((j) => j.id));
-        cursor = page?.next_cursor ?? null;
-      } while (cursor);
-    }
+    let cursor: string | null = null;
+    do {
+      const page: JobsPage | undefined = reads?.jobs({
+        status: [...ACTIVE],
+        limit: 500,
+        ...(cursor ? { cursor } : {}),
+      });
+      ids.push(...(page?.jobs ?? []).map((j) => j.id));
+      cursor = page?.next_cursor ?? null;
+    } while (cursor);
     // A run may have moved on between two of the questions.
     return [...new Set(ids)].sort();
   } finally {

@@ -151,7 +151,7 @@ function because(why: Ending): string {
 }
 
 function activeIds(cp: OpenControlPlane, which: (job: JobRecord) => boolean = () => true): string[] {
-  const live = ACTIVE.flatMap((status) => cp.reads.jobs({ status, limit: 500 }).jobs);
+  const live = ACTIVE.flatMap((status) => cp.reads.jobs({ status: [status], limit: 500 }).jobs);
   return [...new Set(live.filter(which).map((job) => job.id))];
 }
 

@@ -92,6 +92,7 @@ export class CloudvmProvider implements Provider {
     return zones.map((zone) => ({
       id: `${zone}.${plan.machineType}`,
       priceMicro: null,
+      facts: { machine: plan.machineType, place: zone },
       extra: { zone, ...(zone === place.zone ? { asked: "yes" } : {}) },
     }));
   }

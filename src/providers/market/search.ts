@@ -99,7 +99,27 @@ function offerOf(row: OfferRow, wish: Wish): Offer | null {
   const priceMicro = priceMicroOf(row.dph_total);
   if (id === null || priceMicro === null || !fits(row, wish)) return null;
   const machineId = idOf(row.machine_id);
-  return { id, priceMicro, extra: { disk_gb: String(wish.diskGb), ...(machineId ? { machine_id: machineId } : {}) } };
+  return {
+    id,
+    priceMicro,
+    facts: factsOf(row),
+    extra: { disk_gb: String(wish.diskGb), ...(machineId ? { machine_id: machineId } : {}) },
+  };
+}
+
+/** What a person chooses by. Their words are shortened and only ever shown. */
+function factsOf(row: OfferRow): Record<string, string> {
+  const memory = numberOf(row.gpu_ram);
+  const reliability = numberOf(row.reliability2 ?? row.reliability);
+  const disk = numberOf(row.disk_space);
+  const place = textOf(row.geolocation).slice(0, 60);
+  return {
+    gpu: `${numberOf(row.num_gpus) ?? 1} × ${textOf(row.gpu_name).slice(0, 60)}`,
+    ...(memory === null ? {} : { memory: `${Math.round(memory / 1024)} GB` }),
+    ...(place === "" ? {} : { place }),
+    ...(disk === null ? {} : { disk: `${Math.floor(disk)} GB` }),
+    ...(reliability === null ? {} : { reliability: `${(reliability * 100).toFixed(1)} %` }),
+  };
 }
 
 function fits(row: OfferRow, wish: Wish): boolean {

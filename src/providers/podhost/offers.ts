@@ -65,6 +65,11 @@ export function offerOf(type: GpuType, spec: RunSpec, place: Place): Offer[] {
     {
       id: `${count}x ${type.id} (${[place.cloud.toLowerCase(), place.dataCenterId ?? place.countryCode].filter(Boolean).join(", ")})`,
       priceMicro: type.unitMicro * count,
+      facts: {
+        gpu: `${count} × ${type.id}`,
+        ...(type.memoryGb === null ? {} : { memory: `${type.memoryGb} GB` }),
+        place: [place.cloud.toLowerCase(), place.dataCenterId ?? place.countryCode].filter(Boolean).join(", "),
+      },
       extra: {
         gpuTypeId: type.id,
         gpuCount: String(count),
