@@ -23,6 +23,10 @@ export const safeField = (text: string): string =>
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
   });
 
+/** The same for text of many lines: line ends and tabs stay. */
+export const safeText = (text: string): string =>
+  text.replace(OBEYED, (c) => (c === "\n" || c === "\t" ? c : safeField(c)));
+
 /** JSON that is safe to print on a terminal as well. */
 export function toJson(value: unknown, indent?: number): string {
   // eslint-disable-next-line no-control-regex -- JSON.stringify leaves these as they are

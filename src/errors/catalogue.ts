@@ -2,6 +2,7 @@
 // (message: what happened and what it means for the machine and the money; hint: what to do). docs/ERRORS.md is generated.
 
 import { entry } from "./entry.ts";
+import { FILES } from "./files.ts";
 import { RENTED } from "./rented.ts";
 
 export type { Retry } from "./entry.ts";
@@ -450,6 +451,7 @@ export const CATALOGUE = {
   }),
 
   ...RENTED,
+  ...FILES,
 } as const;
 
 export type ErrorCode = keyof typeof CATALOGUE;

@@ -10,13 +10,12 @@
 //     no room. Contents are never written to once they have their name.
 
 import { spawn } from "node:child_process";
-import { createHash, hash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import {
   chmodSync,
   closeSync,
   constants,
   copyFileSync,
-  createReadStream,
   fstatSync,
   futimesSync,
   linkSync,
@@ -29,6 +28,7 @@ import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "n
 import { dirname, join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
+import { blobPath, damaged, hashFile } from "./code-contents.ts";
 import { checkProjectDir, gitTop, listProject, type ProjectFile } from "./project-files.ts";
 
 /** Files up to this size are read once; larger ones are hashed and copied as streams. */
@@ -132,7 +132,7 @@ async function keep(root: string, file: ProjectFile, codeDir: string): Promise<C
       return { path: file.path, size: bytes.length, sha256, mode };
     }
     // Hashed first: most large files are those of the run before, and then nothing is written.
-    const sha256 = await hashOf(source);
+    const sha256 = await hashFile(source);
     const { size } = await stat(source);
     if (await isKept(codeDir, sha256, size)) return { path: file.path, size, sha256, mode };
     return { path: file.path, mode, ...(await keepCopy(codeDir, source)) };
@@ -152,7 +152,7 @@ async function keepCopy(codeDir: string, source: string): Promise<{ sha256: stri
   try {
     await copyFile(source, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
     await chmod(beside, 0o600);
-    const sha256 = await hashOf(beside);
+    const sha256 = await hashFile(beside);
     const { size } = await stat(beside);
     await unlessKept(codeDir, sha256, size, (to) => rename(beside, to));
     return { sha256, size };
@@ -211,7 +211,7 @@ function putBack(id: string, file: CodeFile, blob: string, path: string): void {
 
 async function putBackLarge(id: string, file: CodeFile, blob: string, path: string): Promise<void> {
   whole(id, file, () => utimesSync(blob, SENT_AT, SENT_AT));
-  if ((await hashOf(blob)) !== file.sha256) throw damaged(id, file, "is not what it was");
+  if ((await hashFile(blob)) !== file.sha256) throw damaged(id, file, "is not what it was");
   secondName(file, blob, path);
 }
 
@@ -229,9 +229,6 @@ function secondName(file: CodeFile, blob: string, path: string): void {
   chmodSync(path, file.mode === "executable" ? 0o700 : 0o600);
   utimesSync(path, SENT_AT, SENT_AT);
 }
-
-const damaged = (id: string, { path }: CodeFile, why: string, cause?: unknown): SvcError =>
-  new SvcError("code_snapshot_damaged", { id, why: `${path} ${why}` }, { cause });
 
 function whole<T>(id: string, file: CodeFile, read: () => T): T {
   try {
@@ -253,13 +250,6 @@ async function renamedInto(path: string, write: (beside: string) => Promise<void
   }
 }
 
-async function hashOf(path: string): Promise<string> {
-  const sha256 = createHash("sha256");
-  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) sha256.update(chunk as Buffer);
-  return sha256.digest("hex");
-}
-
-const blobPath = (codeDir: string, sha256: string) => join(codeDir, "blobs", sha256.slice(0, 2), sha256);
 const manifestPath = (codeDir: string, id: string) => join(codeDir, "snapshots", `${id}.json`);
 
 /**

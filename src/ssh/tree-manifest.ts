@@ -6,6 +6,7 @@
 
 import { dirname, basename } from "node:path";
 import { randomBytes } from "node:crypto";
+import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Executed, SshConnection } from "./connection.ts";
 import { quote } from "./quote.ts";
@@ -155,7 +156,3 @@ function parse(bytes: Buffer): Manifest {
   }
   return manifest;
 }
-
-/** Whether this is a path below the tree, spelled in the one way in which it can be. */
-export const isInside = (path: string): boolean =>
-  path !== "" && !path.includes("\0") && path.split("/").every((part) => part !== "" && part !== "." && part !== "..");

@@ -6,6 +6,7 @@
 // T3. Names are data: they travel between NULs or in headers, never on a command line.
 
 import type { SshEndpoint } from "../domain/endpoint.ts";
+import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { TreePush, TreePushed } from "../providers/host.ts";
 import type { SshConnection } from "./connection.ts";
@@ -13,7 +14,7 @@ import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { localRsync, pushByRsync, type RsyncUnfit } from "./tree-rsync.ts";
 import { pushByTar } from "./tree-tar.ts";
-import { isInside, parentsOf, readTree, removeFiles, writeManifest, type Manifest } from "./tree-manifest.ts";
+import { parentsOf, readTree, removeFiles, writeManifest, type Manifest } from "./tree-manifest.ts";
 
 export interface TreeOptions {
   connection: SshConnection;

@@ -4,7 +4,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseRange } from "../../src/api/routes/downloads.ts";
+import { parseRange } from "../../src/api/send-file.ts";
 import { serve, type PlaneDouble } from "./double.ts";
 import { ask, raw } from "./wire.ts";
 

@@ -31,7 +31,12 @@ describe("the OpenAPI document", () => {
         "GET /jobs/{id}/checkpoints",
         "GET /jobs/{id}/checkpoints/{path}",
         "GET /jobs/{id}/code",
+        "GET /jobs/{id}/code/files",
+        "GET /jobs/{id}/code/files/{path}",
+        "GET /jobs/{id}/code/diff",
         "GET /v1/events",
+        "GET /v1/summary",
+        "POST /v1/plan",
         "POST /v1/reconcile",
         "GET /v1/machines",
         "GET /v1/providers",
@@ -74,7 +79,15 @@ describe("the OpenAPI document", () => {
     const doc = await document();
     const names = (path: string): string[] =>
       doc.paths[path].get.parameters.map((p: { in: string; name: string }) => `${p.in}:${p.name}`);
-    expect(names("/jobs")).toEqual(["query:status", "query:provider", "query:label", "query:limit", "query:cursor"]);
+    expect(names("/jobs")).toEqual([
+      "query:status",
+      "query:ids",
+      "query:q",
+      "query:provider",
+      "query:label",
+      "query:limit",
+      "query:cursor",
+    ]);
     expect(names("/jobs/{id}/logs")).toEqual([
       "path:id",
       "query:follow",
@@ -121,6 +134,6 @@ describe("answers", () => {
         expect(listed).toContain(reply.json.code);
       }
     }
-    expect(compared).toBe(15);
+    expect(compared).toBe(17);
   });
 });

@@ -107,7 +107,7 @@ describe("the other reads", () => {
     const get = async (path: string): Promise<any> => (await ask({ port: server.port, path })).json;
     expect((await get(`/jobs/${id}/metrics?name=loss&max_points=10`)).series.loss[0].value).toBe("NaN");
     expect((await get(`/jobs/${id}/timeline`)).transitions[0].to).toBe("provisioning");
-    expect((await get(`/jobs/${id}/code`)).code).toBe("not_found");
+    expect((await get(`/jobs/${id}/code`)).code).toBe("code_snapshot_missing");
     plane.snapshots.set(id, { id: "c1", files: [], bytes: 0, git: null, created_at: plane.startedAt });
     expect((await get(`/jobs/${id}/code`)).id).toBe("c1");
     expect((await get("/v1/machines")).machines[0].price_per_hour_usd).toBe(1.5);

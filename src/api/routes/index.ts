@@ -1,4 +1,5 @@
 import type { Route } from "../route.ts";
+import { CODE_ROUTES } from "./code.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
 import { JOB_ROUTES } from "./jobs.ts";
 import { LOG_ROUTE } from "./logs.ts";
@@ -6,4 +7,11 @@ import { NOTEBOOK_ROUTE } from "./notebook.ts";
 import { SYSTEM_ROUTES } from "./system.ts";
 
 /** The whole API. What is not in this table does not exist. */
-export const ROUTES: readonly Route[] = [...JOB_ROUTES, LOG_ROUTE, DOWNLOAD_ROUTE, ...SYSTEM_ROUTES, NOTEBOOK_ROUTE];
+export const ROUTES: readonly Route[] = [
+  ...JOB_ROUTES,
+  LOG_ROUTE,
+  DOWNLOAD_ROUTE,
+  ...CODE_ROUTES,
+  ...SYSTEM_ROUTES,
+  NOTEBOOK_ROUTE,
+];

@@ -1,15 +1,5 @@
 import { z } from "zod";
-import { SvcError } from "../../errors/index.ts";
-import {
-  Checkpoints,
-  CodeSnapshot,
-  JobRecord,
-  JobsPage,
-  JobsQuery,
-  Metrics,
-  MetricsQuery,
-  Timeline,
-} from "../../schemas/job.ts";
+import { Checkpoints, JobRecord, JobsPage, JobsQuery, Metrics, MetricsQuery, Timeline } from "../../schemas/job.ts";
 import { JobSinks } from "../../schemas/sink.ts";
 import { Plan, Summary } from "../../schemas/plan.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
@@ -165,20 +155,6 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "One entry a sink, in the order of the spec.", schema: JobSinks } },
     errors: ["job_not_found"],
     handle: (call) => ok({ sinks: call.cp.reads.sinks(jobOf(call).id) }),
-  }),
-  route({
-    method: "GET",
-    path: "/jobs/{id}/code",
-    id: "getCode",
-    summary: "The code snapshot that a job ran",
-    responses: { 200: { description: "Its files and where they came from.", schema: CodeSnapshot } },
-    errors: ["job_not_found", "not_found"],
-    handle(call) {
-      const { id } = jobOf(call);
-      const snapshot = call.cp.reads.code(id);
-      if (!snapshot) throw new SvcError("not_found", { path: `/jobs/${id}/code` });
-      return ok(snapshot);
-    },
   }),
 ];
 

@@ -1,54 +1,75 @@
-import { SvcError } from "../../errors/index.ts";
-import { nearest, usage } from "../argv.ts";
+import { join, resolve } from "node:path";
 import { bytes } from "../../domain/bytes.ts";
-import type { Command } from "../command.ts";
+import { SvcError } from "../../errors/index.ts";
+import type { CodeChange } from "../../schemas/code.ts";
+import type { CodeFile, CodeSnapshot } from "../../schemas/job.ts";
+import { nearest, usage, value } from "../argv.ts";
+import type { Command, Input } from "../command.ts";
 import type { Io } from "../io.ts";
-import { openStore, withJob } from "../store.ts";
-import { instant, printJson, safeField, table } from "../text.ts";
+import { openStore, withJob, type OpenReads } from "../store.ts";
+import { instant, printJson, safeField, safeText, table } from "../text.ts";
 
-const ACTIONS = ["ls", "show", "diff", "restore"];
+// What reads and compares files is loaded when it is used.
+const contents = () => import("../../files/code-contents.ts");
+
+const ACTIONS = {
+  ls: { usage: "svc code ls [JOB]", least: 0, most: 1, run: ls },
+  show: { usage: "svc code show JOB [FILE]", least: 1, most: 2, run: show },
+  diff: { usage: "svc code diff JOB [JOB]", least: 1, most: 2, run: diff },
+  restore: { usage: "svc code restore JOB DIR", least: 2, most: 2, run: restore },
+};
 
 export const code: Command = {
   name: "code",
-  args: "<action> [job]",
-  summary: "Look at the code snapshots of runs: `ls` lists them, `show JOB` lists the files of one",
-  options: [],
-  exits: [["3", "no such job, or it has no snapshot"]],
-  examples: ["svc code ls", "svc code show 4k2m"],
-  async run(input, io) {
-    const [action = "", job] = input.args;
-    if (action === "ls" && job === undefined) return list(input.json, io);
-    if (action === "ls" || action === "show") {
-      if (job === undefined) throw usage(`\`svc code ${action}\` needs JOB.`, "Write `svc code show JOB`.");
-      return show(job, input.json, io);
+  args: "<action> [...args]",
+  summary: "The code that runs were started with: ls [JOB], show JOB [FILE], diff JOB [JOB], restore JOB DIR",
+  options: [
+    { flags: "--dir <dir>", what: "diff: compare with this directory (default: the current one)" },
+    { flags: "--stat", what: "diff: only which files differ, and by how many lines" },
+    { flags: "--exit-code", what: "diff: end with 1 when anything differs" },
+    { flags: "--force", what: "restore: replace files that differ" },
+  ],
+  exits: [["3", "no such job, or it has no such file"]],
+  examples: [
+    "svc code ls 4k2m",
+    "svc code show 4k2m train.py",
+    "svc code diff 4k2m",
+    "svc code diff 4k2m 4k9x --stat",
+    "svc code restore 4k2m ./as-it-was",
+  ],
+  run(input, io) {
+    const [name = "", ...args] = input.args;
+    if (!Object.hasOwn(ACTIONS, name)) {
+      const near = nearest(name, Object.keys(ACTIONS));
+      const all = Object.keys(ACTIONS).join(", ");
+      throw usage(`There is no \`svc code ${name}\`.`, `${near ? `Did you mean ${near}? ` : ""}There are ${all}.`);
     }
-    if (ACTIONS.includes(action))
-      throw new SvcError("command_unavailable", {
-        what: `This version of svc does not have \`svc code ${action}\`.`,
-        instead: "`svc code show JOB` lists what a snapshot holds, with the hash of each file.",
-      });
-    const near = nearest(action, ACTIONS);
-    throw usage(`There is no \`svc code ${action}\`.`, `${near ? `Did you mean ${near}? ` : ""}There are ls and show.`);
+    const action = ACTIONS[name as keyof typeof ACTIONS];
+    if (args.length < action.least || args.length > action.most)
+      throw usage(`\`svc code ${name}\` takes other arguments.`, `Write \`${action.usage}\`.`);
+    const own = name === "diff" ? ["dir", "stat", "exit-code"] : name === "restore" ? ["force"] : [];
+    const other = [...input.flags, ...input.values.keys()].find((flag) => flag !== "json" && !own.includes(flag));
+    if (other) throw usage(`\`svc code ${name}\` has no flag --${other}.`, "`svc code --help` says what each takes.");
+    return action.run(args, input, io);
   },
 };
 
-async function list(json: boolean, io: Io): Promise<number> {
+async function ls([job]: string[], input: Input, io: Io): Promise<number> {
+  if (job !== undefined) return listFiles(job, input, io);
   const reads = await openStore(io);
   try {
     const jobs = (reads?.jobs({ limit: 500 }).jobs ?? []).filter((j) => j.code_snapshot !== null);
-    if (json)
+    if (input.json)
       await printJson(io, {
         snapshots: jobs.map((j) => ({ job_id: j.id, code_snapshot: j.code_snapshot, created_at: j.created_at })),
       });
-    else
+    else if (jobs.length > 0)
       await io.out(
-        jobs.length
-          ? table(
-              io,
-              [{ title: "JOB" }, { title: "SNAPSHOT" }, { title: "CREATED" }],
-              jobs.map((j) => [j.id, j.code_snapshot ?? "", instant(io, j.created_at)]),
-            )
-          : "",
+        table(
+          io,
+          [{ title: "JOB" }, { title: "SNAPSHOT" }, { title: "CREATED" }],
+          jobs.map((j) => [j.id, j.code_snapshot ?? "", instant(io, j.created_at)]),
+        ),
       );
     return 0;
   } finally {
@@ -56,28 +77,152 @@ async function list(json: boolean, io: Io): Promise<number> {
   }
 }
 
-const show = (job: string, json: boolean, io: Io): Promise<number> =>
+function snapshotOf(reads: OpenReads, id: string): CodeSnapshot {
+  const snapshot = reads.code(id);
+  if (!snapshot) throw new SvcError("code_snapshot_missing", { job: id });
+  return snapshot;
+}
+
+const listFiles = (job: string, input: Input, io: Io): Promise<number> =>
   withJob(io, job, async (reads, id) => {
-    const snapshot = reads.code(id);
-    if (!snapshot) throw new SvcError("file_not_found", { path: "with a code snapshot" });
-    if (json) {
+    const snapshot = snapshotOf(reads, id);
+    if (input.json) {
       await printJson(io, { job_id: id, ...snapshot });
       return 0;
     }
+    const columns = [{ title: "MODE" }, { title: "SIZE", right: true }, { title: "SHA-256" }, { title: "FILE" }];
     await io.out(
       table(
         io,
-        [{ title: "SIZE", right: true }, { title: "SHA-256" }, { title: "FILE" }],
+        columns,
         snapshot.files.map((f) => [
+          f.mode === "executable" ? "755" : "644",
           io.tty ? bytes(f.size) : String(f.size),
           io.tty ? f.sha256.slice(0, 12) : f.sha256,
           f.path,
         ]),
       ),
     );
-    if (io.tty)
-      io.err(
-        `${snapshot.files.length} files, ${bytes(snapshot.bytes)}${snapshot.git ? `, git ${safeField(snapshot.git.commit.slice(0, 12))}${snapshot.git.dirty ? " with changes" : ""}` : ""}`,
-      );
+    const git = snapshot.git && `, git ${snapshot.git.commit.slice(0, 12)}${snapshot.git.dirty ? " with changes" : ""}`;
+    if (io.tty) io.err(`${snapshot.files.length} files, ${bytes(snapshot.bytes)}${safeField(git ?? "")}`);
     return 0;
   });
+
+function show([job = "", path]: string[], input: Input, io: Io): Promise<number> {
+  if (path === undefined) return listFiles(job, input, io);
+  return withJob(io, job, async (reads, id) => {
+    const { fileIn, readContent, textOf } = await contents();
+    const snapshot = snapshotOf(reads, id);
+    const file = fileIn(snapshot, path);
+    const content = await readContent(codeDir(io), snapshot.id, file);
+    const text = textOf(content);
+    if (input.json) {
+      const held = text === null ? { base64: content.toString("base64") } : { text };
+      await printJson(io, { job_id: id, code_snapshot: snapshot.id, ...file, ...held });
+    } else if (!io.tty) await io.out(content);
+    else if (text === null)
+      io.err(`${safeField(file.path)} is no text (${bytes(file.size)}). Send it into a file with \`> FILE\`.`);
+    else await io.out(safeText(text));
+    return 0;
+  });
+}
+
+const codeDir = (io: Io): string => join(io.home(), "code");
+
+interface Side {
+  job_id: string | null;
+  code_snapshot: string | null;
+  directory: string | null;
+  files: readonly CodeFile[];
+  read(file: CodeFile): Promise<Buffer>;
+}
+
+async function sideOf(reads: OpenReads, id: string, io: Io): Promise<Side> {
+  const { readContent } = await contents();
+  const snapshot = snapshotOf(reads, id);
+  const read = (file: CodeFile): Promise<Buffer> => readContent(codeDir(io), snapshot.id, file);
+  return { job_id: id, code_snapshot: snapshot.id, directory: null, files: snapshot.files, read };
+}
+
+async function directorySide(directory: string, io: Io): Promise<Side> {
+  const { describeDirectory } = await contents();
+  const { readFile } = await import("node:fs/promises");
+  const { root, files } = await describeDirectory(directory, io.home());
+  return { job_id: null, code_snapshot: null, directory: root, files, read: (file) => readFile(join(root, file.path)) };
+}
+
+function diff([job = "", other]: string[], input: Input, io: Io): Promise<number> {
+  const dir = value(input, "dir");
+  if (other !== undefined && dir !== undefined)
+    throw usage("`svc code diff` compares with a job or with a directory.", "Leave out --dir, or the second job.");
+  return withJob(io, job, async (reads, id) => {
+    const { diffCode, unified } = await import("../../files/code-diff.ts");
+    const from = await sideOf(reads, id, io);
+    const to =
+      other === undefined
+        ? await directorySide(resolve(io.cwd, dir ?? "."), io)
+        : await sideOf(reads, reads.resolveJobId(other), io);
+    const project = reads.job(id)?.spec["project_dir"];
+    if (other === undefined && dir === undefined && typeof project === "string" && resolve(project) !== io.cwd)
+      io.err(`Compared with ${safeField(io.cwd)}; the job's project was ${safeField(project)} (--dir).`);
+    const changes = await diffCode(from, to);
+    if (input.json) {
+      const side = ({ job_id, code_snapshot, directory }: Side) => ({ job_id, code_snapshot, directory });
+      const lines = (of: "added_lines" | "removed_lines") => changes.reduce((sum, c) => sum + c[of], 0);
+      const counts = { added_lines: lines("added_lines"), removed_lines: lines("removed_lines") };
+      await printJson(io, { from: side(from), to: side(to), changes, ...counts });
+    } else if (input.flags.has("stat")) await io.out(statOf(changes, io));
+    else for (const change of changes) await io.out(painted(unified(change), io));
+    return input.flags.has("exit-code") && changes.length > 0 ? 1 : 0;
+  });
+}
+
+function statOf(changes: CodeChange[], io: Io): string {
+  const name = (c: CodeChange): string => (c.status === "renamed" ? `${c.old_path} -> ${c.path}` : c.path);
+  const paint = (status: string): string | null => ({ added: "32", removed: "31" })[status] ?? "33";
+  const columns = [
+    { title: "WHAT", paint },
+    { title: "+", right: true },
+    { title: "-", right: true },
+    { title: "FILE" },
+  ];
+  if (changes.length === 0) return "";
+  return table(
+    io,
+    [...columns, { title: "NOTE", shrinks: true }],
+    changes.map((c) => [c.status, String(c.added_lines), String(c.removed_lines), name(c), c.note ?? ""]),
+  );
+}
+
+/** On a terminal, what code holds cannot command it; colours by the first character, as everywhere. */
+function painted(text: string, io: Io): string {
+  if (!io.tty) return text;
+  const safe = safeText(text);
+  if (!io.color) return safe;
+  const lines = safe.split("\n");
+  let inHunk = false;
+  return lines
+    .map((line) => {
+      if (line.startsWith("@@")) inHunk = true;
+      if (!inHunk) return line === "" ? "" : `\u001b[1m${line}\u001b[0m`;
+      const style = line.startsWith("@@") ? "36" : line.startsWith("+") ? "32" : line.startsWith("-") ? "31" : null;
+      return style === null ? line : `\u001b[${style}m${line}\u001b[0m`;
+    })
+    .join("\n");
+}
+
+function restore([job = "", directory = ""]: string[], input: Input, io: Io): Promise<number> {
+  return withJob(io, job, async (reads, id) => {
+    const { restoreInto } = await import("../../files/restore-code.ts");
+    const snapshot = snapshotOf(reads, id);
+    const force = input.flags.has("force");
+    const done = await restoreInto({ codeDir: codeDir(io), snapshot, directory: resolve(io.cwd, directory), force });
+    if (input.json) await printJson(io, { job_id: id, code_snapshot: snapshot.id, ...done });
+    else {
+      const replaced = done.replaced.length > 0 ? `, ${done.replaced.length} of them in place of others` : "";
+      const same = done.same > 0 ? `; ${done.same} were there already` : "";
+      io.err(`${done.written.length} files written into ${safeField(done.directory)}${replaced}${same}.`);
+    }
+    return 0;
+  });
+}

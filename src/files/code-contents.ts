@@ -1,0 +1,97 @@
+// The contents of a snapshot's files, read back: each is checked against its name before a byte of it is shown.
+
+import { createHash, hash } from "node:crypto";
+import { constants, createReadStream } from "node:fs";
+import { open, readFile, stat, type FileHandle } from "node:fs/promises";
+import { join } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
+import { checkProjectDir, listProject } from "./project-files.ts";
+
+const FILES_AT_ONCE = 8;
+const NUL_LOOK_BYTES = 8_000;
+
+/** Where a home keeps the content of this digest. */
+export const blobPath = (codeDir: string, sha256: string): string => join(codeDir, "blobs", sha256.slice(0, 2), sha256);
+
+/** The file of that path in the snapshot. Throws `code_file_not_found`. */
+export function fileIn(snapshot: CodeSnapshot, path: string): CodeFile {
+  const wanted = path.replace(/^(\.\/)+/, "");
+  const file = snapshot.files.find((f) => f.path === wanted);
+  if (!file) throw new SvcError("code_file_not_found", { path, id: snapshot.id });
+  return file;
+}
+
+/** The content, whole. Throws `code_snapshot_damaged` when it is missing or is not what it was. */
+export async function readContent(codeDir: string, id: string, file: CodeFile): Promise<Buffer> {
+  const bytes = await told(id, file, () => readFile(blobPath(codeDir, file.sha256)));
+  if (hash("sha256", bytes, "hex") !== file.sha256) throw damaged(id, file, "is not what it was");
+  return bytes;
+}
+
+/** The content, opened after it was checked; the caller closes it. Throws as `readContent` does. */
+export async function openContent(codeDir: string, id: string, file: CodeFile): Promise<FileHandle> {
+  const path = blobPath(codeDir, file.sha256);
+  if ((await told(id, file, () => hashFile(path))) !== file.sha256) throw damaged(id, file, "is not what it was");
+  return told(id, file, () => open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
+}
+
+/** SHA-256 of a file, in hexadecimal. */
+export async function hashFile(path: string): Promise<string> {
+  const sha256 = createHash("sha256");
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) sha256.update(chunk as Buffer);
+  return sha256.digest("hex");
+}
+
+/**
+ * The text of a file; null for one that is none: a NUL byte near its beginning, or not UTF-8. Of a `beginning` the last character
+ * may be cut.
+ */
+export function textOf(bytes: Buffer, beginning = false): string | null {
+  if (bytes.subarray(0, NUL_LOOK_BYTES).includes(0)) return null;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes, { stream: beginning });
+  } catch {
+    return null;
+  }
+}
+
+/** A project directory as a snapshot would take it, without keeping anything. Throws `project_dir_refused`. */
+export async function describeDirectory(
+  directory: string,
+  svcHome: string,
+): Promise<{ root: string; files: CodeFile[] }> {
+  const root = await checkProjectDir(directory, svcHome);
+  const listed = (await listProject(root)).files;
+  const files: CodeFile[] = [];
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let i = next++; i < listed.length; i = next++) {
+      const { path, executable } = listed[i]!;
+      const at = join(root, path);
+      try {
+        const sha256 = await hashFile(at);
+        const { size } = await stat(at);
+        files.push({ path, size, sha256, mode: executable ? "executable" : "file" });
+      } catch (cause) {
+        // What vanished since it was listed is not in the directory any more.
+        if ((cause as NodeJS.ErrnoException).code === "ENOENT") continue;
+        const why = `holds ${path}, which cannot be read (${(cause as NodeJS.ErrnoException).code ?? String(cause)})`;
+        throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(FILES_AT_ONCE, listed.length) }, worker));
+  return { root, files: files.sort((a, b) => (a.path < b.path ? -1 : 1)) };
+}
+
+export const damaged = (id: string, { path }: CodeFile, why: string, cause?: unknown): SvcError =>
+  new SvcError("code_snapshot_damaged", { id, why: `${path} ${why}` }, { cause });
+
+async function told<T>(id: string, file: CodeFile, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (cause) {
+    throw (cause as NodeJS.ErrnoException).code === "ENOENT" ? damaged(id, file, "is missing", cause) : cause;
+  }
+}

@@ -1,0 +1,42 @@
+// What two snapshots of code differ in, as the API and the CLI tell it.
+
+import { z } from "zod";
+import { CodeFile } from "./job.ts";
+
+export const CodeFiles = z
+  .object({ id: z.string(), files: z.array(CodeFile), bytes: z.int() })
+  .meta({ id: "CodeFiles" });
+
+export const CodeChange = z
+  .object({
+    path: z.string(),
+    /** Where the file was before; another path than `path` only for `renamed`, null for `added`. */
+    old_path: z.string().nullable(),
+    status: z.enum(["added", "removed", "changed", "renamed", "mode"]),
+    old_mode: CodeFile.shape.mode.nullable(),
+    new_mode: CodeFile.shape.mode.nullable(),
+    old_size: z.int().nullable(),
+    new_size: z.int().nullable(),
+    /** No text: a NUL byte near its beginning, or not UTF-8. */
+    binary: z.boolean(),
+    added_lines: z.int(),
+    removed_lines: z.int(),
+    /** Unified hunks (`@@ -1,3 +1,4 @@`); null where there are none, and `note` then says why where that is no matter of course. */
+    patch: z.string().nullable(),
+    note: z.string().nullable(),
+  })
+  .meta({ id: "CodeChange" });
+export type CodeChange = z.infer<typeof CodeChange>;
+
+const Side = z.object({ job_id: z.string().nullable(), code_snapshot: z.string().nullable() });
+
+export const CodeDiff = z
+  .object({
+    from: Side,
+    to: Side,
+    changes: z.array(CodeChange),
+    added_lines: z.int(),
+    removed_lines: z.int(),
+  })
+  .meta({ id: "CodeDiff", description: "What leads from one snapshot to the other." });
+export type CodeDiff = z.infer<typeof CodeDiff>;

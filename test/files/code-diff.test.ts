@@ -1,0 +1,156 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describeDirectory } from "../../src/files/code-contents.ts";
+import { diffCode, unified } from "../../src/files/code-diff.ts";
+import { editsOf } from "../../src/files/line-diff.ts";
+
+let top: string;
+beforeEach(() => void (top = realpathSync(mkdtempSync(join(tmpdir(), "svc-diff-")))));
+afterEach(() => rmSync(top, { recursive: true, force: true }));
+
+type Tree = Record<string, string | Buffer>;
+
+function make(name: string, tree: Tree): string {
+  const root = join(top, name);
+  mkdirSync(root);
+  for (const [path, content] of Object.entries(tree)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), content);
+    if (path.endsWith(".sh")) chmodSync(join(root, path), 0o755);
+  }
+  return root;
+}
+
+async function side(root: string) {
+  const { files } = await describeDirectory(root, join(top, "svc"));
+  return { files, read: (file: { path: string }) => readFile(join(root, file.path)) };
+}
+
+async function changes(from: Tree, to: Tree) {
+  const [a, b] = [make("a", from), make("b", to)];
+  return { a, b, found: await diffCode(await side(a), await side(b)) };
+}
+
+/** Applies what was told to a copy of the first tree, with git, and asks diff whether it is the second one now. */
+function applied(a: string, b: string, patch: string): void {
+  const copy = join(top, "copy");
+  cpSync(a, copy, { recursive: true });
+  if (patch !== "")
+    execFileSync("git", ["apply", "--unidiff-zero", "-p1"], {
+      cwd: copy,
+      input: patch,
+      stdio: ["pipe", "ignore", "pipe"],
+    });
+  execFileSync("diff", ["-r", copy, b]);
+}
+
+describe("the difference of two sets of code files", () => {
+  it("tells what was added, removed, changed, renamed and made executable, in order of path", async () => {
+    const long = Array.from({ length: 40 }, (_, i) => `line ${i}\n`).join("");
+    const { a, b, found } = await changes(
+      {
+        "train.py": long,
+        "old/name.py": "moved\n",
+        "gone.py": "x\n",
+        "same.py": "same\n",
+        "empty.txt": "",
+        tool: "echo\n",
+      },
+      {
+        "train.py": long.replace("line 7\n", "line seven\n"),
+        "new/name.py": "moved\n",
+        "same.py": "same\n",
+        "more.py": "no end",
+        "empty.txt": "",
+        tool: "echo\n",
+      },
+    );
+    chmodSync(join(b, "tool"), 0o755);
+    const told = await diffCode(await side(a), await side(b));
+    expect(told.map((c) => [c.status, c.old_path, c.path, c.added_lines, c.removed_lines])).toEqual([
+      ["removed", "gone.py", "gone.py", 0, 1],
+      ["added", null, "more.py", 1, 0],
+      ["renamed", "old/name.py", "new/name.py", 0, 0],
+      ["mode", "tool", "tool", 0, 0],
+      ["changed", "train.py", "train.py", 1, 1],
+    ]);
+    expect(found).toHaveLength(4);
+    const patch = told.map(unified).join("");
+    expect(patch).toContain("@@ -5,7 +5,7 @@");
+    expect(patch).toContain("\\ No newline at end of file");
+    expect(patch).toContain("old mode 100644\nnew mode 100755");
+    applied(a, b, patch);
+  });
+
+  it("does not compare bytes line by line, and says so", async () => {
+    const { found } = await changes(
+      {
+        "w.bin": Buffer.from([1, 0, 2]),
+        "latin.txt": Buffer.from([0x66, 0xfc, 0x72, 0x0a]),
+        big: "x\n".repeat(1_100_000),
+      },
+      { "w.bin": Buffer.from([1, 0, 3]), "latin.txt": "für\n", big: "y\n".repeat(1_100_000) },
+    );
+    expect(found.map((c) => [c.path, c.binary, c.patch, c.note])).toEqual([
+      ["big", false, null, "too large to be compared line by line"],
+      ["latin.txt", true, null, "binary files differ"],
+      ["w.bin", true, null, "binary files differ"],
+    ]);
+    expect(unified(found[2]!)).toContain("Binary files a/w.bin and b/w.bin differ");
+  });
+
+  it("is still a patch for texts that share next to nothing", async () => {
+    const random = (seed: number): string => {
+      let x = seed;
+      return Array.from({ length: 20_000 }, () => `${(x = (x * 1_103_515_245 + 12_345) % 2 ** 31)}\n`).join("");
+    };
+    const { a, b, found } = await changes({ "data.csv": `same\n${random(1)}` }, { "data.csv": `same\n${random(2)}` });
+    expect(found[0]).toMatchObject({ status: "changed", note: null, removed_lines: 20_000 });
+    applied(a, b, found.map(unified).join(""));
+  });
+
+  it("finds as few lines as the longest common subsequence leaves", () => {
+    const letters = fc.array(fc.constantFrom("a", "b", "c"), { maxLength: 14 });
+    fc.assert(
+      fc.property(letters, letters, (from, to) => {
+        const edits = editsOf(from, to);
+        const common = from.length - edits.reduce((sum, e) => sum + e.fromEnd - e.fromStart, 0);
+        const table = Array.from({ length: from.length + 1 }, () => Array.from({ length: to.length + 1 }, () => 0));
+        for (let i = from.length - 1; i >= 0; i--)
+          for (let j = to.length - 1; j >= 0; j--)
+            table[i]![j] =
+              from[i] === to[j] ? table[i + 1]![j + 1]! + 1 : Math.max(table[i + 1]![j]!, table[i]![j + 1]!);
+        expect(common).toBe(table[0]![0]);
+        const rebuilt = edits
+          .toReversed()
+          .reduce<string[]>(
+            (l, e) => l.toSpliced(e.fromStart, e.fromEnd - e.fromStart, ...to.slice(e.toStart, e.toEnd)),
+            from,
+          );
+        expect(rebuilt).toEqual(to);
+      }),
+    );
+  });
+
+  it("is a patch that git applies, whatever the lines and names are", async () => {
+    const line = fc.constantFrom("a", "b", "", "  c", "-", "+x", "@@", "\\ No newline", "é", "tab\there");
+    const text = fc
+      .tuple(fc.array(line, { maxLength: 12 }), fc.boolean())
+      .map(([l, end]) => l.join("\n") + (end ? "\n" : ""));
+    const name = fc.constantFrom("a.py", "b c.py", "d/e.py", 'q"uote.py', "tab\t.py", "ünï.py", "run.sh");
+    const tree = fc.dictionary(name, text, { maxKeys: 5 });
+    await fc.assert(
+      fc.asyncProperty(tree, tree, async (from, to) => {
+        for (const folder of ["a", "b", "copy"]) rmSync(join(top, folder), { recursive: true, force: true });
+        const { a, b, found } = await changes(from, to);
+        applied(a, b, found.map(unified).join(""));
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
