@@ -1099,12 +1099,14 @@ class Run:
 
     def finish(self):
         """Nothing of the run lives: what is in the pipe is all there will be."""
-        while self.reader is not None:
-            moved = self.pump()
+        while True:
+            # What waits for a full disk comes first: `pump` takes nothing while it waits, and that is not the pipe's end.
             while self.spool.pending:
                 time.sleep(max(0.0, self.spool.retry_at - time.monotonic()))
                 self.spool.flush()
-            if not moved and self.reader is not None:
+            if self.reader is None:
+                break
+            if not self.pump() and self.reader is not None:
                 os.close(self.reader)
                 self.reader = None
         status = self.wait_status

@@ -19,15 +19,13 @@ import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.
 import type { EngineOptions, EventBody, NewJob, Rebased, SendResult } from "./engine-options.ts";
 import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
 import { fingerprint, timerEvent, withLastSeen } from "./journal.ts";
+import { surely } from "./surely.ts";
 import { Committer, type Transaction } from "./transaction.ts";
 
 /** Even a wait of years is looked at again after this long: clocks jump and laptops sleep. */
 const TICK_MS = 30_000;
 /** Longest wait for a retry, whatever its row says. */
 const RETRY_WAIT_MS_MAX = 15 * 60_000;
-/** Between tries to write something that must be written, while the disk is full. */
-const REWRITE_MS = 1_000;
-
 /** A job as its last commit left it, of those that are neither over nor parked. Its row changes by compare-and-set on `seq`. */
 interface Live {
   id: string;
@@ -78,19 +76,17 @@ export class Engine {
     return this.#committer.commit(fn);
   }
 
-  /** As `commit`, for what has happened in the world and must be written down: while the disk is full it tries again. */
-  async commitSurely<T>(fn: (tx: Transaction) => T): Promise<T> {
-    for (;;) {
-      try {
-        return await this.commit(fn);
-      } catch (e) {
-        const error = asSvcError(e);
+  /** As `commit`, for what has happened in the world and must be written down: while that cannot be done it tries again. */
+  commitSurely<T>(fn: (tx: Transaction) => T): Promise<T> {
+    return surely(
+      () => this.commit(fn),
+      this.clock,
+      (error) => {
         if (error.code === "disk_full") this.#o.onDiskFull?.();
-        if (this.#stopped || error.code !== "disk_full") throw e;
         this.#report(error);
-        await new Promise<void>((resolve) => this.clock.setTimer(REWRITE_MS, resolve));
-      }
-    }
+        return !this.#stopped;
+      },
+    );
   }
 
   // Jobs

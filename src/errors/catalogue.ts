@@ -257,6 +257,13 @@ export const CATALOGUE = {
       `The store ${d.file} is gone, though this home has been used. It may have listed machines that still cost money.`,
     hint: "Restore a copy from the folder `backups`; or, if you are sure, remove the file `installation.json` to begin anew.",
   }),
+  store_failing: entry<{ file: string; why: string }>({
+    status: 503,
+    exit: 1,
+    retry: "backoff",
+    message: (d) => `The disk failed while ${d.file} was written or read (${d.why}).`,
+    hint: "What was accepted before is safe and is tried again until it succeeds. Look after the disk: machines cannot be ended surely without it.",
+  }),
   disk_full: entry<{ path: string }>({
     status: 507,
     exit: 1,

@@ -278,6 +278,9 @@ async function gitStateOf(root: string): Promise<GitState> {
       timeout: GIT_TIMEOUT_MS,
       killSignal: "SIGKILL",
     });
+    child.on("error", () => resolve(null));
+    // Without a free descriptor there is a child without streams, and the error follows.
+    if (child.pid === undefined) return;
     const head: Buffer[] = [];
     let size = 0;
     // The header comes first and one change is enough to know: the rest is read and dropped.
@@ -285,7 +288,6 @@ async function gitStateOf(root: string): Promise<GitState> {
       if (size < 65_536) head.push(chunk);
       size += chunk.length;
     });
-    child.on("error", () => resolve(null));
     child.on("close", (code) => resolve(code === 0 ? Buffer.concat(head).toString() : null));
   });
   const commit = out?.match(/^# branch\.oid ([0-9a-f]{40,64})$/m)?.[1];

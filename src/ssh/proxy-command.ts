@@ -1,7 +1,7 @@
 // Reaching sshd through a command of the owner's own configuration.
 
 import { spawn } from "node:child_process";
-import { Duplex } from "node:stream";
+import { Duplex, PassThrough } from "node:stream";
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { oneLine } from "./words.ts";
@@ -34,8 +34,10 @@ export function openProxy(endpoint: SshEndpoint & { proxyCommand: string }): Pro
   });
   let said = "";
   let ending = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX)));
-  const stream = Duplex.from({ readable: child.stdout, writable: child.stdin });
+  // Without a free descriptor there is a child without streams, and the error follows.
+  const started = child.pid !== undefined;
+  if (started) child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX)));
+  const stream = started ? Duplex.from({ readable: child.stdout, writable: child.stdin }) : new PassThrough();
   const ended = Promise.withResolvers<void>();
   const gone = (how: string): void => {
     ending ||= how;

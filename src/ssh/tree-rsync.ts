@@ -108,6 +108,12 @@ function run(options: TreeOptions & { report: Report }): Promise<Ended> {
       signal.removeEventListener("abort", abort);
     };
     signal.addEventListener("abort", abort, { once: true });
+    child.on("error", (e) => {
+      over();
+      reject(new SvcError("sync_failed", { machine, why: `rsync cannot be started (${e.message})` }, { cause: e }));
+    });
+    // Without a free descriptor there is a child without streams, and the error follows.
+    if (child.pid === undefined) return;
     child.stdin.on("error", () => {});
     // Without `./` a name that begins with `#` or `;` would be taken for a comment.
     child.stdin.end(tree.whole ? "" : tree.files.map(({ path }) => `./${path}\0`).join(""));
@@ -122,10 +128,6 @@ function run(options: TreeOptions & { report: Report }): Promise<Ended> {
       if (bytes !== undefined) report({ files: Math.min(files, tree.files.length), bytes: Number(bytes) });
     });
     child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
-    child.on("error", (e) => {
-      over();
-      reject(new SvcError("sync_failed", { machine, why: `rsync cannot be started (${e.message})` }, { cause: e }));
-    });
     child.on("close", (code, ended) => {
       over();
       resolve({ code, ended, stdout, stderr });

@@ -1,6 +1,7 @@
 // Bringing a run's story home while it lasts: log, metrics, samples, checkpoints. Whatever is interrupted goes on from the
 // recorded offset; nothing is kept in memory that the next control plane could miss.
 
+import { setTimeout as pause } from "node:timers/promises";
 import type { CheckpointCollector } from "./collect-checkpoints.ts";
 import type { LogCursor, StorySink } from "./ports.ts";
 import { SvcError } from "../errors/index.ts";
@@ -15,6 +16,9 @@ const PULL_BYTES = 4 * 1024 * 1024;
 /** Kept of the log's end, for the launcher's last words. */
 const TAIL_BYTES = 4_096;
 const ACK_EVERY_BYTES = 8 * 1024 * 1024;
+/** How often bytes that the runner counted are looked for before they are given up. */
+const LOOKS_FOR_MISSING = 5;
+const MISSING_PAUSE_MS = 200;
 
 export interface FollowedRun {
   jobId: string;
@@ -106,15 +110,21 @@ export class Follower {
     return { bytes: parsed.consumed, seen, records: parsed.records, samples: sampled.samples };
   }
 
-  /** Everything up to the end of a run that is over. */
-  async drain(status: RunnerStatus): Promise<void> {
+  /**
+   * Everything up to the end of a run that is over.
+   * @returns bytes that the runner counted and that could not be found, however often they were looked for.
+   */
+  async drain(status: RunnerStatus): Promise<number> {
     const end = status.log_bytes;
-    for (;;) {
-      if (end !== null && this.#at.sourceOffset >= end) break;
+    const least = end ?? Infinity;
+    for (let looks = 0; this.#at.sourceOffset < least;) {
       const { bytes } = await this.pull(end, false);
-      if (bytes === 0) break;
+      if (bytes > 0) looks = 0;
+      else if (end === null || ++looks >= LOOKS_FOR_MISSING) break;
+      else await pause(MISSING_PAUSE_MS, undefined, { signal: this.#run.signal });
     }
     await this.pull(this.#at.sourceOffset, true);
+    return end === null ? 0 : Math.max(0, end - this.#at.sourceOffset);
   }
 }
 

@@ -285,6 +285,7 @@ export function collectStep(services: RunServices): StepDefinition {
         const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
         const detail = {
           log_bytes: run.bytes,
+          ...(run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
           checkpoints: saved.length,
           ...(left.length > 0 ? { left_out: left } : {}),
         };
@@ -327,6 +328,11 @@ async function bringHome(services: RunServices, context: StepContext, held: Held
   }
   const followed = followedRun(services, context, held, stream);
   const follower = new Follower(followed);
-  await follower.drain(status);
-  return { status, followed, bytes: follower.offset };
+  const missing = await follower.drain(status);
+  if (missing > 0) {
+    const whose = followed.tag === null ? "" : ` of node ${context.node}`;
+    const words = `The last ${missing} bytes of the log${whose} were not found where the script ran: the log ends too early.`;
+    await services.sink.notice(context.jobId, "warning", words);
+  }
+  return { status, followed, bytes: follower.offset, missing };
 }

@@ -256,6 +256,9 @@ export function asStoreError(e: unknown, file: string): unknown {
   ) {
     return new SvcError("home_unusable", { home: file, why: `cannot be written (${messageOf(e)})` }, { cause: e });
   }
+  // Its other codes tell of reads and writes that failed, of memory, and of locks held too long.
+  if (/^SQLITE_(IOERR|NOMEM|BUSY|LOCKED|PROTOCOL)/.test(code))
+    return new SvcError("store_failing", { file, why: `${code}: ${messageOf(e)}` }, { cause: e });
   return e;
 }
 

@@ -29,6 +29,8 @@ const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"];
 export interface ServeOptions {
   env?: NodeJS.ProcessEnv;
   uid?: number;
+  /** A program, with its arguments, that starts it. */
+  under?: string[];
 }
 
 /** One `svc serve`. Its output goes to files: a parent that is busy must never hold it up. */
@@ -43,7 +45,8 @@ export class Served {
     this.#err = join(place.root, `serve-${n}.err`);
     const files = [this.#out, this.#err].map((path) => openSync(path, "w", 0o666));
     const who = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
-    this.child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--json"], {
+    const [program, ...args] = [...(options.under ?? []), process.execPath, MAIN, "serve", "--port", "0", "--json"];
+    this.child = spawn(program, args, {
       cwd: place.project,
       env: { ...place.env, ...options.env },
       stdio: ["ignore", files[0], files[1]],

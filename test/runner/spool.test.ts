@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
-import { ended, finish, never, newRun, python, runnerPath, startRun, until, type TestRun } from "./harness.ts";
+import { ended, finish, never, newRun, processesWith, python, runnerPath, startRun, until, type TestRun } from "./harness.ts";
 
 const MIB = 1 << 20;
 
@@ -162,6 +162,41 @@ describe("a full disk", () => {
       spawnSync("umount", ["-l", mount]);
       rmSync(mount, { recursive: true, force: true });
       rmSync(hashFile, { force: true });
+    }
+  });
+
+  /** Says half a pipe's worth with the disk full already, half again that nobody reads, and ends. */
+  const LAST_WORDS = `
+import os, sys, time
+os.write(1, b"up\\n")
+while not os.path.exists(sys.argv[1]): time.sleep(0.01)
+for n in range(2):
+    os.write(1, b"%d" % n * 30000)
+    time.sleep(0.3)
+`;
+
+  it.skipIf(!isRoot)("keeps the last words of a script that ends while its log waits for room (needs root to mount)", { timeout: 60_000 }, async () => {
+    const mount = mkdtempSync(join(tmpdir(), "svc-last-"));
+    const go = `${mount}.go`;
+    expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "svc-test", mount]).status).toBe(0);
+    const run = newRun([python, "-u", "-c", LAST_WORDS, go], { cwd: "/" }, mount);
+    try {
+      await run.host.start(run.spec, {}, never);
+      await until(run, "up\n");
+      const ballast = join(mount, "ballast");
+      expect(() => writeFileSync(ballast, Buffer.alloc(4 * MIB))).toThrow("ENOSPC");
+      writeFileSync(go, "");
+      const { pid } = (await run.host.status(never)) ?? {};
+      await expect.poll(() => processesWith(run.spec.nonce).includes(pid ?? 0), { timeout: 30_000 }).toBe(false);
+      rmSync(ballast);
+      const { status, log } = await finish(run);
+      expect(status.exit_code).toBe(0);
+      expect(log.toString()).toBe(`up\n${"0".repeat(30_000)}${"1".repeat(30_000)}`);
+    } finally {
+      await run.host.stop(0, never);
+      spawnSync("umount", ["-l", mount]);
+      rmSync(mount, { recursive: true, force: true });
+      rmSync(go, { force: true });
     }
   });
 });

@@ -64,13 +64,13 @@ beforeEach(() => {
   run = new ScriptedRun();
   story = new KeptStory();
 });
-const follow = (tag: string | null = null) =>
+const follow = (tag: string | null = null, host: RunHost = run.host) =>
   new Follower({
     jobId: "job1",
     node: 0,
     tag,
     stream: "run",
-    host: run.host,
+    host,
     sink: story.sink,
     mark: MARK,
     redactor: new Redactor([SECRET, MARK]),
@@ -196,10 +196,22 @@ describe("the end of a run", () => {
     },
   );
 
-  it("does not wait for bytes that are not there", async () => {
+  it("does not wait for ever for bytes that are not there, and tells how many they are", async () => {
     run.write("only this");
-    await follow().drain(over(1_000));
+    expect(await follow().drain(over(1_000))).toBe(991);
     expect(story.text).toBe("only this");
+  });
+
+  it("looks again before it takes bytes that the runner counted for lost", async () => {
+    run.write("at first only this");
+    const reads = run.host.readLog;
+    let looks = 0;
+    const late = () => {
+      if (++looks === 3) run.write(", then the rest\n");
+    };
+    const host = { ...run.host, readLog: (...asked: Parameters<RunHost["readLog"]>) => (late(), reads(...asked)) };
+    expect(await follow(null, host).drain(over(34))).toBe(0);
+    expect(story.text).toBe("at first only this, then the rest\n");
   });
 
   it("may come twice", async () => {

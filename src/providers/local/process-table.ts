@@ -10,6 +10,7 @@ export interface ProcessIdentity {
 }
 
 const HAS_PROC = process.platform === "linux";
+const SAYS_NOTHING_THERE = new Set(["ENOENT", "ESRCH", "EACCES", "EPERM", "ENOTDIR"]);
 let bootIdCache: string | null = null;
 
 /** Changes with every boot; empty where it cannot be read. */
@@ -59,7 +60,9 @@ export function processesByVariable(name: string): Map<string, number[]> {
 function read(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
-  } catch {
-    return null;
+  } catch (e) {
+    // That there was no free descriptor, or no memory, says nothing about a process.
+    if (SAYS_NOTHING_THERE.has((e as NodeJS.ErrnoException).code ?? "")) return null;
+    throw e;
   }
 }

@@ -56,13 +56,6 @@ export function callRunner(
       );
     }, options.timeoutMs);
     signal.addEventListener("abort", onAbort, { once: true });
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      if (stdout.length < OUTPUT_MAX) stdout += text;
-      if (options.untilLine && stdout.endsWith("\n")) done(() => resolve({ code: 0, stdout, stderr }));
-    });
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      if (stderr.length < OUTPUT_MAX) stderr += text;
-    });
     child.on("error", (error: NodeJS.ErrnoException) => {
       const missing = error.code === "ENOENT" || error.code === "EACCES" || error.code === "ENOTDIR";
       done(() =>
@@ -76,6 +69,15 @@ export function callRunner(
               ),
         ),
       );
+    });
+    // Without a free descriptor there is a child without streams, and the error follows.
+    if (child.pid === undefined) return;
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      if (stdout.length < OUTPUT_MAX) stdout += text;
+      if (options.untilLine && stdout.endsWith("\n")) done(() => resolve({ code: 0, stdout, stderr }));
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      if (stderr.length < OUTPUT_MAX) stderr += text;
     });
     child.on("close", (code) => done(() => resolve({ code, stdout, stderr })));
   });
