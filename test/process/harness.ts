@@ -185,6 +185,18 @@ export class Place {
     }
   }
 
+  /** What the control planes said last, and where each step stands: for the message of a test that waits in vain. */
+  lastWords(): string {
+    const steps = this.db((db) =>
+      db
+        .prepare(
+          "SELECT step, effect.state, attempt.attempt, status, error FROM effect JOIN attempt ON effect_id = effect.id",
+        )
+        .all(),
+    );
+    return JSON.stringify({ said: this.#served.map((s) => s.err.slice(-2_000)), steps });
+  }
+
   /** The stored log as it lies on the disk. */
   log(id: string): Buffer {
     const path = join(this.home, "logs", `${id}.log`);

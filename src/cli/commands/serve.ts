@@ -8,6 +8,7 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
+import { asSvcError } from "../../errors/index.ts";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../app.ts";
 import type { JobRecord } from "../../schemas/job.ts";
@@ -77,6 +78,8 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   if (options.parent !== undefined) watchParent(options.parent, () => ending.resolve("parent"));
 
   const say = (line: string): void => io.err(safeField(line));
+  // A failure that nobody waited for is a defect, and no reason to leave machines alone.
+  process.on("unhandledRejection", (reason) => say(`${asSvcError(reason).message} The control plane goes on.`));
   const [{ openControlPlane }, { startServer }] = await Promise.all([
     import("../../app.ts"),
     import("../../api/server.ts"),

@@ -67,7 +67,8 @@ async function examine(path: string, env: Readonly<Record<string, string | undef
     answer = fromName(path).then((known) => known ?? probe(path, env));
     cache.set(key, answer);
     // A failure may have been a busy moment: it is asked again next time.
-    void answer.then((python) => python ?? cache.delete(key));
+    const forget = (): boolean => cache.delete(key);
+    void answer.then((python) => python ?? forget(), forget);
   }
   return answer;
 }
