@@ -1,7 +1,7 @@
-// One control plane per home: the one that runs, or one that this process starts and that lives as long as it does.
+// One control plane per home: the one that runs, or one that this process starts and that lives as long as it is held.
 //
-// P1. The child holds the reading end of its stdin, we the writing end. However this process ends, the child reads the end
-//     of the file, and then ends as an interrupted control plane does: machines are released.
+// P1. Each process that uses one holds it (hold.ts), and the one that we start also has the reading end of a pipe of ours.
+//     However this process ends, both are closed. When nobody is left, it ends as an interrupted one does: machines are released.
 // P2. It has a session of its own, so a Ctrl-C in the terminal reaches this process alone, which ends it in order.
 // P3. It never keeps this process alive; when the script has nothing left to do, it is ended and waited for.
 
@@ -11,14 +11,18 @@ import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { makeHome } from "../src/domain/home.ts";
 import { Client } from "./client.ts";
-import { findControlPlane } from "./discover.ts";
+import { findControlPlane, readToken } from "./discover.ts";
 import { SvcError } from "./errors.ts";
+import { Hold } from "./hold.ts";
 
 const START_MS_MAX = 60_000;
 const WINNER_MS_MAX = 20_000;
+const START_AGAIN_MS = 2_000;
 const END_MS_MAX = 130_000;
+/** From the last word of a control plane to the end of its process. */
+const LAST_MS_MAX = 20_000;
 
-export interface Owned {
+interface Owned {
   child: ChildProcess;
   client: Client;
   log: string;
@@ -27,9 +31,14 @@ export interface Owned {
 
 const clients = new Map<string, Promise<Client>>();
 const owned = new Map<string, Owned>();
+const holds = new Map<string, Hold>();
 
-/** The client of this home's control plane; where none runs, one is started. */
+/** Set on Ctrl-C: who polls meanwhile must not start another one for its answer. */
+let leaving = false;
+
+/** The client of this home's control plane; where none runs, one is started. Never resolves in a process that is leaving. */
 export function clientOf(home: string): Promise<Client> {
+  if (leaving) return new Promise(() => undefined);
   let known = clients.get(home);
   if (!known) {
     known = connect(home);
@@ -41,39 +50,95 @@ export function clientOf(home: string): Promise<Client> {
 
 /** Nobody answers there any more: look again next time. */
 export function forget(home: string, which?: Promise<Client>): void {
-  if (!which || clients.get(home) === which) clients.delete(home);
+  if (which && clients.get(home) !== which) return;
+  clients.delete(home);
+  holds.get(home)?.close();
+  holds.delete(home);
 }
 
-/** The control plane that this process started for the home, while it runs. */
-export const ownedBy = (home: string): Owned | null => owned.get(home) ?? null;
+/** Whether the home's control plane lives by being held, and this process holds it. */
+export const keeps = (home: string): boolean => holds.get(home)?.endsWithHolders ?? false;
 
-/**
- * Ends, in order, every control plane that this process started. Resolves when they are gone or after two minutes, with the
- * logs of those that did not end well.
- */
-export async function endOwned(): Promise<string[]> {
-  const all = [...owned.values()];
+/** What became of the control planes that this process let go of. */
+export interface LetGo {
+  /** How many live on, because others hold them. */
+  shared: number;
+  /** What could not be ended, in words; empty where all went well. */
+  unwell: string[];
+}
+
+/** As `letGoOfAll`, in a process that then ends. */
+export function leave(): Promise<LetGo> {
+  leaving = true;
+  return letGoOfAll();
+}
+
+/** Lets go of every control plane that this process uses. Where that ends one, resolves when it is gone or after two minutes. */
+async function letGoOfAll(): Promise<LetGo> {
+  const homes = new Set([...holds.keys(), ...owned.keys()]);
+  const parts = [...homes].map((home) => ({ home, hold: holds.get(home), mine: owned.get(home) }));
   clients.clear();
-  for (const o of all) {
-    o.child.ref();
-    o.child.stdin?.end();
+  holds.clear();
+  const ends = await Promise.all(parts.map(({ home, hold, mine }) => letGoOf(home, hold, mine)));
+  return {
+    shared: ends.filter((end) => end === "shared").length,
+    unwell: ends.filter((end) => end !== "shared" && end !== ""),
+  };
+}
+
+/** `shared`, the empty string for an end in order, or words. */
+async function letGoOf(home: string, hold: Hold | undefined, mine: Owned | undefined): Promise<string> {
+  if (hold && !hold.endsWithHolders) {
+    hold.close();
+    return "shared";
   }
+  mine?.child.ref();
+  const released = (await hold?.release(mine !== undefined)) ?? null;
+  mine?.child.stdin?.end();
+  if (released !== null && !released.ending) {
+    mine?.child.unref();
+    hold?.close();
+    return "shared";
+  }
+  const said = released === null ? null : await hold?.farewell(END_MS_MAX);
+  const over = mine ? await within(mine.ended, released === null ? END_MS_MAX : LAST_MS_MAX) : said !== null;
+  hold?.close();
+  const log = mine?.log ?? join(home, "control-plane.log");
+  if (said && said.unfinished.length > 0) return `${said.unfinished.join(", ")} may still cost money; see ${log}`;
+  return over ? "" : `the control plane is still ending by itself; see ${log}`;
+}
+
+async function within(ended: Promise<void>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((done) => (timer = setTimeout(done, END_MS_MAX)));
-  await Promise.race([Promise.all(all.map((o) => o.ended)), late]);
+  const late = new Promise<boolean>((done) => (timer = setTimeout(() => done(false), ms)));
+  const over = await Promise.race([ended.then(() => true), late]);
   clearTimeout(timer);
-  return all.filter((o) => o.child.exitCode !== 0).map((o) => o.log);
+  return over;
 }
 
+/** A client of a control plane that this process now holds. One that is ending is waited for, and then replaced. */
 async function connect(home: string): Promise<Client> {
-  const found = await findControlPlane(home);
-  if (found.state === "running") return found.client;
-  if (found.state === "silent")
-    throw SvcError.unreachable(found.file.url, `its process ${found.file.pid} lives but does not answer`);
-  return start(home);
+  for (const end = performance.now() + END_MS_MAX; ; await pause(100)) {
+    const found = await findControlPlane(home);
+    if (found.state === "silent")
+      throw SvcError.unreachable(found.file.url, `its process ${found.file.pid} lives but does not answer`);
+    const client = found.state === "running" ? found.client : await start(home, performance.now() + WINNER_MS_MAX);
+    try {
+      const hold = await Hold.take(client.baseUrl, () => readToken(home));
+      holds.get(home)?.close();
+      holds.set(home, hold);
+      process.off("beforeExit", onBeforeExit).on("beforeExit", onBeforeExit);
+      return client;
+    } catch (e) {
+      const passing = e instanceof SvcError && (e.code === "shutting_down" || e.code === "unreachable");
+      if (!passing || performance.now() > end) throw e;
+    }
+  }
 }
 
-async function start(home: string): Promise<Client> {
+const pause = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
+
+async function start(home: string, deadline: number): Promise<Client> {
   const cli = findCli();
   const log = openLog(home);
   const from = statSync(log).size;
@@ -100,7 +165,7 @@ async function start(home: string): Promise<Client> {
   if (typeof ready?.url !== "string") {
     child.stdin?.end();
     await ended;
-    return instead(home, readFileSync(log).subarray(from).toString("utf8"), log);
+    return instead(home, readFileSync(log).subarray(from).toString("utf8"), log, deadline);
   }
   const client = new Client({ baseUrl: ready.url });
   owned.set(home, { child, client, log, ended });
@@ -111,21 +176,20 @@ async function start(home: string): Promise<Client> {
     }
   });
   letGo(child);
-  process.off("beforeExit", onBeforeExit).on("beforeExit", onBeforeExit);
   return client;
 }
 
-/** Ours did not come up. Where another caller was faster, that one's control plane serves us as well. */
-async function instead(home: string, said: string, log: string): Promise<Client> {
+/** Ours did not come up. Where another caller was faster, that one's serves us as well; where one was just ending, once more. */
+async function instead(home: string, said: string, log: string, deadline: number): Promise<Client> {
   const lines = said.split("\n").filter((l) => l.trim() !== "");
   const error = lines
     .map((l) => (parse(l) as { error?: { code?: string; message?: string; hint?: string } } | null)?.error)
     .findLast((e) => e?.code);
   if (error?.code === "home_locked") {
-    for (const end = performance.now() + WINNER_MS_MAX; performance.now() < end;) {
+    for (const again = performance.now() + START_AGAIN_MS; performance.now() < deadline; await pause(50)) {
       const found = await findControlPlane(home);
       if (found.state === "running") return found.client;
-      await new Promise((r) => setTimeout(r, 50));
+      if (performance.now() > again) return start(home, deadline);
     }
   }
   if (error?.code) throw new SvcError({ code: error.code, message: String(error.message), hint: String(error.hint) });
@@ -202,7 +266,7 @@ function letGo(child: ChildProcess): void {
 }
 
 function onBeforeExit(): void {
-  if (owned.size > 0) void endOwned();
+  if (holds.size + owned.size > 0) void letGoOfAll();
 }
 
 function parse(text: string): unknown {

@@ -63,7 +63,8 @@ function readFile(home: string): ControlPlaneFile | null {
   }
 }
 
-function readToken(home: string): string | null {
+/** The bearer token of a home, where it has one. */
+export function readToken(home: string): string | null {
   try {
     return readFileSync(join(home, "token"), "utf8").trim() || null;
   } catch {

@@ -9,7 +9,7 @@ import { resolveHome } from "../src/domain/home.ts";
 import type { Gpu, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
 import type { Client, JobsFilter } from "./client.ts";
-import { clientOf, endOwned, forget, ownedBy } from "./control-planes.ts";
+import { clientOf, forget, keeps, leave } from "./control-planes.ts";
 import { SvcError } from "./errors.ts";
 
 export interface Task {
@@ -184,8 +184,8 @@ function finite(at: string, value: unknown): void {
     for (const [k, v] of Object.entries(value)) finite(at ? `${at}.${k}` : k, v);
 }
 
-// Ctrl-C. A script that called `run()` owns its runs when it also started the control plane: both then end in order, and
-// the script says so. A script with a SIGINT listener of its own decides by itself.
+// Ctrl-C. Where nobody else holds the control plane that it uses, it and its runs end in order; the script says what becomes of
+// machine and money. A script with a SIGINT listener of its own decides by itself.
 const watched = new Set<string>();
 let listening = false;
 
@@ -210,19 +210,23 @@ function onInterrupt(): void {
     process.exit(130);
   }
   interruptedBefore = true;
-  const mine = ownedBy(home());
-  if (!mine) {
+  if (!keeps(home())) {
     if (watched.size > 0)
       process.stderr.write(
-        `svc: interrupted; ${[...watched].join(", ")} goes on, driven by the control plane of ${home()}. \`svc kill\` ends it.\n`,
+        `svc: interrupted; ${[...watched].join(", ")} goes on, and its machine may cost money. \`svc kill\` ends it.\n`,
       );
     process.exit(130);
   }
   process.stderr.write(
-    `svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and releasing what was rented. Press Ctrl-C again not to wait.\n`,
+    `svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and giving back what was rented. Press Ctrl-C again not to wait.\n`,
   );
-  void endOwned().then((unwell) => {
-    const how = unwell.length === 0 ? "ended in order" : `not everything has ended; see ${unwell.join(", ")}`;
+  void leave().then(({ shared, unwell }) => {
+    const how =
+      unwell.length > 0
+        ? `not everything has ended: ${unwell.join("; ")}`
+        : shared > 0
+          ? "other programs use the control plane; the run may go on, and cost money, until the last of them ends. `svc kill` ends it now"
+          : "ended in order; no machine of these runs costs money any more";
     process.stderr.write(`svc: ${how}.\n`);
     process.exit(130);
   });

@@ -1,7 +1,7 @@
 """Starting and following runs. Every function blocks; ``svc.aio`` has the same ones for asyncio.
 
-C1. All of it talks to the control plane of this home (``SVC_HOME``), which is started where none runs and then ends with
-    this process, as an interrupted control plane does.
+C1. All of it talks to the control plane of this home (``SVC_HOME``). Where none runs one is started; it ends with the last
+    process that uses it, as an interrupted control plane does.
 C2. A call whose answer was lost is made again: submissions carry a key, so that twice never starts two runs.
 C3. ``stream`` counts the bytes it has read and goes on from there after a lost connection: no line lost, none twice.
 """
@@ -144,7 +144,7 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
 
     :param timeout: seconds; after that ``WaitTimeout`` (also a ``TimeoutError``) is raised and the job goes on.
 
-    Raises ``JobNotFound``. Ctrl-C ends a control plane that this process started, in order, and says so.
+    Raises ``JobNotFound``. Ctrl-C ends the run, where no other program uses the control plane, and says what becomes of it.
     """
     return _wait_for(job_id, timeout)
 
@@ -308,7 +308,7 @@ class _Lines(LogStream):
 
 
 class _ending_on_interrupt:
-    """Ctrl-C: end, in order, the control plane that this process started, and say what becomes of the run."""
+    """Ctrl-C: let go of the control plane, which ends it where nobody else uses it, and say what becomes of the run."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -319,10 +319,11 @@ class _ending_on_interrupt:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or not issubclass(kind, KeyboardInterrupt):
             return
-        if PLANES.owns_one():
+        if PLANES.keeps_one():
             PLANES.end()
         else:
-            print(f"svc: the run goes on; `svc kill {self._job_id}` ends it", file=sys.stderr, flush=True)
+            words = f"svc: run {self._job_id} goes on, and its machine may cost money; `svc kill {self._job_id}` ends it"
+            print(words, file=sys.stderr, flush=True)
 
 
 def _wait_for(job_id: str, timeout: float | None) -> Job:

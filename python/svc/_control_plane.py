@@ -1,11 +1,11 @@
-"""Finding the control plane of this home, or starting one that lives as long as this process.
+"""Finding the control plane of this home, or starting one that lives as long as it is held.
 
 P1. A control plane is ours when ``control-plane.json`` names it, its process lives, and its health answer bears the same
     installation id. Anything else on that port is left alone.
-P2. The one we start holds the reading end of a pipe; we hold the other. However this process ends, the pipe closes, and it
-    then ends in order: machines are released.
+P2. Each process that uses it holds it (``_hold.py``), and the one that we start also has the reading end of a pipe of ours.
+    However this process ends, both are closed. When nobody is left, it ends in order: machines are released.
 P3. It has its own session, so a Ctrl-C in the terminal reaches this process alone, which ends it in order.
-P4. A forked child of this process neither keeps the pipe open nor ends the control plane.
+P4. A forked child of this process neither holds nor ends the control plane, unless it calls by itself.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from typing import Any
 
 from svc import _http, _launcher
 from svc._errors import ConfigError, SvcError, make_error
+from svc._hold import Hold
 from svc._records import TERMINAL_STATUSES
 
 START_SECONDS_MAX = 60.0
 WINNER_SECONDS_MAX = 20.0
+START_AGAIN_SECONDS = 2.0
 END_SECONDS_MAX = 120.0
+# From the last word of the control plane to the end of its process.
+LAST_SECONDS_MAX = 20.0
 HEALTH_SECONDS_MAX = 10.0
 
 
@@ -45,7 +49,6 @@ class _Owned:
         self.process = process
         self.port = port
         self.log = log
-        self.starter = os.getpid()
 
 
 class ControlPlanes:
@@ -55,33 +58,53 @@ class ControlPlanes:
         self._lock = threading.RLock()
         self._ports: dict[Path, int] = {}
         self._owned: dict[Path, _Owned] = {}
+        self._holds: dict[Path, Hold] = {}
+        self._leaving = False
 
     def port(self) -> int:
         """The port of this home's control plane, which is started where none runs."""
         at = home()
+        if self._leaving:
+            raise SvcError("shutting_down", "This program is ending.", "Nothing was started.")
         with self._lock:
             known = self._ports.get(at)
             if known is not None:
                 return known
-            found = find(at)
-            if found is None:
-                found = self._start(at)
-            self._ports[at] = found
-            return found
+            self._ports[at] = self._held(at)
+            return self._ports[at]
 
     def forget(self, port: int) -> None:
         """Nobody answered at ``port``: look again next time."""
         with self._lock:
             for at in [at for at, known in self._ports.items() if known == port]:
                 del self._ports[at]
+                hold = self._holds.pop(at, None)
+                if hold is not None:
+                    hold.close()
 
-    def owns_one(self) -> bool:
-        """Whether this process started the control plane of the current home and it still runs."""
+    def keeps_one(self) -> bool:
+        """Whether the control plane of the current home lives by being held, and this process holds it."""
         with self._lock:
-            owned = self._owned.get(home())
-            return owned is not None and owned.starter == os.getpid() and owned.process.poll() is None
+            hold = self._holds.get(home())
+            return hold is not None and hold.ends_with_holders
 
-    def _start(self, at: Path) -> int:
+    def _held(self, at: Path) -> int:
+        """The port of a control plane that this process now holds. One that is ending is waited for, and then replaced."""
+        deadline = time.monotonic() + END_SECONDS_MAX
+        while True:
+            port = find(at)
+            if port is None:
+                port = self._start(at)
+            try:
+                self._holds[at] = Hold(port)
+                return port
+            except SvcError as error:
+                if error.code not in ("shutting_down", "unreachable") or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+
+    def _start(self, at: Path, deadline: float | None = None) -> int:
+        deadline = deadline or time.monotonic() + WINNER_SECONDS_MAX
         old = self._owned.pop(at, None)
         if old is not None:
             _close_pipe(old.process)
@@ -115,35 +138,48 @@ class ControlPlanes:
         _close_pipe(process)
         _reap(process)
         failure = said.get("error") or _error_in(_read_from(log, said_from))
-        return self._instead(at, failure, log)
+        return self._instead(at, failure, log, deadline)
 
-    def _instead(self, at: Path, failure: Any, log: Path) -> int:
-        """Ours did not come up. When another one was faster, that one serves us as well."""
+    def _instead(self, at: Path, failure: Any, log: Path, deadline: float) -> int:
+        """Ours did not come up. When another one was faster, that one serves us as well; when one was just ending, ours is
+        started again."""
         code = failure.get("code") if isinstance(failure, dict) else None
         if code == "home_locked":
-            deadline = time.monotonic() + WINNER_SECONDS_MAX
+            again = time.monotonic() + START_AGAIN_SECONDS
             while time.monotonic() < deadline:
                 found = find(at)
                 if found is not None:
                     return found
+                if time.monotonic() > again:
+                    return self._start(at, deadline)
                 time.sleep(0.05)
         if isinstance(failure, dict) and code:
             raise make_error(str(code), str(failure.get("message", "")), str(failure.get("hint", "")))
         raise _start_failed(str(failure) if failure else f"it ended without a word; see {log}")
 
     def end(self, announce: bool = True) -> None:
-        """Ends, in order, every control plane that this process started, and waits for it (bounded)."""
+        """Lets go of every control plane that this process uses. Where that ends one, waits for it (bounded)."""
         with self._lock:
-            mine = [owned for owned in self._owned.values() if owned.starter == os.getpid()]
+            holds, owned = dict(self._holds), dict(self._owned)
+            self._holds.clear()
             self._owned.clear()
             self._ports.clear()
-        for owned in mine:
-            _end(owned, announce)
+        for at in {**owned, **holds}:
+            _let_go(holds.get(at), owned.get(at), announce)
+
+    def leave(self) -> None:
+        """As ``end``, in a process that then ends: a thread that still asks must not start another one."""
+        self._leaving = True
+        self.end()
 
     def after_fork(self) -> None:
-        """In a forked child: let go of the pipe (P4)."""
+        """In a forked child: let go of what is the parent's (P4)."""
         owned, self._owned = self._owned, {}
+        holds, self._holds = self._holds, {}
+        self._ports = {}
         self._lock = threading.RLock()
+        for hold in holds.values():
+            hold.abandon()
         for entry in owned.values():
             if entry.process.stdin is not None:
                 try:
@@ -153,7 +189,7 @@ class ControlPlanes:
 
 
 PLANES = ControlPlanes()
-atexit.register(PLANES.end)
+atexit.register(PLANES.leave)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PLANES.after_fork)
 
@@ -235,33 +271,68 @@ def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
         raise _start_failed(f"it said nothing for {seconds:g} s") from None
 
 
-def _end(owned: _Owned, announce: bool) -> None:
-    process = owned.process
-    if process.poll() is None and announce:
-        count = _live_runs(owned.port)
-        if count:
-            _tell(f"svc: ending the control plane; {count} run(s) are terminated")
-    _close_pipe(process)
+def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
+    """Ends the use that this process makes of one control plane."""
+    if owned is not None and owned.process.poll() is not None:
+        _close_pipe(owned.process)
+        owned = None
+    if hold is not None and not hold.ends_with_holders:
+        hold.close()
+        hold = None
+    runs = _live_runs(hold.port) if announce and hold is not None else []
+    released = hold.release(owned is not None) if hold is not None else None
+    if owned is not None:
+        _close_pipe(owned.process)
+    if released is not None and not released.ending:
+        if runs:
+            _tell(
+                f"svc: {_counted(runs)} may go on and cost money: other programs use the control plane, which ends with the last "
+                f"of them. `svc kill` ends a run now."
+            )
+    elif owned is not None or released is not None:
+        if runs:
+            _tell(f"svc: ending {_counted(runs)} and giving back what was rented; Ctrl-C does not wait for it")
+        _wait_for_end(hold, owned, bool(runs))
+    if hold is not None:
+        hold.close()
+
+
+def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool) -> None:
+    log = owned.log if owned is not None else home() / "control-plane.log"
     try:
-        process.wait(END_SECONDS_MAX)
+        said = hold.farewell(END_SECONDS_MAX) if hold is not None else {}
+        if owned is not None:
+            owned.process.wait(END_SECONDS_MAX if hold is None else LAST_SECONDS_MAX)
     except subprocess.TimeoutExpired:
-        _tell(f"svc: the control plane (process {process.pid}) is still ending by itself; see {owned.log}")
+        said = None
     except KeyboardInterrupt:
-        _tell(f"svc: not waiting; the control plane (process {process.pid}) goes on ending by itself; see {owned.log}")
+        _tell(f"svc: not waiting; the control plane goes on ending by itself. `svc jobs` shows what is left; see {log}")
         raise
+    if said is None:
+        _tell(f"svc: the control plane is still ending by itself, and machines may cost money till then; see {log}")
+    elif said.get("unfinished"):
+        left = ", ".join(said["unfinished"])
+        _tell(f"svc: not ended: {left}. A machine may still cost money; `svc reconcile` goes on with it; see {log}")
+    elif tell and "unfinished" in said:
+        _tell("svc: ended in order; no machine of these runs costs money any more")
 
 
-def _live_runs(port: int) -> int:
-    """How many runs end with the control plane; 0 where it does not say."""
+def _live_runs(port: int) -> list[str]:
+    """The runs that end with the control plane; none where it does not say."""
     try:
         page = _http.call(port, "GET", "/jobs?limit=500", seconds=5.0)
-        return sum(
-            1
+        return [
+            str(job["id"])
             for job in page["jobs"]
             if job["status"] not in TERMINAL_STATUSES and job.get("spec", {}).get("terminate_on_exit", True)
-        )
+        ]
     except (SvcError, KeyError, TypeError):
-        return 0
+        return []
+
+
+def _counted(runs: list[str]) -> str:
+    more = ", …" if len(runs) > 5 else ""
+    return f"run {runs[0]}" if len(runs) == 1 else f"{len(runs)} runs ({', '.join(runs[:5])}{more})"
 
 
 def _close_pipe(process: subprocess.Popen[bytes]) -> None:

@@ -100,6 +100,16 @@ class ByteStream:
             # ValueError and AttributeError are how a response answers that was closed meanwhile.
             raise unreachable(self._port, _reason(error)) from error
 
+    def patience(self, seconds: float) -> None:
+        """How long the next ``read`` may wait."""
+        if self._socket is not None:
+            self._socket.settimeout(seconds)
+
+    def abandon(self) -> None:
+        """Closes this process's end and leaves the connection, which a parent process has as well, as it is."""
+        self._socket = None
+        self._connection.close()
+
     def close(self) -> None:
         """Ends the connection. Safe to repeat."""
         held, self._socket = self._socket, None

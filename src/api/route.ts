@@ -5,6 +5,7 @@ import type { z } from "zod";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { SvcError, type ErrorCode } from "../errors/index.ts";
 import type { JobRecord } from "../schemas/job.ts";
+import type { Holds } from "./holds.ts";
 import type { Limits } from "./limits.ts";
 
 /** What every handler may use. */
@@ -14,6 +15,7 @@ export interface Backend {
   projectDir: string;
   version: string;
   limits: Limits;
+  holds: Holds;
   log: (line: string) => void;
   /** The OpenAPI document. */
   openapi: () => unknown;

@@ -10,6 +10,7 @@ import type { ControlPlane } from "../engine/control-plane.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { checked, checkedQuery, invalid } from "./field-errors.ts";
 import { Gate, isLoopback, pathOf } from "./gate.ts";
+import { Holds } from "./holds.ts";
 import { LIMITS, type Limits } from "./limits.ts";
 import { openApiDocument } from "./openapi.ts";
 import { canTellPeers } from "./peer.ts";
@@ -34,6 +35,8 @@ export interface ServerOptions {
   token?: string;
   log?: (line: string) => void;
   limits?: Partial<Limits>;
+  /** Of a control plane that ends with its callers. */
+  holds?: Holds;
 }
 
 export interface RunningServer {
@@ -65,7 +68,9 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   });
   let document: unknown;
   const openapi = (): unknown => (document ??= openApiDocument(ROUTES, options.version));
-  const backend: Backend = { cp, projectDir: options.projectDir, version: options.version, limits, log, openapi };
+  const holds = options.holds ?? new Holds(null);
+  const { projectDir, version } = options;
+  const backend: Backend = { cp, projectDir, version, limits, holds, log, openapi };
 
   const app = Fastify({
     logger: false,

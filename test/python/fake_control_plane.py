@@ -5,6 +5,8 @@ As a program (``fake_control_plane.py serve …``) it takes the part of the CLI 
 
 import json
 import os
+import select
+import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +26,10 @@ class FakeControlPlane(ThreadingHTTPServer):
         self.jobs = {}
         self.answers = {}  # (method, path without query) -> (status, body)
         self.log = b""
+        self.ends_with_holders = False
+        self.holders = {}  # id -> the open answer
+        self.listening = []  # threads that still have an open answer
+        self.over = threading.Event()
         self.cuts = []  # offsets at which a following connection is cut
         self.url = "http://127.0.0.1:{}".format(self.server_address[1])
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -36,7 +42,14 @@ class FakeControlPlane(ThreadingHTTPServer):
     def put(self, job_id, status="running", **more):
         self.jobs[job_id] = {"id": job_id, "status": status, "cost_usd": 0, "later_field": 1, **more}
 
+    def released(self):
+        ending = self.ends_with_holders and not self.holders
+        if ending:
+            self.over.set()
+        return {"ending": ending, "holders": len(self.holders)}
+
     def stop(self):
+        self.over.set()
         self.shutdown()
         self.server_close()
 
@@ -65,6 +78,11 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(*fixed)
         if path == "/v1/health":
             return self.answer(200, {"status": "ok", "installation_id": self.server.installation})
+        if path == "/v1/hold":
+            return self.hold()
+        if path.startswith("/v1/hold/"):
+            self.server.holders.pop(path.split("/")[3], None)
+            return self.answer(200, self.server.released())
         if (self.command, path) == ("POST", "/jobs"):
             key = self.headers["Idempotency-Key"]
             if key not in self.server.jobs:
@@ -79,6 +97,26 @@ class Handler(BaseHTTPRequestHandler):
         if path.endswith("/logs"):
             return self.send_log(query)
         self.answer(200, job)
+
+    def hold(self):
+        if self.server.over.is_set():
+            return self.answer(503, {"code": "shutting_down", "detail": "It is ending.", "hint": "Start it again."})
+        name = "h{}".format(len(self.server.requests))
+        self.server.holders[name] = self
+        self.server.listening.append(threading.current_thread())
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"hold": name, "ends_with_holders": self.server.ends_with_holders}).encode() + b"\n")
+        self.close_connection = True
+        while not self.server.over.is_set():
+            if select.select([self.connection], [], [], 0.05)[0] and not self.connection.recv(1, socket.MSG_PEEK):
+                self.server.holders.pop(name, None)
+                self.server.released()
+                return
+        try:
+            self.wfile.write(b'{"unfinished": [], "kept": []}\n')
+        except OSError:
+            pass
 
     def send_log(self, query):
         asked = dict(part.split("=") for part in query.split("&"))
@@ -114,9 +152,15 @@ def main():
         print(json.dumps({"error": {"code": os.environ["FAKE_ERROR"], "message": "m", "hint": "h"}}), file=sys.stderr)
         sys.exit(1)
     server = FakeControlPlane(home)
+    server.ends_with_holders = True
     server.announce()
     print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)
     sys.stdin.read()
+    if server.holders:
+        server.over.wait()
+    server.over.set()
+    for thread in list(server.listening):
+        thread.join(20)
     (home / "ended").write_text("in order")
     (home / "control-plane.json").unlink()
 

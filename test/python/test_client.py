@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -217,7 +218,8 @@ class Discovery(WithHome):
     def test_it_ends_with_the_process_and_says_how_many_runs(self):
         child = self.child('svc.run({"entrypoint": "a.py"})', stderr=subprocess.PIPE)
         _, said = child.communicate(timeout=60)
-        self.assertEqual((child.returncode, said), (0, "svc: ending the control plane; 1 run(s) are terminated\n"))
+        self.assertEqual(child.returncode, 0)
+        self.assertRegex(said, r"^svc: ending run py-\w+ and giving back what was rented; .*\nsvc: ended in order; no machine .*\n$")
         self.assertTrue((self.home / "ended").exists())
 
     def test_it_ends_when_the_process_is_killed(self):
@@ -226,6 +228,43 @@ class Discovery(WithHome):
         child.kill()
         child.communicate()
         until((self.home / "ended").exists)
+
+    def test_the_last_of_those_who_share_it_ends_it(self):
+        start = 'svc.run({"entrypoint": "a.py"}); print("up", flush=True); sys.stdin.read()'
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        children = []
+        for _ in range(3):
+            children.append(self.child(start, **pipes))
+            self.addCleanup(children[-1].kill)
+            self.assertEqual(children[-1].stdout.readline(), "up\n")
+        first, killed, last = children
+        self.assertEqual(len(self.starts()), 1)
+        _, said = first.communicate(timeout=60)
+        self.assertRegex(said, r"^svc: 3 runs \(.*\) may go on and cost money: other programs use the control plane")
+        killed.kill()
+        killed.communicate()
+        self.assertFalse((self.home / "ended").exists())
+        # Whoever comes now is served by the same one.
+        late = self.child("print(len(svc.jobs()))", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(late.communicate(timeout=60)[0], "3\n")
+        self.assertFalse((self.home / "ended").exists())
+        _, said = last.communicate(timeout=60)
+        self.assertRegex(said, r"^svc: ending 3 runs .*\nsvc: ended in order")
+        self.assertEqual((self.home / "ended").read_text(), "in order")
+        self.assertEqual(len(self.starts()), 1)
+
+    def test_one_that_is_ending_is_waited_for_and_replaced(self):
+        ending = FakeControlPlane(self.home)
+        self.addCleanup(ending.stop)
+        ending.announce()
+        ending.over.set()
+        asked = lambda: sum(path == "/v1/hold" for _, path, _, _ in ending.requests)
+        calls = threading.Thread(target=svc.jobs)
+        calls.start()
+        until(lambda: asked() > 0)
+        (self.home / "control-plane.json").unlink()
+        calls.join(60)
+        self.assertEqual(len(self.starts()), 1)
 
     def test_it_ends_although_a_forked_child_lives_on(self):
         child = self.child(
@@ -249,7 +288,8 @@ class Discovery(WithHome):
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
         self.assertTrue((self.home / "ended").exists())
-        self.assertIn("1 run(s) are terminated", said)
+        self.assertIn("svc: ending run py-", said)
+        self.assertIn("svc: ended in order", said)
         self.assertIn("KeyboardInterrupt", said)
 
     def test_stale_and_foreign_entries_are_not_used(self):

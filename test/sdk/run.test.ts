@@ -124,10 +124,29 @@ test("several scripts at once share one control plane", { timeout: 90_000 }, asy
     ),
   );
   const codes = await Promise.all(all.map((s) => s.exited));
-  // The first to end takes the control plane with it; the others are interrupted or done, but none is lost or run twice.
   expect(codes, all.map((s) => s.err()).join("\n")).toEqual([0, 0, 0]);
   expect(records()).toHaveLength(3);
-  for (const r of records()) expect(["succeeded", "interrupted"]).toContain(r.status);
+  for (const r of records()) expect(r.status).toBe("succeeded");
+  expect(running()).toBeNull();
+});
+
+test("a control plane lives as long as one of its callers, whichever started it", { timeout: 120_000 }, async () => {
+  const first = script(`${LONG} console.log(r.id); await wait(r.id);`);
+  await until(() => first.out() !== "", "the first run is started");
+  const id = first.out().trim();
+  const pid = running()?.pid;
+  const second = script(`console.log((await job(${JSON.stringify(id)})).status); await wait(${JSON.stringify(id)});`);
+  await until(() => second.out() !== "", "the second script uses the same one");
+  first.child.kill("SIGKILL");
+  await first.exited;
+  const third = script(`console.log((await jobs()).length);`);
+  expect(await third.exited, third.err()).toBe(0);
+  expect([third.out().trim(), running()?.pid]).toEqual(["1", pid]);
+  second.child.kill("SIGINT");
+  expect(await second.exited).toBe(130);
+  expect(second.err()).toContain("svc: ended in order; no machine");
+  expect(running()).toBeNull();
+  expect(records().map((r) => r.status)).toEqual(["interrupted"]);
 });
 
 test("what is wrong is refused with its name, and the same key makes one job", { timeout: 90_000 }, async () => {

@@ -1,6 +1,7 @@
 import type { Route } from "../route.ts";
 import { CODE_ROUTES } from "./code.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
+import { HOLD_ROUTES } from "./holds.ts";
 import { JOB_ROUTES } from "./jobs.ts";
 import { LOG_ROUTE } from "./logs.ts";
 import { NOTEBOOK_ROUTE } from "./notebook.ts";
@@ -13,5 +14,6 @@ export const ROUTES: readonly Route[] = [
   DOWNLOAD_ROUTE,
   ...CODE_ROUTES,
   ...SYSTEM_ROUTES,
+  ...HOLD_ROUTES,
   NOTEBOOK_ROUTE,
 ];

@@ -2,7 +2,8 @@
 //
 // S1. The first INT, TERM, HUP, end of stdin or loss of the parent ends runs and releases machines; the second signal ends
 //     the process and prints what is left.
-// S2. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
+// S2. Started for its callers (--until-eof), it lives on after its starter while others hold it (src/api/holds.ts).
+// S3. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -11,6 +12,7 @@ import { join } from "node:path";
 import { asSvcError } from "../../errors/index.ts";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../app.ts";
+import { Holds } from "../../api/holds.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
@@ -38,7 +40,7 @@ export const serve: Command = {
     { flags: "--host <address>", what: "Address to listen on (127.0.0.1); any other than loopback demands a token" },
     { flags: "--port <n>", what: "Port (8780); 0 takes a free one" },
     { flags: "--open", what: "Open the dashboard in a browser" },
-    { flags: "--until-eof", what: "End in order when stdin ends: whoever started it is gone" },
+    { flags: "--until-eof", what: "End in order when stdin has ended and no caller holds it any more" },
     { flags: "--with-parent <pid>", what: "End in order when that process is gone" },
   ],
   exits: [["130", "ended by Ctrl-C"]],
@@ -74,7 +76,8 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
     asked = true;
     ending.resolve(signal);
   });
-  if (options.untilEof) watchStdin(() => ending.resolve("eof"));
+  const holds = new Holds(options.untilEof ? () => ending.resolve("eof") : null);
+  if (options.untilEof) watchStdin(() => holds.starterGone());
   if (options.parent !== undefined) watchParent(options.parent, () => ending.resolve("parent"));
 
   const say = (line: string): void => io.err(safeField(line));
@@ -96,6 +99,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
       dashboardDir: join(root, "dashboard", "dist"),
       version: version(),
       log: say,
+      holds,
       ...(loopback && existsSync("/proc/self/stat") ? {} : { token: tokenOf(cp.home) }),
     });
   } catch (e) {
@@ -126,6 +130,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   if (options.open) openBrowser(url, io);
 
   const why = await ending.promise;
+  holds.end();
   const live = activeIds(cp, (job) => job.spec["terminate_on_exit"] !== false);
   io.err(
     live.length > 0
@@ -138,6 +143,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   if (kept.length > 0)
     io.err(`Left as they are, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
   removeOwn(path);
+  holds.farewell({ unfinished, kept });
   await server.close();
   await cp.close();
   io.err(unfinished.length + kept.length > 0 ? "Ended." : "Ended; nothing is left running by this control plane.");
@@ -148,7 +154,7 @@ const some = (ids: string[]): string => `${ids.slice(0, 10).join(", ")}${ids.len
 const count = (n: number): string => `${n} ${n === 1 ? "run" : "runs"}`;
 
 function because(why: Ending): string {
-  if (why === "eof") return "The caller is gone";
+  if (why === "eof") return "The last caller is gone";
   if (why === "parent") return "The parent process is gone";
   return why === "SIGINT" ? "Interrupted" : `Got ${why}`;
 }
