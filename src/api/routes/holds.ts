@@ -26,14 +26,20 @@ export const HOLD_ROUTES = [
     description:
       "One line of JSON, and then nothing more until the control plane has ended. Closing the connection, however that comes about, " +
       "lets go. Where `ends_with_holders` is false the control plane was started by its owner and outlives every hold.",
-    responses: { 200: { description: "Held.", schema: Hold } },
+    responses: {
+      200: {
+        description: "Held: a line of this, and one more at the end.",
+        schema: Hold,
+        contentType: "application/x-ndjson",
+      },
+    },
     errors: ["shutting_down"],
     handle(call) {
       const head = call.request.raw.method === "HEAD";
       const response = call.reply.raw;
       const hold = head ? "" : call.holds.take(response);
       call.reply.hijack();
-      response.writeHead(200, { "content-type": "application/json; charset=utf-8" });
+      response.writeHead(200, { "content-type": "application/x-ndjson" });
       const line = { hold, ends_with_holders: call.holds.endsWithHolders };
       if (head) response.end();
       else response.write(`${JSON.stringify(line)}\n`);
