@@ -44,6 +44,8 @@ describe("the OpenAPI document", () => {
         "GET /v1/notebook/bootstrap",
         "GET /v1/health",
         "GET /v1/openapi.json",
+        "GET /v1/summary",
+        "POST /v1/plan",
         "GET /v1/hold",
         "POST /v1/hold/{id}/release",
       ].sort(),
