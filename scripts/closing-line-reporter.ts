@@ -1,5 +1,7 @@
-// Ends a test run with one line that people and CI read alike: `N passed, N failed, N skipped`.
+// Ends a test run with one line that people and CI read alike: `N passed, N failed, N skipped`. With SVC_TEST_FAILED set to a path,
+// the files in which something failed are written there, a line each, for whoever wants to look at them again.
 
+import { writeFileSync } from "node:fs";
 import type { SerializedError } from "vitest";
 import type { Reporter, TestModule } from "vitest/node";
 
@@ -15,6 +17,7 @@ export default class ClosingLineReporter implements Reporter {
 
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
     const count = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
+    const files: string[] = unhandledErrors.map(() => "(no file)");
     for (const module of modules) {
       // A file that could not be loaded, or whose hooks failed, has failed even where no test of it did.
       let failedInside = 0;
@@ -24,8 +27,11 @@ export default class ClosingLineReporter implements Reporter {
         else if (state === "failed") failedInside += 1;
         else count.skipped += 1;
       }
+      if (module.state() === "failed") files.push(module.relativeModuleId);
       count.failed += failedInside === 0 && module.state() === "failed" ? 1 : failedInside;
     }
+    const list = process.env["SVC_TEST_FAILED"];
+    if (list !== undefined) writeFileSync(list, files.map((file) => `${file}\n`).join(""));
     this.#line = `${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`;
   }
 }

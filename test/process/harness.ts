@@ -187,14 +187,13 @@ export class Place {
 
   /** What the control planes said last, and where each step stands: for the message of a test that waits in vain. */
   lastWords(): string {
-    const steps = this.db((db) =>
-      db
-        .prepare(
-          "SELECT step, effect.state, attempt.attempt, status, error FROM effect JOIN attempt ON effect_id = effect.id",
-        )
-        .all(),
-    );
-    return JSON.stringify({ said: this.#served.map((s) => s.err.slice(-2_000)), steps });
+    const said = this.#served.map((s) => s.err.slice(-2_000));
+    const sql = `SELECT step, effect.state, attempt.attempt, status, error FROM effect JOIN attempt ON effect_id = effect.id`;
+    try {
+      return JSON.stringify({ said, steps: this.db((db) => db.prepare(sql).all()) });
+    } catch (e) {
+      return JSON.stringify({ said, steps: String(e) });
+    }
   }
 
   /** The stored log as it lies on the disk. */
