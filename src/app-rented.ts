@@ -90,7 +90,7 @@ export function remoteProviders(parts: Places & { clock: Clock; machines: Remote
   });
 }
 
-function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason as Error);
     const stop = (): void => {

@@ -28,6 +28,7 @@ import { LocalProvider } from "./providers/local/local-provider.ts";
 import type { MachineHandle, Provider } from "./providers/provider.ts";
 import { bootstrapOf } from "./providers/notebook/bootstrap.ts";
 import { describeProviders } from "./providers/registry.ts";
+import { credentialDesk } from "./app-credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
@@ -164,6 +165,13 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         (ids) => () =>
           ids.next()
       )(new JobIds(clock.now)),
+      credentials: credentialDesk({
+        home,
+        env,
+        clock,
+        publicKey: async (name) => (await machines.key(name)).publicKeyLine,
+        machinesOf: (name) => reads.machines().filter((m) => m.provider === name).length,
+      }),
       describeProviders: () => describeProviders(providers, providerSources(home, env)),
       checkProject: async (projectDir, spec) => {
         await checkProjectDir(projectDir, home);

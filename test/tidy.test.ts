@@ -32,6 +32,8 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/cli": ["sdk", "src/app.ts", "src/app-rented.ts", "src/store", "src/api", "src/files"],
   "src/app.ts": ["*"],
   "src/app-rented.ts": ["*"],
+  "src/app-credentials.ts": ["*"],
+  "src/app-credential-checks.ts": ["*"],
   sdk: [],
   dashboard: ["sdk"],
 };

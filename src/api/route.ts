@@ -44,7 +44,7 @@ export interface ResponseDoc {
 }
 
 interface RouteOf<Query extends z.ZodType, Body extends z.ZodType> {
-  method: "GET" | "POST";
+  method: "GET" | "POST" | "PUT" | "DELETE";
   /** In OpenAPI's form. A last parameter named `path` takes the rest of the path, slashes included. */
   path: string;
   id: string;

@@ -105,7 +105,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   app.addHook("onRequest", async (request, reply) => {
     if (request.ws) void reply.headers(securityHeaders(null));
     if (request.is404) return unmatched(files, request, reply);
-    if (request.method === "POST") requireJson(request);
+    if (request.method !== "GET" && request.method !== "HEAD") requireJson(request);
     return undefined;
   });
   for (const route of ROUTES) mount(app, route, backend);

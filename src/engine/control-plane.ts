@@ -1,6 +1,7 @@
 // What a running control plane offers to the API. Everything it does is an event into a machine of states; everything it
 // tells is read from the store.
 
+import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../schemas/credentials.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
@@ -11,6 +12,16 @@ export interface SubmitOptions {
   idempotencyKey?: string;
   /** Directory that stands in for a missing project_dir. */
   defaultProjectDir: string;
+}
+
+/** Where credentials are seen, set and taken away. No answer holds a secret. */
+export interface CredentialsOf {
+  list(): Credentials;
+  /** With `check` the other side is asked first, and what it refuses is not saved. */
+  save(name: string, body: CredentialBody, options: { check: boolean }): Promise<SavedCredential>;
+  remove(name: string): SavedCredential;
+  /** Asks the other side about what is set now. */
+  check(name: string): Promise<CredentialCheck>;
 }
 
 export interface ControlPlane {
@@ -30,6 +41,7 @@ export interface ControlPlane {
   killAll(): Promise<string[]>;
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>;
   providers(): ProviderInfo[];
+  readonly credentials: CredentialsOf;
   /** What a user runs in a notebook so that svc can reach it: the cell alone, and a whole notebook. Throws `ssh_key_unusable`. */
   notebookBootstrap?(): Promise<{ cell: string; notebook: object }>;
   /** Called with each durable event after its commit, in order of seq, and with hints; returns the way to stop. */

@@ -10,7 +10,7 @@ import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
 import type { DiskReserve } from "../store/disk-reserve.ts";
-import type { ControlPlane, SubmitOptions } from "./control-plane.ts";
+import type { ControlPlane, CredentialsOf, SubmitOptions } from "./control-plane.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./plan-run.ts";
@@ -34,6 +34,7 @@ export interface ServiceOptions {
   /** The providers that can be used here. */
   providers: Map<string, Provider>;
   describeProviders: () => ProviderInfo[];
+  credentials: CredentialsOf;
   /** Checks the project and its entrypoint; throws the error that names the field. */
   checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
   /** What of the project would be sent. Throws `project_dir_refused`. */
@@ -74,6 +75,7 @@ export class Service implements ControlPlane {
   readonly installationId: string;
   readonly startedAt: string;
   readonly reads: Reads;
+  readonly credentials: CredentialsOf;
   readonly #o: ServiceOptions;
   readonly #listeners = new Set<(event: FeedEvent | FeedHint) => void>();
   readonly #timers: { cancel(): void }[] = [];
@@ -88,6 +90,7 @@ export class Service implements ControlPlane {
     this.installationId = options.engine.store.installationId;
     this.startedAt = options.startedAt;
     this.reads = options.reads;
+    this.credentials = options.credentials;
   }
 
   /** Begins the chores that run now and then. */

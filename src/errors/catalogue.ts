@@ -4,6 +4,7 @@
 import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";
 import { RENTED } from "./rented.ts";
+import { SECRETS } from "./secrets.ts";
 
 export type { Retry } from "./entry.ts";
 
@@ -406,13 +407,6 @@ export const CATALOGUE = {
     message: () => "The control plane ended while the job ran (terminate_on_exit), so its machine was released.",
     hint: "Run `svc serve` in a terminal that stays open, or set terminate_on_exit to false.",
   }),
-  secret_not_found: entry<{ reference: string; why: string }>({
-    status: 400,
-    exit: 4,
-    retry: "never",
-    message: (d) => `The secret ${d.reference} cannot be had: ${d.why}.`,
-    hint: "env:// is read from the environment that the control plane was started in, store:// from credentials.json in the home.",
-  }),
   provider_unavailable: entry<{ provider: string; why: string }>({
     status: 400,
     exit: 4,
@@ -457,6 +451,7 @@ export const CATALOGUE = {
     hint: "Recorded state is safe. Please report it with the log of `svc serve`.",
   }),
 
+  ...SECRETS,
   ...RENTED,
   ...FILES,
 } as const;

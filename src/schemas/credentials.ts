@@ -132,13 +132,12 @@ export type Credentials = z.infer<typeof Credentials>;
 
 export const CredentialCheck = z
   .object({
-    works: z.boolean(),
     account: z.string().nullable().meta({ description: "Whose it is, as the other side says." }),
-    may: z.array(z.string()).meta({ description: "What it may do, in words." }),
-    balance_usd: z.number().nullable(),
-    note: z.string().nullable().meta({ description: "What could not be found out, or what to look at." }),
+    may: z.array(z.string()).meta({ description: "What it is known to be allowed, in words." }),
+    balance_usd: z.number().nullable().meta({ description: "What can be spent, where the other side tells." }),
+    warnings: z.array(z.string()).meta({ description: "What stands in the way, or could not be found out." }),
   })
-  .meta({ id: "CredentialCheck" });
+  .meta({ id: "CredentialCheck", description: "The other side accepts the credential." });
 export type CredentialCheck = z.infer<typeof CredentialCheck>;
 
 export const SavedCredential = z

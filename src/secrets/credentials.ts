@@ -15,12 +15,13 @@ import {
   findLine,
   keyFileText,
   refusing,
+  storeOf,
   unusable,
   type FieldPlace,
   type Found,
   type Places,
 } from "./given.ts";
-import { entryOf, isRecord, readStore, storePath } from "./store-file.ts";
+import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
 
 type RentingProvider = Exclude<ProviderName, "local">;
 
@@ -44,8 +45,8 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
   if (provider === "local")
     return { credential: { secret: "", settings: {} }, source: null, missing: [], sshKeyPath: null };
   const fromEnv = gather(provider, places, {});
-  if (fromEnv.missing.length === 0 && !storeIsReadable(places.home)) return fromEnv;
-  const block = refusing(provider, () => entryOf(entryOf(readStore(places.home), "providers"), provider));
+  if (fromEnv.missing.length === 0 && !storeIsReadable(places)) return fromEnv;
+  const block = refusing(provider, () => blockIn(storeOf(places), provider));
   if (block !== undefined && !isRecord(block))
     throw unusable(provider, `providers.${provider} in ${storePath(places.home)} must be an object`);
   return gather(provider, { home: places.home, env }, block ?? {});
@@ -110,9 +111,9 @@ export function baseUrlOf(
 const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "[::1]" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
 
-function storeIsReadable(home: string): boolean {
+function storeIsReadable(places: Places): boolean {
   try {
-    readStore(home);
+    storeOf(places);
     return true;
   } catch {
     return false;

@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { CredentialSource } from "../schemas/credentials.ts";
-import { entryOf, isRecord, readPlainFile, storePath, UnusableFile } from "./store-file.ts";
+import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } from "./store-file.ts";
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
 
@@ -13,7 +13,12 @@ export interface Places {
   home: string;
   /** Of the control plane's process. */
   env: NodeJS.ProcessEnv;
+  /** Stands in for the content of the store: one that is to be tried before it is written. */
+  store?: Record<string, unknown>;
 }
+
+/** The store's content. Throws `UnusableFile`. */
+export const storeOf = (places: Places): Record<string, unknown> => places.store ?? readStore(places.home);
 
 /** A value with where it was found: a variable's name, or a field of the store. */
 export interface Found {

@@ -10,11 +10,12 @@ import {
   findLine,
   keyFileText,
   refusing,
+  storeOf,
   unusable,
   type Found,
   type Places,
 } from "./given.ts";
-import { entryOf, isRecord, readStore, storePath } from "./store-file.ts";
+import { blockIn, isRecord, storePath } from "./store-file.ts";
 
 interface Reading {
   /** Of the secret, or of what else there is; null where nothing is given. */
@@ -151,7 +152,7 @@ function reader(name: ServiceName, places: Places) {
     const variables = CREDENTIAL_FIELDS[name].find((f) => f.name === field)?.variables ?? [];
     const at = { owner: name, path: name, name: field, variables, ...places };
     // The store is opened only for what the environment does not give.
-    const found = how({ ...at, block: {} }) ?? how({ ...at, block: (block ??= blockOf(name, places.home, source)) });
+    const found = how({ ...at, block: {} }) ?? how({ ...at, block: (block ??= blockOf(name, places, source)) });
     source ??= found?.source ?? null;
     return found;
   };
@@ -162,11 +163,11 @@ function reader(name: ServiceName, places: Places) {
   };
 }
 
-function blockOf(name: ServiceName, home: string, source: CredentialSource | null): Record<string, unknown> {
+function blockOf(name: ServiceName, places: Places, source: CredentialSource | null): Record<string, unknown> {
   try {
-    const block = refusing(name, () => entryOf(readStore(home), name)) ?? {};
+    const block = refusing(name, () => blockIn(storeOf(places), name)) ?? {};
     if (isRecord(block)) return block;
-    throw unusable(name, `${name} in ${storePath(home)} must be an object`);
+    throw unusable(name, `${name} in ${storePath(places.home)} must be an object`);
   } catch (e) {
     if (source === "env") return {}; // what counts is known without it
     throw e;

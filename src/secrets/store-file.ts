@@ -6,6 +6,8 @@
 
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { replaceFile } from "../domain/replace-file.ts";
+import { isService, type CredentialName } from "../schemas/credentials.ts";
 
 const STORE_BYTES_MAX = 1024 * 1024;
 
@@ -95,3 +97,42 @@ function readAll(file: string, fd: number, bytesMax: number): string {
   const text = buffer.toString("utf8", 0, length);
   return text.startsWith("\uFEFF") ? text.slice(1) : text;
 }
+
+/** Holds a lock of the home while it works; src/store has one that the kernel keeps. */
+export type Exclusively = <T>(file: string, work: () => T) => T;
+
+/**
+ * Reads the store, lets it be changed and replaces the file as a whole, while no other writer does. What the change leaves alone
+ * stays as it was, fields that nobody knows among it. Throws {@link UnusableFile} where what is there cannot be read: it is not
+ * written over.
+ */
+export function changeStore(
+  home: string,
+  exclusively: Exclusively,
+  change: (store: Record<string, unknown>) => Record<string, unknown>,
+): void {
+  exclusively(join(home, "credentials.lock"), () => {
+    const store = readStore(home);
+    const text = `${JSON.stringify(change(structuredClone(store)), null, 2)}\n`;
+    if (Buffer.byteLength(text) > STORE_BYTES_MAX)
+      throw new UnusableFile(`${storePath(home)} would become larger than ${STORE_BYTES_MAX / 1024} KiB`);
+    replaceFile(storePath(home), text);
+  });
+}
+
+/** A copy of the store with `block` at its place; null takes the block away. */
+export function withBlock(
+  store: Record<string, unknown>,
+  name: CredentialName,
+  block: Record<string, unknown> | null,
+): Record<string, unknown> {
+  const put = (into: unknown): Record<string, unknown> => {
+    const entries = Object.entries(isRecord(into) ? into : {}).filter(([key]) => key !== name);
+    return Object.fromEntries(block === null ? entries : [...entries, [name, block]]);
+  };
+  return isService(name) ? put(store) : { ...store, providers: put(entryOf(store, "providers")) };
+}
+
+/** The block of a provider or a service, whatever stands there. */
+export const blockIn = (store: Record<string, unknown>, name: CredentialName): unknown =>
+  entryOf(isService(name) ? store : entryOf(store, "providers"), name);

@@ -8,6 +8,7 @@ import { afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
 import type { ControlPlane, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import { CredentialDesk } from "../../src/secrets/desk.ts";
 import type {
   CheckpointFile,
   CodeSnapshot,
@@ -23,6 +24,14 @@ import type { Reads } from "../../src/store/reads.ts";
 export class PlaneDouble implements ControlPlane {
   readonly home = realpathSync(mkdtempSync(join(tmpdir(), "svc-api-")));
   readonly installationId = "inst1";
+  readonly credentials = new CredentialDesk({
+    home: this.home,
+    env: {},
+    exclusively: (_file, work) => work(),
+    machinesOf: () => 0,
+    judge: () => Promise.resolve(),
+    ask: () => Promise.resolve({ account: "somebody", may: [], balance_usd: null, warnings: [] }),
+  });
   readonly startedAt = "2026-01-02T03:04:05.000Z";
   readonly records = new Map<string, JobRecord>();
   readonly logs = new Map<string, Buffer>();

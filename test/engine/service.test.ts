@@ -8,6 +8,8 @@ import { SubmitBody, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { DiskReserve } from "../../src/store/disk-reserve.ts";
 import { resolveSecret } from "../../src/secrets/resolve.ts";
 import { providerSources } from "../../src/secrets/credentials.ts";
+import { exclusively } from "../../src/store/file-lock.ts";
+import { CredentialDesk } from "../../src/secrets/desk.ts";
 import { Harness, removeHomes, turn } from "./harness.ts";
 import { SmallCloud } from "./small-cloud.ts";
 
@@ -34,6 +36,14 @@ async function newService(harness: Harness): Promise<void> {
     providers,
     newJobId: () => `job${++made}`,
     describeProviders: () => describeProviders(providers, providerSources(h.home, { PODHOST_API_KEY: "key" })),
+    credentials: new CredentialDesk({
+      home: h.home,
+      env: {},
+      exclusively,
+      machinesOf: (name) => h.reads.machines().filter((m) => m.provider === name).length,
+      judge: () => Promise.resolve(),
+      ask: () => Promise.reject(new SvcError("credential_missing", { provider: "podhost", missing: "everything" })),
+    }),
     checkProject: () => checking,
     checkCredential: () => undefined,
     measureProject: () =>

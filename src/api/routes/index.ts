@@ -1,5 +1,6 @@
 import type { Route } from "../route.ts";
 import { CODE_ROUTES } from "./code.ts";
+import { CREDENTIAL_ROUTES } from "./credentials.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
 import { HOLD_ROUTES } from "./holds.ts";
 import { JOB_ROUTES } from "./jobs.ts";
@@ -15,5 +16,6 @@ export const ROUTES: readonly Route[] = [
   ...CODE_ROUTES,
   ...SYSTEM_ROUTES,
   ...HOLD_ROUTES,
+  ...CREDENTIAL_ROUTES,
   NOTEBOOK_ROUTE,
 ];

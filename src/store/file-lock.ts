@@ -1,0 +1,28 @@
+import Database from "better-sqlite3";
+import { chmodSync } from "node:fs";
+import { SvcError } from "../errors/index.ts";
+
+const WAIT_MS_MAX = 10_000;
+
+/**
+ * Runs `work` while no other process that asks for the same `file` runs its own. The kernel holds the lock: it goes with the
+ * process, however that ends. `work` must not wait for anything, or others would.
+ * @throws `home_unusable` where the lock cannot be had.
+ */
+export function exclusively<T>(file: string, work: () => T): T {
+  let db: Database.Database | null = null;
+  try {
+    db = new Database(file, { timeout: WAIT_MS_MAX });
+    chmodSync(file, 0o600);
+    db.exec("BEGIN EXCLUSIVE");
+  } catch (e) {
+    db?.close();
+    const why = `cannot be locked (${e instanceof Error ? e.message : String(e)})`;
+    throw new SvcError("home_unusable", { home: file, why }, { cause: e });
+  }
+  try {
+    return work();
+  } finally {
+    db.close();
+  }
+}
