@@ -185,9 +185,7 @@ describe("saving", () => {
       }),
     );
     const ends = Promise.all(writers.map((writer) => once(writer, "exit")));
-    let running = true;
-    void ends.then(() => (running = false));
-    while (running) {
+    while (writers.some((writer) => writer.exitCode === null && writer.signalCode === null)) {
       try {
         stored();
       } catch (e) {
