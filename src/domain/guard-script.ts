@@ -49,7 +49,7 @@ svc_call() {
       curl -fsS -m 30 -K - -X "$1" -H 'Content-Type: application/json' --data "$3" "$2"
   else
     for python in python3 /opt/conda/bin/python3 /usr/local/bin/python3 /usr/bin/python3 python; do
-      command -v "$python" >/dev/null 2>&1 && break
+      "$python" -c 'import urllib.request' </dev/null >/dev/null 2>&1 && break
     done
     "$python" -c 'import os,sys,urllib.request as u
 r=u.Request(sys.argv[2],sys.argv[3].encode(),{"Content-Type":"application/json","Authorization":"Bearer "+os.environ["SVC_KEY"]},method=sys.argv[1])

@@ -31,16 +31,18 @@ export class AgentRefusal extends Error {
 }
 
 const PYTHONS = "python3 /opt/conda/bin/python3 /usr/local/bin/python3 /usr/bin/python3 python";
-// Reads a length, then that much of program. No quotes, `$`, `!` or line ends: it has to survive every login shell.
-const BOOT =
-  "import sys;sys.version_info<(3,8) and sys.exit(87);f=sys.stdin.buffer;n=int(f.readline());exec(f.read(n));main(NONCE)";
+// No quotes, `$`, `!` or line ends in these two: they have to survive every login shell.
+const PROBE = "import sys;print(sys.version_info>=(3,8))";
+/** Reads a length, then that much of program. */
+const BOOT = "import sys;f=sys.stdin.buffer;n=int(f.readline());exec(f.read(n));main(NONCE)";
 /**
- * Finds a Python and has it run what comes over stdin. 2: an option that an old Python does not know; 87: our own "too old";
- * 126, 127: cannot be run.
+ * Finds a Python and has it run what comes over stdin. A name is no Python yet: shims of version managers exit, ask, or print
+ * something else, and must not get at stdin, which the next candidate needs.
  */
 export const AGENT_COMMAND =
-  `exec sh -c 'for p in ${PYTHONS}; do command -v "$p" >/dev/null 2>&1 || continue; "$p" -I -S -c "${BOOT}"; ` +
-  `c=$?; case $c in 2|87|126|127) ;; *) exit $c;; esac; done; echo SVC-AGENT none; exit 127'`;
+  `exec sh -c 'for p in ${PYTHONS}; do command -v "$p" >/dev/null 2>&1 || continue; ` +
+  `case "$("$p" -I -S -c "${PROBE}" </dev/null 2>/dev/null)" in True) exec "$p" -I -S -c "${BOOT}";; esac; done; ` +
+  `echo SVC-AGENT none; exit 127'`;
 
 const TIMEOUT_MS = 20_000;
 /** However steadily something trickles in. */

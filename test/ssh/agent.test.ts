@@ -3,7 +3,6 @@
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import {
-  chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -85,7 +84,7 @@ describe("the agent", () => {
     expect((await ask(client, "status", { dir: join(folder, "none") })).value).toEqual({ status: null });
   });
 
-  it("says which Pythons were tried where there is none, and passes over one that is too old", async () => {
+  it("says which Pythons were tried where there is none, and passes over what only bears the name", async () => {
     const bin = join(folder, "bin");
     mkdirSync(bin);
     symlinkSync("/bin/sh", join(bin, "sh"));
@@ -95,13 +94,25 @@ describe("the agent", () => {
       code: "machine_unfit",
       message: expect.stringContaining("no Python 3.8 or newer (tried python3, /opt/conda"),
     });
-    writeFileSync(join(bin, "python3"), "#!/bin/sh\nexit 87\n");
     const real = spawnSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).stdout.trim();
     symlinkSync(real, join(bin, "python"));
-    chmodSync(join(bin, "python3"), 0o755);
-    const client = await open(channelOf(["/bin/sh", "-c", run], { PATH: bin }).channel);
-    expect(client.greeting).toBe("");
-    client.close();
+    const shims = [
+      "exit 1",
+      "echo 'python3: command not found' >&2; exit 127",
+      "echo False",
+      "echo 'Choose a version: pyenv install 3.12'",
+      "while read -r line; do echo got it; done",
+      "kill -9 $$",
+    ];
+    for (const shim of shims) {
+      writeFileSync(join(bin, "python3"), `#!/bin/sh\n${shim}\n`, { mode: 0o755 });
+      const client = await open(channelOf(["/bin/sh", "-c", run], { PATH: bin }).channel);
+      expect(client.greeting, shim).toBe("");
+      const { value } = await ask(client, "hello", { name: "m" });
+      // As the run's own, too.
+      expect(value, shim).toMatchObject({ facts: { python: join(bin, "python") } });
+      client.close();
+    }
   });
 
   it("says what the shell said where that ran nothing", async () => {

@@ -170,7 +170,7 @@ describe.skipIf(!root)("the guard", () => {
     expect([mode(file("")), mode(file("guard.sh")), mode(file("keep"))]).toEqual(["755", "644", "666"]);
   });
 
-  for (const tool of ["curl", "python3"]) {
+  for (const tool of ["curl", "python3", "python"]) {
     it(`calls with a key that stands on no command line, by ${tool}`, async (ctx) => {
       const find = tool === "curl" ? "command -v curl" : `python3 -c "import sys; print(sys.executable)"`;
       const real = spawnSync("sh", ["-c", find], { encoding: "utf8" }).stdout.trim();
@@ -194,6 +194,8 @@ describe.skipIf(!root)("the guard", () => {
           each === tool ? real : spawnSync("sh", ["-c", `command -v ${each}`], { encoding: "utf8" }).stdout.trim();
         writeFileSync(join(bin, each), `#!/bin/sh\nexec ${path} "$@"\n`, { mode: 0o755 });
       }
+      // What only bears the name is passed over.
+      if (tool === "python") writeFileSync(join(bin, "python3"), "#!/bin/sh\nexit 3\n", { mode: 0o755 });
       const ok = join(folder, `${name}.ok`);
       await boot(`SVC_KEY=$(svc_env MACHINE_KEY)\nsvc_call DELETE ${url} '{"a": "b c"}' && echo done >>${ok}`, {
         shell: "/bin/sh",
