@@ -5,6 +5,9 @@
 // V2. A value is the text that was typed: no number is made of it, no leading zero lost.
 // V3. A flag may stand before or after the command, once; what follows `--` is never a flag.
 
+import { nearest } from "../domain/nearest.ts";
+
+export { nearest };
 import { cac, type CAC } from "cac";
 import { SvcError } from "../errors/index.ts";
 import type { Command, Input } from "./command.ts";
@@ -204,34 +207,6 @@ export function oneOf<T extends string>(input: Input, name: string, allowed: rea
     `--${name} cannot be \`${text}\`.`,
     `${near ? `Did you mean ${near}? ` : ""}It is one of ${allowed.join(", ")}.`,
   );
-}
-
-/** The nearest of `words` by edits, when it is near enough to be a slip of the finger. */
-export function nearest(typed: string, words: string[]): string | null {
-  let best: string | null = null;
-  let least = Math.max(1, Math.floor(Math.min(typed.replace(/^-+/, "").length, 64) / 3)) + 1;
-  for (const word of words) {
-    const d = typed.length > 64 ? Infinity : edits(typed, word);
-    if (d < least) [best, least] = [word, d];
-  }
-  return best;
-}
-
-function edits(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  let before: number[] = row;
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1];
-      let d = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (same ? 0 : 1));
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) d = Math.min(d, (before[j - 2] ?? 0) + 1);
-      next.push(d);
-    }
-    before = row;
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }
 
 const camel = (name: string): string =>

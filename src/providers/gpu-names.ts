@@ -1,6 +1,7 @@
 // Friendly names of GPUs to the words of the providers that take a name of their own for each.
 
 import { isCpu } from "../domain/gpus.ts";
+import { nearestFew } from "../domain/nearest.ts";
 import { SvcError } from "../errors/index.ts";
 import NAMES from "./gpu-names.json" with { type: "json" };
 
@@ -18,6 +19,27 @@ function plain(name: string): string {
 export function gpuIds(provider: Speaker, model: string): readonly string[] {
   return byPlainName.get(plain(model))?.[provider] ?? [model];
 }
+
+/** Names that are near to one that the provider does not know: of our own table, and of what the provider says it has. */
+export function nearGpus(speaker: Speaker, model: string, sold: readonly string[]): string[] {
+  const has = new Set(sold.map(plain));
+  const own = Object.entries(NAMES).filter(([, entry]) => entry[speaker].some((name) => has.has(plain(name))));
+  return nearestFew(model, [...own.map(([name]) => name), ...sold], plain);
+}
+
+/** For a model, or a number of them on one machine, that a provider never has: to try again would change nothing. */
+export function neverSold(provider: string, gpus: string, why: string): SvcError {
+  const message = `${gpus}: ${why}`;
+  return new SvcError(
+    "gpus_unsupported",
+    { provider, gpus: `${gpus} (${why})` },
+    { errors: [{ field: "spec.gpus", message }] },
+  );
+}
+
+/** `it knows no GPU of that name; near it are L4 and L40`. */
+export const unknownName = (near: readonly string[]): string =>
+  `it knows no GPU of that name${near.length === 0 ? "" : `; near it: ${near.join(", ")}`}`;
 
 export interface GpuWish {
   model: string;

@@ -267,7 +267,9 @@ function jsonOf(text: string): unknown {
  * of them could be found or proven gone. They are read as text: that is there, other than null, and it is no number.
  */
 const withoutNaN = (text: string): string =>
-  text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g, (token) => (token.startsWith('"') ? token : `"${token}"`));
+  text.replace(/"(?:[^"\\]|\\.)*"|[-+]?\b(?:nan|inf|infinity)\b/gi, (token) =>
+    token.startsWith('"') ? token : `"${token}"`,
+  );
 
 function answerOf(response: IncomingMessage, text: string): HttpAnswer {
   const headers = Object.fromEntries(
@@ -381,20 +383,34 @@ function safeBase(provider: string, baseUrl: string): URL {
   return url;
 }
 
+const UNKNOWN_SIGNER =
+  "its certificate is signed by nobody known here: something in between answers in its place, unless it is your own proxy, whose certificate NODE_EXTRA_CA_CERTS can name";
+const NOT_TLS = "what answers there does not speak https";
 const WORDS: Readonly<Record<string, string>> = {
-  ENOTFOUND: "its name cannot be resolved",
-  EAI_AGAIN: "its name cannot be resolved at the moment",
-  ECONNREFUSED: "the connection was refused",
+  ENOTFOUND: "its name cannot be resolved: the address is wrong, or this computer has no network",
+  EAI_AGAIN:
+    "its name cannot be resolved at the moment: this computer has no network, or its name server does not answer",
+  ECONNREFUSED: "nothing listens at this address (the connection was refused)",
   ECONNRESET: "the connection was cut",
   EPIPE: "the connection was cut",
-  ETIMEDOUT: "the connection timed out",
-  EHOSTUNREACH: "there is no way to it",
-  ENETUNREACH: "there is no network",
-  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by nobody known",
-  SELF_SIGNED_CERT_IN_CHAIN: "its certificate is signed by nobody known",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its certificate is signed by nobody known",
-  CERT_HAS_EXPIRED: "its certificate has expired",
-  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+  ETIMEDOUT: "nobody answers at this address (the connection timed out)",
+  EHOSTUNREACH: "there is no way to it from this network",
+  ENETUNREACH: "this computer has no network",
+  EACCES: "this computer forbids the connection",
+  EPERM: "this computer forbids the connection",
+  EMFILE: "this computer has too many files and connections open",
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_SIGNER,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_SIGNER,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_SIGNER,
+  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_SIGNER,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_SIGNER,
+  CERT_HAS_EXPIRED: "its certificate has expired, or the clock of this computer is wrong",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet, or the clock of this computer is wrong",
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    "its certificate is for another name: the address is wrong, or something answers in its place",
+  EPROTO: NOT_TLS,
+  ERR_SSL_WRONG_VERSION_NUMBER: NOT_TLS,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: NOT_TLS,
 };
 
 function plainWords(error: unknown): string {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { asksForJson, declare, nearest, oneOf, parseArgv, value, whole } from "../../src/cli/argv.ts";
+import { asksForJson, declare, oneOf, parseArgv, value, whole } from "../../src/cli/argv.ts";
+import { nearest } from "../../src/domain/nearest.ts";
 import { COMMANDS } from "../../src/cli/commands/index.ts";
 import type { Input } from "../../src/cli/command.ts";
 import { SvcError } from "../../src/errors/index.ts";

@@ -2,6 +2,11 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createSocketServer, type AddressInfo, type Server } from "node:net";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer as createTlsServer } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
@@ -42,10 +47,17 @@ async function thrownBy(promise: Promise<unknown>): Promise<SvcError> {
 
 describe("a call", () => {
   test("reads NaN and Infinity as text, which is no number, and makes JSON of nothing else", async () => {
-    const bodies = ['{"price":NaN,"low":-Infinity,"say":"NaN, \\"Infinity\\""}', '{"price":NaN', "NaNa", "<NaN>"];
+    const bodies = [
+      '{"price":NaN,"low":-Infinity,"say":"NaN, \\"Infinity\\""}',
+      '[nan,inf,+Infinity,-inf,"inf"]',
+      '{"price":NaN',
+      "NaNa",
+      "<NaN>",
+    ];
     const base = await serve((_, response) => void response.end(bodies.shift()));
     const next = async () => (await client(base).call({ method: "GET", path: "/" })).json();
     expect(await next()).toEqual({ price: "NaN", low: "-Infinity", say: 'NaN, "Infinity"' });
+    expect(await next()).toEqual(["nan", "inf", "+Infinity", "-inf", "inf"]);
     expect([await next(), await next(), await next()]).toEqual([undefined, undefined, undefined]);
   });
   test("carries query, headers and a JSON body, and gives back status, headers and JSON", async () => {
@@ -254,5 +266,39 @@ describe("rate limits", () => {
     now += 60_001;
     await limiter.slot();
     expect(waits).toHaveLength(2);
+  });
+});
+
+describe("no connection: the host, and what it means", () => {
+  /** A certificate that nobody has signed but its owner. */
+  function tlsServer(name: string): Server {
+    const dir = mkdtempSync(join(tmpdir(), "svc-tls-"));
+    const at = (file: string): string => join(dir, file);
+    const made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", `/CN=${name}`];
+    execFileSync("openssl", [...made, "-keyout", at("key"), "-out", at("cert")], { stdio: "ignore" });
+    const [key, cert] = [readFileSync(at("key")), readFileSync(at("cert"))];
+    rmSync(dir, { recursive: true });
+    return createTlsServer({ key, cert }, (_, response) => void response.end("{}"));
+  }
+  const plainHttp = () => serve((_, response) => void response.end("{}"));
+  const https = async (server: Promise<string>): Promise<string> => (await server).replace("http:", "https:");
+
+  test.each([
+    ["a port where nobody listens", () => Promise.resolve("http://127.0.0.1:9"), /127\.0\.0\.1:9\/x: nothing listens/],
+    [
+      "a name that is none",
+      () => Promise.resolve("https://api.invalid"),
+      /api\.invalid\/x: its name cannot be resolved/,
+    ],
+    [
+      "a self-signed certificate",
+      () => https(listen(tlsServer("127.0.0.1"))),
+      /signed by nobody known here.*NODE_EXTRA_CA/,
+    ],
+    ["no TLS at all", () => https(plainHttp()), /127\.0\.0\.1:\d+\/x: what answers there does not speak https/],
+  ])("%s", async (_, base, words) => {
+    const error = await thrownBy(client(await base()).call({ method: "GET", path: "/x" }));
+    expect(error).toMatchObject({ code: "provider_unreachable", message: expect.stringMatching(words) as string });
+    expect(mayHaveBeenSent(error)).toBe(false);
   });
 });

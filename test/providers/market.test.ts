@@ -33,6 +33,13 @@ async function codeOf(promise: Promise<unknown>): Promise<string> {
   return thrown instanceof SvcError ? thrown.code : String(thrown);
 }
 
+/** Nothing to be rented now: machines with so many each, all of them rented. */
+function theMarketHas(gpu_names: string[], counts: number[]): void {
+  stub.routes["GET /api/v0/gpu_names/unique/"] = () => ({ json: { success: true, gpu_names } });
+  const rented = counts.map((num_gpus) => offerRow({ num_gpus, rentable: false }));
+  stub.routes[SEARCH] = ({ body }) => ({ json: { offers: "verified" in body ? [] : rented } });
+}
+
 describe("searching", () => {
   const offers = (rows: unknown[], input: Parameters<typeof spec>[0] = {}) => {
     stub.routes[SEARCH] = () => ({ json: { offers: rows } });
@@ -112,6 +119,29 @@ describe("searching", () => {
       offerRow({ id: 8, ask_contract_id: 8, geolocation: ", US" }),
     ];
     expect((await offers(rows, { region: "US" })).map((offer) => offer.id)).toEqual(["8"]);
+  });
+
+  test.each([
+    ["RTX409:1", ["RTX 4090", "RTX 3090", "L4"], [], /knows no GPU of that name; near it: RTX4090, RTX3090/],
+    ["RTX4090:3", ["RTX 4090"], [1, 2, 8], /machines with it have 1, 2, 8 of them/],
+    ["RTX4090:16", ["RTX 4090"], [1, 2, 8], /machines with it have 1, 2, 8 of them/],
+  ])("%s, which nobody has, is told at once and in words", async (gpus, names, counts, words) => {
+    theMarketHas(names, counts);
+    const refused = await stub
+      .provider()
+      .listOffers(spec({ gpus }), signal)
+      .catch((e: unknown) => e);
+    const message = expect.stringMatching(words) as string;
+    expect(refused).toMatchObject({ code: "gpus_unsupported", retry: "never", message });
+  });
+
+  test.each([
+    ["RTX4090:4", [1, 2, 8]],
+    ["RTX4090:1", []],
+    ["RTX4090:2", Array.from({ length: 64 }, () => 8)],
+  ])("%s, which is only not to be had now, is no offer", async (gpus, counts) => {
+    theMarketHas(["RTX 4090"], counts);
+    expect(await stub.provider().listOffers(spec({ gpus }), signal)).toEqual([]);
   });
 
   test("reads bare NaN in an answer as no price", async () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
 import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
-import { data, never, pod, podhostStub, PUBLIC_KEY, type Answer } from "./podhost-stub.ts";
+import { data, never, pod, podhostStub, PUBLIC_KEY, specOf, thrownBy, type Answer } from "./podhost-stub.ts";
 
 const NAME = "svc-abc-job1-n0-1";
 /** Lists these pods, and knows no other by its id. */
@@ -44,4 +44,17 @@ test("how a machine ends itself is known without a credential, too: a run goes o
   const baseUrl = "http://127.0.0.1:9";
   const provider = new PodhostProvider({ credential: none, baseUrl, publicKey, access: none, now: Date.now, pause });
   expect(provider.selfEnd()).toBe(selfEndScript(baseUrl, false));
+});
+
+test.each([
+  ["H10O:2", 8, /knows no GPU of that name; near it: H100/],
+  ["H100:8", 4, /at most 4 of them on one machine/],
+])("%s, which it never has, is told at once and in words", async (gpus, maxGpuCount, words) => {
+  const types = ["NVIDIA H100 PCIe", "NVIDIA A40"].map((id) => ({ id, memoryInGb: 80, securePrice: 2, maxGpuCount }));
+  const stub = await podhostStub(({ body }) =>
+    data({ gpuTypes: types.filter(({ id }) => id === (body.variables.filter?.id ?? id)) }),
+  );
+  const refused = await thrownBy(stub.provider.listOffers(specOf({ gpus }), never));
+  expect([refused.code, refused.retry]).toEqual(["gpus_unsupported", "never"]);
+  expect(refused.message).toMatch(words);
 });

@@ -118,7 +118,7 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
       j.exit_code === null ? (io.tty ? "-" : "") : String(j.exit_code),
       j.provider,
       j.nodes > 1 ? `${j.nodes}x ${j.gpus}` : j.gpus,
-      io.tty ? money(j.cost_usd) : String(j.cost_usd),
+      io.tty ? cost(j) : String(j.cost_usd),
       instant(io, j.created_at),
       took(io, j),
       j.label ?? (io.tty ? "-" : ""),
@@ -126,6 +126,12 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
     ]),
     list.map(reason),
   );
+
+/** For people: what is billed without a known price is not nothing. */
+function cost(j: JobRecord): string {
+  if (j.machines.every((machine) => machine.price_per_hour_usd !== null)) return money(j.cost_usd);
+  return j.cost_usd > 0 ? `>${money(j.cost_usd)}` : "unknown";
+}
 
 /** Why it ended as it did, or what there is to know while it has not. */
 const reason = (j: JobRecord): string | null => j.note ?? j.error?.message ?? null;

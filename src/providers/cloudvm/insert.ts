@@ -208,6 +208,9 @@ const taken = (order: InsertOrder, why: string): SvcError =>
 const refused = (why: string, order: InsertOrder): SvcError =>
   new SvcError("provider_refused", { provider: PROVIDER, why: withTerms(why, order) });
 
+const nearWords = ({ plan: { near } }: InsertOrder): string =>
+  near.length === 0 ? "" : `. Names near to it that it knows: ${near.join(", ")}`;
+
 const withTerms = (why: string, { plan }: InsertOrder): string =>
   plan.terms === null ? why : `${why} (${plan.terms})`;
 
@@ -261,7 +264,9 @@ function notThere(words: string, order: InsertOrder): SvcError {
       order,
     );
   if (/machine ?types?|accelerator ?types?|disk ?types?/i.test(words))
-    return order.plan.known ? taken(order, `the zone ${zone} does not have it: ${words}`) : refused(words, order);
+    return order.plan.known
+      ? taken(order, `the zone ${zone} does not have it: ${words}`)
+      : refused(`${words}${nearWords(order)}`, order);
   if (/zones?\b|location/i.test(words) && !/instances|networks/i.test(words) && !order.zoneAsked)
     return taken(order, `the zone ${zone} is not open to this project: ${words}`);
   return refused(words, order);

@@ -3,7 +3,8 @@
 
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuWish } from "../gpu-names.ts";
+import { nearestFew } from "../../domain/nearest.ts";
+import { gpuWish, neverSold } from "../gpu-names.ts";
 import TABLE from "./machine-types.json" with { type: "json" };
 
 const PROVIDER = "cloudvm";
@@ -51,6 +52,8 @@ export interface MachinePlan {
   spot: boolean;
   /** Whether type and accelerator are from the table: then a zone that lacks them is no reason to give up. */
   known: boolean;
+  /** Names of the table that are near to a GPU which it does not have. */
+  near: readonly string[];
   /** Zones that list it, by region: letters of the zones. Null where the table does not know. */
   zones: Readonly<Partial<Record<string, string>>> | null;
 }
@@ -118,6 +121,7 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
     terms: offTerms,
     spot,
     known: override === null && (wish === null || found !== undefined),
+    near: wish === null || found !== undefined || override !== null ? [] : nearTo(wish.model),
     zones: wish === null ? null : (found?.entry.zones ?? null),
   };
 }
@@ -133,11 +137,13 @@ function typeOf(spec: RunSpec, model: string, count: number, entry: TableEntry |
   throw unsupported(spec.gpus, `comes as ${list} on one machine`);
 }
 
-const unsupported = (gpus: string, why: string): SvcError =>
-  new SvcError(
-    "gpus_unsupported",
-    { provider: PROVIDER, gpus: `${gpus} (${why})` },
-    { errors: [{ field: "spec.gpus", message: `${gpus}: ${why}` }] },
+const unsupported = (gpus: string, why: string): SvcError => neverSold(PROVIDER, gpus, why);
+
+const nearTo = (model: string): string[] =>
+  nearestFew(
+    model,
+    [...ENTRIES.values()].map(({ name }) => name),
+    plain,
   );
 
 const refusal = (field: string, message: string): SvcError =>

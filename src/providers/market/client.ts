@@ -9,11 +9,22 @@ import { SvcError } from "../../errors/index.ts";
 import { clientOf, RateLimiter, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { isTooOften, isUnclearNotFound, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
-import { ListPage, numberOf, objectOf, Offers, OneInstance, User, type InstanceRow, type OfferRow } from "./wire.ts";
+import {
+  GpuNames,
+  ListPage,
+  numberOf,
+  objectOf,
+  Offers,
+  OneInstance,
+  User,
+  type InstanceRow,
+  type OfferRow,
+} from "./wire.ts";
 
 /** Least milliseconds between two calls (the provider's numbers, October 2026), and how long a call may wait for its turn. */
 const PACE = {
   search: { minIntervalMs: 6_000, maxWaitMs: 120_000 },
+  names: { minIntervalMs: 1_000, maxWaitMs: 30_000 },
   create: { minIntervalMs: 4_500, maxWaitMs: 20_000 },
   destroy: { minIntervalMs: 3_000, maxWaitMs: 150_000 },
   get: { minIntervalMs: 2_000, maxWaitMs: 120_000 },
@@ -56,6 +67,7 @@ export class MarketClient {
     const limiter = (endpoint: Endpoint) => new RateLimiter({ provider: "market", ...PACE[endpoint], now, pause });
     this.limiters = {
       search: limiter("search"),
+      names: limiter("names"),
       create: limiter("create"),
       destroy: limiter("destroy"),
       get: limiter("get"),
@@ -73,6 +85,12 @@ export class MarketClient {
   async search(body: Record<string, unknown>, signal?: AbortSignal): Promise<OfferRow[]> {
     const answer = await this.ask("search", { method: "POST", path: "/api/v0/bundles/", json: body, signal });
     return this.read(Offers, answer, "the search").offers;
+  }
+
+  /** Every name of a GPU that the marketplace knows, as it writes them. */
+  async gpuNames(signal?: AbortSignal): Promise<string[]> {
+    const answer = await this.ask("names", { method: "GET", path: "/api/v0/gpu_names/unique/", signal });
+    return this.read(GpuNames, answer, "the names of GPUs").gpu_names;
   }
 
   /**

@@ -9,6 +9,7 @@
 import { idOf, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
 import { outcomeOfCreate, RateLimiter } from "../http.ts";
@@ -17,7 +18,7 @@ import type { RemoteOptions } from "../remote.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "./recent.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
-import { DEFAULT_IMAGE, offersOf, searchBody, wishOf } from "./search.ts";
+import { DEFAULT_IMAGE, everySuch, neverThatMany, offersOf, searchBody, wishOf, type Wish } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
 import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
@@ -127,10 +128,31 @@ export class MarketProvider implements Provider {
       within.length > 0 || wish.capUsd === null
         ? within
         : offersOf(await this.search(searchBody(wish, false), signal), wish);
+    if (offers.length === 0) await this.assertSold(wish, spec, signal);
     const free = offers.filter((offer) => !this.offersAvoided.has(offer.id));
     const better = free.filter((offer) => !this.hostsAvoided.has(offer.extra?.machine_id ?? ""));
     // A host that failed once is better than none.
     return better.length > 0 ? better : free;
+  }
+
+  /** Throws `gpus_unsupported` where nobody has such machines, rented or not: waiting would change nothing. */
+  private async assertSold(wish: Wish, spec: RunSpec, signal: AbortSignal): Promise<void> {
+    let known: string[];
+    let rows: OfferRow[];
+    try {
+      known = await this.client.gpuNames(signal);
+      rows = await this.search(everySuch(wish), signal);
+    } catch {
+      signal.throwIfAborted();
+      return;
+    }
+    const { model } = gpuWishOf("market", spec.gpus);
+    const plain = (name: string) => name.toLowerCase().replace(/[\s_-]/g, "");
+    const has = new Set(known.map(plain));
+    if (known.length > 0 && rows.length === 0 && !wish.names.some((name) => has.has(plain(name))))
+      throw neverSold("market", spec.gpus, unknownName(nearGpus("market", model, known)));
+    const why = neverThatMany(rows, wish);
+    if (why !== null) throw neverSold("market", spec.gpus, why);
   }
 
   async create(offer: Offer, order: Order): Promise<MachineHandle> {

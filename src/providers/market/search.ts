@@ -85,6 +85,27 @@ export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown
   };
 }
 
+/** Everything of that name, rented or not, on whatever terms: whether there is any such machine at all. */
+export const everySuch = (wish: Wish): Record<string, unknown> => ({
+  type: "on-demand",
+  gpu_name: { in: wish.names },
+  order: [["num_gpus", "desc"]],
+  limit: LIMIT,
+});
+
+/** Counts that machines commonly have: that there is none just now does not mean that there never is. */
+const USUAL_COUNTS: ReadonlySet<number> = new Set([1, 2, 4, 8]);
+
+/** Why nobody will ever rent this out, in words; null where somebody may. `rows` are all of that name. */
+export function neverThatMany(rows: readonly OfferRow[], { count }: Wish): string | null {
+  const counts = [...new Set(rows.map((row) => numberOf(row.num_gpus)).filter((n) => n !== null))];
+  const most = Math.max(...counts);
+  // An answer that is full may have left some out.
+  if (counts.length === 0 || counts.includes(count) || (rows.length >= LIMIT && count < most)) return null;
+  if (USUAL_COUNTS.has(count) && count < most) return null;
+  return `machines with it have ${counts.toSorted((a, b) => a - b).join(", ")} of them`;
+}
+
 /** The offers that are what was asked for, cheapest first. Those above the cap stay: who rents has to know the cheapest. */
 export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
   const offers = rows.flatMap((row) => {

@@ -6,6 +6,7 @@ import { PODHOST, refusalOf, wordsOf, type PodTransport, type Purpose } from "./
 import {
   amount,
   field,
+  gpuNamesOf,
   gpuTypeOfGraphql,
   podOfGraphql,
   type GpuType,
@@ -17,6 +18,7 @@ import {
 
 const POD = `id name desiredStatus lastStatusChange costPerHr adjustedCostPerHr machineId createdAt runtime { ports { ip isIpPublic privatePort publicPort type } }`;
 const GPU_TYPES = `query GpuTypes($filter: GpuTypeFilter, $price: GpuLowestPriceInput) { gpuTypes(input: $filter) { id displayName memoryInGb secureCloud communityCloud securePrice communityPrice maxGpuCount lowestPrice(input: $price) { uninterruptablePrice stockStatus availableGpuCounts } } }`;
+const GPU_NAMES = `query GpuNames { gpuTypes { id displayName } }`;
 const CREATE = `mutation Create($input: PodFindAndDeployOnDemandInput!) { podFindAndDeployOnDemand(input: $input) { ${POD} } }`;
 const GET = `query Get($input: PodFilter!) { pod(input: $input) { ${POD} } }`;
 const LIST = `query List { myself { pods { ${POD} } } }`;
@@ -57,6 +59,11 @@ export class GraphqlApi implements PodApi {
       }),
     );
     return found.flat().filter((type) => type !== null);
+  }
+
+  async gpuNames(signal: AbortSignal): Promise<string[]> {
+    const types = field(await this.#read(GPU_NAMES, {}, signal), "gpuTypes");
+    return Array.isArray(types) ? types.flatMap(gpuNamesOf) : [];
   }
 
   async create(order: PodOrder): Promise<Pod> {

@@ -9,7 +9,7 @@
 import { ODD_ID } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf } from "../gpu-names.ts";
+import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
 import { neverSent, outcomeOfCreate } from "../http.ts";
 import type {
@@ -29,7 +29,7 @@ import { RestApi } from "./rest.ts";
 import { podEnvironment, selfEndScript, startCommand } from "./start-command.ts";
 import { statusOf } from "./status.ts";
 import { isRetired, PODHOST, PodTransport } from "./transport.ts";
-import type { Cloud, Pod, PodApi, PodOrder } from "./wire.ts";
+import type { Cloud, GpuType, Pod, PodApi, PodOrder } from "./wire.ts";
 
 const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
 /** Of the default image; the newest cards want no less either. */
@@ -80,11 +80,28 @@ export class PodhostProvider implements Provider {
     const ids = gpuIds(PODHOST, model);
     const places = placesOf(spec, this.#setting("cloud"));
     const offers: Offer[] = [];
+    const kinds: GpuType[] = [];
     for (const place of places) {
       const types = await this.#ask((api) => api.gpuTypes(ids, count, place, signal));
+      kinds.push(...types);
       offers.push(...types.flatMap((type) => offerOf(type, spec, place)));
     }
+    if (offers.length === 0) await this.#assertSold(spec, kinds, signal);
     return offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
+  }
+
+  /** Throws `gpus_unsupported` where the catalogue has no such GPUs, in stock or not: waiting would change nothing. */
+  async #assertSold(spec: RunSpec, kinds: readonly GpuType[], signal: AbortSignal): Promise<void> {
+    const { model, count } = gpuWishOf(PODHOST, spec.gpus);
+    const most = Math.max(...kinds.map(({ countMax }) => countMax ?? Infinity));
+    if (kinds.length > 0 && most < count)
+      throw neverSold(PODHOST, spec.gpus, `there are at most ${most} of them on one machine`);
+    if (kinds.length > 0) return;
+    const known = await this.#ask((api) => api.gpuNames(signal)).catch(() => []);
+    signal.throwIfAborted();
+    const has = new Set(known);
+    if (known.length > 0 && !gpuIds(PODHOST, model).some((id) => has.has(id)))
+      throw neverSold(PODHOST, spec.gpus, unknownName(nearGpus(PODHOST, model, known)));
   }
 
   async create(offer: Offer, order: Order): Promise<MachineHandle> {

@@ -6,6 +6,7 @@ import type { Account } from "../provider.ts";
 import { PODHOST, refusalOf, wordsOf, type PodTransport } from "./transport.ts";
 import {
   field,
+  gpuNamesOf,
   gpuTypeOfRest,
   podOfRest,
   type GpuType,
@@ -17,10 +18,10 @@ import {
 
 export class RestApi implements PodApi {
   readonly #transport: PodTransport;
-  readonly #otherCatalogue: Pick<PodApi, "gpuTypes">;
+  readonly #otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames">;
 
   /** @param otherCatalogue is asked where this API has no catalogue of its own; it opens to every key. */
-  constructor(transport: PodTransport, otherCatalogue: Pick<PodApi, "gpuTypes">) {
+  constructor(transport: PodTransport, otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames">) {
     this.#transport = transport;
     this.#otherCatalogue = otherCatalogue;
   }
@@ -51,6 +52,12 @@ export class RestApi implements PodApi {
       .filter((type) => type !== null)
       .filter((type) => ids.includes(type.id))
       .toSorted((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
+  }
+
+  async gpuNames(signal: AbortSignal): Promise<string[]> {
+    const answer = await this.#transport.call({ method: "GET", path: "/v2/catalog/gpus", signal }, "read");
+    if (answer.status === 404 || answer.status === 405) return this.#otherCatalogue.gpuNames(signal);
+    return this.#list(answer, "gpus").flatMap(gpuNamesOf);
   }
 
   async create(order: PodOrder): Promise<Pod> {

@@ -34,6 +34,8 @@ export interface GpuType {
   /** Dollars an hour for one GPU; null where there is none, or one that no price looks like. */
   unitMicro: number | null;
   inStock: boolean;
+  /** GPUs of it on one machine, at the most; null where that is not told. */
+  countMax: number | null;
 }
 
 export type Cloud = "SECURE" | "COMMUNITY";
@@ -60,6 +62,8 @@ export interface PodOrder extends Place {
 /** What both APIs can do. */
 export interface PodApi {
   gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]>;
+  /** Every kind of GPU in the catalogue, by its id and by the name that people read. */
+  gpuNames(signal: AbortSignal): Promise<string[]>;
   /** Throws one of NOTHING_MADE only where the answer says so. */
   create(order: PodOrder): Promise<Pod>;
   /** Null: not found. Undefined: the answer does not tell. */
@@ -205,6 +209,10 @@ function unitPrice(...prices: unknown[]): number | null {
   return micro.length === 0 || micro.includes(null) ? null : Math.max(0, ...micro.map(Number));
 }
 
+/** What people may call a kind of GPU. */
+export const gpuNamesOf = (raw: unknown): string[] =>
+  [field(raw, "displayName"), field(raw, "name"), field(raw, "id")].map(gpuId).filter((name) => name !== null);
+
 /** Null where it is none that can be named. */
 export function gpuTypeOfGraphql(raw: unknown, cloud: Cloud, count: number): GpuType | null {
   const id = gpuId(field(raw, "id"));
@@ -212,6 +220,7 @@ export function gpuTypeOfGraphql(raw: unknown, cloud: Cloud, count: number): Gpu
   const lowest = field(raw, "lowestPrice");
   const offered = field(raw, cloud === "SECURE" ? "secureCloud" : "communityCloud");
   const counts = field(lowest, "availableGpuCounts");
+  const countMax = amount(field(raw, "maxGpuCount"));
   return {
     id,
     memoryGb: amount(field(raw, "memoryInGb")),
@@ -223,8 +232,9 @@ export function gpuTypeOfGraphql(raw: unknown, cloud: Cloud, count: number): Gpu
       offered !== false &&
       lowest !== null &&
       inStock(field(lowest, "stockStatus")) &&
-      (amount(field(raw, "maxGpuCount")) ?? count) >= count &&
+      (countMax ?? count) >= count &&
       !(Array.isArray(counts) && counts.length > 0 && !counts.includes(count)),
+    countMax,
   };
 }
 
@@ -234,6 +244,7 @@ export function gpuTypeOfRest(raw: unknown, place: Place, count: number): GpuTyp
   if (id === null) return null;
   const cloud = place.cloud === "SECURE" ? "secure" : "community";
   const most = field(raw, "maxCount");
+  const countMax = amount(field(most, cloud)) ?? amount(most);
   const centres = field(raw, "dataCenters");
   const here =
     place.dataCenterId !== null && Array.isArray(centres)
@@ -247,7 +258,7 @@ export function gpuTypeOfRest(raw: unknown, place: Place, count: number): GpuTyp
     id,
     memoryGb: amount(field(raw, "memory")),
     unitMicro: unitPrice(field(field(raw, "price"), cloud)),
-    inStock:
-      field(raw, cloud) !== false && inStock(here) && (amount(field(most, cloud)) ?? amount(most) ?? count) >= count,
+    inStock: field(raw, cloud) !== false && inStock(here) && (countMax ?? count) >= count,
+    countMax,
   };
 }
