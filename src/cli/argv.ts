@@ -5,12 +5,12 @@
 // V2. A value is the text that was typed: no number is made of it, no leading zero lost.
 // V3. A flag may stand before or after the command, once; what follows `--` is never a flag.
 
-import { nearest } from "../domain/nearest.ts";
-
-export { nearest };
 import { cac, type CAC } from "cac";
+import { nearest } from "../domain/nearest.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Command, Input } from "./command.ts";
+
+export { nearest };
 
 type CacOption = CAC["globalCommand"]["options"][number];
 
