@@ -151,7 +151,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       // Checked against the schema when it was submitted, and written by us since.
       return row ? (JSON.parse(row.spec) as RunSpec) : null;
     });
-    const services = runServices({ home, env, engine, ledger, sink, providers, reads, resumes, python, machines });
+    const services = runServices({ home, env, engine, ledger, sink, providers, resumes, python, machines });
     const steps = stepRegistry(services);
     service = new Service({
       home,
@@ -267,13 +267,12 @@ interface Parts {
   ledger: DurableLedger;
   sink: DurableStorySink;
   providers: Map<string, Provider>;
-  reads: StoreReads;
   resumes: Resumes;
   python: () => Promise<string>;
 }
 
 function runServices(parts: Parts): RunServices & { forget(jobId: string): void } {
-  const { home, env, engine, providers, reads, resumes } = parts;
+  const { home, env, engine, providers, resumes } = parts;
   const key = installationKey(home);
   const derive = (...words: string[]): string =>
     createHmac("sha256", key).update(words.join("\0")).digest("hex").slice(0, 32);
@@ -440,18 +439,6 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
         collectors.set(name, (collector = new CheckpointCollector({ targetDir, now: Date.now, given })));
       }
       return collector;
-    },
-    lastLine: (jobId) => {
-      const end = reads.logBytes(jobId);
-      return (
-        reads
-          .readLog(jobId, Math.max(0, end - 2_000), 2_000)
-          .toString("utf8")
-          .trimEnd()
-          .split("\n")
-          .at(-1)
-          ?.slice(0, 500) ?? ""
-      );
     },
     resume: (jobId) => resumes.of(jobId),
     announced: (jobId, node, names) => resumes.announce(jobId, node, names),

@@ -355,7 +355,7 @@ def _swap(one: str, other: str) -> bool:
 
         call = ctypes.CDLL(None, use_errno=True).renameat2
         here = -100  # AT_FDCWD; the paths are absolute
-        return call(here, os.fsencode(one), here, os.fsencode(other), 2) == 0  # RENAME_EXCHANGE
+        return bool(call(here, os.fsencode(one), here, os.fsencode(other), 2) == 0)  # RENAME_EXCHANGE
     except (ImportError, AttributeError, OSError):
         return False
 

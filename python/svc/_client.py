@@ -8,6 +8,7 @@ C3. ``stream`` counts the bytes it has read and goes on from there after a lost 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from svc._config import Settings, checked
 from svc._control_plane import PLANES
 from svc._errors import ConfigError, SvcError, WaitTimeout
 from svc._gpus import list_gpus, vram_for
+from svc._progress import progress_of
 from svc._records import Job, LogStream, ReconcileReport, Task
 
 __all__ = [
@@ -101,7 +103,8 @@ def run(
     :param resume_from: a job whose last complete checkpoint starts this run.
     :param sinks: where checkpoints and logs go besides.
     :param idempotency_key: the same key and parameters give the same job, however often it is asked for.
-    :param wait: block until the run has ended and its machine is gone.
+    :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps meanwhile
+        (``SVC_PROGRESS=0`` turns that off).
 
     What is None is left to the control plane's default. Raises ``ConfigError``, ``UnsupportedError``, ``CredentialError`` or
     ``PriceCapExceeded`` before anything is rented. A run that fails raises nothing: see ``status`` and ``error``.
@@ -329,9 +332,11 @@ class _ending_on_interrupt:
 def _wait_for(job_id: str, timeout: float | None) -> Job:
     deadline = None if timeout is None else time.monotonic() + timeout
     pause, pause_max = _POLL_SECONDS
-    with _ending_on_interrupt(job_id):
+    progress = progress_of(lambda name: _call("GET", f"/jobs/{_quoted(name)}/timeline"))
+    with _ending_on_interrupt(job_id), contextlib.closing(progress):
         while True:
             now = job(job_id)
+            progress.saw(now)
             if now.done:
                 return now
             left = None if deadline is None else deadline - time.monotonic()

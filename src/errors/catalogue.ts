@@ -6,6 +6,9 @@ import { FILES } from "./files.ts";
 import { RENTED } from "./rented.ts";
 import { SECRETS } from "./secrets.ts";
 
+/** Stands for the signal that ended a script, where the kernel was seen to end processes for want of memory. */
+export const OUT_OF_MEMORY = "the system, which was out of memory";
+
 export type { Retry } from "./entry.ts";
 
 export const CATALOGUE = {
@@ -340,15 +343,19 @@ export const CATALOGUE = {
     message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
     hint: "Its log and checkpoints up to then are kept. Often the machine rebooted or ran out of memory.",
   }),
-  script_failed: entry<{ exit_code: number; signal: string | null; node: number; who?: string | undefined }>({
+  /** `who` begins the sentence: it names rank and node where they are known. `why` is the exception that was not caught. */
+  script_failed: entry<{ exit_code: number; signal: string | null; who: string; why: string | null }>({
     status: 500,
     exit: 1,
     retry: "never",
-    message: (d) =>
-      d.signal
-        ? `The script${d.who ?? ""} was ended by ${d.signal} (exit code ${d.exit_code}).`
-        : `The script${d.who ?? ""} ended with exit code ${d.exit_code}.`,
-    hint: "`svc logs JOB --tail 50` shows its last words. The machine is released.",
+    message: (d) => {
+      if (d.signal) return `${d.who} was ended by ${d.signal} (exit code ${d.exit_code}).`;
+      return `${d.who} ended with exit code ${d.exit_code}${d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`}.`;
+    },
+    hint: (d) =>
+      d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY
+        ? "Nobody asked for that: most often the machine had no memory left. Try smaller batches, fewer data loader workers, or more memory; resume_from goes on from the last complete checkpoint. The machine is released."
+        : "`svc logs JOB --tail 50` shows its last words. The machine is released.",
   }),
   launcher_missing: entry<{ launcher: string; why: string }>({
     status: 500,

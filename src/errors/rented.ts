@@ -134,7 +134,7 @@ export const RENTED = {
     exit: 1,
     retry: "never",
     message: (d) => `The machine ${d.machine} of ${d.provider} does not work (any more): ${d.why}. It is given back.`,
-    hint: "What had come home by then is kept. Start again, or continue from the last checkpoint.",
+    hint: "What had come home by then is kept: a new run with resume_from goes on from its last complete checkpoint.",
   }),
   sync_failed: entry<{ machine: string; why: string }>({
     status: 502,

@@ -13,8 +13,8 @@ import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 
 /** Bytes asked for at once: bounds the memory of a flood, and is large enough to keep up with one. */
 const PULL_BYTES = 4 * 1024 * 1024;
-/** Kept of the log's end, for the launcher's last words. */
-const TAIL_BYTES = 4_096;
+/** Kept of the log's end, for last words: ranks fail in each other's wake, with a traceback each. */
+const TAIL_BYTES = 32_768;
 const ACK_EVERY_BYTES = 8 * 1024 * 1024;
 /** How often bytes that the runner counted are looked for before they are given up. */
 const LOOKS_FOR_MISSING = 5;

@@ -32,7 +32,8 @@ export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext,
 export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
   const { provider, handle } = held;
   const status = await provider.inspect(handle, context.signal);
-  const about = { provider: provider.name, machine: handle.name };
+  const { nodes } = ports.facts(context.jobId).spec;
+  const about = { provider: provider.name, machine: nodes > 1 ? `${handle.name} (node ${context.node})` : handle.name };
   if (status.phase === "gone") throw new SvcError("machine_lost", { ...about, why: status.why });
   if (status.phase === "broken") throw new SvcError("machine_broken", { ...about, why: status.why });
   if (status.phase === "starting") return status;

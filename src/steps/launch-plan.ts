@@ -41,6 +41,11 @@ function launcherOf(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): "single
   return processCount(spec.gpus) > 1 || spec.nodes > 1 ? "torchrun" : "single";
 }
 
+/** Whether a launcher starts the processes of the run, as far as the spec alone tells. */
+export function hasRanks(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): boolean {
+  return launcherOf(spec) !== "single";
+}
+
 export function launchMode({ spec, entry, inPlace }: Pick<LaunchInput, "spec" | "entry" | "inPlace">): LaunchMode {
   const launcher = launcherOf(spec);
   // On the user's own computer a script starts Ray for itself; `ray start` could meddle with one that runs there.

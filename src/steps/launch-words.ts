@@ -1,12 +1,75 @@
-// The last words of the launcher (python/svc/_launch.py) on the log of a node. A script could print them, too: they decide
-// nothing, and only make a failure's message plainer.
+// The last words on the log of a node: of the launcher (python/svc/_launch.py), of Python, of pip or uv. A script could print
+// them, too: they decide nothing, and only make a failure's message plainer.
 
-/** The rank that failed first, in words, and the signal that ended it; null where the launcher said nothing. */
-export function failedRank(tail: string): { who: string; signal: string | null } | null {
-  const said = [...tail.matchAll(/^svc: (rank [0-9]+(?: \(local rank [0-9]+ of node [0-9]+\))?) (.*)$/gm)].at(-1);
+const WORDS_MAX = 300;
+
+export interface FailedRank {
+  /** `rank 3`, with its node where there are several; null where it was the one process of the run. */
+  who: string | null;
+  rank: number | null;
+  signal: string | null;
+}
+
+/** Who failed first, and the signal that ended it; null where the launcher said nothing. */
+export function failedRank(tail: string): FailedRank | null {
+  const said = [
+    ...tail.matchAll(/^svc: (?:(rank ([0-9]{1,6})(?: \(local rank [0-9]+ of node [0-9]+\))?)|the script) (.*)$/gm),
+  ].at(-1);
   if (!said) return null;
-  const [, who = "", how = ""] = said;
-  return { who, signal: /^was ended by (SIG[A-Z0-9]+|signal [0-9]+)$/.exec(how.trim())?.[1] ?? null };
+  const [, who = null, rank, how = ""] = said;
+  const signal = /^was ended by (SIG[A-Z0-9]+|signal [0-9]+)$/.exec(how.trim())?.[1] ?? null;
+  return { who, rank: rank === undefined ? null : Number(rank), signal };
+}
+
+/**
+ * The exception that ended the script: the line below the last traceback, or what the launcher says of Ray. Where torch has put
+ * ranks before the lines (`[rank3]: `), those of the rank that failed first: the others' are echoes. Null where nothing is sure.
+ */
+export function raised(tail: string, rank: number | null): string | null {
+  const lines = tail.split("\n").map((line) => {
+    const [, of, text] = /^\[rank([0-9]{1,6})\]:[ ]?(.*)$/s.exec(line) ?? [];
+    return { rank: of === undefined ? null : Number(of), text: text ?? line };
+  });
+  const own = lines.filter((line) => rank !== null && line.rank === rank).map((line) => line.text);
+  const common = lines.filter((line) => line.rank === null).map((line) => line.text);
+  return (
+    lastException(own) ??
+    lastException(common) ??
+    common.findLast((line) => line.startsWith("svc: Ray: "))?.slice(5, WORDS_MAX) ??
+    null
+  );
+}
+
+function lastException(lines: string[]): string | null {
+  const top = lines.findLastIndex((line) => line.includes("Traceback (most recent call last):"));
+  const after =
+    top < 0 ? lines.filter((line) => /^(Syntax|Indentation|Tab)Error: /.test(line)).slice(-1) : lines.slice(top + 1);
+  const said = after.find((line) => /^\S/.test(line));
+  return said !== undefined && /^[A-Za-z_][\w.]*(: |$)/.test(said.trimEnd()) ? plain(said) : null;
+}
+
+/** Why installing failed, from what pip, uv or conda said last. */
+export function failingLine(tail: string): string {
+  const lines = tail.split("\n").map((line) => line.slice(line.lastIndexOf("\r") + 1).trimEnd());
+  const said = lines.filter((line) => line !== "" && !/^\s*(note|hint|\[notice\]|\[end of output\])/i.test(line));
+  // uv and pip draw a box around what they could not solve.
+  const box = said.findLastIndex((line) => /^\s*×/.test(line));
+  const error = said.findLastIndex((line) => /^(ERROR|error|svc):? /.test(line));
+  if (error > box) return plain(said[error] ?? "");
+  if (box >= 0)
+    return plain(
+      said
+        .slice(box)
+        .join(" ")
+        .replaceAll(/[×╰─▶>│]+/g, " "),
+    );
+  return plain(said.at(-1) ?? "it said nothing");
+}
+
+/** One line without control characters, and not longer than a message may be. */
+function plain(words: string): string {
+  const line = words.replaceAll(/[\p{Cc}\s]+/gu, " ").trim();
+  return line.length > WORDS_MAX ? `${line.slice(0, WORDS_MAX - 1)}…` : line;
 }
 
 /** What the launcher could not find. */

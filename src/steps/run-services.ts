@@ -30,7 +30,5 @@ export interface RunServices extends StepPorts {
   announced(jobId: string, node: number, names: readonly string[]): void;
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;
-  /** The last line of the stored log, for an error message. */
-  lastLine(jobId: string): string;
   pause(ms: number): Promise<void>;
 }

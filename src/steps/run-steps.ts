@@ -1,7 +1,7 @@
 // The run itself: what comes before it, the script, its story, and what it leaves behind.
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
-import { describeError, SvcError } from "../errors/index.ts";
+import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
 import {
@@ -15,8 +15,8 @@ import {
 } from "./held-machine.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
-import { failedRank, missingLauncher } from "./launch-words.ts";
-import { stopGraceSeconds } from "./launch-plan.ts";
+import { failedRank, failingLine, missingLauncher, raised } from "./launch-words.ts";
+import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
 import { idleWindowMs, sampleSeconds, type RunPlan } from "./run-plan.ts";
 import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
 
@@ -49,11 +49,10 @@ export function installStep(services: RunServices): StepDefinition {
         await host.start(runner, plan.secretEnv, signal);
         const status = await followToEnd(services, context, held, "install");
         if (status.exit_code !== 0) {
-          const last = services.lastLine(jobId);
-          throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last });
+          throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last: failingLine(status.tail) });
         }
         const detail = "command" in command ? command : { installed: command.environment };
-        return { done: {}, detail: { ...detail, last: services.lastLine(jobId) } };
+        return { done: {}, detail: { ...detail, last: lastLineOf(status.tail) } };
       });
     },
   };
@@ -98,7 +97,7 @@ export function streamStep(services: RunServices): StepDefinition {
         await holdMachine(services, context, held);
         const status = await followToEnd(services, context, held, "run");
         return {
-          done: outcomeOf(status, context.node),
+          done: outcomeOf(status, services.facts(context.jobId).spec, context.node),
           detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
         };
       });
@@ -106,7 +105,9 @@ export function streamStep(services: RunServices): StepDefinition {
   };
 }
 
-function outcomeOf(status: RunnerStatus & { tail: string }, node: number): Record<string, unknown> {
+type Spec = ReturnType<RunServices["facts"]>["spec"];
+
+function outcomeOf(status: RunnerStatus & { tail: string }, spec: Spec, node: number): Record<string, unknown> {
   const exit_code = status.exit_code ?? 255;
   if (status.phase === "failed") {
     return { exit_code, error: describeError("run_lost", { why: status.error ?? "the runner ended without a word" }) };
@@ -114,10 +115,18 @@ function outcomeOf(status: RunnerStatus & { tail: string }, node: number): Recor
   if (exit_code === 0 && !status.stopped) return { exit_code, error: null };
   const missing = missingLauncher(status.tail);
   if (missing) return { exit_code, error: describeError("launcher_missing", missing) };
-  const rank = failedRank(status.tail);
-  const signal = status.oom ? "the system, which was out of memory" : (rank?.signal ?? status.signal);
-  const who = rank ? ` on ${rank.who}` : undefined;
-  return { exit_code, error: describeError("script_failed", { exit_code, signal, node, who }) };
+  const failed = failedRank(status.tail);
+  const signal = status.oom ? OUT_OF_MEMORY : (failed?.signal ?? status.signal);
+  // Python ends with 1 when an exception was not caught; with another code an earlier one was not the end.
+  const why = signal === null && exit_code === 1 ? raised(status.tail, failed?.rank ?? null) : null;
+  const facts = { exit_code, signal, why, who: whoOf(failed?.who ?? null, spec, node) };
+  return { exit_code, error: describeError("script_failed", facts) };
+}
+
+function whoOf(rank: string | null, spec: Spec, node: number): string {
+  if (rank !== null) return `The script on ${rank}`;
+  const where = spec.nodes > 1 ? ` on node ${node}` : "";
+  return hasRanks(spec) ? `The script${where}, or what held its ranks together,` : `The script${where}`;
 }
 
 /** Pulls until the run is over and all that it wrote is home. */
@@ -139,7 +148,7 @@ async function followToEnd(
     const pulled = await follower.pull(over ? status.log_bytes : null, watch.samplesDue());
     await watch.saw(pulled);
     if (!over) await watch.look();
-    context.progress({ log_bytes: follower.offset });
+    context.progress(stream === "install" ? { doing: lastLineOf(follower.tail) } : { log_bytes: follower.offset });
     if (over) {
       await follower.drain(status);
       return { ...status, tail: follower.tail };
@@ -150,6 +159,14 @@ async function followToEnd(
     else await services.pause(PULL_GAP_MS);
   }
 }
+
+/** What an installer says at the moment. */
+const lastLineOf = (tail: string): string =>
+  tail
+    .trimEnd()
+    .split(/[\n\r]/)
+    .at(-1)
+    ?.slice(0, 200) || "installing";
 
 /** What is looked after beside the log: checkpoints now and then, and whether the run does anything at all. */
 class Watch {

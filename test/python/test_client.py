@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pty
 import re
 import signal
 import stat
@@ -96,6 +97,46 @@ class Calls(WithHome):
         self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "h", "new": 1})
         job = svc.wait("a", timeout=30)
         self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "h")))
+
+    def shown(self, **env):
+        """What a terminal shows of a wait, with a run that goes through its steps as they are seen."""
+        self.server.put("a", "installing", price_per_hour_usd=2.5)
+        step = {"step": "install", "attempt": 1, "status": "running", "error": None, "detail": {"doing": "Collecting \x1b[2Jnumpy"}}
+        self.server.answers["GET", "/jobs/a/timeline"] = (200, {"steps": [step], "transitions": []})
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import svc; svc.wait('a')"],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "TERM": "xterm", **env}, stderr=theirs,
+        )  # fmt: skip
+        os.close(theirs)
+        seen = b""
+
+        def read():
+            nonlocal seen
+            try:
+                while part := os.read(ours, 4096):
+                    seen += part
+            except OSError:  # the other side has closed it
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        until(lambda: any(path == "/jobs/a" for _, path, _, _ in self.server.requests) and (b"numpy" in seen or env))
+        self.server.put("a", "failed", exit_code=7, cost_usd=0.25, error={"code": "c", "message": "It went wrong.", "hint": "h"})
+        self.assertEqual(child.wait(60), 0)
+        reader.join(60)
+        return seen.decode()
+
+    def test_a_terminal_shows_the_steps_of_a_run_that_is_waited_for(self):
+        seen = self.shown()
+        self.assertRegex(seen, r"\r\x1b\[Ksvc: a installing +\d+ s  \$2\.50/hr  Collecting  ?\[2Jnumpy")
+        self.assertNotIn("\x1b[2J", seen)
+        self.assertRegex(seen, r"\nsvc: a failed after \d+ s, exit code 7, \$0\.2500: It went wrong\.\r\n$")
+
+    def test_nothing_is_shown_where_it_is_not_wanted(self):
+        self.assertEqual(self.shown(SVC_PROGRESS="0"), "")
+        self.assertFalse(any("timeline" in path for _, path, _, _ in self.server.requests))
 
     def test_errors_have_their_class(self):
         with self.assertRaises(svc.JobNotFound) as caught:

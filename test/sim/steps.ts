@@ -70,7 +70,13 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
               error:
                 exit_code === 0
                   ? null
-                  : describeError("script_failed", { exit_code, signal: null, node: context.node }),
+                  : describeError("script_failed", {
+                      exit_code,
+                      signal: null,
+                      who: "The script",
+                      why: null,
+                      oom: false,
+                    }),
             },
           };
         }

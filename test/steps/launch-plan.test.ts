@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { launchArgv, launchMode, stopGraceSeconds, type LaunchInput } from "../../src/steps/launch-plan.ts";
-import { failedRank, missingLauncher } from "../../src/steps/launch-words.ts";
+import { failedRank, failingLine, missingLauncher, raised } from "../../src/steps/launch-words.ts";
 
 const PY = "/usr/bin/python3";
 const shim = (mode: string) => [PY, "-u", "/pkg/svc/_launch.py", mode, "--"];
@@ -104,12 +104,62 @@ it.each<[Partial<RunSpecInput>, number]>([
 
 describe("the launcher's last words", () => {
   it("name the rank and the signal", () => {
-    expect(failedRank("x\nsvc: rank 3 exited with code 7\n")).toEqual({ who: "rank 3", signal: null });
+    expect(failedRank("x\nsvc: rank 3 exited with code 7\n")).toEqual({ who: "rank 3", rank: 3, signal: null });
+    expect(failedRank("svc: the script was ended by SIGKILL\n")).toEqual({ who: null, rank: null, signal: "SIGKILL" });
     expect(failedRank("svc: rank 3 (local rank 1 of node 1) was ended by SIGKILL\nbye")).toEqual({
       who: "rank 3 (local rank 1 of node 1)",
+      rank: 3,
       signal: "SIGKILL",
     });
     expect(failedRank("rank 3 exited with code 7\nsvc: starting: rank 2 exited")).toBeNull();
+  });
+
+  it.each([
+    ["x\nTraceback (most recent call last):\n  File\n    f()\nValueError: no: way.\nbye", null, "ValueError: no: way."],
+    [
+      "Traceback (most recent call last):\n  a\nKeyError: 1\nThe above\nTraceback (most recent call last):\n  b\nmy.Own",
+      null,
+      "my.Own",
+    ],
+    ["  File 'x.py', line 1\n    (\nSyntaxError: '(' was never closed\n", null, "SyntaxError: '(' was never closed"],
+    // The echo on another rank, and a bar that had no line end.
+    [
+      "[rank1]: Traceback (most recent call last):\n[rank1]:   a\n[rank1]: OSError: mine\n[rank0]: Traceback (most recent call last):\n[rank0]:   b\n[rank0]: IOError: echo",
+      1,
+      "OSError: mine",
+    ],
+    [" 50%|█  Traceback (most recent call last):\n  a\nRuntimeError: x", 3, "RuntimeError: x"],
+    ["svc: Ray: not all of 2 nodes came within 300 s\n", null, "Ray: not all of 2 nodes came within 300 s"],
+    // Nothing is made up.
+    ["Traceback (most recent call last):\n  cut off", null, null],
+    ["[rank0]: Traceback (most recent call last):\n[rank0]: IOError: echo", 1, null],
+    ["all is well: truly", null, null],
+  ])("tell the exception of %j, rank %j: %j", (tail, rank, said) => {
+    expect(raised(tail, rank)).toBe(said);
+  });
+
+  it("have no control characters and an end", () => {
+    const tail = `Traceback (most recent call last):\n  a\nE: \x1b[31mred\t${"x".repeat(999)}`;
+    expect(raised(tail, null)).toMatch(/^E: \[31mred x{200,}…$/);
+  });
+
+  it.each([
+    [
+      "Collecting x\nERROR: No matching distribution found for x\n\n[notice] A new release of pip is available\n",
+      "ERROR: No matching distribution found for x",
+    ],
+    [
+      "error: subprocess-exited-with-error\n  × Building wheel for x did not run successfully.\n  ╰─> [1 lines of output]\n      gcc: no\n      [end of output]\n  note: This error originates from a subprocess\nERROR: Failed building wheel for x\n",
+      "ERROR: Failed building wheel for x",
+    ],
+    [
+      "Resolving\n  × No solution found when resolving dependencies:\n  ╰─▶ Because x was not found, it\n      cannot be had.\n",
+      "No solution found when resolving dependencies: Because x was not found, it cannot be had.",
+    ],
+    ["make: *** [all] Error 2\n", "make: *** [all] Error 2"],
+    ["", "it said nothing"],
+  ])("tell the line of an installer that failed: %j", (tail, said) => {
+    expect(failingLine(tail)).toBe(said);
   });
 
   it("name what is missing", () => {

@@ -41,7 +41,7 @@ describe.skipIf(TORCH_PYTHON === undefined)("four ranks on this computer", () =>
 
   it.each([
     ["exit", 7, "The script on rank 3 ended with exit code 7."],
-    ["raise", 1, "The script on rank 3 ended with exit code 1."],
+    ["raise", 1, "The script on rank 3 ended with exit code 1: RuntimeError: this rank went wrong."],
     ["killed", 137, "The script on rank 3 was ended by SIGKILL (exit code 137)."],
   ])("when the last one ends by %s, its code is %i and it is named", async (mode, code, words) => {
     const { job, log } = await plane.run(spec(mode));
@@ -65,6 +65,10 @@ describe.skipIf(TORCH_PYTHON === undefined)("four ranks on this computer", () =>
     process.kill(torchrun, "SIGKILL");
     const { job, log } = await plane.end(id);
     expect([job.status, job.exit_code, existsSync(`/proc/${torchrun}`)]).toEqual(["failed", 137, false]);
+    expect(job.error?.message).toBe(
+      "The script, or what held its ranks together, was ended by SIGKILL (exit code 137).",
+    );
+    expect(job.error?.hint).toContain("had no memory left");
     expect(alive(log)).toEqual([]);
   });
 });

@@ -72,6 +72,11 @@ describe.skipIf(!able)("two nodes of two ranks", () => {
 
   it.each([
     ["exit", 7, "The script on rank 3 (local rank 1 of node 1) ended with exit code 7."],
+    [
+      "raise",
+      1,
+      "The script on rank 3 (local rank 1 of node 1) ended with exit code 1: RuntimeError: this rank went wrong.",
+    ],
     ["killed", 137, "The script on rank 3 (local rank 1 of node 1) was ended by SIGKILL (exit code 137)."],
   ])(
     "when the last one ends by %s, the cause is told and not its echo on the other node",
@@ -89,6 +94,7 @@ describe.skipIf(!able)("two nodes of two ranks", () => {
     await sim.pods.end(sim.pods.all.get(lost!.id), "vanished");
     const { job } = await plane.end(id);
     expect([job.status, job.error?.code]).toEqual(["failed", "machine_lost"]);
+    expect(job.error?.message).toContain(`${lost!.name} (node 1) does not exist any more`);
     expect(ledger.alive()).toEqual([]);
   });
 });

@@ -1,0 +1,217 @@
+"""What is shown while a call waits for a run: a line per step on a terminal, a small table in a notebook, nothing else where.
+
+G1. A pipe, a file or ``SVC_PROGRESS=0`` gets nothing: what a script prints is its own.
+G2. Words that came from a machine lose their control characters first: a log must not steer the terminal.
+G3. Showing never fails a run: what cannot be shown is left out.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TextIO
+
+from svc._errors import SvcError
+from svc._records import Job
+
+# How often a line is drawn anew, and how often the steps are asked for.
+_DRAW_SECONDS = 0.2
+_ASK_SECONDS = 2.0
+_CLEAR = "\r\x1b[K"
+
+
+class Progress(Protocol):
+    """Is told of each record that a waiting call reads. ``close`` leaves the screen in order, however the wait ended."""
+
+    def saw(self, job: Job) -> None: ...
+    def close(self) -> None: ...
+
+
+def progress_of(timeline: Callable[[str], Any]) -> Progress:
+    """What fits the surroundings.
+
+    :param timeline: answers with the steps of a job; asked only where something is shown.
+    """
+    if os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false"):
+        return _Quiet()
+    display = _notebook_display()
+    if display is not None:
+        return _Notebook(display, _Steps(timeline))
+    if sys.stderr is not None and sys.stderr.isatty():
+        return _Terminal(sys.stderr, _Steps(timeline))
+    return _Quiet()
+
+
+class _Quiet:
+    def saw(self, job: Job) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Steps:
+    """What the step that is under way says of itself, asked for now and then."""
+
+    def __init__(self, timeline: Callable[[str], Any]) -> None:
+        self._timeline = timeline
+        self._words = ""
+        self._status = ""
+        self._next = 0.0
+
+    def words(self, job: Job) -> str:
+        now = time.monotonic()
+        if job.status != self._status or now >= self._next:
+            self._status, self._next = job.status, now + _ASK_SECONDS
+            try:
+                self._words = _plain(job.note or _doing(self._timeline(job.id)))
+            except (SvcError, TypeError, KeyError, AttributeError):
+                self._words = ""
+        return self._words
+
+
+def _doing(timeline: Any) -> str:
+    """Of the newest attempt that has not ended: what it does, or why it is tried again."""
+    steps = [step for step in timeline["steps"] if step["status"] in ("running", "retrying")]
+    if not steps:
+        return ""
+    step: Mapping[str, Any] = steps[-1]
+    if step["status"] == "retrying" and step["error"]:
+        return f"tried again: {step['error']['message']}"
+    detail = step["detail"] or {}
+    words = str(detail.get("doing", ""))
+    if detail.get("files_total"):
+        words += f": {detail.get('files', 0)} of {detail['files_total']} files"
+    elif detail.get("bytes_total"):
+        words += f": {detail.get('bytes', 0) / 1e6:.1f} of {detail['bytes_total'] / 1e6:.1f} MB"
+    return words if step["attempt"] == 1 or not words else f"{words} (attempt {step['attempt']})"
+
+
+class _Terminal:
+    """One line for each status; the last one is drawn anew while it lasts."""
+
+    def __init__(self, out: TextIO, steps: _Steps) -> None:
+        self._out = out
+        self._steps = steps
+        self._moving = os.environ.get("TERM", "") not in ("", "dumb")
+        self._status = ""
+        self._since = self._began = time.monotonic()
+        self._drawn_at = 0.0
+        self._open = False
+
+    def saw(self, job: Job) -> None:
+        now = time.monotonic()
+        if job.status != self._status:
+            self.close()
+            self._status, self._since, self._drawn_at = job.status, now, 0.0
+            if job.done:
+                self._write(_summary(job, now - self._began) + "\n")
+                return
+            if not self._moving:
+                self._write(f"svc: {job.id} {job.status}\n")
+        if job.done or not self._moving or now - self._drawn_at < _DRAW_SECONDS:
+            return
+        self._drawn_at = now
+        line = f"svc: {job.id} {job.status:<13} {_span(now - self._since):>9}"
+        line += "".join(f"  {part}" for part in (_rate(job), self._steps.words(job)) if part)
+        width = max(20, shutil.get_terminal_size().columns - 1)
+        self._open = True
+        self._write(_CLEAR + line[:width])
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except (OSError, ValueError):  # closed, or gone
+            self._moving = False
+
+
+class _Notebook:
+    """One display that is updated in place."""
+
+    def __init__(self, display: Callable[..., Any], steps: _Steps) -> None:
+        self._display = display
+        self._steps = steps
+        self._handle: Any = None
+        self._shown = ""
+        self._began = time.monotonic()
+        self._drawn_at = 0.0
+
+    def saw(self, job: Job) -> None:
+        now = time.monotonic()
+        if not job.done and now - self._drawn_at < 1.0:
+            return
+        self._drawn_at = now
+        if job.done:
+            text = _summary(job, now - self._began)
+        else:
+            parts = (f"svc: {job.id}", job.status, _span(now - self._began), _rate(job), self._steps.words(job))
+            text = " · ".join(part for part in parts if part)
+        self._show(text)
+
+    def close(self) -> None:
+        pass
+
+    def _show(self, text: str) -> None:
+        if text == self._shown:
+            return
+        self._shown = text
+        data = {"text/plain": text, "text/html": f"<code>{html.escape(text)}</code>"}
+        try:
+            if self._handle is None:
+                self._handle = self._display(data, raw=True, display_id=True)
+            else:
+                self._handle.update(data, raw=True)
+        except Exception:  # G3: whatever a front end makes of it
+            pass
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """IPython's ``display`` where this code runs in a notebook kernel; IPython is never imported for that."""
+    if "ipykernel" not in sys.modules:
+        return None
+    try:
+        shell = sys.modules["IPython"].get_ipython()
+        if not hasattr(shell, "kernel"):
+            return None
+        found: Callable[..., Any] = importlib.import_module("IPython.display").display
+        return found
+    except (ImportError, KeyError, AttributeError):
+        return None
+
+
+def _summary(job: Job, seconds: float) -> str:
+    words = f"svc: {job.id} {job.status} after {_span(seconds)}"
+    if job.exit_code is not None:
+        words += f", exit code {job.exit_code}"
+    if job.cost_usd:
+        words += f", ${job.cost_usd:.4f}"
+    return words + (f": {_plain(job.error.message)}" if job.error else "")
+
+
+def _rate(job: Job) -> str:
+    return f"${job.price_per_hour_usd:.2f}/hr" if job.price_per_hour_usd else ""
+
+
+def _span(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} m"
+
+
+def _plain(words: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+", " ", words).strip()[:500]
