@@ -75,7 +75,6 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
                       signal: null,
                       who: "The script",
                       why: null,
-                      oom: false,
                     }),
             },
           };
