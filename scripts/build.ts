@@ -13,7 +13,8 @@ process.env["NODE_ENV"] = "production";
 rmSync(join(root, "dist", "chunks"), { recursive: true, force: true });
 const result = await build({
   absWorkingDir: root,
-  entryPoints: { cli: "src/cli/main.ts" },
+  // The worker is a file of its own: a thread is started by a path.
+  entryPoints: { cli: "src/cli/main.ts", "chunks/hash-worker": "src/files/hash-worker.ts" },
   outdir: "dist",
   outExtension: { ".js": ".mjs" },
   chunkNames: "chunks/[name]-[hash]",

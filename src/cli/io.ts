@@ -1,6 +1,7 @@
 // Where a command's words go. Data goes to stdout, talk to stderr; a reader that went away (`| head`) ends the command quietly.
 
 import { resolveHome } from "../domain/home.ts";
+import { take } from "./text.ts";
 
 export type EndSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 
@@ -8,6 +9,8 @@ export interface Io {
   /** Resolves once the system took the bytes, so that a slow reader slows the command and not its memory. */
   out(data: string | Uint8Array): Promise<void>;
   err(text: string): void;
+  /** One line on stderr that the next one, or any other word there, takes the place of. Nothing where that is no terminal. */
+  status(text: string): void;
   /** Whether stdout is a terminal: tables and colours, and hostile text is made harmless. */
   readonly tty: boolean;
   readonly color: boolean;
@@ -40,9 +43,18 @@ export function processIo(): Io {
   process.stdout.on("error", onError);
   process.stderr.on("error", () => {});
   const tty = process.stdout.isTTY;
+  let status = "";
   return {
     out: (data) => new Promise((resolve) => process.stdout.write(data, () => resolve())),
-    err: (text) => void process.stderr.write(text.endsWith("\n") ? text : `${text}\n`),
+    err(text) {
+      process.stderr.write(`${status === "" ? "" : "\r\u001b[K"}${text.endsWith("\n") ? text : `${text}\n`}`);
+      status = "";
+    },
+    status(text) {
+      if (!process.stderr.isTTY || (text === "" && status === "")) return;
+      process.stderr.write(`\r\u001b[K${take(text, Math.max(20, process.stderr.columns - 1))}`);
+      status = text;
+    },
     tty,
     color: tty && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
     columns: () => process.stdout.columns || 100,

@@ -1,6 +1,7 @@
 import type { Route } from "../route.ts";
 import { CODE_ROUTES } from "./code.ts";
 import { CREDENTIAL_ROUTES } from "./credentials.ts";
+import { DATA_ROUTES } from "./data.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
 import { HOLD_ROUTES } from "./holds.ts";
 import { JOB_ROUTES } from "./jobs.ts";
@@ -14,6 +15,7 @@ export const ROUTES: readonly Route[] = [
   LOG_ROUTE,
   DOWNLOAD_ROUTE,
   ...CODE_ROUTES,
+  ...DATA_ROUTES,
   ...SYSTEM_ROUTES,
   ...HOLD_ROUTES,
   ...CREDENTIAL_ROUTES,

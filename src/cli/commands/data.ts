@@ -1,27 +1,205 @@
-import { SvcError } from "../../errors/index.ts";
+import { resolve } from "node:path";
+import { bytes } from "../../domain/bytes.ts";
+import type { Progress } from "../../files/data-add.ts";
+import type { DataReport, DataSummary } from "../../schemas/data.ts";
 import { nearest, usage } from "../argv.ts";
-import type { Command } from "../command.ts";
+import type { Command, Input } from "../command.ts";
+import type { Io } from "../io.ts";
+import { duration, instant, printJson, safeField, table } from "../text.ts";
 
-const ACTIONS = ["add", "ls", "show", "verify", "rm"];
+// What reads and hashes is loaded when it is used.
+const store = () => import("../../files/data-store.ts");
+
+const ACTIONS = {
+  add: { usage: "svc data add NAME PATH…", least: 2, most: Infinity, flags: ["follow-links"], run: add },
+  ls: { usage: "svc data ls", least: 0, most: 0, flags: [], run: ls },
+  show: { usage: "svc data show NAME", least: 1, most: 1, flags: [], run: show },
+  verify: { usage: "svc data verify NAME…", least: 1, most: Infinity, flags: ["full"], run: verify },
+  rm: { usage: "svc data rm NAME…", least: 1, most: Infinity, flags: [], run: rm },
+};
 
 export const data: Command = {
   name: "data",
-  args: "<action> [...names]",
-  summary: "Data manifests (not in this version)",
-  options: [],
-  examples: ["svc data ls"],
-  async run(input) {
-    const action = input.args[0] ?? "";
-    if (!ACTIONS.includes(action)) {
-      const near = nearest(action, ACTIONS);
-      throw usage(
-        `There is no \`svc data ${action}\`.`,
-        `${near ? `Did you mean ${near}? ` : ""}It is one of ${ACTIONS.join(", ")}.`,
-      );
+  args: "<action> [...args]",
+  summary: "Data that runs may ask for by name: add NAME PATH…, ls, show NAME, verify NAME…, rm NAME…",
+  options: [
+    { flags: "--follow-links", what: "add: take links that lead out of the folder for what they lead to" },
+    { flags: "--full", what: "verify: read every file, also those that nothing wrote to" },
+  ],
+  exits: [["3", "no data of that name"]],
+  examples: ["svc data add imagenet ~/datasets/imagenet", "svc data verify imagenet", "svc data ls --json"],
+  run(input, io) {
+    const [name = "", ...args] = input.args;
+    if (!Object.hasOwn(ACTIONS, name)) {
+      const near = nearest(name, Object.keys(ACTIONS));
+      const all = Object.keys(ACTIONS).join(", ");
+      throw usage(`There is no \`svc data ${name}\`.`, `${near ? `Did you mean ${near}? ` : ""}There are ${all}.`);
     }
-    throw new SvcError("command_unavailable", {
-      what: "This version of svc does not keep data manifests.",
-      instead: "Put the files into project_dir, or have the script fetch them. Nothing was changed.",
-    });
+    const action = ACTIONS[name as keyof typeof ACTIONS];
+    if (args.length < action.least || args.length > action.most)
+      throw usage(`\`svc data ${name}\` takes other arguments.`, `Write \`${action.usage}\`.`);
+    const own: readonly string[] = action.flags;
+    const other = [...input.flags].find((flag) => flag !== "json" && !own.includes(flag));
+    if (other) throw usage(`\`svc data ${name}\` has no flag --${other}.`, "`svc data --help` says what each takes.");
+    return action.run(args, input, io);
   },
 };
+
+const SHOW_EVERY_MS = 100;
+
+/** How far it is, with rate and time left, on one line of a terminal. */
+function shownOn(io: Io, name: string): (progress: Progress) => void {
+  let begun: { at: number; doing: string } = { at: performance.now(), doing: "" };
+  let shownAt = -Infinity;
+  return ({ doing, files, bytes: done, files_total, bytes_total }) => {
+    const now = performance.now();
+    if (begun.doing !== doing) begun = { at: now, doing };
+    if (now - shownAt < SHOW_EVERY_MS) return;
+    shownAt = now;
+    const of = (n: string, total: string | null): string => (total === null ? n : `${n} of ${total}`);
+    const count = of(files.toLocaleString("en"), files_total?.toLocaleString("en") ?? null);
+    const parts = [
+      `${name}: ${doing}`,
+      `${count} files`,
+      of(bytes(done), bytes_total === null ? null : bytes(bytes_total)),
+    ];
+    const seconds = (now - begun.at) / 1000;
+    if (doing === "reading" && seconds > 0.5 && done > 0) {
+      const rate = done / seconds;
+      parts.push(`${bytes(Math.round(rate))}/s`);
+      if (bytes_total !== null) parts.push(`${duration(((bytes_total - done) / rate) * 1000)} left`);
+    }
+    io.status(parts.join(", "));
+  };
+}
+
+async function add([name = "", ...paths]: string[], input: Input, io: Io): Promise<number> {
+  const { addData } = await import("../../files/data-add.ts");
+  const request = {
+    name,
+    paths: paths.map((path) => resolve(io.cwd, path)),
+    followLinks: input.flags.has("follow-links"),
+  };
+  const options = { home: io.home(), now: Date.now(), signal: io.interrupted, progress: shownOn(io, name) };
+  const {
+    data: added,
+    unchanged,
+    read_files,
+    read_bytes,
+  } = await addData(request, options).finally(() => io.status(""));
+  if (input.json) {
+    await printJson(io, { data: added, unchanged, read_files, read_bytes });
+    return 0;
+  }
+  const what = unchanged === null ? "added" : unchanged ? "as it was" : "changed, and taken as it is now";
+  const read = read_files === added.files ? "" : ` (${read_files.toLocaleString("en")} files read again)`;
+  io.err(`${name}: ${amount(added)}, ${what}${read}. sha256 ${added.sha256}`);
+  tellLeftOut(added, io);
+  return 0;
+}
+
+const amount = ({ files, bytes: size }: { files: number; bytes: number }): string =>
+  `${files.toLocaleString("en")} ${files === 1 ? "file" : "files"}, ${bytes(size)}`;
+
+function tellLeftOut({ left_out, left_out_count }: DataSummary, io: Io): void {
+  for (const { path, why } of left_out.slice(0, 10)) io.err(`left out: ${safeField(path)}: ${why}`);
+  if (left_out_count > 10) io.err(`left out: ${left_out_count - 10} more; see \`svc data show NAME --json\``);
+  if (left_out.some(({ why }) => why.includes("leads out")))
+    io.err("Links that lead out of the folder are taken along with --follow-links.");
+}
+
+async function ls(_: string[], input: Input, io: Io): Promise<number> {
+  const { listData } = await store();
+  const all = listData(io.home());
+  if (input.json) await printJson(io, { data: all });
+  else if (all.length > 0) {
+    const columns = [
+      { title: "NAME" },
+      { title: "FILES", right: true },
+      { title: "SIZE", right: true },
+      { title: "SHA-256" },
+      { title: "CHECKED" },
+      { title: "FROM", shrinks: true },
+    ];
+    const rows = all.map((d) => [
+      d.name,
+      String(d.files),
+      io.tty ? bytes(d.bytes) : String(d.bytes),
+      io.tty ? d.sha256.slice(0, 12) : d.sha256,
+      instant(io, d.checked_at),
+      d.roots.join(", "),
+    ]);
+    await io.out(table(io, columns, rows));
+  }
+  return 0;
+}
+
+async function show([name = ""]: string[], input: Input, io: Io): Promise<number> {
+  const { readManifest, summaryOf } = await store();
+  const manifest = readManifest(io.home(), name);
+  const files = manifest.files.map(([path, size, sha256]) => ({ path, size, sha256 }));
+  if (input.json) {
+    await printJson(io, { ...summaryOf(manifest), files });
+    return 0;
+  }
+  const columns = [{ title: "SIZE", right: true }, { title: "SHA-256" }, { title: "FILE" }];
+  const rows = files.map((f) => [
+    io.tty ? bytes(f.size) : String(f.size),
+    io.tty ? f.sha256.slice(0, 12) : f.sha256,
+    f.path,
+  ]);
+  await io.out(table(io, columns, rows));
+  if (io.tty) {
+    io.err(`${name}: ${amount(summaryOf(manifest))}, from ${safeField(manifest.roots.map((r) => r.path).join(", "))}`);
+    tellLeftOut(summaryOf(manifest), io);
+  }
+  return 0;
+}
+
+async function verify(names: string[], input: Input, io: Io): Promise<number> {
+  const { verifyData } = await import("../../files/data-verify.ts");
+  const reports: DataReport[] = [];
+  for (const name of names) {
+    const options = { home: io.home(), now: Date.now(), signal: io.interrupted, progress: shownOn(io, name) };
+    const report = await verifyData(name, input.flags.has("full"), options).finally(() => io.status(""));
+    reports.push(report);
+    if (!input.json) await tellReport(report, io);
+  }
+  if (input.json) await printJson(io, { reports });
+  return reports.every((report) => report.ok) ? 0 : 1;
+}
+
+async function tellReport(report: DataReport, io: Io): Promise<void> {
+  const rows = [
+    ...report.changed.map(({ path, why }) => ["changed", path, why]),
+    ...report.missing.map((path) => ["missing", path, ""]),
+    ...report.unreadable.map(({ path, why }) => ["unreadable", path, why]),
+    ...report.extra.map((path) => ["extra", path, ""]),
+  ];
+  const paint = (what: string): string => (what === "extra" ? "33" : "31");
+  if (rows.length > 0)
+    await io.out(table(io, [{ title: "WHAT", paint }, { title: "FILE" }, { title: "WHY", shrinks: true }], rows));
+  const read =
+    report.read_files > 0 ? `, ${report.read_files.toLocaleString("en")} of them read` : ", none had to be read";
+  if (report.ok) io.err(`${report.name}: ${amount(report)} as recorded${read}.`);
+  else
+    io.err(
+      `${report.name} is not as recorded: ${rows.length.toLocaleString("en")} of its files differ. \`svc data add\` takes them as they are.`,
+    );
+}
+
+async function rm(names: string[], input: Input, io: Io): Promise<number> {
+  const { readManifest, removeManifest } = await store();
+  // All or none: a name that is mistyped removes nothing. One whose manifest is damaged can still be removed.
+  for (const name of names) {
+    try {
+      readManifest(io.home(), name);
+    } catch (e) {
+      if ((e as { code?: string }).code !== "data_manifest_damaged") throw e;
+    }
+  }
+  for (const name of names) removeManifest(io.home(), name);
+  if (input.json) await printJson(io, { removed: names });
+  else io.err(`${names.join(", ")}: forgotten. The files themselves were not touched.`);
+  return 0;
+}

@@ -1,0 +1,116 @@
+// Data manifests over HTTP. What is sent to a machine is decided when a run is submitted; here they are made, listed and checked.
+
+import { isAbsolute } from "node:path";
+import { z } from "zod";
+import { addData } from "../../files/data-add.ts";
+import { listData, readManifest, removeManifest, summaryOf } from "../../files/data-store.ts";
+import { verifyData } from "../../files/data-verify.ts";
+import { DataDetail, DataList, DataReport, DataSummary } from "../../schemas/data.ts";
+import { line } from "../../schemas/line.ts";
+import { ok, route, type Call } from "../route.ts";
+
+const PAGE_MAX = 10_000;
+const nameOf = (call: Call): string => call.params["name"] ?? "";
+
+const DetailQuery = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(PAGE_MAX).default(1_000),
+  cursor: z.string().max(4_096).optional(),
+});
+
+const AddBody = z
+  .strictObject({
+    name: line(128).meta({ title: "Name", description: "Letters, digits, dots, dashes and underscores." }),
+    paths: z
+      .array(line(4_096).refine(isAbsolute, "must be an absolute path on the computer of the control plane"))
+      .min(1)
+      .max(256),
+    follow_links: z.boolean().default(false),
+  })
+  .meta({ id: "AddDataBody" });
+
+const Added = z
+  .object({ data: DataSummary, unchanged: z.boolean().nullable(), read_files: z.int(), read_bytes: z.int() })
+  .meta({ id: "AddedData" });
+
+/** Ends the work when whoever asked for it goes away. */
+function whileAsked(call: Call) {
+  const gone = new AbortController();
+  call.reply.raw.once("close", () => gone.abort(new Error("the caller went away")));
+  return { home: call.cp.home, now: Date.now(), signal: gone.signal };
+}
+
+export const DATA_ROUTES = [
+  route({
+    method: "GET",
+    path: "/v1/data",
+    id: "listData",
+    summary: "The data that runs may ask for by name",
+    responses: { 200: { description: "In order of name.", schema: DataList } },
+    errors: ["data_manifest_damaged"],
+    handle: (call) => ok({ data: listData(call.cp.home) }),
+  }),
+  route({
+    method: "POST",
+    path: "/v1/data",
+    id: "addData",
+    summary: "Add data, or take it as it is now",
+    description:
+      "Reads every file of `paths` that was not read before, and answers when it is done: for 10 GB that takes some ten seconds. One " +
+      "folder is the data itself; several paths lie in it under their own names.",
+    body: AddBody,
+    responses: { 201: { description: "What was added.", schema: Added } },
+    errors: [
+      "invalid_request",
+      "invalid_json",
+      "unsupported_media_type",
+      "data_name_refused",
+      "data_path_refused",
+      "disk_full",
+    ],
+    async handle(call) {
+      const { name, paths, follow_links } = call.body;
+      return { status: 201, body: await addData({ name, paths, followLinks: follow_links }, whileAsked(call)) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/data/{name}",
+    id: "getData",
+    summary: "One piece of data and its files",
+    query: DetailQuery,
+    responses: { 200: { description: "`next_cursor` is null on the last page.", schema: DataDetail } },
+    errors: ["data_not_found", "data_manifest_damaged", "invalid_request"],
+    handle(call) {
+      const manifest = readManifest(call.cp.home, nameOf(call));
+      const { limit, cursor } = call.query;
+      const begin = cursor === undefined ? 0 : manifest.files.findIndex(([path]) => path > cursor);
+      const page = begin < 0 ? [] : manifest.files.slice(begin, begin + limit);
+      const more = begin >= 0 && begin + limit < manifest.files.length;
+      const files = page.map(([path, size, sha256]) => ({ path, size, sha256 }));
+      return ok({ data: summaryOf(manifest), files, next_cursor: more ? (files.at(-1)?.path ?? null) : null });
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/data/{name}/verify",
+    id: "verifyData",
+    summary: "Whether data is still what its manifest says",
+    description: "Reads only files that something may have written to, unless `full` is true. Names what differs.",
+    body: z.strictObject({ full: z.boolean().default(false) }).optional(),
+    responses: { 200: { description: "What was found.", schema: DataReport } },
+    errors: ["data_not_found", "data_manifest_damaged", "invalid_request", "invalid_json", "unsupported_media_type"],
+    handle: async (call) => ok(await verifyData(nameOf(call), call.body?.full ?? false, whileAsked(call))),
+  }),
+  route({
+    method: "DELETE",
+    path: "/v1/data/{name}",
+    id: "removeData",
+    summary: "Forget data; its files are not touched",
+    responses: { 200: { description: "It is forgotten.", schema: z.object({ removed: z.string() }) } },
+    errors: ["data_not_found"],
+    handle(call) {
+      removeManifest(call.cp.home, nameOf(call));
+      return ok({ removed: nameOf(call) });
+    },
+  }),
+];

@@ -1,0 +1,77 @@
+// Data manifests: named lists of files with size and digest, as they are told and as they are kept.
+
+import { z } from "zod";
+import { Instant } from "./job.ts";
+
+/** Of a data manifest: a file's name on every system, and one part of a path. */
+export const DATA_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+const Left = z.object({ path: z.string(), why: z.string() });
+
+export const DataSummary = z
+  .object({
+    name: z.string(),
+    files: z.int(),
+    bytes: z.int(),
+    /** Of the whole: SHA-256 of all files' digests, sizes and paths in order. Times and places do not enter. */
+    sha256: z.string(),
+    /** Where the files lie at home, absolute. */
+    roots: z.array(z.string()),
+    follow_links: z.boolean(),
+    created_at: Instant,
+    /** When all files were last seen to be as the manifest says. */
+    checked_at: Instant,
+    /** What was found and is no part of the data; at most 1,000 of `left_out_count`. */
+    left_out: z.array(Left),
+    left_out_count: z.int(),
+  })
+  .meta({ id: "DataSummary" });
+export type DataSummary = z.infer<typeof DataSummary>;
+
+export const DataList = z.object({ data: z.array(DataSummary) }).meta({ id: "DataList" });
+
+export const DataFile = z.object({ path: z.string(), size: z.int(), sha256: z.string() });
+export type DataFile = z.infer<typeof DataFile>;
+
+export const DataDetail = z
+  .object({ data: DataSummary, files: z.array(DataFile), next_cursor: z.string().nullable() })
+  .meta({ id: "DataDetail", description: "Files in order of path, a page at a time." });
+
+export const DataReport = z
+  .object({
+    name: z.string(),
+    ok: z.boolean(),
+    files: z.int(),
+    bytes: z.int(),
+    changed: z.array(Left),
+    missing: z.array(z.string()),
+    unreadable: z.array(Left),
+    /** Files that are there and that the manifest does not name. */
+    extra: z.array(z.string()),
+    /** What had to be read: files whose size and times are as recorded are not. */
+    read_files: z.int(),
+    read_bytes: z.int(),
+  })
+  .meta({ id: "DataReport" });
+export type DataReport = z.infer<typeof DataReport>;
+
+/**
+ * A manifest as it is kept. A file is `[path, size, sha256, mtime, ctime, inode]`, times in milliseconds; an inode of -1 says
+ * that its times cannot be trusted, as it was written to at about the time it was read.
+ */
+export const DataManifest = z.object({
+  version: z.literal(1),
+  name: z.string().regex(DATA_NAME),
+  sha256: z.string(),
+  bytes: z.int(),
+  follow_links: z.boolean(),
+  created_at: Instant,
+  /** Of the file itself, by its time. */
+  checked_at: Instant.default("1970-01-01T00:00:00.000Z"),
+  /** `into` is where the root lies within the data: empty where its files are at the top. */
+  roots: z.array(z.object({ path: z.string(), into: z.string(), folder: z.boolean() })),
+  files: z.array(z.tuple([z.string(), z.number(), z.string(), z.number(), z.number(), z.number()])),
+  left_out: z.array(Left),
+  left_out_count: z.int(),
+});
+export type DataManifest = z.infer<typeof DataManifest>;
