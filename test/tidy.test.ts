@@ -22,7 +22,7 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/domain": ["src/schemas", "src/errors"],
   "src/machines": [],
   "src/providers": [],
-  "src/ssh": ["src/providers"],
+  "src/ssh": ["src/providers", "src/files"],
   "src/secrets": [],
   "src/files": [],
   "src/store": ["src/machines"],

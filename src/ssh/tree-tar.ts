@@ -1,6 +1,6 @@
 import { SvcError } from "../errors/index.ts";
 import { quote } from "./quote.ts";
-import { digestOf, FileChanged, tarOf, type TarFile } from "./tar-writer.ts";
+import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
 import type { Report, TreeOptions } from "./tree.ts";
 import { diskWords, type TreeState } from "./tree-manifest.ts";
 import { oneLine } from "./words.ts";

@@ -21,11 +21,13 @@ import type {
   MetricsQuery,
   Timeline,
 } from "../schemas/job.ts";
+import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./engine-store.ts";
 import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
+import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMA_0001 } from "./schema-0001.ts";
 import { SCHEMA_0002 } from "./schema-0002.ts";
 import { SCHEMA_0003 } from "./schema-0003.ts";
@@ -35,9 +37,6 @@ type Sqlite = Database.Database;
 
 /** Schema that these queries are written for; kept beside them because counting migrations would load the migrator. */
 const READS_SCHEMA = 3;
-
-const finite = (value: number | null): MetricPoint["value"] =>
-  value === null ? "NaN" : value === Infinity ? "Infinity" : value === -Infinity ? "-Infinity" : value;
 
 /** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
 const ANSWER_POINTS_MAX = 2_000_000;
@@ -230,6 +229,14 @@ export class StoreReads implements Reads {
 
   #pointCount(series: number): number {
     return (this.#get<{ n: number | null }>("SELECT max(i) AS n FROM point WHERE series_id = ?", series)?.n ?? -1) + 1;
+  }
+
+  seriesList(id: string): SeriesList["series"] {
+    return readSeriesList((sql, ...args) => this.#all(sql, ...args), id);
+  }
+
+  seriesPoints(id: string, places: readonly SeriesPlace[], maxPoints: number): SeriesColumns[] {
+    return readSeriesPoints((sql, ...args) => this.#all(sql, ...args), id, places, maxPoints);
   }
 
   logBytes(id: string): number {

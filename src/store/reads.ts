@@ -13,7 +13,9 @@ import type {
   MetricsQuery,
   Timeline,
 } from "../schemas/job.ts";
+import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink.ts";
+import type { SeriesPlace } from "./series-reads.ts";
 
 export interface Reads {
   /** Null when there is no such job. */
@@ -25,6 +27,10 @@ export interface Reads {
   countByStatus(): Partial<Record<JobStatus, number>>;
   timeline(id: string): Timeline;
   metrics(id: string, query: MetricsQuery): Metrics;
+  /** Names of the job's metrics, and how many points each has. */
+  seriesList(id: string): SeriesList["series"];
+  /** Points of some series from a place on, at most `maxPoints` of each, extremes kept. */
+  seriesPoints(id: string, places: readonly SeriesPlace[], maxPoints: number): SeriesColumns[];
   /** Bytes of log stored for the job (redacted, metric records taken out). */
   logBytes(id: string): number;
   /** At most `max` bytes of the stored log from `offset`. */

@@ -123,6 +123,13 @@ export class PlaneDouble implements ControlPlane {
       transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt }],
     }),
     metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
+    seriesList: () => [{ id: 7, name: "loss", points: 1 }],
+    seriesPoints: (_id, places) =>
+      places.flatMap(({ id, from }) =>
+        id === 7
+          ? [{ id, from, next: 1, thinned: false, step: [1], time: [1], value: ["NaN" as const], rank: [0] }]
+          : [],
+      ),
     heldHandle: () => null,
     logBytes: (id) => this.logs.get(id)?.length ?? 0,
     readLog: (id, offset, max) => (this.logs.get(id) ?? Buffer.alloc(0)).subarray(offset, offset + max),

@@ -249,3 +249,19 @@ describe("checkpoints", () => {
     expect(h.reads.checkpointPath("job1", "../b.pt")).toBeNull();
   });
 });
+
+describe("series by place", () => {
+  it("go on exactly where a reader stopped, also among points of one step", async () => {
+    await append({ records: [metric(1, [["loss", 1]]), metric(1, [["loss", "NaN"]])], to: 10 });
+    const [loss] = h.reads.seriesList("job1");
+    expect(loss).toMatchObject({ name: "loss", points: 2 });
+    const id = loss?.id ?? 0;
+    const first = h.reads.seriesPoints("job1", [{ id, from: 0 }], 100);
+    expect(first).toMatchObject([{ from: 0, next: 2, thinned: false, step: [1, 1], value: [1, "NaN"], rank: [0, 0] }]);
+    await append({ records: [metric(1, [["loss", 3]])], from: 10, to: 20 });
+    expect(h.reads.seriesPoints("job1", [{ id, from: 2 }], 100)).toMatchObject([{ from: 2, next: 3, value: [3] }]);
+    expect(h.reads.seriesPoints("job1", [{ id, from: 3 }], 100)).toMatchObject([{ from: 3, next: 3, value: [] }]);
+    expect(h.reads.seriesPoints("another", [{ id, from: 0 }], 100)).toEqual([]);
+    expect(h.reads.seriesPoints("job1", [{ id, from: 0 }], 2)).toMatchObject([{ thinned: true, next: 3 }]);
+  });
+});

@@ -24,7 +24,7 @@ import type { TreePush, TreePushed } from "../../src/providers/host.ts";
 import { SshConnection } from "../../src/ssh/connection.ts";
 import { HostKeyPins, keyOfLine } from "../../src/ssh/host-keys.ts";
 import { loadSshKey, type SshKey } from "../../src/ssh/keys.ts";
-import { tarOf } from "../../src/ssh/tar-writer.ts";
+import { tarOf } from "../../src/files/tar-writer.ts";
 import { pushTree, type TreeOptions } from "../../src/ssh/tree.ts";
 import { keygen, relay, Sshd } from "./sshd.ts";
 

@@ -9,7 +9,7 @@ import { constants } from "node:fs";
 import { open, realpath, stat, type FileHandle } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { SvcError } from "../../errors/index.ts";
-import { jobOf, route } from "../route.ts";
+import { jobOf, route, type Call } from "../route.ts";
 import { sendFile } from "../send-file.ts";
 
 export const DOWNLOAD_ROUTE = route({
@@ -29,10 +29,7 @@ export const DOWNLOAD_ROUTE = route({
   async handle(call) {
     const { id } = jobOf(call);
     const name = call.params["path"] ?? "";
-    const path = call.cp.reads.checkpointPath(id, name);
-    const file = path === null ? null : await openPlain(call.cp.home, path);
-    if (!file) throw new SvcError("file_not_found", { path: JSON.stringify(name.slice(0, 200)).slice(1, -1) });
-
+    const file = await openCheckpoint(call, id, name);
     try {
       const { size, mtimeMs, mtime } = await file.stat();
       const etag = `"${size.toString(36)}-${Math.trunc(mtimeMs * 1_000).toString(36)}"`;
@@ -42,6 +39,14 @@ export const DOWNLOAD_ROUTE = route({
     }
   },
 });
+
+/** A recorded checkpoint file, opened; the caller closes it. Throws `file_not_found`. */
+export async function openCheckpoint({ cp }: Call, id: string, name: string): Promise<FileHandle> {
+  const path = cp.reads.checkpointPath(id, name);
+  const file = path === null ? null : await openPlain(cp.home, path);
+  if (!file) throw new SvcError("file_not_found", { path: JSON.stringify(name.slice(0, 200)).slice(1, -1) });
+  return file;
+}
 
 /** Null when there is no such plain file inside the home, reached without any link. */
 async function openPlain(home: string, path: string): Promise<FileHandle | null> {

@@ -5,7 +5,10 @@ import { DATA_ROUTES } from "./data.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
 import { HOLD_ROUTES } from "./holds.ts";
 import { JOB_ROUTES } from "./jobs.ts";
+import { ARCHIVE_ROUTES } from "./archives.ts";
+import { LOG_LINE_ROUTES } from "./log-lines.ts";
 import { LOG_ROUTE } from "./logs.ts";
+import { SERIES_ROUTES } from "./series.ts";
 import { NOTEBOOK_ROUTE } from "./notebook.ts";
 import { SYSTEM_ROUTES } from "./system.ts";
 
@@ -13,6 +16,9 @@ import { SYSTEM_ROUTES } from "./system.ts";
 export const ROUTES: readonly Route[] = [
   ...JOB_ROUTES,
   LOG_ROUTE,
+  ...LOG_LINE_ROUTES,
+  ...SERIES_ROUTES,
+  ...ARCHIVE_ROUTES,
   DOWNLOAD_ROUTE,
   ...CODE_ROUTES,
   ...DATA_ROUTES,

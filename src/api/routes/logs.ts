@@ -9,14 +9,15 @@ import type { ControlPlane } from "../../engine/control-plane.ts";
 import type { Reads } from "../../store/reads.ts";
 import { OUTCOMES } from "../../schemas/job.ts";
 import { invalid } from "../field-errors.ts";
+import { LineClock } from "../log-index.ts";
 import { jobOf, route } from "../route.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 /** A hint may be missed when the feed is busy; a follower then looks by itself. */
 const LOOK_AGAIN_MS = 1_000;
 
-const Switch = z.enum(["0", "1", "true", "false"]).transform((v) => v === "1" || v === "true");
-const whole = (max: number) =>
+export const Switch = z.enum(["0", "1", "true", "false"]).transform((v) => v === "1" || v === "true");
+export const whole = (max: number) =>
   z
     .string()
     .regex(/^\d{1,15}$/, "must be a whole number of 0 or more")
@@ -163,30 +164,5 @@ async function* stamped(
     }
     offset += chunk.length;
     yield Buffer.concat(parts);
-  }
-}
-
-/** When the byte at an offset was written. Offsets are asked for in ascending order. */
-class LineClock {
-  #times: { offset: number; at_ms: number }[] = [];
-  #index = 0;
-  #known = 0;
-  readonly #reads: Reads;
-  readonly #id: string;
-
-  constructor(reads: Reads, id: string) {
-    this.#reads = reads;
-    this.#id = id;
-  }
-
-  at(offset: number): number {
-    if (offset >= this.#known) {
-      this.#known = this.#reads.logBytes(this.#id);
-      this.#times = this.#reads.logTimes(this.#id, offset);
-      this.#index = 0;
-    }
-    for (let next = this.#times[this.#index + 1]; next && next.offset <= offset; next = this.#times[this.#index + 1])
-      this.#index++;
-    return this.#times[this.#index]?.at_ms ?? 0;
   }
 }

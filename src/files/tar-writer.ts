@@ -57,6 +57,24 @@ export async function* tarOf(from: string, files: readonly TarFile[], packed: Pa
   yield Buffer.alloc(2 * BLOCK);
 }
 
+/** The archive of files that are opened one by one, each as large as it is when it is opened. Throws `FileChanged`. */
+export async function* tarOfOpened(
+  members: Iterable<{ open(): Promise<FileHandle>; about(opened: FileHandle): Promise<TarFile> }>,
+): AsyncGenerator<Buffer, void> {
+  for (const member of members) {
+    const handle = await member.open();
+    try {
+      const file = await member.about(handle);
+      yield header(file);
+      yield* contents(handle, file);
+      yield padding(file.size);
+    } finally {
+      await handle.close();
+    }
+  }
+  yield Buffer.alloc(2 * BLOCK);
+}
+
 /** SHA-256 of a file in hex; null where it is not the file that was listed. */
 export async function digestOf(from: string, file: TarFile): Promise<string | null> {
   try {
@@ -91,16 +109,7 @@ async function* stream(from: string, file: TarFile, packed: Packed): AsyncGenera
   try {
     yield header(file);
     const sha256 = createHash("sha256");
-    for (let at = 0; at < file.size;) {
-      const { bytesRead, buffer } = await handle.read(
-        Buffer.allocUnsafe(CHUNK),
-        0,
-        Math.min(CHUNK, file.size - at),
-        at,
-      );
-      if (bytesRead === 0) throw new FileChanged(file.path, "became shorter while it was read");
-      const part = buffer.subarray(0, bytesRead);
-      at += bytesRead;
+    for await (const part of contents(handle, file)) {
       sha256.update(part);
       yield part;
     }
@@ -108,6 +117,15 @@ async function* stream(from: string, file: TarFile, packed: Packed): AsyncGenera
     packed(file, sha256.digest("hex"));
   } finally {
     await handle.close();
+  }
+}
+
+async function* contents(handle: FileHandle, file: TarFile): AsyncGenerator<Buffer, void> {
+  for (let at = 0; at < file.size;) {
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(CHUNK), 0, Math.min(CHUNK, file.size - at), at);
+    if (bytesRead === 0) throw new FileChanged(file.path, "became shorter while it was read");
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
   }
 }
 

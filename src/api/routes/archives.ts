@@ -1,0 +1,118 @@
+// Several files as one: every checkpoint of a run, or its code, as a tar archive that is made while it is sent. And the digest of
+// one checkpoint, for who wants to compare a copy.
+//
+// A1. Checkpoints are looked up in the record and opened as a single download is (downloads.ts); code comes by its digests.
+// A2. What cannot be sent whole ends the connection instead of the archive: a half archive must not pass for a whole one.
+
+import { createHash } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import { pipeline } from "node:stream/promises";
+import { Readable } from "node:stream";
+import { join } from "node:path";
+import { z } from "zod";
+import { SvcError } from "../../errors/index.ts";
+import { openContent } from "../../files/code-contents.ts";
+import { tarOfOpened, type TarFile } from "../../files/tar-writer.ts";
+import { jobOf, ok, route, type Call } from "../route.ts";
+import { openCheckpoint } from "./downloads.ts";
+
+const ARCHIVE = { 200: { description: "The archive.", contentType: "application/x-tar" } };
+const CHUNK_BYTES = 1 << 20;
+
+const Digest = z
+  .object({ path: z.string(), size: z.int(), sha256: z.string() })
+  .meta({ id: "CheckpointDigest", description: "Of the file as it is at home." });
+
+export const ARCHIVE_ROUTES = [
+  route({
+    method: "GET",
+    path: "/jobs/{id}/checkpoints.tar",
+    id: "downloadCheckpoints",
+    summary: "Every checkpoint file that is at home, as one tar archive",
+    responses: ARCHIVE,
+    errors: ["job_not_found", "file_not_found"],
+    async handle(call) {
+      const { id } = jobOf(call);
+      return sendTar(call, `${id}-checkpoints.tar`, checkpointFiles(call, id));
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/jobs/{id}/code.tar",
+    id: "downloadCode",
+    summary: "The code that a job ran, as one tar archive",
+    responses: ARCHIVE,
+    errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged"],
+    async handle(call) {
+      const { id } = jobOf(call);
+      const snapshot = call.cp.reads.code(id);
+      if (!snapshot) throw new SvcError("code_snapshot_missing", { job: id });
+      const codeDir = join(call.cp.home, "code");
+      const files = snapshot.files.map((file) => ({
+        about: async () => ({ path: file.path, size: file.size, executable: file.mode === "executable" }),
+        open: () => openContent(codeDir, snapshot.id, file),
+      }));
+      return sendTar(call, `${id}-code.tar`, files);
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/jobs/{id}/checkpoint-digest",
+    id: "getCheckpointDigest",
+    summary: "The SHA-256 of a checkpoint file",
+    description: "The file is read whole: this takes as long as reading it does.",
+    query: z.strictObject({ path: z.string().max(4_096) }),
+    responses: { 200: { description: "Its digest.", schema: Digest } },
+    errors: ["job_not_found", "file_not_found", "invalid_request"],
+    async handle(call) {
+      const file = await openCheckpoint(call, jobOf(call).id, call.query.path);
+      try {
+        const sha256 = createHash("sha256");
+        const { size } = await file.stat();
+        for await (const part of file.createReadStream({ autoClose: false, highWaterMark: CHUNK_BYTES }))
+          sha256.update(part as Buffer);
+        return ok({ path: call.query.path, size, sha256: sha256.digest("hex") } satisfies z.infer<typeof Digest>);
+      } finally {
+        await file.close();
+      }
+    },
+  }),
+];
+
+interface Member {
+  about(opened: FileHandle): Promise<TarFile>;
+  open(): Promise<FileHandle>;
+}
+
+function checkpointFiles(call: Call, id: string): Member[] {
+  return call.cp.reads.checkpoints(id).map(({ path }) => ({
+    about: async (opened) => {
+      const { size, mtimeMs } = await opened.stat();
+      return { path, size, executable: false, mtimeMs };
+    },
+    open: () => openCheckpoint(call, id, path),
+  }));
+}
+
+async function sendTar(call: Call, name: string, members: Member[]): Promise<null> {
+  // Where even the first cannot be opened, that is said in an answer instead of by a cut.
+  await (await members[0]?.open())?.close();
+  call.reply.hijack();
+  const response = call.reply.raw;
+  response.writeHead(200, {
+    "content-type": "application/x-tar",
+    "content-disposition": `attachment; filename="${name}"`,
+    "content-security-policy": "sandbox; default-src 'none'",
+    "x-content-type-options": "nosniff",
+  });
+  if (call.request.raw.method === "HEAD") {
+    response.end();
+    return null;
+  }
+  try {
+    await pipeline(Readable.from(tarOfOpened(members), { objectMode: false }), response);
+  } catch {
+    response.destroy();
+  }
+  return null;
+}

@@ -1,0 +1,41 @@
+import { z } from "zod";
+import { SeriesList, SeriesPoints } from "../../schemas/series.ts";
+import { jobOf, ok, route } from "../route.ts";
+
+const PLACES_MAX = 100;
+
+/** Metrics for charts that hold every point: which series there are, and what came since. */
+export const SERIES_ROUTES = [
+  route({
+    method: "GET",
+    path: "/jobs/{id}/series",
+    id: "listSeries",
+    summary: "Names of a job's metrics, and how many points each has",
+    responses: { 200: { description: "The series.", schema: SeriesList } },
+    errors: ["job_not_found"],
+    handle: (call) => ok({ series: call.cp.reads.seriesList(jobOf(call).id) }),
+  }),
+  route({
+    method: "GET",
+    path: "/jobs/{id}/series/points",
+    id: "getSeriesPoints",
+    summary: "Points of some series, from a place on",
+    description: `\`of\` names up to ${PLACES_MAX} series with the place of the first point wanted: \`of=12:0,13:480\`.`,
+    query: z.strictObject({
+      of: z
+        .string()
+        .regex(/^\d{1,15}:\d{1,15}(,\d{1,15}:\d{1,15})*$/, "must be pairs of numbers such as 12:0,13:480")
+        .transform((text) =>
+          text.split(",").map((pair) => {
+            const [id = 0, from = 0] = pair.split(":").map(Number);
+            return { id, from };
+          }),
+        )
+        .refine((places) => places.length <= PLACES_MAX, `must name at most ${PLACES_MAX} series`),
+      max_points: z.coerce.number().int().min(2).max(200_000).default(200_000),
+    }),
+    responses: { 200: { description: "Columns of each.", schema: SeriesPoints } },
+    errors: ["job_not_found", "invalid_request"],
+    handle: (call) => ok({ series: call.cp.reads.seriesPoints(jobOf(call).id, call.query.of, call.query.max_points) }),
+  }),
+];

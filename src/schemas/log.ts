@@ -1,0 +1,42 @@
+// The stored log as lines: what a viewer needs that cannot hold a log of a million lines.
+
+import { z } from "zod";
+
+export const LogLine = z
+  .object({
+    /** Counted from 1, as `grep -n` counts. */
+    line: z.int(),
+    /** When the part that the line begins in was written, in milliseconds since the epoch; 0 where it is not known. */
+    at_ms: z.number(),
+    /** Colours included; of a progress bar that returned to the line's beginning, its last state. */
+    text: z.string(),
+    /** Characters that were left out at the end of a very long line. */
+    cut: z.int(),
+  })
+  .meta({ id: "LogLine" });
+export type LogLine = z.infer<typeof LogLine>;
+
+const Whole = {
+  /** Lines of the whole log; a last line without an end counts. */
+  total_lines: z.int(),
+  bytes: z.int(),
+};
+
+export const LogLines = z
+  .object({ ...Whole, lines: z.array(LogLine) })
+  .meta({ id: "LogLines", description: "Lines in their order; fewer than asked for where they are long." });
+export type LogLines = z.infer<typeof LogLines>;
+
+export const LogMatches = z
+  .object({
+    ...Whole,
+    /** Lines that match. */
+    matches: z.int(),
+    /** There are more than are counted. */
+    capped: z.boolean(),
+    /** Which match `lines[0]` is, counted from 0. */
+    from: z.int(),
+    lines: z.array(LogLine),
+  })
+  .meta({ id: "LogMatches" });
+export type LogMatches = z.infer<typeof LogMatches>;
