@@ -7,13 +7,17 @@ call does not cancel the job: ``svc.aio.kill`` does.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
 from svc import _client
 from svc._gpus import Gpu
 from svc._records import Job, ReconcileReport, Task
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,16 +27,42 @@ __all__ = ["configure", "job", "jobs", "kill", "list_gpus", "reconcile", "run", 
 _END: Any = object()
 
 
+class RunParameters(TypedDict, total=False):
+    """The named arguments of ``run``, but for ``wait``: see ``svc.run``."""
+
+    provider: _client.ProviderName
+    gpus: str
+    label: str | None
+    min_vram_gb: int | None
+    disk_gb: int | None
+    region: str | None
+    price_cap: float | None
+    project_dir: str | os.PathLike[str] | None
+    nodes: int | None
+    terminate_on_exit: bool | None
+    idle_timeout_minutes: float | None
+    max_runtime_minutes: float | None
+    orphan_grace_minutes: float | None
+    env: Mapping[str, str] | None
+    install: str | None
+    launcher: _client.Launcher | None
+    image: str | None
+    data: Sequence[str] | None
+    resume_from: str | None
+    sinks: Sequence[Mapping[str, Any]] | None
+    idempotency_key: str | None
+
+
 async def _in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-async def configure(registry: Mapping[str, Any] | None = None, use: Any = ()) -> None:
+async def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] = ()) -> None:
     """See ``svc.configure``."""
     _client.configure(registry, use)
 
 
-async def run(task: Task | Mapping[str, Any], *, wait: bool = False, **parameters: Any) -> Job:
+async def run(task: Task | Mapping[str, Any], *, wait: bool = False, **parameters: Unpack[RunParameters]) -> Job:
     """See ``svc.run``, whose named arguments it takes."""
     started = await _in_thread(_client.run, task, **parameters)
     return await _wait_for(started.id, None) if wait else started
@@ -75,9 +105,11 @@ async def job(job_id: str) -> Job:
     return await _in_thread(_client.job, job_id)
 
 
-async def jobs(**narrowed: Any) -> list[Job]:
-    """See ``svc.jobs``, whose named arguments it takes."""
-    return await _in_thread(_client.jobs, **narrowed)
+async def jobs(
+    *, status: str | None = None, provider: _client.ProviderName | None = None, label: str | None = None, limit: int = 50
+) -> list[Job]:
+    """See ``svc.jobs``."""
+    return await _in_thread(_client.jobs, status=status, provider=provider, label=label, limit=limit)
 
 
 async def kill(job_id: str) -> Job:

@@ -100,6 +100,49 @@ print("status", job.status, job.exit_code)
 print("log", list(svc.stream(job.id)))
 `;
 
+/** What a user writes, with the type that each answer must have. */
+const TYPED = `import asyncio
+import svc
+from pathlib import Path
+
+
+def follow(job: svc.Job) -> float:
+    for line in svc.stream(job.id):
+        print(line.upper())
+    ended: svc.Job = svc.wait(job.id, timeout=60.0)
+    if ended.error is not None:
+        raise RuntimeError(ended.error.message)
+    return ended.cost_usd
+
+
+async def twins() -> list[svc.Job]:
+    job: svc.Job = await svc.aio.run(svc.Task("train.py"), gpus="A100:4", price_cap=8.5, project_dir=Path("."))
+    async for line in svc.aio.stream(job.id):
+        print(line.upper())
+    return await svc.aio.jobs(status="running", limit=3)
+
+
+svc.configure(registry={}, use=[])
+with svc.atomic_save("last.pt", step=1) as path:
+    print(path.upper())
+with svc.atomic_save("last.txt", mode="w") as file:
+    file.write("text")
+svc.log({"loss": 0.5, "ok": True}, step=3, all_ranks=True)
+latest: str | None = svc.latest_checkpoint()
+vram: int = svc.vram_for("A100")
+try:
+    print(follow(svc.run({"entrypoint": "train.py"}, provider="local", launcher="torchrun", env={"A": "1"})))
+    print(asyncio.run(twins()), [gpu.vram_gb for gpu in svc.list_gpus("market")], svc.reconcile(dry_run=True).resumed)
+except svc.PriceCapExceeded as error:
+    print(error.code, error.hint, error.errors)
+`;
+const WRONG = [
+  ['svc.run({"entrypoint": "a.py"}, provider="moon")', "arg-type"],
+  ['svc.run({"entrypoint": "a.py"}, nodez=2)', "call-arg"],
+  ['async def main() -> None:\n    await svc.aio.run(svc.Task("a.py"), nodez=2)', "call-arg"],
+  ['svc.job("a").status = "succeeded"', "read-only"],
+] as const;
+
 test("a script starts a run and waits for it", () => {
   writeFileSync(join(project, "go.py"), GO);
   const said = must([python, "go.py"], { env: env(), cwd: project });
@@ -142,6 +185,17 @@ test("a notebook kernel starts a run, shows it, and is interrupted", () => {
   expect(said.text).toContain("succeeded 0");
   expect(said.text).toMatch(/after: (interrupted|cancelled)/);
   expect(said.kinds).toContain("text/html");
+});
+
+test("mypy --strict knows all of it, in a script of a user", () => {
+  must([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "mypy"], { env: env() });
+  writeFileSync(join(project, "typed.py"), TYPED);
+  const strict = [python, "-m", "mypy", "--strict", "--cache-dir", join(computer.folder, "mypy")];
+  expect(must([...strict, "typed.py"], { env: env(), cwd: project })).toContain("no issues found");
+  for (const [wrong, said] of WRONG) {
+    writeFileSync(join(project, "wrong.py"), `import svc\n${wrong}\n`);
+    expect(call([...strict, "wrong.py"], { env: env(), cwd: project }).out, wrong).toContain(said);
+  }
 });
 
 test("takes SVC_NODE first, then its own Node, then one on the PATH, and says what it misses", () => {

@@ -1,6 +1,7 @@
 """The client half, against a small real HTTP server on loopback."""
 
 import asyncio
+import inspect
 import json
 import os
 import pty
@@ -463,6 +464,11 @@ class Values(unittest.TestCase):
         with self.assertRaises(AttributeError):
             svc.nothing
         self.assertEqual(set(svc.aio.__all__), set(_client.__all__))
+        for name in set(_client.__all__) - {"run"}:
+            of = [list(inspect.signature(getattr(module, name)).parameters) for module in (_client, svc.aio)]
+            self.assertEqual(*of, name)
+        parameters = set(inspect.signature(_client.run).parameters) - {"task", "wait"}
+        self.assertEqual(parameters, set(svc.aio.RunParameters.__annotations__))
 
 
 if __name__ == "__main__":
