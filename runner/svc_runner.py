@@ -538,6 +538,22 @@ class Spool:
 
 # ---- Samples --------------------------------------------------------------------------------------------------------
 
+def terminal_idle():
+    """Seconds since a key was pressed at the terminal that was used last; None where there is no terminal.
+
+    By the time of the last read, as `w` tells it: what a forgotten `watch` prints is nobody's presence.
+    """
+    least = None
+    try:
+        for name in os.listdir("/dev/pts") if LINUX else []:
+            if name.isdigit():
+                idle = max(0.0, time.time() - os.stat("/dev/pts/" + name).st_atime)
+                least = idle if least is None else min(least, idle)
+    except OSError:  # closed meanwhile, or none of ours to see
+        pass
+    return least if least is None else round(least, 1)
+
+
 class Sampler:
     """What the run uses. The first sample follows after a second, then one every `seconds`."""
 
@@ -582,7 +598,7 @@ class Sampler:
         now = time.monotonic()
         self.due = now + self.seconds
         s = {"at_ms": now_ms(), "cpu_cores": None, "memory_bytes": None, "disk_bytes_per_s": None,
-             "net_bytes_per_s": None, "processes": None, "gpus": None}
+             "net_bytes_per_s": None, "processes": None, "terminal_idle_seconds": terminal_idle(), "gpus": None}
         seconds = max(0.001, now - self.at)
         if LINUX:
             tree = [p for p in below([os.getpid()], all_processes()) if p.pid != self.smi_pid and p.state != b"Z"]
@@ -766,6 +782,8 @@ class Keeper:
         if (cpu is None and not use or (cpu or 0) >= 0.05 or max(use, default=0) >= 5
                 or (sample["disk_bytes_per_s"] or 0) >= 1e6 or (sample["net_bytes_per_s"] or 0) >= 1e5):
             self.worked_at = self.sampled_at
+        if sample["terminal_idle_seconds"] is not None:
+            self.worked_at = max(self.worked_at, self.sampled_at - sample["terminal_idle_seconds"])
 
     def look(self, now, log_end):
         if log_end != self.log_end:

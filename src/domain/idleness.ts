@@ -7,7 +7,9 @@
 // I3. The window must be full of samples, up to its end. A gap (the laptop slept, the sampler died) begins it anew.
 // I4. All instants are of one clock, the one that stamps the samples.
 // I5. Text alone is weak proof of work (a heartbeat prints for ever): it holds the rule off for HEARTBEAT_WINDOWS at most.
-// I6. A GPU at 100 % with neither log, metric nor checkpoint for a window may be a collective that hangs, or a long epoch: nobody
+// I6. Somebody who types at a terminal of the machine (`svc ssh`) is at work there. A shell that is merely open, or prints by itself, is
+//     nobody; neither is a debugger that waits. On the user's own computer every terminal is his, and none counts.
+// I7. A GPU at 100 % with neither log, metric nor checkpoint for a window may be a collective that hangs, or a long epoch: nobody
 //     can tell, so that is a stall, of which is only warned.
 
 import type { RunnerSample } from "../schemas/runner.ts";
@@ -67,6 +69,8 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
     if (sample.at_ms - before > gapMs) busy(sample.at_ms, "samples began again after a gap");
     const use = useOf(sample);
     if (use !== null) busy(sample.at_ms, use);
+    if (sample.terminal_idle_seconds !== null)
+      busy(sample.at_ms - sample.terminal_idle_seconds * 1000, "somebody typed at a terminal of the machine");
     before = sample.at_ms;
   }
   if (nowMs - before > gapMs) busy(nowMs, "no sample has come since");
@@ -93,7 +97,7 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
   return { idle: true, quietForMs, warning: numbers, reason: numbers };
 }
 
-/** Words about a stall (I6): every GPU that is known busy to the brim for the whole window, and nothing comes of it. */
+/** Words about a stall (I7): every GPU that is known busy to the brim for the whole window, and nothing comes of it. */
 export function judgeStall(input: IdleInput): string | null {
   const { nowMs, windowMs, sampleMs } = input;
   if (windowMs <= 0) return null;

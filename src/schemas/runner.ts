@@ -65,6 +65,8 @@ export const RunnerSample = z.object({
   disk_bytes_per_s: z.number().nullable(),
   net_bytes_per_s: z.number().nullable(),
   processes: z.int().nullable(),
+  /** Since a key was pressed at a terminal of the machine; null where there is none. */
+  terminal_idle_seconds: z.number().nullable().default(null),
   gpus: z
     .array(
       z.object({

@@ -13,6 +13,7 @@ function sample(atMs: number, more: Partial<RunnerSample> = {}): RunnerSample {
     disk_bytes_per_s: 0,
     net_bytes_per_s: 500,
     processes: 1,
+    terminal_idle_seconds: null,
     gpus: [
       { index: 0, util_percent: 0, memory_used_mib: 1, memory_total_mib: 2, power_watts: null, temperature_c: null },
     ],
@@ -82,6 +83,23 @@ describe("judgeIdle", () => {
       expect(judgeIdle(quiet(undefined, { [field]: NOW - 30 * MINUTE })).idle).toBe(true);
     },
   );
+
+  it("takes somebody who types for work, and a forgotten shell for nobody", () => {
+    const typed = judgeIdle(
+      quiet((s, ago) => ({ ...s, terminal_idle_seconds: Math.max(0, ago - 12 * MINUTE) / 1000 })),
+    );
+    expect(typed.idle).toBe(false);
+    const shell = quiet((s, ago) => ({ ...s, terminal_idle_seconds: (35 * MINUTE - ago) / 1000 + 240 }));
+    expect(judgeIdle(shell)).toMatchObject({ idle: true, quietForMs: 39 * MINUTE });
+    const left = quiet((s, ago) =>
+      ago > 29 * MINUTE ? s : { ...s, terminal_idle_seconds: (29 * MINUTE - ago) / 1000 },
+    );
+    expect(judgeIdle(left)).toMatchObject({
+      idle: false,
+      quietForMs: 29 * MINUTE,
+      reason: "29 min ago somebody typed at a terminal of the machine",
+    });
+  });
 
   it("leaves out a signal that cannot be read", () => {
     expect(judgeIdle(quiet((s) => ({ ...s, gpus: null, disk_bytes_per_s: null }))).idle).toBe(true);

@@ -209,6 +209,7 @@ describe("samples of the machine", () => {
           disk_bytes_per_s: 0,
           net_bytes_per_s: null,
           processes: 3,
+          terminal_idle_seconds: null,
           gpus: [
             {
               index: 1,

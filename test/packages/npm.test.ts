@@ -52,7 +52,18 @@ afterAll(() => {
 test("holds the program, the SDK and its types, and no sources, tests or maps", () => {
   const folders = new Set(files.map((path) => dirname(path).split("/").slice(0, 2).join("/")));
   expect([...folders].toSorted()).toEqual(
-    [".", "bin", "dashboard/dist", "dist", "dist/chunks", "dist/sdk", "dist/types", "python/svc", "runner"].toSorted(),
+    [
+      ".",
+      "bin",
+      "dashboard/dist",
+      "dist",
+      "dist/chunks",
+      "dist/sdk",
+      "dist/types",
+      "examples/digits",
+      "python/svc",
+      "runner",
+    ].toSorted(),
   );
   expect(files.filter((path) => /\.map$|\.pyc$|(?<!\.d)\.ts$/.test(path))).toEqual([]);
   expect(files).toContain("dist/THIRD-PARTY.txt");

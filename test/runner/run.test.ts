@@ -1,5 +1,6 @@
 // One run from start to end: what it is given, what it gives back.
 
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -178,6 +179,28 @@ describe("samples", () => {
     expect(first?.memory_bytes).toBeGreaterThan(100 << 20);
     expect(Math.max(...samples.map((s) => s.cpu_cores ?? 0))).toBeGreaterThan(0.3);
     expect((await run.host.readSamples(next, never)).samples).toEqual([]);
+  });
+
+  it("tells since when nobody typed at a terminal, where there is one", async () => {
+    // Somebody else's terminal, as far as the run goes: a shell that reads what is typed.
+    const terminal = `import os, pty, sys
+shell, keys = pty.fork()
+if shell == 0:
+    os.execvp("cat", ["cat"])
+os.write(keys, b"typed\\n")
+os.read(keys, 64)
+print("open", flush=True)
+sys.stdin.read()`;
+    const other = spawn(python, ["-c", terminal], { stdio: ["pipe", "pipe", "inherit"] });
+    try {
+      await new Promise((done) => other.stdout.once("data", done));
+      const run = await startRun("sleep 1.2");
+      await ended(run);
+      const [first] = (await run.host.readSamples(0, never)).samples;
+      expect(first?.terminal_idle_seconds).toBeGreaterThanOrEqual(0);
+    } finally {
+      other.stdin.end();
+    }
   });
 
   it("reads GPUs by nvidia-smi: not available is null, a failing or hanging one is null and holds nothing up", async () => {
