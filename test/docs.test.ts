@@ -1,0 +1,84 @@
+// What the pages name is there: files that they link to, npm scripts, commands of the CLI and their flags.
+
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { COMMANDS } from "../src/cli/commands/index.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+const PAGES = globSync(["*.md", "docs/**/*.md", "examples/*/*.md"], { cwd: ROOT }).toSorted();
+const EVERYWHERE = ["--json", "--help", "--version"];
+
+interface Found {
+  page: string;
+  text: string;
+}
+
+const read = (page: string): string => readFileSync(join(ROOT, page), "utf8");
+
+/** Inline code and the lines of fenced blocks; what is shown as printed (`text`) is no call. */
+function codeOf(page: string): Found[] {
+  const text = read(page);
+  const fenced = [...text.matchAll(/^```(?!text)\w*[^\n]*\n([^]*?)^```$/gm)].flatMap((m) => (m[1] ?? "").split("\n"));
+  const inline = [...text.replaceAll(/^```[^]*?^```$/gm, "").matchAll(/`([^`\n]+)`/g)].map((m) => m[1] ?? "");
+  return [...fenced, ...inline].map((line) => ({ page, text: line }));
+}
+
+const CODE = PAGES.flatMap(codeOf);
+
+/** Words of each `svc …` in a line of code, up to where the shell would end the command. */
+function svcCalls({ page, text }: Found): (Found & { words: string[] })[] {
+  return [...text.matchAll(/(?:^|[\s$(])(?:bin\/)?svc ([^|;&#>)"'`]*)/g)].map((m) => ({
+    page,
+    text,
+    words: (m[1] ?? "").trim().split(/\s+/).filter(Boolean),
+  }));
+}
+
+/** What is wrong with a call, or null. */
+function objection(words: readonly string[]): string | null {
+  const [name = "", ...rest] = words;
+  if (name.startsWith("-")) return EVERYWHERE.includes(name) ? null : `there is no flag ${name}`;
+  if (!/^[a-z]+$/.test(name)) return null; // <command>, …
+  const command = COMMANDS.find((c) => c.name === name);
+  if (!command) return `there is no command ${name}`;
+  const end = rest.indexOf("--");
+  const flags = (end < 0 ? rest : rest.slice(0, end)).filter((word) => /^--[a-z]/.test(word));
+  const known = [...EVERYWHERE, ...command.options.flatMap((o) => o.flags.match(/--[a-z-]+/g) ?? [])];
+  const stranger = flags.map((flag) => flag.split(/[=,]/)[0] ?? flag).find((flag) => !known.includes(flag));
+  return stranger === undefined ? null : `svc ${name} has no flag ${stranger}`;
+}
+
+describe("the pages", () => {
+  it("link to files that are there", () => {
+    const broken = PAGES.flatMap((page) =>
+      [...read(page).matchAll(/\]\(([^)\s]+)\)/g)]
+        .map((m) => m[1] ?? "")
+        .filter((target) => !/^(https?:|mailto:|#)/.test(target))
+        .filter((target) => !existsSync(join(ROOT, dirname(page), target.split("#")[0] ?? "")))
+        .map((target) => `${page}: ${target}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("name npm scripts that are there", () => {
+    const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
+    const strangers = CODE.flatMap(({ page, text }) =>
+      [...text.matchAll(/npm run (?:--silent )?([a-z][a-z:-]*)/g)]
+        .map((m) => m[1] ?? "")
+        .filter((name) => !(name in scripts))
+        .map((name) => `${page}: npm run ${name}`),
+    );
+    expect(strangers).toEqual([]);
+  });
+
+  it("name commands and flags that are there", () => {
+    const calls = CODE.flatMap(svcCalls);
+    expect(calls.length).toBeGreaterThan(100);
+    const wrong = calls.flatMap(({ page, words }) => {
+      const why = objection(words);
+      return why === null ? [] : [`${page}: svc ${words.join(" ")}: ${why}`];
+    });
+    expect(wrong).toEqual([]);
+  });
+});
