@@ -22,6 +22,7 @@ export interface DeskParts extends Places {
   clock: Clock;
   publicKey: (provider: RemoteName) => Promise<string>;
   machinesOf: (provider: string) => number;
+  log: (line: string) => void;
 }
 
 export function credentialDesk(parts: DeskParts): CredentialDesk {
@@ -30,6 +31,7 @@ export function credentialDesk(parts: DeskParts): CredentialDesk {
     env: parts.env,
     exclusively,
     machinesOf: parts.machinesOf,
+    warn: parts.log,
     judge,
     ask: (name, places) => (isService(name) ? askService(name, places) : askProvider(name, places, parts)),
   });

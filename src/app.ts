@@ -1,7 +1,7 @@
 // The composition root: the one file that names every concrete part and puts them together.
 
-import { createHmac, randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { createHmac } from "node:crypto";
+import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as pause } from "node:timers/promises";
@@ -10,7 +10,6 @@ import type { Clock } from "./domain/clock.ts";
 import { JobIds } from "./domain/ids.ts";
 import { installationPrefix } from "./domain/machine-names.ts";
 import { Redactor } from "./domain/redaction.ts";
-import { replaceFile } from "./domain/replace-file.ts";
 import { isReference, SECRET_NAME } from "./domain/secret-names.ts";
 import { steadyClock } from "./domain/steady-clock.ts";
 import { assert } from "./errors/assert.ts";
@@ -32,6 +31,7 @@ import { credentialDesk } from "./app-credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
+import { installationKey } from "./secrets/installation-key.ts";
 import { resolveSecret } from "./secrets/resolve.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
 import { injectedVariables, type Injected } from "./secrets/services.ts";
@@ -170,6 +170,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         env,
         clock,
         publicKey: async (name) => (await machines.key(name)).publicKeyLine,
+        log,
         machinesOf: (name) => reads.machines().filter((m) => m.provider === name).length,
       }),
       describeProviders: () => describeProviders(providers, providerSources(home, env)),
@@ -459,11 +460,4 @@ function selfEndOf(provider: Provider | undefined, machine: string): string | nu
       return "echo 'where the provider is asked was not known'; return 1";
     throw e;
   }
-}
-
-/** From this come marks and nonces: unguessable, the same after every restart, and written down nowhere else. */
-function installationKey(home: string): Buffer {
-  const file = join(home, "installation.key");
-  if (!existsSync(file)) replaceFile(file, randomBytes(32).toString("hex"));
-  return Buffer.from(readFileSync(file, "utf8").trim(), "hex");
 }

@@ -2,6 +2,7 @@
 // tells is read from the store.
 
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../schemas/credentials.ts";
+import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
@@ -20,6 +21,8 @@ export interface CredentialsOf {
   /** With `check` the other side is asked first, and what it refuses is not saved. */
   save(name: string, body: CredentialBody, options: { check: boolean }): Promise<SavedCredential>;
   remove(name: string): SavedCredential;
+  /** Takes the place of what an earlier `configure()` of an SDK named. */
+  configure(body: RegistryBody): RegistryInUse;
   /** Asks the other side about what is set now. */
   check(name: string): Promise<CredentialCheck>;
 }

@@ -21,6 +21,7 @@ import {
   type Found,
   type Places,
 } from "./given.ts";
+import { configured, type Configured } from "./registry.ts";
 import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
 
 type RentingProvider = Exclude<ProviderName, "local">;
@@ -44,6 +45,8 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
   const { env } = places;
   if (provider === "local")
     return { credential: { secret: "", settings: {} }, source: null, missing: [], sshKeyPath: null };
+  const named = refusing(provider, () => configuredFor(provider, places));
+  if (named) return gather(provider, { ...places, env: homeOf(env) }, named.block, named.where);
   const fromEnv = gather(provider, places, {});
   if (fromEnv.missing.length === 0 && !storeIsReadable(places)) return fromEnv;
   const block = refusing(provider, () => blockIn(storeOf(places), provider));
@@ -51,6 +54,19 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
     throw unusable(provider, `providers.${provider} in ${storePath(places.home)} must be an object`);
   return gather(provider, { home: places.home, env }, block ?? {});
 }
+
+/** As `credential_missing`, where a reference of the registry leads nowhere. */
+function configuredFor(provider: RentingProvider, places: Places): Configured | null {
+  try {
+    return configured(provider, places);
+  } catch (e) {
+    if (e instanceof SvcError && e.code === "secret_not_found") throw unusable(provider, e.message);
+    throw e;
+  }
+}
+
+/** What `~` means; nothing else of the environment counts where the registry names the credential. */
+const homeOf = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ HOME: env["HOME"] });
 
 /** For `GET /v1/providers`: never throws; what cannot be used is said as missing. */
 export function providerSources(
@@ -120,11 +136,17 @@ function storeIsReadable(places: Places): boolean {
   }
 }
 
-function gather(provider: RentingProvider, { home, env }: Places, block: Record<string, unknown>): CredentialReading {
+function gather(
+  provider: RentingProvider,
+  { home, env }: Places,
+  block: Record<string, unknown>,
+  configuredBy?: string,
+): CredentialReading {
   const extra = entryOf(block, "extra");
   const place = (name: string): FieldPlace => {
     const variables = [`${provider}_${name}`.toUpperCase()];
-    return { owner: provider, path: `providers.${provider}`, block, variables, name, home, env };
+    const at = { owner: provider, path: `providers.${provider}`, block, variables, name, home, env };
+    return configuredBy === undefined ? at : { ...at, configuredBy };
   };
   const given = (name: string): Found | null => findField(place(name));
   const oneLine = (name: string): Found | null => findLine(place(name));

@@ -17,6 +17,9 @@ import {
   type SavedCredential,
   type ShownCredential,
 } from "../schemas/credentials.ts";
+import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
+import { readCredential } from "./credentials.ts";
+import { putRegistry, type PutOptions } from "./put-registry.ts";
 import { CONTROL, storeOf, type Places } from "./given.ts";
 import { foundIn, shown } from "./shown.ts";
 import { blockIn, changeStore, isRecord, UnusableFile, withBlock, type Exclusively } from "./store-file.ts";
@@ -28,6 +31,8 @@ export interface DeskOptions extends Places {
   exclusively: Exclusively;
   /** Machines of a provider that may cost money. */
   machinesOf: (name: CredentialName) => number;
+  /** For what the owner should see in the log. */
+  warn: (line: string) => void;
   /** Asks nobody. Throws what is wrong with a credential that is to be saved, naming the field. */
   judge: (name: CredentialName, places: Places) => Promise<void>;
   /** Asks the other side. Throws `credential_refused`, `credential_missing`, `provider_unreachable` and their kin. */
@@ -89,6 +94,21 @@ export class CredentialDesk {
     if (machines > 0) throw new SvcError("credential_in_use", { name, machines });
     this.#change((store) => withBlock(store, name, null));
     return { name, credential: this.#shown(name), check: null };
+  }
+
+  /** Takes the place of what an earlier `configure()` named. @throws `invalid_request`, `secret_not_found`, `credential_in_use` */
+  configure(body: RegistryBody): RegistryInUse {
+    const { exclusively, machinesOf, warn } = this.#o;
+    const secretOf: PutOptions["secretOf"] = (name, places) => {
+      try {
+        return readCredential(name, places).credential?.secret ?? null;
+      } catch {
+        return null;
+      }
+    };
+    const inUse = readable(() => putRegistry(body, this.#o, { exclusively, machinesOf, secretOf }));
+    for (const warning of inUse.warnings) warn(warning);
+    return inUse;
   }
 
   /** Asks the other side about what is set now. */

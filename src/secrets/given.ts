@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { CredentialSource } from "../schemas/credentials.ts";
+import type { StoredRegistry } from "./registry.ts";
 import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } from "./store-file.ts";
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
@@ -15,6 +16,8 @@ export interface Places {
   env: NodeJS.ProcessEnv;
   /** Stands in for the content of the store: one that is to be tried before it is written. */
   store?: Record<string, unknown>;
+  /** Stands in for the registry of the home, likewise. */
+  registry?: StoredRegistry;
 }
 
 /** The store's content. Throws `UnusableFile`. */
@@ -52,6 +55,8 @@ export interface FieldPlace extends Places {
   /** The first that is set wins. */
   variables: readonly string[];
   name: string;
+  /** Set where the block is the registry's. */
+  configuredBy?: string;
 }
 
 /** Trimmed; null where nobody gave it. Throws `credential_missing` where what is there is no text. */
@@ -60,15 +65,18 @@ export function findField(at: FieldPlace): Found | null {
     const text = at.env[variable]?.trim();
     if (text) return { value: text, source: "env", where: variable };
   }
-  const where = `${at.path}.${at.name} in ${storePath(at.home)}`;
+  const source = at.configuredBy === undefined ? "store" : "registry";
+  const where =
+    at.configuredBy === undefined
+      ? `${at.path}.${at.name} in ${storePath(at.home)}`
+      : `${at.name} of ${at.configuredBy}`;
   const raw = entryOf(at.block, at.name) ?? entryOf(entryOf(at.block, "extra"), at.name);
   if (raw === undefined || raw === null || raw === "") return null;
   // A key file's content is a JSON object itself, and may have been pasted as one.
-  if (at.name === "service_account_json" && isRecord(raw))
-    return { value: JSON.stringify(raw), source: "store", where };
+  if (at.name === "service_account_json" && isRecord(raw)) return { value: JSON.stringify(raw), source, where };
   if (typeof raw !== "string" && typeof raw !== "number") throw unusable(at.owner, `${where} must be text`);
   const value = String(raw).trim();
-  return value === "" ? null : { value, source: "store", where };
+  return value === "" ? null : { value, source, where };
 }
 
 /** As {@link findField}; line breaks and control characters are refused. */

@@ -1,25 +1,62 @@
-// Looking a secret up by its reference. A job may name `env://` and `store://`; what it gets is never written down.
+// Looking a secret up by its reference. What is found is never written down here.
+//
+// S1. A job may name `env://` and `store://` alone: `file://` would read any file of the owner for whoever may submit a run.
+// S2. The owner's registry may name all four.
+// S3. Errors name the reference and never a value; a literal is not even named by what it holds.
 
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
 import { SvcError } from "../errors/index.ts";
-import { entryOf, readStore, UnusableFile } from "./store-file.ts";
+import { entryOf, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
 
-/** @throws `secret_not_found`, which names the reference and never a value. */
+const FILE_BYTES_MAX = 64 * 1024;
+
+/** Of a job. @throws `secret_not_found`, which names the reference and never a value. */
 export function resolveSecret(reference: string, home: string, env: NodeJS.ProcessEnv): string {
   const [, scheme, path] = /^(env|store):\/\/(.+)$/s.exec(reference) ?? [];
-  const fail = (why: string): never => {
-    throw new SvcError("secret_not_found", { reference, why });
-  };
-  if (scheme === undefined || path === undefined) return fail("it is neither env://NAME nor store://path");
-  if (scheme === "env") return env[path] || fail(`the environment variable ${path} is not set`);
-  const value = path.split("/").reduce<unknown>((at, key) => entryOf(at, key), storeOr(fail, home));
-  return typeof value === "string" && value !== "" ? value : fail("the credential store has no such entry");
+  if (scheme === undefined || path === undefined)
+    return notFound(reference, "it is neither env://NAME nor store://path");
+  return scheme === "env" ? fromEnvironment(reference, path, env) : fromStore(reference, path, home);
 }
 
-function storeOr(fail: (why: string) => never, home: string): unknown {
+/** Of the owner's registry. @throws `secret_not_found` */
+export function resolveOwnersSecret(reference: string, home: string, env: NodeJS.ProcessEnv): string {
+  const [, scheme, rest = ""] = /^(file|literal):\/\/(.*)$/s.exec(reference) ?? [];
+  if (scheme === "literal") return rest || notFound("literal://", "it holds nothing");
+  return scheme === "file" ? fromFile(reference, rest, env) : resolveSecret(reference, home, env);
+}
+
+function notFound(reference: string, why: string): never {
+  throw new SvcError("secret_not_found", { reference, why });
+}
+
+const fromEnvironment = (reference: string, name: string, env: NodeJS.ProcessEnv): string =>
+  env[name] || notFound(reference, `the environment variable ${name} is not set`);
+
+function fromStore(reference: string, path: string, home: string): string {
+  const value = path.split("/").reduce<unknown>(
+    (at, key) => entryOf(at, key),
+    usable(reference, () => readStore(home)),
+  );
+  return typeof value === "string" && value !== ""
+    ? value
+    : notFound(reference, "the credential store has no such entry");
+}
+
+/** The file's text without blanks and line breaks around it. */
+function fromFile(reference: string, given: string, env: NodeJS.ProcessEnv): string {
+  const file = given.startsWith("~/") ? join(env["HOME"] || homedir(), given.slice(2)) : given;
+  if (!isAbsolute(file)) return notFound(reference, "it must name a whole path, as in file:///home/me/key");
+  const text = usable(reference, () => readPlainFile(file, { bytesMax: FILE_BYTES_MAX, ownersAlone: false }));
+  if (text === null) return notFound(reference, "there is no such file");
+  return text.trim() || notFound(reference, "the file is empty");
+}
+
+function usable<T>(reference: string, read: () => T): T {
   try {
-    return readStore(home);
+    return read();
   } catch (e) {
-    if (e instanceof UnusableFile) return fail(e.message);
+    if (e instanceof UnusableFile) return notFound(reference, e.message);
     throw e;
   }
 }

@@ -1,6 +1,7 @@
-// The secrets that a run was given, for as long as its folder lies here: a control plane that starts again may have another
-// environment, and must still find them in what the run prints. Sealed with the installation's key, for the owner alone; it
-// goes with the run's folder.
+// Sealing with the installation's key. What is sealed is authenticated: nobody without the key wrote or changed it.
+//
+// The secrets that a run was given are kept so for as long as its folder lies here: a control plane that starts again may have
+// another environment, and must still find them in what the run prints. They go with the run's folder.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -16,20 +17,37 @@ const TAG_BYTES = 16;
 
 const cipherKey = (key: Buffer): Buffer => createHash("sha256").update("sealed secrets").update(key).digest();
 
-/** Empty where nothing was sealed, or where the file cannot be opened with this key. */
-export function unseal(file: string, key: Buffer): Given[] {
+export function sealText(text: string, key: Buffer): Buffer {
+  const iv = randomBytes(IV_BYTES);
+  const cipher = createCipheriv(CIPHER, cipherKey(key), iv, { authTagLength: TAG_BYTES });
+  const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+  return Buffer.concat([iv, cipher.getAuthTag(), sealed]);
+}
+
+/** Null where it was not sealed with this key, or was changed since. */
+export function unsealText(bytes: Buffer, key: Buffer): string | null {
   try {
-    const bytes = readFileSync(file);
     const decipher = createDecipheriv(CIPHER, cipherKey(key), bytes.subarray(0, IV_BYTES), {
       authTagLength: TAG_BYTES,
     });
     decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
-    const text = Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]);
-    // Authenticated: nobody but `seal` below wrote it.
-    return JSON.parse(text.toString("utf8")) as Given[];
+    return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString("utf8");
+  } catch {
+    return null;
+  }
+}
+
+/** Empty where nothing was sealed, or where the file cannot be opened with this key. */
+export function unseal(file: string, key: Buffer): Given[] {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
   } catch {
     return [];
   }
+  const text = unsealText(bytes, key);
+  // Authenticated: nobody but `seal` below wrote it.
+  return text === null ? [] : (JSON.parse(text) as Given[]);
 }
 
 /** Adds to what is sealed already: a value that was replaced meanwhile may still be printed. */
@@ -37,9 +55,6 @@ export function seal(file: string, key: Buffer, given: Given[]): void {
   const before = unseal(file, key);
   const fresh = given.filter(([asked, value]) => !before.some((b) => b[0] === asked && b[1] === value));
   if (fresh.length === 0) return;
-  const iv = randomBytes(IV_BYTES);
-  const cipher = createCipheriv(CIPHER, cipherKey(key), iv, { authTagLength: TAG_BYTES });
-  const text = Buffer.concat([cipher.update(JSON.stringify([...before, ...fresh]), "utf8"), cipher.final()]);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  replaceFile(file, Buffer.concat([iv, cipher.getAuthTag(), text]));
+  replaceFile(file, sealText(JSON.stringify([...before, ...fresh]), key));
 }

@@ -2,6 +2,7 @@
 // first; null where nobody gave it. K1 to K4 of credentials.ts hold here too: every function throws `credential_missing` where
 // what is there cannot be used.
 
+import { SvcError } from "../errors/index.ts";
 import { CREDENTIAL_FIELDS, type CredentialSource, type ServiceName } from "../schemas/credentials.ts";
 import { baseUrlOf } from "./credentials.ts";
 import {
@@ -15,6 +16,7 @@ import {
   type Found,
   type Places,
 } from "./given.ts";
+import { configured, type Configured } from "./registry.ts";
 import { blockIn, isRecord, storePath } from "./store-file.ts";
 
 interface Reading {
@@ -148,9 +150,16 @@ export function injectedVariables(places: Places, where: { inPlace: boolean } = 
 function reader(name: ServiceName, places: Places) {
   let block: Record<string, unknown> | null = null;
   let source: CredentialSource | null = null;
+  let registered: { is: Configured | null } | null = null;
   const find = (field: string, how: typeof findField): Found | null => {
     const variables = CREDENTIAL_FIELDS[name].find((f) => f.name === field)?.variables ?? [];
     const at = { owner: name, path: name, name: field, variables, ...places };
+    const named = (registered ??= { is: registeredFor(name, places) }).is;
+    if (named && field !== "url") {
+      const found = how({ ...at, block: named.block, variables: [], configuredBy: named.where });
+      source ??= found?.source ?? null;
+      return found;
+    }
     // The store is opened only for what the environment does not give.
     const found = how({ ...at, block: {} }) ?? how({ ...at, block: (block ??= blockOf(name, places, source)) });
     source ??= found?.source ?? null;
@@ -161,6 +170,15 @@ function reader(name: ServiceName, places: Places) {
     line: (field: string) => find(field, findLine),
     source: () => source,
   };
+}
+
+function registeredFor(name: ServiceName, places: Places): Configured | null {
+  try {
+    return refusing(name, () => configured(name, places));
+  } catch (e) {
+    if (e instanceof SvcError && e.code === "secret_not_found") throw unusable(name, e.message);
+    throw e;
+  }
 }
 
 function blockOf(name: ServiceName, places: Places, source: CredentialSource | null): Record<string, unknown> {

@@ -9,6 +9,7 @@ import {
 } from "../schemas/credentials.ts";
 import { isService } from "../schemas/credentials.ts";
 import { CONTROL, findField, type Found, type Places } from "./given.ts";
+import { configured } from "./registry.ts";
 import { isRecord } from "./store-file.ts";
 
 /** Of a shorter secret four characters would be too much. */
@@ -20,11 +21,14 @@ export function masked(secret: string): string {
   return `…${last.replace(new RegExp(CONTROL.source, "g"), " ")}`;
 }
 
-/** Where one field comes from, in `block` or in the environment. Null where nobody gave it, or where what is there is no text. */
+/** Where one field comes from, in the registry, the environment or `block`. Null where nobody gave it, or where what is there is no text. */
 export function foundIn(name: CredentialName, field: CredentialField, block: unknown, places: Places): Found | null {
   const path = isService(name) ? name : `providers.${name}`;
   const at = { owner: name, path, name: field.name, variables: field.variables, ...places };
   try {
+    const named = configured(name, places);
+    const byItself = field.kind === "address" && (isService(name) || field.variables.some((v) => places.env[v]));
+    if (named && !byItself) return findField({ ...at, variables: [], block: named.block, configuredBy: named.where });
     return findField({ ...at, block: isRecord(block) ? block : {} });
   } catch {
     return null;

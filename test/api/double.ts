@@ -30,6 +30,7 @@ export class PlaneDouble implements ControlPlane {
     exclusively: (_file, work) => work(),
     machinesOf: () => 0,
     judge: () => Promise.resolve(),
+    warn: () => undefined,
     ask: () => Promise.resolve({ account: "somebody", may: [], balance_usd: null, warnings: [] }),
   });
   readonly startedAt = "2026-01-02T03:04:05.000Z";

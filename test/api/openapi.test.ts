@@ -57,6 +57,7 @@ describe("the OpenAPI document", () => {
         "PUT /v1/credentials/{name}",
         "DELETE /v1/credentials/{name}",
         "POST /v1/credentials/{name}/check",
+        "PUT /v1/registry",
         "GET /v1/notebook/bootstrap",
         "GET /v1/health",
         "GET /v1/openapi.json",
@@ -134,6 +135,7 @@ describe("answers", () => {
       killAllJobs: { all: true },
       killJob: {},
       reconcile: { dry_run: true },
+      configure: { registry: {} },
       saveCredential: { token: "hf_0123456789" },
       releaseHold: { starter: false },
     };

@@ -42,6 +42,7 @@ async function newService(harness: Harness): Promise<void> {
       exclusively,
       machinesOf: (name) => h.reads.machines().filter((m) => m.provider === name).length,
       judge: () => Promise.resolve(),
+      warn: () => undefined,
       ask: () => Promise.reject(new SvcError("credential_missing", { provider: "podhost", missing: "everything" })),
     }),
     checkProject: () => checking,

@@ -15,10 +15,12 @@ import { masked } from "../../src/secrets/shown.ts";
 
 let home = "";
 let machines = 0;
+let said: string[] = [];
 const servers: { close(): unknown }[] = [];
 beforeEach(() => {
   home = mkdtempSync(join(tmpdir(), "svc-desk-"));
   machines = 0;
+  said = [];
 });
 afterEach(() => {
   for (const server of servers.splice(0)) server.close();
@@ -31,6 +33,7 @@ const desk = (env: NodeJS.ProcessEnv = {}) =>
     clock: systemClock,
     publicKey: () => Promise.resolve("ssh-ed25519 AAAA"),
     machinesOf: () => machines,
+    log: (line) => said.push(line),
   });
 const file = () => join(home, "credentials.json");
 const stored = (): unknown => JSON.parse(readFileSync(file(), "utf8"));

@@ -6,6 +6,7 @@ import {
   Credentials,
   SavedCredential,
 } from "../../schemas/credentials.ts";
+import { RegistryBody, RegistryInUse } from "../../schemas/registry.ts";
 import { ok, route, type Call } from "../route.ts";
 
 const nameOf = (call: Call): string => (call.params["name"] ?? "").slice(0, 64);
@@ -54,6 +55,26 @@ export const CREDENTIAL_ROUTES = [
     ],
     handle: async (call) =>
       ok(await call.cp.credentials.save(nameOf(call), call.body, { check: call.query.check === "true" })),
+  }),
+  route({
+    method: "PUT",
+    path: "/v1/registry",
+    id: "configure",
+    summary: "Say which credentials are used, by reference",
+    description:
+      "What `configure()` of an SDK sends. It takes the place of what an earlier call named; `{registry: {}}` names nothing, and then the " +
+      "environment and the store count alone. Values are kept sealed and shown nowhere.",
+    body: RegistryBody,
+    responses: { 200: { description: "What is used now.", schema: RegistryInUse } },
+    errors: [
+      "invalid_request",
+      "invalid_json",
+      "unsupported_media_type",
+      "secret_not_found",
+      "credential_in_use",
+      "credentials_unusable",
+    ],
+    handle: (call) => ok(call.cp.credentials.configure(call.body)),
   }),
   route({
     method: "DELETE",

@@ -1,0 +1,67 @@
+// The registry: which credentials there are, and where their secrets lie. As `configure()` sends it.
+
+import { z } from "zod";
+import { line } from "./line.ts";
+import { ProviderName } from "./spec.ts";
+
+/** Names a secret without holding it; `literal://` holds it, and is warned of. */
+export const SecretRef = z
+  .string()
+  .max(65_536, "must be at most 65536 characters")
+  .regex(/^(env|file|store|literal):\/\/[^]/, "must begin with env://, file://, store:// or literal://")
+  .meta({ id: "SecretRef", title: "Secret reference" });
+
+export const RegistryCredential = z
+  .strictObject({
+    cred_id: line(128),
+    provider: ProviderName,
+    secret_ref: SecretRef.nullish(),
+    ssh_key_ref: line(4_096).nullish(),
+    extra: z.record(z.string().max(64), z.union([line(4_096), z.number(), z.boolean(), z.null()])).nullish(),
+  })
+  .meta({ id: "RegistryCredential" });
+export type RegistryCredential = z.infer<typeof RegistryCredential>;
+
+export const Registry = z
+  .strictObject({
+    credentials: z.array(RegistryCredential).max(100).nullish(),
+    tracking: z
+      .strictObject({ tracker: z.strictObject({ secret_ref: SecretRef, project: line(256).nullish() }).nullish() })
+      .nullish(),
+    integrations: z
+      .strictObject({
+        hub: z
+          .strictObject({
+            token_ref: SecretRef.nullish(),
+            cache_dir: line(4_096).nullish(),
+            enabled: z.boolean().nullish(),
+          })
+          .nullish(),
+      })
+      .nullish(),
+  })
+  .meta({ id: "Registry" });
+export type Registry = z.infer<typeof Registry>;
+
+export const RegistryBody = z
+  .strictObject({
+    registry: Registry,
+    use: z.array(line(128)).max(100).default([]),
+    values: z.record(z.string().max(256), z.string().max(65_536).nullable()).default({}).meta({
+      description:
+        "What `env://` references lead to in the caller's environment, by `credentials.<cred_id>`, `tracking.tracker` and `integrations.hub`; null where it is not set there. Without an entry the control plane's environment is meant.",
+    }),
+  })
+  .meta({ id: "RegistryBody" });
+export type RegistryBody = z.infer<typeof RegistryBody>;
+
+export const RegistryInUse = z
+  .object({
+    use: z.array(z.string()).meta({ description: "The cred_ids that are used now." }),
+    kept: z.array(z.string()).meta({
+      description: "Of an earlier registry: kept until no machine that was rented with them may cost money.",
+    }),
+    warnings: z.array(z.string()),
+  })
+  .meta({ id: "RegistryInUse" });
+export type RegistryInUse = z.infer<typeof RegistryInUse>;

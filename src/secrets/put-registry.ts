@@ -1,0 +1,145 @@
+// Taking over what `configure()` names. The rules are those of registry.ts.
+
+import { join } from "node:path";
+import { replaceFile } from "../domain/replace-file.ts";
+import { SvcError, type FieldError } from "../errors/index.ts";
+import type { CredentialName } from "../schemas/credentials.ts";
+import type { Registry, RegistryBody, RegistryCredential, RegistryInUse } from "../schemas/registry.ts";
+import type { ProviderName } from "../schemas/spec.ts";
+import type { Places } from "./given.ts";
+import { installationKey } from "./installation-key.ts";
+import { readStored, registryFile, valuesOf, type StoredRegistry, type Values } from "./registry.ts";
+import { resolveOwnersSecret } from "./resolve.ts";
+import { sealText } from "./sealed.ts";
+import type { Exclusively } from "./store-file.ts";
+
+/** In place of a literal in the file. */
+const LITERAL = "literal://(sealed)";
+const RENTING = ["podhost", "market", "cloudvm", "notebook"] as const satisfies CredentialName[];
+
+export interface PutOptions {
+  exclusively: Exclusively;
+  /** Machines of a provider that may cost money. */
+  machinesOf: (provider: CredentialName) => number;
+  /** What opens the provider's account; null where nothing usable does. */
+  secretOf: (provider: (typeof RENTING)[number], places: Places) => string | null;
+}
+
+/** Takes the place of what an earlier `configure()` named. @throws `invalid_request`, `secret_not_found`, `credential_in_use` */
+export function putRegistry(body: RegistryBody, places: Places, options: PutOptions): RegistryInUse {
+  const used = usedBy(body);
+  const taken = takeOver(body, used, places);
+  return options.exclusively(join(places.home, "credentials.lock"), () => {
+    const before = readStored(places.home);
+    const kept = heldBack(before, used, options);
+    const next = sealedWith(taken, kept, before, places);
+    for (const name of RENTING) {
+      const machines = options.machinesOf(name);
+      const secret = machines === 0 ? null : options.secretOf(name, places);
+      if (secret !== null && options.secretOf(name, { ...places, registry: next }) !== secret)
+        throw new SvcError("credential_in_use", { name, machines });
+    }
+    replaceFile(registryFile(places.home), `${JSON.stringify(next, null, 2)}\n`);
+    return { use: used.map((c) => c.cred_id), kept: next.kept, warnings: taken.warnings };
+  });
+}
+
+/** The credentials in use: one of each provider. */
+function usedBy({ registry, use }: RegistryBody): RegistryCredential[] {
+  const errors: FieldError[] = [];
+  const known = new Map<string, RegistryCredential>();
+  for (const [i, credential] of (registry.credentials ?? []).entries()) {
+    if (known.has(credential.cred_id))
+      errors.push({ field: `registry.credentials[${i}].cred_id`, message: "is there twice" });
+    known.set(credential.cred_id, credential);
+  }
+  const of = new Map<ProviderName, RegistryCredential>();
+  for (const [i, id] of use.entries()) {
+    const credential = known.get(id);
+    const other = credential && of.get(credential.provider);
+    if (!credential) errors.push({ field: `use[${i}]`, message: "is no cred_id of the registry" });
+    else if (other && other !== credential)
+      errors.push({
+        field: `use[${i}]`,
+        message: `is a second credential of ${credential.provider}; one can be in use`,
+      });
+    else of.set(credential.provider, credential);
+  }
+  if (errors.length === 0) return [...of.values()].filter((c) => c.provider !== "local");
+  const summary = `The registry is not valid: ${errors.map((e) => `${e.field} ${e.message}`).join("; ")}.`;
+  throw new SvcError("invalid_request", { summary }, { errors });
+}
+
+interface Taken {
+  registry: Registry;
+  values: Values;
+  warnings: string[];
+}
+
+/** The registry with its literals taken out, and the values that are to be sealed. */
+function takeOver(body: RegistryBody, used: RegistryCredential[], places: Places): Taken {
+  const values: Values = {};
+  const warnings: string[] = [];
+  const keep = <R extends string | null | undefined>(reference: R, at: string): R | string => {
+    if (!reference) return reference;
+    if (reference.startsWith("literal://")) {
+      values[at] = resolveOwnersSecret(reference, places.home, places.env);
+      warnings.push(
+        `the secret of ${at} is a literal://: anyone who reads the script has it. Use env://, file:// or store://`,
+      );
+      return LITERAL;
+    }
+    const given = reference.startsWith("env://") && Object.hasOwn(body.values, at);
+    if (given) values[at] = body.values[at] ?? null;
+    // The hub and the tracker may do without; a provider whose key is nowhere may not.
+    if (given && values[at] === null && at.startsWith("credentials."))
+      throw new SvcError("secret_not_found", { reference, why: "it is not set where configure() was called" });
+    if (!reference.startsWith("env://")) resolveOwnersSecret(reference, places.home, places.env);
+    return reference;
+  };
+  const tracker = body.registry.tracking?.tracker;
+  const hub = body.registry.integrations?.hub;
+  const registry: Registry = {
+    credentials: used.map((c) => ({ ...c, secret_ref: keep(c.secret_ref, `credentials.${c.cred_id}`) })),
+    tracking: tracker && { tracker: { ...tracker, secret_ref: keep(tracker.secret_ref, "tracking.tracker") } },
+    integrations: hub && { hub: { ...hub, token_ref: keep(hub.token_ref, "integrations.hub") } },
+  };
+  return { registry, values, warnings };
+}
+
+/** What is not named any more and may still be needed to end machines. */
+function heldBack(
+  before: StoredRegistry | null,
+  used: RegistryCredential[],
+  options: PutOptions,
+): RegistryCredential[] {
+  return (before?.registry.credentials ?? []).filter(
+    (c) => c.provider !== "local" && !used.some((u) => u.provider === c.provider) && options.machinesOf(c.provider) > 0,
+  );
+}
+
+function sealedWith(
+  taken: Taken,
+  kept: RegistryCredential[],
+  before: StoredRegistry | null,
+  places: Places,
+): StoredRegistry {
+  const values = { ...taken.values };
+  const old = before && kept.length > 0 ? valuesOf(places.home, before) : {};
+  const credentials = [...(taken.registry.credentials ?? [])];
+  for (const credential of kept) {
+    // Another credential may bear its name now.
+    const cred_id = credentials.some((c) => c.cred_id === credential.cred_id)
+      ? `${credential.cred_id} (kept)`
+      : credential.cred_id;
+    const at = `credentials.${credential.cred_id}`;
+    if (Object.hasOwn(old, at)) values[`credentials.${cred_id}`] = old[at] ?? null;
+    credentials.push({ ...credential, cred_id });
+  }
+  return {
+    v: 1,
+    registry: { ...taken.registry, credentials },
+    kept: credentials.slice(credentials.length - kept.length).map((c) => c.cred_id),
+    sealed: sealText(JSON.stringify(values), installationKey(places.home)).toString("base64"),
+  };
+}

@@ -1,0 +1,111 @@
+// What `configure()` named, as it lies in the home. docs/adr/0018 tells why it is so.
+//
+// R1. `registry.json` holds references in clear, and sealed the values of `env://` as the caller saw them and of `literal://`.
+// R2. What the registry names is used as a whole: neither the environment nor the store adds to it.
+// R3. A credential goes, or changes, only while no machine that it may have rented may cost money.
+
+import { join } from "node:path";
+import { z } from "zod";
+import { isService, type CredentialName } from "../schemas/credentials.ts";
+import { Registry } from "../schemas/registry.ts";
+import { installationKey } from "./installation-key.ts";
+import { resolveOwnersSecret } from "./resolve.ts";
+import { unsealText } from "./sealed.ts";
+import { readPlainFile, UnusableFile } from "./store-file.ts";
+
+const BYTES_MAX = 8 * 1024 * 1024;
+const Stored = z.object({
+  v: z.literal(1),
+  registry: Registry,
+  kept: z.array(z.string()),
+  /** Base64 of a sealed object: values by the place of their reference. */
+  sealed: z.string(),
+});
+export type StoredRegistry = z.infer<typeof Stored>;
+export type Values = Record<string, string | null>;
+
+/** What the registry gives for one name: fields as a block of the store has them. */
+export interface Configured {
+  /** For messages. */
+  where: string;
+  block: Record<string, unknown>;
+}
+
+export const registryFile = (home: string): string => join(home, "registry.json");
+
+export function readStored(home: string): StoredRegistry | null {
+  const file = registryFile(home);
+  const text = readPlainFile(file, { bytesMax: BYTES_MAX, ownersAlone: true });
+  if (text === null) return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new UnusableFile(`${file} is not valid JSON`);
+  }
+  const stored = Stored.safeParse(value);
+  if (!stored.success) throw new UnusableFile(`${file} is not a registry that this version wrote`);
+  return stored.data;
+}
+
+export function valuesOf(home: string, stored: StoredRegistry): Values {
+  const text = unsealText(Buffer.from(stored.sealed, "base64"), installationKey(home));
+  if (text === null)
+    throw new UnusableFile(`${registryFile(home)} was sealed with another installation.key; call configure() again`);
+  // Authenticated: nobody but `putRegistry` wrote it.
+  return JSON.parse(text) as Values;
+}
+
+interface Places {
+  home: string;
+  env: NodeJS.ProcessEnv;
+  /** Stands in for the file: one that is to be tried before it is written. */
+  registry?: StoredRegistry;
+}
+
+/**
+ * What the registry gives for a provider or a service; null where it does not name it. A secret that cannot be had is left out of the
+ * block. Throws `UnusableFile`, and `secret_not_found` where a reference leads nowhere.
+ */
+export function configured(name: CredentialName, places: Places): Configured | null {
+  const stored = places.registry ?? readStored(places.home);
+  if (stored === null) return null;
+  const { registry } = stored;
+  const secret = (reference: string | null | undefined, at: string): string | undefined =>
+    reference ? secretAt(reference, at, places, stored) : undefined;
+  if (name === "tracker") {
+    const tracker = registry.tracking?.tracker;
+    if (!tracker) return null;
+    const api_key = secret(tracker.secret_ref, "tracking.tracker");
+    return { where: "tracking.tracker of configure()", block: plain({ api_key, project: tracker.project }) };
+  }
+  if (name === "hub") {
+    const hub = registry.integrations?.hub;
+    if (!hub) return null;
+    const token = hub.enabled === false ? undefined : secret(hub.token_ref, "integrations.hub");
+    const cache_dir = hub.enabled === false ? undefined : hub.cache_dir;
+    return { where: "integrations.hub of configure()", block: plain({ token, cache_dir }) };
+  }
+  const credential = isService(name) ? undefined : registry.credentials?.find((c) => c.provider === name);
+  if (!credential) return null;
+  const field = name === "cloudvm" ? "service_account_json" : "api_key";
+  return {
+    where: `the credential ${credential.cred_id} of configure()`,
+    block: plain({
+      ...credential.extra,
+      ssh_key_path: credential.ssh_key_ref?.replace(/^file:\/\//, ""),
+      [field]: name === "notebook" ? undefined : secret(credential.secret_ref, `credentials.${credential.cred_id}`),
+    }),
+  };
+}
+
+function secretAt(reference: string, at: string, places: Places, stored: StoredRegistry): string | undefined {
+  if (!/^(env|literal):/.test(reference)) return resolveOwnersSecret(reference, places.home, places.env);
+  const values = valuesOf(places.home, stored);
+  if (!Object.hasOwn(values, at)) return resolveOwnersSecret(reference, places.home, places.env);
+  // Null: it was not set where configure() was called, which for the hub and the tracker means "not configured".
+  return values[at] ?? undefined;
+}
+
+const plain = (block: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(block).filter(([, value]) => value !== undefined && value !== null));
