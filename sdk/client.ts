@@ -16,6 +16,7 @@ import type {
   Timeline,
   Health as HealthSchema,
 } from "../src/schemas/job.ts";
+import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
 import type { z } from "zod";
 import { SvcError } from "./errors.ts";
@@ -40,7 +41,7 @@ export interface JobsFilter {
 }
 
 interface Call {
-  method?: "GET" | "POST";
+  method?: "GET" | "POST" | "PUT";
   query?: Record<string, string | number | undefined>;
   body?: unknown;
   headers?: Record<string, string>;
@@ -99,6 +100,10 @@ export class Client {
   /** May take as long as the providers do. */
   reconcile(dryRun: boolean, signal?: AbortSignal): Promise<ReconcileReport> {
     return this.#json("/v1/reconcile", { method: "POST", body: { dry_run: dryRun }, deadlineMs: 600_000, signal });
+  }
+  /** What `configure` named; the values go no further than the home's owner. */
+  configure(body: z.input<typeof RegistryBody>): Promise<RegistryInUse> {
+    return this.#json("/v1/registry", { method: "PUT", body });
   }
   async machines(): Promise<LedgerMachine[]> {
     return (await this.#json<{ machines: LedgerMachine[] }>("/v1/machines", {})).machines;

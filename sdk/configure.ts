@@ -1,5 +1,13 @@
 // The registry: which credentials there are, and where their secrets lie. Secrets themselves never stand in it.
+//
+// G1. Shapes are checked, and `env://` is read, when `configure` is called: in this process, whose environment is meant.
+// G2. What was named goes to the control plane of the home with the next call, once; it keeps references, and values sealed.
 
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import type { z } from "zod";
+import type { RegistryBody as RegistryBodySchema } from "../src/schemas/registry.ts";
+import type { Client } from "./client.ts";
 import { SvcError } from "./errors.ts";
 
 export interface Credential {
@@ -7,47 +15,160 @@ export interface Credential {
   provider: string;
   /** `env://NAME`, `file://path`, `store://path`, `literal://value`. */
   secret_ref?: string;
+  /** Path of an SSH private key. */
   ssh_key_ref?: string;
+  /** Settings of the provider: for cloudvm `project`, `zone`, `machine_type`, `ssh_user`; for notebook `host`, `port`, `ssh_user`. */
   extra?: Record<string, unknown>;
 }
 
 export interface Registry {
   credentials?: Credential[];
-  tracking?: { tracker?: { secret_ref: string; project: string } };
-  integrations?: { hub?: { token_ref: string; cache_dir?: string; enabled?: boolean } };
+  tracking?: { tracker?: { secret_ref: string; project?: string } };
+  integrations?: { hub?: { token_ref?: string; cache_dir?: string; enabled?: boolean } };
 }
 
+export type RegistryBody = z.input<typeof RegistryBodySchema>;
+
 const PROVIDERS = ["local", "podhost", "market", "cloudvm", "notebook"];
+const REFERENCE = /^(env|file|store|literal):\/\/./s;
+
+let named: RegistryBody | null = null;
+/** Homes whose control plane has what was named last. */
+const told = new Map<string, RegistryBody>();
 
 /**
- * Checks the registry and the credentials in use. `configure({ registry: {}, use: [] })` is what the local provider needs.
- * What this version cannot use yet is refused, not ignored.
+ * Sets the registry and the `cred_id`s in use; without `use` all of its credentials are. `configure({ registry: {}, use: [] })` is what
+ * the local provider needs. Throws an `SvcError` that names what is wrong, or the variable that is not set; then nothing changed.
  */
 export function configure(settings: { registry?: Registry; use?: string[] } = {}): void {
   known("", settings, ["registry", "use"]);
   const registry = settings.registry ?? {};
   known("registry", registry, ["credentials", "tracking", "integrations"]);
-  const ids = new Set<string>();
-  for (const [i, c] of list("registry.credentials", registry.credentials).entries()) {
-    const at = `registry.credentials[${i}]`;
-    known(at, c, ["cred_id", "provider", "secret_ref", "ssh_key_ref", "extra"]);
-    const credential = c as Credential;
-    if (typeof credential.cred_id !== "string" || credential.cred_id === "")
-      throw wrong(`${at}.cred_id`, "is required");
-    if (ids.has(credential.cred_id)) throw wrong(`${at}.cred_id`, `${credential.cred_id} is there twice`);
-    if (!PROVIDERS.includes(credential.provider))
-      throw wrong(`${at}.provider`, `must be one of ${PROVIDERS.join(", ")}`);
-    if (credential.secret_ref !== undefined && !/^(env|file|store|literal):\/\/./.test(credential.secret_ref))
-      throw wrong(`${at}.secret_ref`, "must begin with env://, file://, store:// or literal://");
-    if (credential.provider !== "local")
-      throw unavailable(`The credential ${credential.cred_id} for ${credential.provider}`);
-    ids.add(credential.cred_id);
-  }
-  for (const [i, id] of list("use", settings.use).entries())
-    if (typeof id !== "string" || !ids.has(id)) throw wrong(`use[${i}]`, `${String(id)} is no cred_id of the registry`);
-  if (registry.tracking && Object.keys(registry.tracking).length > 0) throw unavailable("The tracker integration");
-  if (registry.integrations?.hub && registry.integrations.hub.enabled !== false)
-    throw unavailable("The hub integration");
+  const credentials = list("registry.credentials", registry.credentials).map((c, i) =>
+    checkedCredential(`registry.credentials[${i}]`, c),
+  );
+  const twice = credentials.findIndex((c, i) => credentials.findIndex((o) => o.cred_id === c.cred_id) < i);
+  if (twice >= 0)
+    throw wrong(`registry.credentials[${twice}].cred_id`, `${credentials[twice]?.cred_id ?? ""} is there twice`);
+  const tracker = part("registry.tracking", registry.tracking, "tracker", ["secret_ref", "project"]);
+  const hub = part("registry.integrations", registry.integrations, "hub", ["token_ref", "cache_dir", "enabled"]);
+  const values: Record<string, string | null> = {};
+  const used = usedOf(credentials, settings.use);
+  named = {
+    registry: {
+      credentials: used.map(({ ssh_key_ref, secret_ref, ...c }) => ({
+        ...(c as { cred_id: string; provider: "local" }),
+        ...(secret_ref === undefined
+          ? {}
+          : { secret_ref: taken(secret_ref, `credentials.${c.cred_id}`, values, true) }),
+        ...(ssh_key_ref === undefined ? {} : { ssh_key_ref: wholePath(ssh_key_ref.replace(/^file:\/\//, "")) }),
+      })),
+      ...(tracker
+        ? {
+            tracking: {
+              tracker: { ...tracker, secret_ref: taken(String(tracker["secret_ref"]), "tracking.tracker", values) },
+            },
+          }
+        : {}),
+      ...(hub
+        ? {
+            integrations: {
+              hub:
+                hub["token_ref"] === undefined
+                  ? hub
+                  : { ...hub, token_ref: taken(String(hub["token_ref"]), "integrations.hub", values) },
+            },
+          }
+        : {}),
+    },
+    use: used.map((c) => c.cred_id),
+    values,
+  };
+}
+
+/** Tells the control plane of a home what was named last, unless it knows. */
+export async function tellConfigured(home: string, client: Client): Promise<void> {
+  const body = named;
+  if (body === null || told.get(home) === body) return;
+  await client.configure(body);
+  told.set(home, body);
+}
+
+function checkedCredential(at: string, value: unknown): Credential {
+  known(at, value, ["cred_id", "provider", "secret_ref", "ssh_key_ref", "extra"]);
+  const credential = value as Credential;
+  for (const name of ["cred_id", "provider"] as const)
+    if (typeof credential[name] !== "string" || credential[name] === "") throw wrong(`${at}.${name}`, "is required");
+  if (!PROVIDERS.includes(credential.provider)) throw wrong(`${at}.provider`, `must be one of ${PROVIDERS.join(", ")}`);
+  reference(`${at}.secret_ref`, credential.secret_ref);
+  text(`${at}.ssh_key_ref`, credential.ssh_key_ref);
+  if (credential.extra !== undefined) known(`${at}.extra`, credential.extra, Object.keys(credential.extra));
+  return credential;
+}
+
+function usedOf(credentials: Credential[], use: unknown): Credential[] {
+  if (use === undefined) return onePerProvider(credentials, (i) => `registry.credentials[${i}].cred_id`);
+  const ids = list("use", use);
+  const used = ids.map((id, i) => {
+    const credential = credentials.find((c) => c.cred_id === id);
+    if (!credential) throw wrong(`use[${i}]`, `${String(id)} is no cred_id of the registry`);
+    return credential;
+  });
+  return onePerProvider([...new Set(used)], (i) => `use[${i}]`);
+}
+
+function onePerProvider(credentials: Credential[], at: (i: number) => string): Credential[] {
+  const second = credentials.findIndex((c, i) => credentials.findIndex((o) => o.provider === c.provider) < i);
+  if (second < 0) return credentials;
+  throw wrong(at(second), `is a second credential of ${credentials[second]?.provider ?? ""}; name the one in \`use\``);
+}
+
+/** The reference as it is sent; what `env://` leads to goes into `values`. */
+function taken(ref: string, at: string, values: Record<string, string | null>, required = false): string {
+  const [, scheme, rest = ""] = /^(\w+):\/\/(.*)$/s.exec(ref) ?? [];
+  if (scheme === "file") return `file://${wholePath(rest)}`;
+  if (scheme === "literal")
+    process.emitWarning(
+      `The secret of ${at} stands in the program as literal://. Use env://, file:// or store://.`,
+      "SvcWarning",
+    );
+  if (scheme !== "env") return ref;
+  values[at] = process.env[rest] || null;
+  if (required && values[at] === null)
+    throw new SvcError({
+      code: "credential_missing",
+      message: `The environment variable ${rest}, which ${at} names, is not set.`,
+      hint: "Set it in the environment of this program, or name another secret_ref. Nothing was changed.",
+      status: 400,
+    });
+  return ref;
+}
+
+const wholePath = (path: string): string => (path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(path));
+
+function part(at: string, value: unknown, name: string, names: string[]): Record<string, unknown> | null {
+  if (value === undefined || value === null) return null;
+  known(at, value, [name]);
+  const found = (value as Record<string, unknown>)[name];
+  if (found === undefined || found === null) return null;
+  known(`${at}.${name}`, found, names);
+  const entries = found as Record<string, unknown>;
+  if (name === "tracker" && entries["secret_ref"] === undefined) throw wrong(`${at}.${name}.secret_ref`, "is required");
+  for (const key of ["secret_ref", "token_ref"]) reference(`${at}.${name}.${key}`, entries[key]);
+  for (const key of ["project", "cache_dir"]) text(`${at}.${name}.${key}`, entries[key]);
+  if (entries["enabled"] !== undefined && typeof entries["enabled"] !== "boolean")
+    throw wrong(`${at}.${name}.enabled`, "must be true or false");
+  return entries;
+}
+
+/** The value is not shown: a raw secret put here by mistake must not reach a screen or a log. */
+function reference(at: string, value: unknown): void {
+  if (value !== undefined && (typeof value !== "string" || !REFERENCE.test(value)))
+    throw wrong(at, "must begin with env://, file://, store:// or literal://");
+}
+
+function text(at: string, value: unknown): void {
+  if (value !== undefined && typeof value !== "string") throw wrong(at, "must be text");
 }
 
 function known(at: string, value: unknown, names: string[]): void {
@@ -70,12 +191,4 @@ const wrong = (field: string, message: string): SvcError =>
     hint: "Correct the registry. Nothing was started.",
     status: 400,
     errors: [{ field, message }],
-  });
-
-const unavailable = (what: string): SvcError =>
-  new SvcError({
-    code: "feature_unavailable",
-    message: `${what} is not available in this version.`,
-    hint: "Leave it out, and use provider `local`. Nothing was started.",
-    status: 400,
   });

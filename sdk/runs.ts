@@ -10,6 +10,7 @@ import type { Gpu, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/j
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
 import type { Client, JobsFilter } from "./client.ts";
 import { clientOf, forget, keeps, leave } from "./control-planes.ts";
+import { tellConfigured } from "./configure.ts";
 import { SvcError } from "./errors.ts";
 
 export interface Task {
@@ -151,10 +152,17 @@ const LINE_MAX = 1024 * 1024;
 const home = (): string => resolveHome(process.env);
 const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";
 
+/** The client of this home's control plane, which knows what `configure` named. */
+async function configuredClient(at: string): Promise<Client> {
+  const client = await clientOf(at);
+  await tellConfigured(at, client);
+  return client;
+}
+
 /** Asks the control plane, and once it is gone looks for another one. Only `unreachable` is asked again. */
 function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
   const at = home();
-  return pRetry(async () => ask(await clientOf(at)), {
+  return pRetry(async () => ask(await configuredClient(at)), {
     retries: 4,
     minTimeout: 50,
     maxTimeout: 1_000,

@@ -12,16 +12,18 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from svc import _http
 from svc._config import Settings, checked
-from svc._control_plane import PLANES
+from svc._control_plane import PLANES, home
 from svc._errors import ConfigError, SvcError, WaitTimeout
 from svc._gpus import list_gpus, vram_for
 from svc._progress import progress_of
@@ -40,17 +42,42 @@ LINE_BYTES_MAX = 1024 * 1024
 PAGE_MAX = 500
 _POLL_SECONDS = (0.05, 0.5)
 
-_settings = Settings()
 
 
-def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] = ()) -> None:
-    """Set the registry of credentials and the ``cred_id``s in use.
+class _Named:
+    """What ``configure`` named last, and whose control planes know. Thread-safe."""
 
-    ``registry={}`` with ``use=[]`` is all that the ``local`` provider needs. Raises ``ConfigError`` naming what has not the
-    right shape, and ``UnsupportedError`` for credentials and integrations that this version cannot use yet.
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._settings: Settings | None = None
+        self._told: dict[Path, Settings] = {}
+
+    def name(self, settings: Settings) -> None:
+        with self._lock:
+            self._settings = settings
+
+    def tell(self, port: int) -> None:
+        """Tells the control plane of this home, unless it knows."""
+        at = home()
+        with self._lock:
+            settings = self._settings
+            if settings is None or self._told.get(at) is settings:
+                return
+            _http.call(port, "PUT", "/v1/registry", settings.body)
+            self._told[at] = settings
+
+
+_REGISTRY = _Named()
+
+
+def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] | None = None) -> None:
+    """Set the registry of credentials and the ``cred_id``s in use; without ``use`` all of its credentials are.
+
+    ``registry={}`` with ``use=[]`` is all that the ``local`` provider needs. ``env://`` means the environment of this process, read
+    now; the control plane of this home is told with the next call, and keeps references in clear and values sealed. Raises
+    ``ConfigError`` naming what has not the right shape, and ``CredentialError`` for a variable that is not set; nothing is changed then.
     """
-    global _settings
-    _settings = checked(registry or {}, use)
+    _REGISTRY.name(checked({} if registry is None else registry, use))
 
 
 def run(
@@ -359,6 +386,7 @@ def _call(method: str, path: str, body: Mapping[str, Any] | None = None, headers
     while True:
         port = PLANES.port()
         try:
+            _REGISTRY.tell(port)
             return _http.call(port, method, path, body, headers)
         except _http.Unreachable:
             PLANES.forget(port)

@@ -1,12 +1,18 @@
-"""The registry: which credentials exist, and where their secrets are. Secrets themselves never stand in it."""
+"""The registry: which credentials exist, and where their secrets are. Secrets themselves never stand in it.
+
+G1. Shapes are checked, and ``env://`` is read, when ``configure`` is called: in this process, whose environment is meant.
+G2. The control plane keeps references in clear and values sealed; see docs/CREDENTIALS.md.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from svc._errors import ConfigError, UnsupportedError
+from svc._errors import ConfigError, CredentialError
 from svc._gpus import PROVIDERS
 
 _SCHEMES = ("env://", "file://", "store://", "literal://")
@@ -17,40 +23,89 @@ _HUB = {"token_ref": str, "cache_dir": str, "enabled": bool}
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``configure`` accepted."""
+    """What ``configure`` accepted, as it is sent. Its values are secrets."""
 
-    registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    use: tuple[str, ...] = ()
+    body: Mapping[str, Any] = field(repr=False)
 
 
-def checked(registry: Mapping[str, Any], use: Sequence[str]) -> Settings:
-    """The settings. Raises ``ConfigError`` for a wrong shape, ``UnsupportedError`` for what cannot be used yet."""
+def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
+    """The settings. Raises ``ConfigError`` for a wrong shape, ``CredentialError`` for a variable that is not set."""
     _mapping("registry", registry, {"credentials": Sequence, "tracking": Mapping, "integrations": Mapping})
-    known: dict[str, str] = {}
+    known: dict[str, Mapping[str, Any]] = {}
     for index, record in enumerate(registry.get("credentials") or []):
         at = f"registry.credentials[{index}]"
-        cred_id, provider = _credential(at, record)
-        if cred_id in known:
-            raise _wrong(f"{at}.cred_id", f"{cred_id!r} is there twice")
-        known[cred_id] = provider
-    if isinstance(use, (str, bytes)) or not isinstance(use, Sequence):
-        raise _wrong("use", "must be a list of cred_ids")
-    for index, cred_id in enumerate(use):
-        if cred_id not in known:
-            raise _wrong(f"use[{index}]", f"{cred_id!r} is no cred_id of the registry")
-    _part("registry.tracking", registry.get("tracking"), "tracker", _TRACKER)
+        _credential(at, record)
+        if record["cred_id"] in known:
+            raise _wrong(f"{at}.cred_id", f"{record['cred_id']!r} is there twice")
+        known[record["cred_id"]] = record
+    used = _used(known, use)
+    tracker = _part("registry.tracking", registry.get("tracking"), "tracker", _TRACKER)
     hub = _part("registry.integrations", registry.get("integrations"), "hub", _HUB)
-    for cred_id, provider in known.items():
-        if provider != "local":
-            raise _not_yet(f"The credential {cred_id!r} for {provider}")
-    if registry.get("tracking"):
-        raise _not_yet("The tracker integration")
-    if hub and hub.get("enabled", True):
-        raise _not_yet("The hub integration")
-    return Settings(dict(registry), tuple(use))
+    if tracker is not None and not tracker.get("secret_ref"):
+        raise _wrong("registry.tracking.tracker.secret_ref", "is required")
+    values: dict[str, str | None] = {}
+    body: dict[str, Any] = {"credentials": [_sent(record, values) for record in used]}
+    if tracker is not None:
+        reference = _taken(tracker["secret_ref"], "tracking.tracker", values)
+        body["tracking"] = {"tracker": {**tracker, "secret_ref": reference}}
+    if hub is not None:
+        token = hub.get("token_ref")
+        reference = None if token is None else _taken(token, "integrations.hub", values)
+        body["integrations"] = {"hub": {**hub, "token_ref": reference}}
+    return Settings({"registry": body, "use": [record["cred_id"] for record in used], "values": values})
 
 
-def _credential(at: str, record: Any) -> tuple[str, str]:
+def _used(known: Mapping[str, Mapping[str, Any]], use: Sequence[str] | None) -> list[Mapping[str, Any]]:
+    """The records in use, one of each provider."""
+    if use is not None and (isinstance(use, (str, bytes)) or not isinstance(use, Sequence)):
+        raise _wrong("use", "must be a list of cred_ids")
+    used: dict[str, Mapping[str, Any]] = {}
+    for index, cred_id in enumerate(known if use is None else use):
+        at = f"use[{index}]" if use is not None else f"registry.credentials[{index}].cred_id"
+        record = known.get(cred_id)
+        if record is None:
+            raise _wrong(at, f"{cred_id!r} is no cred_id of the registry")
+        if used.setdefault(record["provider"], record) is not record:
+            raise _wrong(at, f"is a second credential of {record['provider']}; name the one in `use`")
+    return list(used.values())
+
+
+def _sent(record: Mapping[str, Any], values: dict[str, str | None]) -> dict[str, Any]:
+    sent = dict(record)
+    if sent.get("secret_ref") is not None:
+        sent["secret_ref"] = _taken(sent["secret_ref"], f"credentials.{record['cred_id']}", values, required=True)
+    if sent.get("ssh_key_ref") is not None:
+        sent["ssh_key_ref"] = _whole_path(sent["ssh_key_ref"].removeprefix("file://"))
+    if sent.get("extra") is not None:
+        sent["extra"] = dict(sent["extra"])
+    return sent
+
+
+def _taken(reference: str, at: str, values: dict[str, str | None], required: bool = False) -> str:
+    """The reference as it is sent; what ``env://`` leads to goes into ``values``."""
+    scheme, _, rest = reference.partition("://")
+    if scheme == "file":
+        return f"file://{_whole_path(rest)}"
+    if scheme == "literal":
+        logging.getLogger("svc").warning(
+            "the secret of %s stands in the program as literal://; use env://, file:// or store://", at
+        )
+    if scheme == "env":
+        values[at] = os.environ.get(rest) or None
+        if required and values[at] is None:
+            raise CredentialError(
+                "credential_missing",
+                f"The environment variable {rest}, which {at} names, is not set.",
+                "Set it in the environment of this program, or name another secret_ref. Nothing was changed.",
+            )
+    return reference
+
+
+def _whole_path(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _credential(at: str, record: Any) -> None:
     _mapping(at, record, _CREDENTIAL)
     for name in ("cred_id", "provider"):
         if not record.get(name):
@@ -58,7 +113,6 @@ def _credential(at: str, record: Any) -> tuple[str, str]:
     if record["provider"] not in PROVIDERS:
         raise _wrong(f"{at}.provider", f"must be one of {', '.join(PROVIDERS)}")
     _reference(f"{at}.secret_ref", record.get("secret_ref"))
-    return record["cred_id"], record["provider"]
 
 
 def _part(at: str, value: Any, name: str, shape: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -76,7 +130,7 @@ def _part(at: str, value: Any, name: str, shape: Mapping[str, Any]) -> Mapping[s
 
 def _reference(at: str, value: str | None) -> None:
     # The value is not shown: a raw secret put here by mistake must not reach a screen or a log.
-    if value is not None and not value.startswith(_SCHEMES):
+    if value is not None and (not value.startswith(_SCHEMES) or value in _SCHEMES):
         raise _wrong(at, f"must be a reference that begins with {', '.join(_SCHEMES)}")
 
 
@@ -96,11 +150,3 @@ def _mapping(at: str, value: Any, shape: Mapping[str, Any]) -> None:
 
 def _wrong(field_name: str, message: str) -> ConfigError:
     return ConfigError("invalid_request", f"{field_name} {message}.", "Nothing was changed.", [(field_name, message)])
-
-
-def _not_yet(what: str) -> UnsupportedError:
-    return UnsupportedError(
-        "feature_unavailable",
-        f"{what} is well-formed, but this version runs on the local provider only.",
-        "Leave it out of the registry, or use configure(registry={}, use=[]). Nothing was changed.",
-    )

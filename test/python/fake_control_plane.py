@@ -66,6 +66,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self.handle_call(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
+    do_PUT = do_POST
+
     def handle_call(self, body):
         path, _, query = self.path.partition("?")
         self.server.requests.append((self.command, self.path, body, dict(self.headers)))

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock as mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,7 @@ class WithHome(unittest.TestCase):
         self.set("HTTP_PROXY", "http://127.0.0.1:1")
         self.set("http_proxy", "http://127.0.0.1:1")
         self.addCleanup(_control_plane.PLANES.end, False)
+        self.addCleanup(setattr, _client, "_REGISTRY", _client._Named())
 
     def set(self, name, value):
         old = os.environ.get(name)
@@ -68,6 +70,33 @@ class Calls(WithHome):
              "price_cap": 2.5, "env": {"A": "1"}, "data": ["d"], "project_dir": os.getcwd()}},
         )  # fmt: skip
         self.assertEqual((job.status, job.args, job.done), ("running", ("--epochs", "5"), False))
+
+    def test_what_was_configured_is_told_once_before_the_next_call(self):
+        plane = self.server
+        plane.answers["PUT", "/v1/registry"] = (200, {"use": ["c"], "kept": [], "warnings": []})
+        registry = {
+            "credentials": [
+                {"cred_id": "c", "provider": "podhost", "secret_ref": "env://MY_KEY", "ssh_key_ref": "keys/id"},
+                {"cred_id": "other", "provider": "market", "secret_ref": "env://NOT_SET"},
+            ],
+            "tracking": {"tracker": {"secret_ref": "literal://abc", "project": "p"}},
+            "integrations": {"hub": {"token_ref": "env://NOT_SET", "enabled": True}},
+        }
+        with mock.patch.dict(os.environ, {"MY_KEY": "callers-key"}), self.assertLogs("svc", "WARNING") as said:
+            svc.configure(registry=registry, use=["c"])
+        self.assertNotIn("abc", "".join(said.output))
+        svc.jobs()
+        svc.jobs()
+        told = [body for method, path, body, _ in plane.requests if (method, path) == ("PUT", "/v1/registry")]
+        self.assertEqual(len(told), 1)
+        self.assertEqual(told[0]["values"], {"credentials.c": "callers-key", "integrations.hub": None})
+        self.assertEqual(told[0]["use"], ["c"])
+        sent = told[0]["registry"]["credentials"]
+        self.assertEqual([each["cred_id"] for each in sent], ["c"])
+        self.assertTrue(os.path.isabs(sent[0]["ssh_key_ref"]))
+        plane.answers["PUT", "/v1/registry"] = (409, {"code": "credential_in_use", "detail": "2 machines", "status": 409})
+        svc.configure(registry={}, use=[])
+        self.assertRaises(svc.CredentialError, svc.jobs)
 
     def test_a_submission_whose_answer_was_lost_is_sent_again_with_its_key(self):
         self.server.answers["POST", "/jobs"] = "drop"
@@ -433,10 +462,15 @@ class Values(unittest.TestCase):
                 svc.configure(registry=registry, use=use)
             self.assertEqual(caught.exception.errors[0][0], field)
             self.assertNotIn(secret, str(caught.exception))
-        for registry in ({"credentials": [record]}, {"integrations": {"hub": {"token_ref": "env://HUB_TOKEN"}}}):
-            with self.assertRaises(svc.UnsupportedError) as caught:
-                svc.configure(registry=registry)
-            self.assertEqual(caught.exception.code, "feature_unavailable")
+        two = {"credentials": [record, {**record, "cred_id": "d"}]}
+        for use, field in ((None, "registry.credentials[1].cred_id"), (["c", "d"], "use[1]")):
+            with self.assertRaises(svc.ConfigError) as caught:
+                svc.configure(registry=two, use=use)
+            self.assertEqual(caught.exception.errors[0][0], field)
+        with mock.patch.dict(os.environ), self.assertRaises(svc.CredentialError) as caught:
+            os.environ.pop("PODHOST_API_KEY", None)
+            svc.configure(registry={"credentials": [record]})
+        self.assertEqual(caught.exception.code, "credential_missing")
 
     def test_an_extra_that_is_missing_says_how_to_install_it(self):
         tables = (ROOT / "python" / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]

@@ -1,4 +1,7 @@
-import { expect, test } from "vitest";
+import { resolve } from "node:path";
+import { expect, test, vi } from "vitest";
+import { Client } from "../../sdk/client.ts";
+import { tellConfigured } from "../../sdk/configure.ts";
 import { configure, listGpus, SvcError, vramFor } from "../../sdk/index.ts";
 
 test("the local provider needs nothing", () => {
@@ -29,6 +32,77 @@ test.each([
 ])("refuses %j and names %s", (settings, named) => {
   expect(() => configure(settings as Parameters<typeof configure>[0])).toThrow(SvcError);
   expect(() => configure(settings as Parameters<typeof configure>[0])).toThrow(named);
+});
+
+test("two credentials of one provider need a choice", () => {
+  const registry = {
+    credentials: ["a", "b"].map((cred_id) => ({ cred_id, provider: "market", secret_ref: "store://x" })),
+  };
+  expect(() => configure({ registry })).toThrow(/registry\.credentials\[1\]\.cred_id is a second credential of market/);
+  expect(() => configure({ registry, use: ["a", "b"] })).toThrow(/use\[1\]/);
+  configure({ registry, use: ["b"] });
+});
+
+test("a variable that is not set is told of where configure is called; a raw secret is not shown", () => {
+  const of = (secret_ref: string) => ({
+    registry: { credentials: [{ cred_id: "c", provider: "market", secret_ref }] },
+  });
+  expect(() => configure(of("env://SURELY_NOT_SET"))).toThrowError(
+    expect.objectContaining({
+      code: "credential_missing",
+      message: expect.stringContaining("SURELY_NOT_SET") as string,
+    }) as Error,
+  );
+  expect(() => configure(of("sk-very-secret"))).toThrow(/^((?!sk-very).)*$/);
+});
+
+test("what was named is told once: this process's environment, whole paths, and only what is in use", async () => {
+  vi.stubEnv("MY_KEY", "callers-key");
+  const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => undefined);
+  configure({
+    registry: {
+      credentials: [
+        {
+          cred_id: "c",
+          provider: "podhost",
+          secret_ref: "env://MY_KEY",
+          ssh_key_ref: "keys/id",
+          extra: { api: "rest" },
+        },
+        { cred_id: "other", provider: "market", secret_ref: "env://SURELY_NOT_SET" },
+      ],
+      tracking: { tracker: { secret_ref: "literal://abc", project: "p" } },
+      integrations: { hub: { token_ref: "file://hub.token", enabled: true } },
+    },
+    use: ["c"],
+  });
+  expect(warn).toHaveBeenCalledOnce();
+  expect(String(warn.mock.calls[0]?.[0])).not.toContain("abc");
+  const told: unknown[] = [];
+  const client = new Client({ baseUrl: "http://127.0.0.1:1" });
+  client.configure = (body) => (told.push(body), Promise.resolve({ use: [], kept: [], warnings: [] }));
+  await tellConfigured("/home/a", client);
+  await tellConfigured("/home/a", client);
+  await tellConfigured("/home/b", client);
+  expect(told).toHaveLength(2);
+  expect(told[0]).toEqual({
+    registry: {
+      credentials: [
+        {
+          cred_id: "c",
+          provider: "podhost",
+          secret_ref: "env://MY_KEY",
+          ssh_key_ref: resolve("keys/id"),
+          extra: { api: "rest" },
+        },
+      ],
+      tracking: { tracker: { secret_ref: "literal://abc", project: "p" } },
+      integrations: { hub: { token_ref: `file://${resolve("hub.token")}`, enabled: true } },
+    },
+    use: ["c"],
+    values: { "credentials.c": "callers-key" },
+  });
+  vi.unstubAllEnvs();
 });
 
 test("the catalogue is there without a control plane", () => {
