@@ -53,6 +53,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
   const tracker = part("registry.tracking", registry.tracking, "tracker", ["secret_ref", "project"]);
   const hub = part("registry.integrations", registry.integrations, "hub", ["token_ref", "cache_dir", "enabled"]);
   const values: Record<string, string | null> = {};
+  // What `part` let through as a reference is text.
   const used = usedOf(credentials, settings.use);
   named = {
     registry: {
@@ -66,7 +67,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
       ...(tracker
         ? {
             tracking: {
-              tracker: { ...tracker, secret_ref: taken(String(tracker["secret_ref"]), "tracking.tracker", values) },
+              tracker: { ...tracker, secret_ref: taken(tracker["secret_ref"] as string, "tracking.tracker", values) },
             },
           }
         : {}),
@@ -76,7 +77,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
               hub:
                 hub["token_ref"] === undefined
                   ? hub
-                  : { ...hub, token_ref: taken(String(hub["token_ref"]), "integrations.hub", values) },
+                  : { ...hub, token_ref: taken(hub["token_ref"] as string, "integrations.hub", values) },
             },
           }
         : {}),
