@@ -11,8 +11,11 @@ import type {
   Metrics,
   Problem,
   ProviderInfo,
+  ReconcileReport,
   Timeline,
 } from "../../src/schemas/job.ts";
+
+import type { Plan, Summary } from "../../src/schemas/plan.ts";
 
 export class ApiError extends Error {
   readonly problem: Problem;
@@ -73,9 +76,15 @@ async function call(path: string, init: RequestInit = {}): Promise<Response> {
 const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
   (await (await call(path, signal ? { signal } : {})).json()) as T;
 
-const post = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
+const post = async <T>(
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+  signal?: AbortSignal,
+): Promise<T> =>
   (await (
     await call(path, {
+      ...(signal ? { signal } : {}),
       method: "POST",
       headers: { "content-type": "application/json", ...headers },
       body: JSON.stringify(body),
@@ -121,8 +130,17 @@ async function readAtMost(response: Response, max: number): Promise<Uint8Array> 
 }
 
 export const api = {
-  jobs: (q: { status?: string | null; limit?: number; cursor?: string | null }, signal?: AbortSignal) =>
-    get<JobsPage>(`/jobs${query(q)}`, signal),
+  jobs: (
+    q: {
+      status?: string | null;
+      provider?: string | null;
+      q?: string | null;
+      ids?: string | null;
+      limit?: number;
+      cursor?: string | null;
+    },
+    signal?: AbortSignal,
+  ) => get<JobsPage>(`/jobs${query(q)}`, signal),
   job: (id: string, signal?: AbortSignal) => get<JobRecord>(job(id), signal),
   kill: (id: string) => post<JobRecord>(`${job(id)}/kill`, {}),
   submit: (body: unknown, key: string) => post<JobRecord>("/jobs", body, { "idempotency-key": key }),
@@ -131,6 +149,13 @@ export const api = {
     get<Metrics>(`${job(id)}/metrics${query(q)}`),
   checkpoints: (id: string) => get<Checkpoints>(`${job(id)}/checkpoints`),
   code: (id: string) => get<CodeSnapshot>(`${job(id)}/code`),
+  summary: () => get<Summary>("/v1/summary"),
+  plan: (body: unknown, signal?: AbortSignal) => post<Plan>("/v1/plan", body, {}, signal),
+  reconcile: (dryRun: boolean) => post<ReconcileReport>("/v1/reconcile", { dry_run: dryRun }),
+  notebookCell: () => get<{ cell: string }>("/v1/notebook/bootstrap"),
+  /** The same as a notebook file. */
+  notebookFile: async () =>
+    (await call("/v1/notebook/bootstrap", { headers: { accept: "application/x-ipynb+json" } })).blob(),
   machines: () => get<{ machines: LedgerMachine[] }>("/v1/machines"),
   providers: () => get<{ providers: ProviderInfo[] }>("/v1/providers"),
   gpus: () => get<{ gpus: Gpu[] }>("/v1/gpus"),

@@ -1,38 +1,66 @@
-import { useEffect, useRef } from "react";
+import { lazy, Suspense, useEffect, useRef, useState, type ComponentType } from "react";
+import { useKeys } from "./keys.ts";
 import { NewRunPage } from "./pages/new-run-page.tsx";
 import { RunPage } from "./pages/run-page.tsx";
 import { RunsPage } from "./pages/runs-page.tsx";
-import { TopBar } from "./parts/top-bar.tsx";
+import { KeysDialog } from "./parts/keys-dialog.tsx";
+import { PLACES, StaleNotice, TopBar } from "./parts/top-bar.tsx";
 import { useTitle } from "./parts/title.ts";
-import { Link, usePlace } from "./router.tsx";
+import { usePrefs } from "./prefs.ts";
+import { Link, navigate, usePlace } from "./router.tsx";
+
+const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, name: T) =>
+  lazy(() => load().then((module) => ({ default: module[name] })));
+
+const MachinesPage = page(() => import("./pages/machines-page.tsx"), "MachinesPage");
+const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
+const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
 
 export function App() {
   const { path, query } = usePlace();
+  const { times } = usePrefs();
+  const [keysShown, setKeysShown] = useState(false);
   const shown = useRef(path);
   useEffect(() => {
     // A new page is announced, and the next Tab starts at its beginning.
     if (shown.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
     shown.current = path;
   }, [path]);
+  useKeys("Everywhere", [
+    { keys: "?", does: "List the keys", run: () => setKeysShown(true) },
+    { keys: "n", does: "New run", run: () => navigate("/new") },
+    ...PLACES.map(({ path: to, name, key }) => ({ keys: `g ${key}`, does: `Go to ${name}`, run: () => navigate(to) })),
+  ]);
   return (
     <>
       <a className="skip" href="#main">
         Skip to content
       </a>
-      <TopBar />
-      <main id="main" tabIndex={-1}>
-        <Page path={path} query={query} />
+      <TopBar onKeys={() => setKeysShown(true)} />
+      <main id="main" tabIndex={-1} key={times}>
+        <StaleNotice />
+        <Suspense fallback={<p className="page quiet pad">Reading the page…</p>}>
+          <Page path={path} query={query} />
+        </Suspense>
       </main>
+      {keysShown && <KeysDialog onClose={() => setKeysShown(false)} />}
     </>
   );
 }
+
+const PAGES: Record<string, ComponentType> = {
+  "/machines": MachinesPage,
+  "/gpus": GpusPage,
+  "/connect/notebook": NotebookPage,
+};
 
 function Page({ path, query }: { path: string; query: URLSearchParams }) {
   if (path === "/" || path === "/runs") return <RunsPage query={query} />;
   if (path === "/new") return <NewRunPage key={query.toString()} query={query} />;
   const run = /^\/runs\/([^/]+)\/?$/.exec(path)?.[1];
   if (run) return <RunPage key={run} id={decoded(run)} tab={query.get("tab") ?? "overview"} />;
-  return <NotFound />;
+  const Found = PAGES[path];
+  return Found ? <Found /> : <NotFound />;
 }
 
 function decoded(text: string): string {

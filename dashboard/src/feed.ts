@@ -10,8 +10,8 @@ import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
 export type FeedState = "connecting" | "live" | "reconnecting" | "offline";
 
 export interface FeedListener {
-  /** A connection was made, for the first time or again: read what is shown anew. */
-  opened(): void;
+  /** A connection was made: read what is shown anew. `resumed`: every event since the last one that was heard will come. */
+  opened(resumed: boolean): void;
   event(event: FeedEvent): void;
   hint(hint: FeedHint): void;
   state(state: FeedState, sinceMs: number): void;
@@ -41,7 +41,8 @@ export function openFeed(listener: FeedListener): void {
     clearTimeout(retry);
     const address = new URL("/v1/events", location.href);
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-    if (since !== null) address.searchParams.set("since", String(since));
+    const resumed = since !== null;
+    if (resumed) address.searchParams.set("since", String(since));
     const mine = new WebSocket(address);
     socket = mine;
     mine.onopen = () => {
@@ -49,7 +50,7 @@ export function openFeed(listener: FeedListener): void {
       failures = 0;
       lostAt = null;
       tell("live");
-      listener.opened();
+      listener.opened(resumed);
     };
     mine.onmessage = ({ data }) => {
       if (socket !== mine) return;

@@ -1,5 +1,7 @@
 // Numbers and times for people. A value that is not known is a dash, never a zero.
 
+import { prefs } from "./prefs.ts";
+
 export const DASH = "–";
 
 export function duration(ms: number): string {
@@ -57,22 +59,33 @@ export function number(n: number): string {
   return size >= 1e6 || size < 1e-3 ? n.toExponential(3) : String(Number(n.toPrecision(5)));
 }
 
-const clock = new Intl.DateTimeFormat(undefined, {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hourCycle: "h23",
+const formats = (timeZone: string | undefined) => ({
+  clock: new Intl.DateTimeFormat(undefined, {
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    hourCycle: "h23",
+    ...(timeZone ? { timeZone } : {}),
+  }),
+  day: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", ...(timeZone ? { timeZone } : {}) }),
 });
-const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const ZONES = { local: formats(undefined), utc: formats("UTC") };
+const chosen = () => {
+  const { times } = prefs.getSnapshot().context;
+  return { ...ZONES[times], zone: times === "utc" ? " UTC" : "" };
+};
 
-export const timeOfDay = (at: string | number): string => clock.format(new Date(at));
+export function timeOfDay(at: string | number): string {
+  const { clock, zone } = chosen();
+  return clock.format(new Date(at)) + zone;
+}
 
-/** Local time; with the day when it is not today. */
+/** In the chosen zone; with the day when it is not today. */
 export function moment(at: string): string {
+  const { clock, day, zone } = chosen();
   const date = new Date(at);
-  return date.toDateString() === new Date().toDateString()
-    ? clock.format(date)
-    : `${day.format(date)}, ${clock.format(date)}`;
+  const today = day.format(date) === day.format(new Date()) && Math.abs(Date.now() - date.getTime()) < 86_400_000;
+  return `${today ? "" : `${day.format(date)}, `}${clock.format(date)}${zone}`;
 }
 
 export const words = (name: string): string => name.replaceAll("_", " ");

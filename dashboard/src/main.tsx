@@ -3,11 +3,13 @@ import { createRoot } from "react-dom/client";
 import "uplot/dist/uPlot.min.css";
 import "./style/index.css";
 import { App } from "./app.tsx";
+import { listenForKeys } from "./keys.ts";
 import { closeMenus } from "./parts/menus.ts";
 import { startSync } from "./sync.ts";
 
 startSync();
 closeMenus();
+listenForKeys();
 const root = document.getElementById("root");
 if (root) {
   createRoot(root).render(

@@ -2,19 +2,13 @@
 
 import { createStore } from "@xstate/store";
 import { useSelector } from "@xstate/store-react";
-import type {
-  CheckpointFile,
-  JobRecord,
-  JobsPage,
-  JobStatus,
-  LedgerMachine,
-  Problem,
-  Timeline,
-} from "../../src/schemas/job.ts";
+import type { CheckpointFile, JobRecord, JobsPage, LedgerMachine, Problem, Timeline } from "../../src/schemas/job.ts";
+import type { Summary } from "../../src/schemas/plan.ts";
 import type { FeedState } from "./feed.ts";
+import { belongs, EVERYTHING, listPath, type RunFilter } from "./run-filter.ts";
 
 export interface RunList {
-  filter: JobStatus | null;
+  filter: RunFilter;
   ids: string[];
   nextCursor: string | null;
   phase: "loading" | "ready" | "failed";
@@ -25,6 +19,9 @@ export interface Data {
   jobs: Record<string, JobRecord>;
   list: RunList;
   machines: LedgerMachine[] | null;
+  /** When the machines were read, in milliseconds since the epoch. */
+  machinesAt: number | null;
+  summary: Summary | null;
   timelines: Record<string, Timeline>;
   checkpoints: Record<string, CheckpointFile[]>;
   /** Why a single run cannot be shown. */
@@ -34,8 +31,10 @@ export interface Data {
 
 const initial: Data = {
   jobs: {},
-  list: { filter: null, ids: [], nextCursor: null, phase: "loading", problem: null },
+  list: { filter: EVERYTHING, ids: [], nextCursor: null, phase: "loading", problem: null },
   machines: null,
+  machinesAt: null,
+  summary: null,
   timelines: {},
   checkpoints: {},
   problems: {},
@@ -54,15 +53,30 @@ const newestFirst = (jobs: Record<string, JobRecord>) => (a: string, b: string) 
   return x === y ? (a < b ? 1 : -1) : x < y ? 1 : -1;
 };
 
-function placed(list: RunList, jobs: Record<string, JobRecord>, job: JobRecord): RunList {
-  const belongs = list.filter === null || list.filter === job.status;
-  const listed = list.ids.includes(job.id);
-  if (belongs === listed || list.phase !== "ready") return list;
-  if (!belongs) return { ...list, ids: list.ids.filter((id) => id !== job.id) };
-  const ids = [...list.ids, job.id].sort(newestFirst(jobs));
-  // Older than all that is loaded: it belongs to a page that was not asked for yet.
-  return ids.at(-1) === job.id && list.nextCursor !== null ? list : { ...list, ids };
+/** Where a run belongs in a list that is in order. */
+function place(ids: readonly string[], jobs: Record<string, JobRecord>, id: string): number {
+  const order = newestFirst(jobs);
+  let [low, high] = [0, ids.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (order(ids[middle] ?? "", id) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
+
+function placed(list: RunList, jobs: Record<string, JobRecord>, job: JobRecord): RunList {
+  const wanted = belongs(list.filter, job);
+  const listed = list.ids.includes(job.id);
+  if (wanted === listed || list.phase !== "ready") return list;
+  if (!wanted) return { ...list, ids: list.ids.filter((id) => id !== job.id) };
+  const at = place(list.ids, jobs, job.id);
+  // Older than all that is loaded: it belongs to a page that was not asked for yet.
+  if (at === list.ids.length && list.nextCursor !== null) return list;
+  return { ...list, ids: list.ids.toSpliced(at, 0, job.id) };
+}
+
+const same = (a: RunFilter, b: RunFilter): boolean => listPath(a) === listPath(b);
 
 const withAll = (jobs: Data["jobs"], page: JobsPage) => ({
   ...jobs,
@@ -72,18 +86,20 @@ const withAll = (jobs: Data["jobs"], page: JobsPage) => ({
 export const store = createStore({
   context: initial,
   on: {
-    listOpened: (data, { filter }: { filter: JobStatus | null }) => ({
+    listOpened: (data, { filter }: { filter: RunFilter }) => ({
       ...data,
-      list: data.list.filter === filter && data.list.phase === "ready" ? data.list : { ...initial.list, filter },
+      list: same(data.list.filter, filter) && data.list.phase === "ready" ? data.list : { ...initial.list, filter },
     }),
-    listLoaded: (data, { page, filter }: { page: JobsPage; filter: JobStatus | null }) => {
-      if (filter !== data.list.filter) return data;
+    listLoaded: (data, { page, filter, whole }: { page: JobsPage; filter: RunFilter; whole: boolean }) => {
+      if (!same(filter, data.list.filter)) return data;
       const jobs = withAll(data.jobs, page);
       const ids = page.jobs.map((job) => job.id);
+      const fresh = new Set(ids);
       const last = ids.at(-1);
       const sort = newestFirst(jobs);
-      // Pages loaded earlier with "load more" stay, behind the fresh first page.
-      const older = last === undefined ? [] : data.list.ids.filter((id) => !ids.includes(id) && sort(last, id) < 0);
+      // Pages that were read while one scrolled stay, behind the fresh first page.
+      const older =
+        whole || last === undefined ? [] : data.list.ids.filter((id) => !fresh.has(id) && sort(last, id) < 0);
       const nextCursor = older.length > 0 ? data.list.nextCursor : page.next_cursor;
       return {
         ...data,
@@ -91,11 +107,17 @@ export const store = createStore({
         list: { filter, ids: [...ids, ...older], nextCursor, phase: "ready" as const, problem: null },
       };
     },
-    moreLoaded: (data, { page, filter }: { page: JobsPage; filter: JobStatus | null }) => {
-      if (filter !== data.list.filter) return data;
-      const ids = [...data.list.ids, ...page.jobs.map((job) => job.id).filter((id) => !data.list.ids.includes(id))];
+    moreLoaded: (data, { page, filter }: { page: JobsPage; filter: RunFilter }) => {
+      if (!same(filter, data.list.filter)) return data;
+      const known = new Set(data.list.ids);
+      const ids = [...data.list.ids, ...page.jobs.map((job) => job.id).filter((id) => !known.has(id))];
       return { ...data, jobs: withAll(data.jobs, page), list: { ...data.list, ids, nextCursor: page.next_cursor } };
     },
+    jobsLoaded: (data, { found }: { found: JobRecord[] }) => {
+      const jobs = { ...data.jobs, ...Object.fromEntries(found.map((job) => [job.id, job])) };
+      return { ...data, jobs, list: found.reduce((list, job) => placed(list, jobs, job), data.list) };
+    },
+    summaryLoaded: (data, { summary }: { summary: Summary }) => ({ ...data, summary }),
     listFailed: (data, { problem }: { problem: Problem }) => ({
       ...data,
       list: { ...data.list, phase: data.list.phase === "ready" ? ("ready" as const) : ("failed" as const), problem },
@@ -116,7 +138,11 @@ export const store = createStore({
       ...data,
       checkpoints: { ...data.checkpoints, [id]: files },
     }),
-    machinesLoaded: (data, { machines }: { machines: LedgerMachine[] }) => ({ ...data, machines }),
+    machinesLoaded: (data, { machines }: { machines: LedgerMachine[] }) => ({
+      ...data,
+      machines,
+      machinesAt: Date.now(),
+    }),
     connectionChanged: (data, connection: Data["connection"]) => ({
       ...data,
       connection: { state: connection.state, sinceMs: connection.sinceMs },

@@ -1,16 +1,17 @@
 // Keeps the store in step with the control plane: an event marks what it touches, and what is marked is read again, at most
 // four times a second and never twice at once.
 
-import type { FeedEvent, FeedHint, JobStatus } from "../../src/schemas/job.ts";
+import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
 import { api, asProblem } from "./api.ts";
 import { openFeed } from "./feed.ts";
+import { questionOf, type RunFilter } from "./run-filter.ts";
 import { store } from "./store.ts";
 
 const EVERY_MS = 250;
 const MACHINES_EVERY_MS = 30_000;
-/** Above this many touched runs one page is read instead of each run. */
-const SINGLE_READS_MAX = 4;
-export const PAGE_SIZE = 50;
+/** Touched runs that are asked for in one question. */
+const TOGETHER_MAX = 200;
+const PAGE_SIZE = 100;
 
 /** Runs `work` soon after `mark()`, with at least `everyMs` between two starts and never two at once. */
 export function coalesced(everyMs: number, work: () => Promise<void>): { mark(): void } {
@@ -53,10 +54,16 @@ export async function loadJob(id: string): Promise<void> {
   }
 }
 
+/** Set when events were missed: then what was read of older pages counts no more. */
+let stale = false;
+
 async function loadList(): Promise<void> {
   const { filter } = store.getSnapshot().context.list;
+  const whole = stale;
   try {
-    store.trigger.listLoaded({ page: await api.jobs({ status: filter, limit: PAGE_SIZE }), filter });
+    const page = await api.jobs({ ...questionOf(filter), limit: PAGE_SIZE });
+    store.trigger.listLoaded({ page, filter, whole });
+    if (whole) stale = false;
   } catch (error) {
     store.trigger.listFailed({ problem: asProblem(error) });
   }
@@ -66,20 +73,35 @@ async function loadList(): Promise<void> {
 export async function loadMore(): Promise<void> {
   const { filter, nextCursor } = store.getSnapshot().context.list;
   if (nextCursor === null) return;
-  store.trigger.moreLoaded({ page: await api.jobs({ status: filter, limit: PAGE_SIZE, cursor: nextCursor }), filter });
+  const page = await api.jobs({ ...questionOf(filter), limit: PAGE_SIZE, cursor: nextCursor });
+  store.trigger.moreLoaded({ page, filter });
 }
 
 const list = coalesced(EVERY_MS, loadList);
 const jobs = coalesced(EVERY_MS, async () => {
   const ids = [...dirty];
   dirty.clear();
-  const wanted = ids.filter((id) => id === shown || listShown);
-  if (wanted.length > SINGLE_READS_MAX) {
-    if (listShown) list.mark();
-    await Promise.all(wanted.filter((id) => id === shown).map(loadJob));
-  } else {
-    await Promise.all(wanted.map(loadJob));
+  const alone = ids.filter((id) => id === shown).map(loadJob);
+  const listed = listShown ? ids.filter((id) => id !== shown) : [];
+  const together = [];
+  for (let i = 0; i < listed.length; i += TOGETHER_MAX) together.push(loadTogether(listed.slice(i, i + TOGETHER_MAX)));
+  await Promise.all([...alone, ...together]);
+});
+
+async function loadTogether(ids: string[]): Promise<void> {
+  try {
+    const { jobs: found } = await api.jobs({ ids: ids.join(","), limit: TOGETHER_MAX });
+    store.trigger.jobsLoaded({ found });
+  } catch {
+    // The next connection reads everything anew.
+    stale = true;
   }
+}
+
+const summary = coalesced(1_000, async () => {
+  if (!listShown) return;
+  const answer = await api.summary().catch(() => null);
+  if (answer) store.trigger.summaryLoaded({ summary: answer });
 });
 const timeline = coalesced(EVERY_MS, async () => {
   const id = shown;
@@ -104,10 +126,11 @@ const touch = (id: string) => {
 };
 
 /** The list of runs is on screen; returns the way to say that it no longer is. */
-export function showList(filter: JobStatus | null): () => void {
+export function showList(filter: RunFilter): () => void {
   listShown = true;
   store.trigger.listOpened({ filter });
   list.mark();
+  summary.mark();
   return () => void (listShown = false);
 }
 
@@ -124,6 +147,7 @@ export function showRun(id: string): () => void {
 
 function heard(event: FeedEvent): void {
   if (event.type === "machine.changed" || event.type === "job.transition") machines.mark();
+  if (event.type === "job.created" || event.type === "job.transition") summary.mark();
   if (event.job_id === null) return;
   touch(event.job_id);
   if (event.job_id !== shown) return;
@@ -132,7 +156,10 @@ function heard(event: FeedEvent): void {
 }
 
 function refreshAll(): void {
-  if (listShown) list.mark();
+  if (listShown) {
+    list.mark();
+    summary.mark();
+  }
   if (shown !== null) {
     touch(shown);
     timeline.mark();
@@ -143,7 +170,8 @@ function refreshAll(): void {
 
 export function startSync(): void {
   openFeed({
-    opened() {
+    opened(resumed) {
+      if (!resumed) stale = true;
       refreshAll();
       for (const listener of hintListeners) listener({ type: "opened" });
     },

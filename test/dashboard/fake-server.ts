@@ -16,6 +16,7 @@ import type {
   ProviderInfo,
   Timeline,
 } from "../../src/schemas/job.ts";
+import type { Summary } from "../../src/schemas/plan.ts";
 
 export const CSP =
   "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws://127.0.0.1:*; " +
@@ -41,6 +42,8 @@ export interface FakeWorld {
   runs: FakeRun[];
   machines: LedgerMachine[];
   providers: ProviderInfo[];
+  /** What further paths below /v1/ answer, with what was sent to them. */
+  answers?: Record<string, unknown>;
 }
 
 export interface Seen {
@@ -156,7 +159,7 @@ export class FakeServer {
     const parts = url.pathname.split("/").filter(Boolean).map(decodeURIComponent);
     if (parts[0] === "jobs")
       return this.#jobs(method, parts.slice(1), url, body, typeof key === "string" ? key : null, response);
-    if (parts[0] === "v1") return this.#system(parts[1] ?? "", response);
+    if (parts[0] === "v1") return this.#system(parts.slice(1).join("/"), body, response);
     this.#file(url.pathname, response);
   }
 
@@ -187,12 +190,29 @@ export class FakeServer {
     const status = url.searchParams.get("status");
     const from = Number(url.searchParams.get("cursor") ?? 0);
     const limit = Number(url.searchParams.get("limit") ?? 50);
-    const all = this.world.runs.map((run) => run.record).filter((job) => status === null || job.status === status);
+    const ids = url.searchParams.get("ids")?.split(",");
+    const text = url.searchParams.get("q")?.toLowerCase() ?? "";
+    const provider = url.searchParams.get("provider");
+    const all = this.world.runs
+      .map((run) => run.record)
+      .filter(
+        (job) =>
+          (status === null || status.split(",").includes(job.status)) &&
+          (ids === undefined || ids.includes(job.id)) &&
+          (provider === null || job.provider === provider) &&
+          `${job.id} ${job.label ?? ""} ${job.provider} ${job.gpus} ${job.entrypoint}`.toLowerCase().includes(text),
+      );
     all.sort((a, b) => b.created_at.localeCompare(a.created_at));
     json(response, 200, {
       jobs: all.slice(from, from + limit),
       next_cursor: from + limit < all.length ? String(from + limit) : null,
     });
+  }
+
+  #summary(): Summary {
+    const runs: Summary["runs"] = {};
+    for (const { record } of this.world.runs) runs[record.status] = (runs[record.status] ?? 0) + 1;
+    return { runs, total: this.world.runs.length, example: { label: "digits", spec: { entrypoint: "train.py" } } };
   }
 
   #submit(body: unknown, key: string | null, response: ServerResponse): void {
@@ -245,7 +265,10 @@ export class FakeServer {
     response.end(run.log.subarray(start));
   }
 
-  #system(name: string, response: ServerResponse): void {
+  #system(name: string, body: unknown, response: ServerResponse): void {
+    const answer = this.world.answers?.[name];
+    if (answer !== undefined) return json(response, 200, typeof answer === "function" ? answer(body) : answer);
+    if (name === "summary") return json(response, 200, this.#summary());
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });
     if (name === "gpus")

@@ -63,17 +63,6 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       expect(await page.getByLabel("Entrypoint").inputValue()).toBe("examples/digits/train.py");
     }));
 
-  it("leads from an empty list to a filled form", () =>
-    withPage(
-      "/",
-      async ({ page }) => {
-        await page.getByRole("link", { name: "Try the digits example" }).click();
-        await page.waitForURL("**/new?*");
-        expect(await page.getByLabel("Entrypoint").inputValue()).toBe("examples/digits/train.py");
-      },
-      { runs: [], machines: [], providers: [] },
-    ));
-
   it("shows new log lines, steps and states as they come", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       await page.waitForSelector(".log-row >> text=epoch >> nth=0");
@@ -145,19 +134,6 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await dialog.getByRole("button", { name: "Kill run" }).click();
       await page.waitForSelector("tr:has-text('r1-digits') .pill >> text=terminating");
       await dialog.waitFor({ state: "hidden" });
-    }));
-
-  it("filters by status and loads more", () =>
-    withPage("/", async ({ page }) => {
-      await page.waitForSelector("text=digits, two hidden layers");
-      expect(await page.locator(".runs tbody tr").count()).toBe(50);
-      await page.getByRole("button", { name: "Load more" }).click();
-      await page.waitForFunction(() => document.querySelectorAll(".runs tbody tr").length === 65);
-      await page.getByRole("link", { name: "failed", exact: true }).click();
-      await page.waitForFunction(() => document.querySelectorAll(".runs tbody tr").length === 1);
-      expect(page.url()).toContain("?status=failed");
-      await page.goBack();
-      await page.waitForSelector("text=digits, two hidden layers");
     }));
 
   it("says what is paid for and what may still cost money", () =>

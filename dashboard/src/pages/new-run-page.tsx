@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef, useState, type FormEvent, type ReactNode } 
 import schema from "virtual:submit-schema";
 import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
+import { newKey } from "../form/new-key.ts";
 import { FieldInput } from "../form/field-input.tsx";
 import { fieldOfError, fieldsOf, fromText, toText, type Field } from "../form/schema-fields.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
@@ -40,11 +41,6 @@ const valuesOf = (job: JobRecord): Values => ({
     ]),
   ),
 });
-
-function newKey(): string {
-  const random = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
 
 export function NewRunPage({ query }: { query: URLSearchParams }) {
   useTitle("New run");

@@ -1,4 +1,4 @@
-const MENUS = "details.money[open], details.filter-more[open]";
+const MENUS = "details.pop[open], details.money[open], details.filter-more[open]";
 
 /** Menus made of `details` close when one clicks elsewhere, follows a link in them, or presses Escape. */
 export function closeMenus(): void {

@@ -1,14 +1,22 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
-import { age, plural, timeOfDay, usd, usdPerHour, words } from "../format.ts";
-import { Link, runPath } from "../router.tsx";
+import { plural, timeOfDay, usd } from "../format.ts";
+import { Link, usePlace } from "../router.tsx";
+import { isDoubtful, isFree } from "../machines.ts";
 import { useData } from "../store.ts";
+import { MachineTable } from "./machine-table.tsx";
+import { SettingsMenu } from "./settings-menu.tsx";
 
-const free = (machine: LedgerMachine) => machine.provider === "local" || machine.price_per_hour_usd === 0;
+export const PLACES: readonly { path: string; name: string; key: string }[] = [
+  { path: "/", name: "Runs", key: "r" },
+  { path: "/machines", name: "Machines", key: "m" },
+  { path: "/gpus", name: "GPUs", key: "u" },
+];
 
-/** Machines whose end is not proven although nobody uses them, or whose very existence is not known. */
-const doubtful = (machine: LedgerMachine) => !free(machine) && (machine.state !== "held" || machine.job_id === null);
+const isAt = (path: string, place: string): boolean =>
+  place === "/" ? path === "/" || path.startsWith("/runs") : path.startsWith(place);
 
-export function TopBar() {
+export function TopBar({ onKeys }: { onKeys: () => void }) {
+  const { path } = usePlace();
   return (
     <header className="top">
       <div className="top-in">
@@ -19,11 +27,21 @@ export function TopBar() {
           </svg>
           <span className="brand-name">svc</span>
         </Link>
-        <Money />
-        <Connection />
-        <Link href="/new" className="button primary">
-          <span aria-hidden="true">+ </span>New run
-        </Link>
+        <nav className="places" aria-label="Main">
+          {PLACES.map(({ path: place, name }) => (
+            <Link key={place} href={place} aria-current={isAt(path, place) ? "page" : undefined}>
+              {name}
+            </Link>
+          ))}
+        </nav>
+        <div className="top-end">
+          <Money />
+          <Connection />
+          <SettingsMenu onKeys={onKeys} />
+          <Link href="/new" className="button primary">
+            <span aria-hidden="true">+ </span>New run
+          </Link>
+        </div>
       </div>
     </header>
   );
@@ -32,58 +50,35 @@ export function TopBar() {
 function Money() {
   const machines = useData((data) => data.machines);
   if (machines === null) return <span className="money" />;
-  const paid = machines.filter((machine) => !free(machine) && !doubtful(machine));
-  const doubt = machines.filter(doubtful);
-  const perHour = paid.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
-  const unpriced = paid.some((machine) => machine.price_per_hour_usd === null);
-  if (machines.length === 0 || (paid.length === 0 && doubt.length === 0)) {
-    return <span className="money quiet">Paying for nothing</span>;
-  }
+  const priced = machines.filter((machine) => !isFree(machine));
+  const doubt = priced.filter(isDoubtful);
+  const paid = priced.filter((machine) => !isDoubtful(machine));
+  if (priced.length === 0) return <span className="money quiet">Paying for nothing</span>;
   return (
     <details className="money">
       <summary>
-        {paid.length > 0 && (
-          <span>
-            Paying <strong className="num">{usd(perHour)}/h</strong>
-            {unpriced && " and more"}
-            <span className="wide"> · {plural(paid.length, "machine")}</span>
-          </span>
-        )}
+        {paid.length > 0 && <Paying machines={paid} />}
         {doubt.length > 0 && <span className="doubt">{doubt.length} may still cost money</span>}
       </summary>
       <div className="money-list">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Machine</th>
-              <th scope="col">State</th>
-              <th scope="col" className="right">
-                Price
-              </th>
-              <th scope="col" className="right">
-                Age
-              </th>
-              <th scope="col">Run</th>
-            </tr>
-          </thead>
-          <tbody>
-            {[...doubt, ...paid].map((machine) => (
-              <tr key={`${machine.provider}/${machine.name}`}>
-                <td>
-                  <bdi>{machine.name}</bdi> <span className="quiet">{machine.provider}</span>
-                </td>
-                <td className={doubtful(machine) ? "doubt" : ""} title={machine.note ?? ""}>
-                  {words(machine.state)}
-                </td>
-                <td className="right num">{usdPerHour(machine.price_per_hour_usd)}</td>
-                <td className="right num">{age(machine.age_seconds * 1000)}</td>
-                <td>{machine.job_id ? <Link href={runPath(machine.job_id)}>{machine.job_id}</Link> : "none"}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <MachineTable machines={[...doubt, ...paid].slice(0, 12)} />
+        <p className="small-text">
+          <Link href="/machines">All machines and reconcile</Link>
+        </p>
       </div>
     </details>
+  );
+}
+
+function Paying({ machines }: { machines: readonly LedgerMachine[] }) {
+  const perHour = machines.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
+  const unpriced = machines.some((machine) => machine.price_per_hour_usd === null);
+  return (
+    <span>
+      Paying <strong className="num">{usd(perHour)}/h</strong>
+      {unpriced && " and more"}
+      <span className="wide"> · {plural(machines.length, "machine")}</span>
+    </span>
   );
 }
 
@@ -93,9 +88,21 @@ function Connection() {
   const { state, sinceMs } = useData((data) => data.connection);
   const text = state === "offline" ? `Offline since ${timeOfDay(sinceMs)}` : CONNECTION[state];
   return (
-    <span className={`connection connection-${state}`} role="status">
+    <span className={`connection connection-${state}`} role="status" title={text}>
       <span className="dot" aria-hidden="true" />
       <span className="connection-text">{text}</span>
     </span>
+  );
+}
+
+/** Said above every page while nothing new can arrive: how old what one reads is. */
+export function StaleNotice() {
+  const { state, sinceMs } = useData((data) => data.connection);
+  if (state !== "offline") return null;
+  return (
+    <p className="stale" role="status">
+      The control plane does not answer. What you see is from {timeOfDay(sinceMs)}; the runs themselves go on. This page
+      catches up by itself.
+    </p>
   );
 }

@@ -1,0 +1,60 @@
+// Keys that work everywhere on the page but where one writes. What is registered is what `?` lists.
+
+import { useEffect, useRef } from "react";
+
+export interface Shortcut {
+  /** One key, or two after each other: `j`, `/`, `g r`. */
+  keys: string;
+  does: string;
+  run: () => void;
+}
+
+interface Registered {
+  group: string;
+  shortcuts: readonly Shortcut[];
+}
+
+const PREFIX_MS = 1_500;
+const registered = new Set<{ current: Registered }>();
+let prefix: { key: string; at: number } | null = null;
+
+/** The keys that work now, by group, newest page first. */
+export const shortcutsNow = (): Registered[] => [...registered].map((each) => each.current).toReversed();
+
+/** Registers keys while the component is shown. */
+export function useKeys(group: string, shortcuts: readonly Shortcut[]): void {
+  const latest = useRef({ group, shortcuts });
+  useEffect(() => void (latest.current = { group, shortcuts }));
+  useEffect(() => {
+    registered.add(latest);
+    return () => void registered.delete(latest);
+  }, []);
+}
+
+const writes = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable ||
+    target.tagName === "TEXTAREA" ||
+    target.tagName === "SELECT" ||
+    (target instanceof HTMLInputElement && !["checkbox", "radio", "button", "range"].includes(target.type)));
+
+function pressed(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || event.isComposing) return;
+  if (writes(event.target) || document.querySelector("dialog[open]")) return;
+  const before = prefix && event.timeStamp - prefix.at < PREFIX_MS ? prefix.key : null;
+  prefix = null;
+  const all = shortcutsNow().flatMap((each) => each.shortcuts);
+  const wanted = before === null ? event.key : `${before} ${event.key}`;
+  const found = all.find((each) => each.keys === wanted) ?? all.find((each) => each.keys === event.key);
+  if (found) {
+    event.preventDefault();
+    found.run();
+  } else if (all.some((each) => each.keys.startsWith(`${event.key} `))) {
+    prefix = { key: event.key, at: event.timeStamp };
+  }
+}
+
+/** Begins to listen; once for the page. */
+export function listenForKeys(): void {
+  document.addEventListener("keydown", pressed);
+}

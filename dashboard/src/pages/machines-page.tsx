@@ -1,0 +1,208 @@
+import { useState } from "react";
+import type { LedgerMachine, Problem, ReconcileReport } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
+import { plural, timeOfDay, usd } from "../format.ts";
+import { costSoFar, isDoubtful, isFree } from "../machines.ts";
+import { Banner, ProblemBanner } from "../parts/banner.tsx";
+import { MachineTable } from "../parts/machine-table.tsx";
+import { useTitle } from "../parts/title.ts";
+import { Link, runPath } from "../router.tsx";
+import { useData } from "../store.ts";
+
+export function MachinesPage() {
+  useTitle("Machines");
+  const machines = useData((data) => data.machines);
+  const at = useData((data) => data.machinesAt);
+  const priced = (machines ?? []).filter((machine) => !isFree(machine));
+  const doubt = priced.filter(isDoubtful);
+  const free = (machines ?? []).filter(isFree);
+  return (
+    <div className="page">
+      <div className="page-head">
+        <h1>Machines</h1>
+        {at !== null && <p className="quiet small-text">as of {timeOfDay(at)}</p>}
+      </div>
+      {machines === null && <p className="quiet pad">Reading the ledger…</p>}
+      {machines !== null && <MoneyFacts priced={priced} />}
+      {doubt.length > 0 && (
+        <Banner tone="warn" title={`${plural(doubt.length, "machine")} may still cost money`}>
+          <p>
+            Their end is not proven, or nobody uses them. svc asks the providers again by itself until it knows;
+            reconcile does it now.
+          </p>
+        </Banner>
+      )}
+      {priced.length > 0 && (
+        <section className="panel">
+          <h2>What may cost money now</h2>
+          <MachineTable
+            machines={[...doubt, ...priced.filter((machine) => !isDoubtful(machine))]}
+            name="What may cost money now"
+            full
+          />
+        </section>
+      )}
+      {free.length > 0 && (
+        <section className="panel">
+          <h2>What costs nothing</h2>
+          <MachineTable machines={free} name="What costs nothing" full />
+        </section>
+      )}
+      <Reconcile />
+    </div>
+  );
+}
+
+function MoneyFacts({ priced }: { priced: readonly LedgerMachine[] }) {
+  if (priced.length === 0)
+    return (
+      <Banner tone="info" title="Nothing is being paid for">
+        <p>
+          The ledger holds no machine that costs money. A machine enters it before it is asked for, and leaves it only
+          when the provider proves it gone.
+        </p>
+      </Banner>
+    );
+  const perHour = priced.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
+  const soFar = priced.reduce((sum, machine) => sum + (costSoFar(machine) ?? 0), 0);
+  const unpriced = priced.filter((machine) => machine.price_per_hour_usd === null).length;
+  return (
+    <dl className="facts panel">
+      <Fact name="Machines">{priced.length}</Fact>
+      <Fact name="Price now">{usd(perHour)}/h</Fact>
+      <Fact name="A day of it">{usd(perHour * 24)}</Fact>
+      <Fact name="Cost so far">{usd(soFar)}</Fact>
+      {unpriced > 0 && <Fact name="Without a price">{unpriced}</Fact>}
+    </dl>
+  );
+}
+
+const Fact = ({ name, children }: { name: string; children: React.ReactNode }) => (
+  <div className="fact">
+    <dt>{name}</dt>
+    <dd className="num">{children}</dd>
+  </div>
+);
+
+function Reconcile() {
+  const [busy, setBusy] = useState<"dry" | "real" | null>(null);
+  const [report, setReport] = useState<{ report: ReconcileReport; at: number } | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const run = async (dry: boolean) => {
+    setBusy(dry ? "dry" : "real");
+    setProblem(null);
+    try {
+      setReport({ report: await api.reconcile(dry), at: Date.now() });
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+    setBusy(null);
+  };
+  return (
+    <section className="panel" aria-labelledby="reconcile">
+      <h2 id="reconcile">Reconcile</h2>
+      <p className="quiet prose">
+        Compares the record with what the providers list: journals are folded again, runs that were cut off go on, and
+        machines with this installation’s mark that belong to no run are terminated. What does not bear the mark is
+        never touched.
+      </p>
+      <p className="actions gap-above">
+        <button type="button" className="button" disabled={busy !== null} onClick={() => void run(true)}>
+          {busy === "dry" ? "Looking…" : "Look only (dry run)"}
+        </button>
+        <button type="button" className="button danger" disabled={busy !== null} onClick={() => void run(false)}>
+          {busy === "real" ? "Reconciling…" : "Reconcile now"}
+        </button>
+      </p>
+      <div aria-live="polite">
+        {problem && <ProblemBanner problem={problem} />}
+        {report && <Report report={report.report} at={report.at} />}
+      </div>
+    </section>
+  );
+}
+
+function Report({ report, at }: { report: ReconcileReport; at: number }) {
+  const torn = report.replayed.filter((each) => !each.ok);
+  const would = report.dry_run ? "would be" : "were";
+  const quiet =
+    report.terminated.length + report.failed.length + report.unreachable_providers.length + torn.length === 0;
+  return (
+    <div className="report">
+      <h3>
+        {report.dry_run ? "What would be done" : "What was done"}{" "}
+        <span className="quiet small-text">at {timeOfDay(at)}</span>
+      </h3>
+      {quiet && <p className="good">Record and reality agree.</p>}
+      <ul>
+        <li>
+          {plural(report.replayed.length, "journal")} folded again
+          {torn.length === 0 ? ", each gives its stored state." : ":"}
+          {torn.map((each) => (
+            <span key={each.job_id} className="bad">
+              {" "}
+              <Link href={runPath(each.job_id)}>{each.job_id}</Link> differs from event{" "}
+              {each.first_difference_seq ?? "?"};
+            </span>
+          ))}
+        </li>
+        <li>
+          {plural(report.resumed.length, "run")} {would} resumed
+          <Runs ids={report.resumed} />
+        </li>
+        <li>
+          {plural(report.terminated.length, "machine")} {would} terminated
+          <ul>
+            {report.terminated.map((machine) => (
+              <li key={machine.name}>
+                <code>{machine.name}</code> at {machine.provider}
+                {machine.job_id && (
+                  <>
+                    {" "}
+                    of <Link href={runPath(machine.job_id)}>{machine.job_id}</Link>
+                  </>
+                )}
+              </li>
+            ))}
+          </ul>
+        </li>
+        {report.failed.map((each) => (
+          <li key={each.name} className="bad">
+            <code>{each.name}</code> at {each.provider}: {each.error.message} {each.error.hint}
+          </li>
+        ))}
+        {report.unreachable_providers.length > 0 && (
+          <li className="bad">
+            Not reachable: {report.unreachable_providers.join(", ")}. Nothing is known of machines there, and nothing
+            was forgotten.
+          </li>
+        )}
+        <li>
+          {plural(report.foreign.length, "machine")} on the accounts without this installation’s mark: another’s, or
+          made by hand. Never touched.
+          <ul>
+            {report.foreign.map((machine) => (
+              <li key={`${machine.provider}/${machine.id}`}>
+                <bdi>{machine.name ?? "without a name"}</bdi> <code>{machine.id}</code>{" "}
+                <span className="quiet">{machine.provider}</span>
+              </li>
+            ))}
+          </ul>
+        </li>
+      </ul>
+    </div>
+  );
+}
+
+const Runs = ({ ids }: { ids: readonly string[] }) =>
+  ids.length === 0 ? null : (
+    <>
+      :{" "}
+      {ids.map((id, i) => (
+        <span key={id}>
+          {i > 0 && ", "}
+          <Link href={runPath(id)}>{id}</Link>
+        </span>
+      ))}
+    </>
+  );

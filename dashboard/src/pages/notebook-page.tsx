@@ -1,0 +1,58 @@
+import { useState } from "react";
+import type { Problem } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
+import { Banner, ProblemBanner } from "../parts/banner.tsx";
+import { CodeBlock } from "../parts/code-block.tsx";
+import { useAnswer } from "../parts/use-answer.ts";
+import { useTitle } from "../parts/title.ts";
+import { Link } from "../router.tsx";
+
+export function NotebookPage() {
+  useTitle("Notebook");
+  const { data, problem } = useAnswer(api.notebookCell);
+  const [failure, setFailure] = useState<Problem | null>(null);
+  const download = async () => {
+    setFailure(null);
+    try {
+      const url = URL.createObjectURL(await api.notebookFile());
+      const link = Object.assign(document.createElement("a"), { href: url, download: "svc-connect.ipynb" });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    } catch (error) {
+      setFailure(asProblem(error));
+    }
+  };
+  return (
+    <div className="page page-form">
+      <div className="page-head">
+        <h1>Connect a notebook</h1>
+      </div>
+      <ol className="steps-in-words">
+        <li>Open a notebook with a GPU, and put this cell into it, or open the downloaded notebook there.</li>
+        <li>
+          Run it. It starts an SSH daemon, lets in this installation’s public key, and asks for the token of a tunnel.
+        </li>
+        <li>
+          It prints host and port. Enter them at <code>credentials.json</code>, and runs with the provider{" "}
+          <code>notebook</code> go there.
+        </li>
+      </ol>
+      <Banner tone="warn" title="Read the notebook provider’s terms first">
+        <p>Some forbid SSH and tunnels. svc does not own the notebook: you end it by closing it.</p>
+      </Banner>
+      {(problem ?? failure) && <ProblemBanner problem={(problem ?? failure)!} />}
+      {data === null && !problem && <p className="quiet pad">Reading the cell…</p>}
+      {data && (
+        <section className="panel gap-above">
+          <div className="panel-head">
+            <h2>The cell</h2>
+            <button type="button" className="button small" onClick={() => void download()}>
+              Download as a notebook
+            </button>
+          </div>
+          <CodeBlock code={data.cell} name="the cell" tall />
+        </section>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,93 @@
+import { useEffect, useRef, useState } from "react";
+import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
+import { plural, usd, usdPerHour } from "../format.ts";
+import { titleOf } from "../status.ts";
+import { store } from "../store.ts";
+import { ProblemBanner } from "./banner.tsx";
+
+const AT_ONCE = 6;
+const SHOWN = 50;
+
+/** Asks before several runs are ended, naming each with its machines, and what stops being paid for. */
+export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [asked] = useState(jobs);
+  const [done, setDone] = useState<number | null>(null);
+  const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
+  useEffect(() => {
+    const opened = dialog.current;
+    if (opened && !opened.open) opened.showModal();
+  }, []);
+  const held = asked.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
+  const perHour = held.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
+  const unpriced = held.some((machine) => machine.price_per_hour_usd === null);
+  const kill = async () => {
+    setDone(0);
+    setProblems([]);
+    const failed: { job: JobRecord; problem: Problem }[] = [];
+    const waiting = [...asked];
+    const worker = async () => {
+      for (let job = waiting.shift(); job; job = waiting.shift()) {
+        try {
+          store.trigger.jobLoaded({ job: await api.kill(job.id) });
+        } catch (error) {
+          failed.push({ job, problem: asProblem(error) });
+        }
+        setDone((n) => (n ?? 0) + 1);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    if (failed.length === 0) return onClose();
+    setProblems(failed);
+    setDone(null);
+  };
+  return (
+    <dialog ref={dialog} className="dialog dialog-wide" aria-labelledby="kill-many-title" onClose={onClose}>
+      <h2 id="kill-many-title">Kill {plural(asked.length, "run")}?</h2>
+      <p>
+        {held.length > 0 ? (
+          <>
+            {plural(held.length, "machine")} will be terminated: <strong>{usd(perHour)}/h</strong>
+            {unpriced && " and what has no price"} will no longer be paid.
+          </>
+        ) : (
+          "None of them holds a machine yet."
+        )}
+      </p>
+      <ul className="plain kill-list" tabIndex={0} aria-label="Runs and machines">
+        {asked.slice(0, SHOWN).map((job) => (
+          <li key={job.id}>
+            <bdi>{titleOf(job)}</bdi> <code>{job.id}</code>
+            <span className="quiet">
+              {" "}
+              {job.provider}
+              {job.machines
+                .filter((machine) => machine.terminated_at === null)
+                .map((machine) => ` · ${machine.name}, ${usdPerHour(machine.price_per_hour_usd)}`)
+                .join("")}
+            </span>
+          </li>
+        ))}
+        {asked.length > SHOWN && <li className="quiet">and {asked.length - SHOWN} more</li>}
+      </ul>
+      <p className="quiet">
+        Checkpoints are collected first, for a limited time. Then the machines are terminated. This cannot be undone.
+      </p>
+      {problems[0] && (
+        <>
+          <p className="bad">{plural(problems.length, "run")} could not be told to end:</p>
+          <ProblemBanner problem={problems[0].problem} />
+        </>
+      )}
+      <div className="actions">
+        <button type="button" className="button" onClick={onClose} autoFocus>
+          Keep running
+        </button>
+        <button type="button" className="button danger" onClick={() => void kill()} disabled={done !== null}>
+          {done === null ? `Kill ${plural(asked.length, "run")}` : `Killing ${done} of ${asked.length}…`}
+        </button>
+      </div>
+    </dialog>
+  );
+}

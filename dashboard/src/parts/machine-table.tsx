@@ -1,0 +1,63 @@
+import type { LedgerMachine } from "../../../src/schemas/job.ts";
+import { age, usd, usdPerHour, words } from "../format.ts";
+import { costSoFar, isDoubtful } from "../machines.ts";
+import { Link, runPath } from "../router.tsx";
+
+interface MachineTableProps {
+  machines: readonly LedgerMachine[];
+  /** What the table is called, where it is a part of the page. */
+  name?: string;
+  full?: boolean;
+}
+
+/** Machines that may cost money, with what they cost and for whom. `full` has every column. */
+export function MachineTable({ machines, name, full = false }: MachineTableProps) {
+  return (
+    <div
+      className="scroll-x"
+      tabIndex={full ? 0 : undefined}
+      role={full ? "region" : undefined}
+      aria-label={full ? name : undefined}
+    >
+      <table className="small-table machine-table">
+        <thead>
+          <tr>
+            <th scope="col">Machine</th>
+            <th scope="col">State</th>
+            {full && <th scope="col">Address</th>}
+            <th scope="col" className="right">
+              Price
+            </th>
+            <th scope="col" className="right">
+              Age
+            </th>
+            {full && (
+              <th scope="col" className="right">
+                Cost so far
+              </th>
+            )}
+            <th scope="col">Run</th>
+          </tr>
+        </thead>
+        <tbody>
+          {machines.map((machine) => (
+            <tr key={`${machine.provider}/${machine.name}`}>
+              <td>
+                <bdi>{machine.name}</bdi> <span className="quiet">{machine.provider}</span>
+                {full && machine.note && <p className="quiet small-text">{machine.note}</p>}
+              </td>
+              <td className={isDoubtful(machine) ? "doubt" : ""} title={machine.note ?? ""}>
+                {words(machine.state)}
+              </td>
+              {full && <td className="num">{machine.address ?? "none"}</td>}
+              <td className="right num">{usdPerHour(machine.price_per_hour_usd)}</td>
+              <td className="right num">{age(machine.age_seconds * 1000)}</td>
+              {full && <td className="right num">{usd(costSoFar(machine))}</td>}
+              <td>{machine.job_id ? <Link href={runPath(machine.job_id)}>{machine.job_id}</Link> : "none"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,39 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+import type { Problem } from "../../../src/schemas/job.ts";
+import { asProblem } from "../api.ts";
+import { onHint } from "../sync.ts";
+
+export interface Answer<T> {
+  data: T | null;
+  problem: Problem | null;
+  /** When `data` was read, in milliseconds since the epoch. */
+  at: number | null;
+  busy: boolean;
+  reload: () => void;
+}
+
+/** Reads once, again after each reconnection, and when told. What was read stays on the page until there is something newer. */
+export function useAnswer<T>(read: () => Promise<T>): Answer<T> {
+  const [state, setState] = useState<Omit<Answer<T>, "reload">>({ data: null, problem: null, at: null, busy: true });
+  const latest = useRef(read);
+  useEffect(() => void (latest.current = read));
+  const asked = useRef(0);
+  const reload = useCallback(() => {
+    const mine = ++asked.current;
+    setState((before) => ({ ...before, busy: true }));
+    latest.current().then(
+      (data) => mine === asked.current && setState({ data, problem: null, at: Date.now(), busy: false }),
+      (error: unknown) =>
+        mine === asked.current && setState((before) => ({ ...before, problem: asProblem(error), busy: false })),
+    );
+  }, []);
+  useEffect(() => {
+    reload();
+    const stop = onHint((hint) => hint.type === "opened" && reload());
+    return () => {
+      asked.current = -1;
+      stop();
+    };
+  }, [reload]);
+  return { ...state, reload };
+}

@@ -1,0 +1,80 @@
+// Which rows of a long table are in view. All rows of one width of the page have one height, so that no row need be measured.
+
+import { useEffect, useLayoutEffect, useRef, useState, type RefObject } from "react";
+
+const SPARE_ROWS = 8;
+
+export interface WindowRows {
+  first: number;
+  /** One after the last. */
+  end: number;
+}
+
+/** The rows that are near the window, drawn anew while one scrolls. `start` lies where the first one begins. */
+export function useWindowRows(start: RefObject<HTMLElement | null>, count: number, height: number): WindowRows {
+  const [rows, setRows] = useState<WindowRows>({ first: 0, end: 40 });
+  useEffect(() => {
+    let frame = 0;
+    const look = () => {
+      frame = 0;
+      const top = start.current?.getBoundingClientRect().top ?? 0;
+      const first = Math.max(0, Math.floor(-top / height) - SPARE_ROWS);
+      const end = Math.max(first, Math.ceil((innerHeight - top) / height) + SPARE_ROWS);
+      setRows((before) => (before.first === first && before.end === end ? before : { first, end }));
+    };
+    const soon = () => {
+      if (frame === 0) frame = requestAnimationFrame(look);
+    };
+    look();
+    addEventListener("scroll", soon, { passive: true });
+    addEventListener("resize", soon);
+    return () => {
+      cancelAnimationFrame(frame);
+      removeEventListener("scroll", soon);
+      removeEventListener("resize", soon);
+    };
+  }, [start, height, count]);
+  return { first: Math.min(rows.first, count), end: Math.min(rows.end, count) };
+}
+
+/**
+ * What comes in above does not move what one reads: the page is scrolled by as much as was added. Returns how many came in
+ * since one left the top.
+ */
+export function useSteady(start: RefObject<HTMLElement | null>, ids: readonly string[], height: number): number {
+  const before = useRef<readonly string[]>(ids);
+  const [above, setAbove] = useState(0);
+  useLayoutEffect(() => {
+    const old = before.current;
+    before.current = ids;
+    const top = start.current?.getBoundingClientRect().top ?? 0;
+    const reading = Math.floor(-top / height);
+    if (old === ids || reading < 1) return;
+    const anchor = old[Math.min(reading, old.length - 1)];
+    const now = anchor === undefined ? -1 : ids.indexOf(anchor);
+    const moved = now < 0 ? 0 : now - Math.min(reading, old.length - 1);
+    if (moved === 0) return;
+    scrollBy(0, moved * height);
+    setAbove((n) => Math.max(0, n + moved));
+  }, [start, ids, height]);
+  useEffect(() => {
+    const look = () => {
+      if ((start.current?.getBoundingClientRect().top ?? 0) > 0) setAbove(0);
+    };
+    addEventListener("scroll", look, { passive: true });
+    return () => removeEventListener("scroll", look);
+  }, [start]);
+  return above;
+}
+
+/** Whether the page is as narrow as a telephone, by the same number as the style sheets. */
+export function useNarrow(): boolean {
+  const [narrow, setNarrow] = useState(() => matchMedia("(max-width: 720px)").matches);
+  useEffect(() => {
+    const query = matchMedia("(max-width: 720px)");
+    const look = () => setNarrow(query.matches);
+    query.addEventListener("change", look);
+    return () => query.removeEventListener("change", look);
+  }, []);
+  return narrow;
+}

@@ -1,0 +1,63 @@
+// Which runs a list shows: in the address, in the question to the API, and for one run at hand.
+
+import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
+import type { ProviderName } from "../../src/schemas/spec.ts";
+import { ACTIVE_STATES, STATUSES } from "./status.ts";
+
+export const PROVIDERS = ["local", "podhost", "market", "cloudvm", "notebook"] as const satisfies ProviderName[];
+
+export interface RunFilter {
+  /** `active`, a status, or null for all. */
+  status: "active" | JobStatus | null;
+  provider: ProviderName | null;
+  /** Text that the run must hold; empty for any. */
+  text: string;
+}
+
+export const EVERYTHING: RunFilter = { status: null, provider: null, text: "" };
+export const isEverything = (filter: RunFilter): boolean =>
+  filter.status === null && filter.provider === null && filter.text === "";
+
+export function filterOf(query: URLSearchParams): RunFilter {
+  const status = query.get("status");
+  const provider = query.get("provider");
+  return {
+    status: status === "active" ? "active" : (STATUSES.find((each) => each === status) ?? null),
+    provider: PROVIDERS.find((each) => each === provider) ?? null,
+    text: (query.get("q") ?? "").trim().slice(0, 200),
+  };
+}
+
+/** The address of the list with this filter; also what tells two filters apart. */
+export function listPath(filter: RunFilter): string {
+  const query = new URLSearchParams();
+  if (filter.status !== null) query.set("status", filter.status);
+  if (filter.provider !== null) query.set("provider", filter.provider);
+  if (filter.text !== "") query.set("q", filter.text);
+  const text = query.toString();
+  return text ? `/?${text}` : "/";
+}
+
+/** The filter as `GET /jobs` takes it. */
+export const questionOf = (filter: RunFilter) => ({
+  status: filter.status === "active" ? ACTIVE_STATES.join(",") : filter.status,
+  provider: filter.provider,
+  q: filter.text === "" ? null : filter.text,
+});
+
+/** Whether a run that has changed belongs to the list, by the same rules as the server's. */
+export function belongs(filter: RunFilter, job: JobRecord): boolean {
+  if (filter.status === "active" && !(ACTIVE_STATES as readonly string[]).includes(job.status)) return false;
+  if (filter.status !== null && filter.status !== "active" && filter.status !== job.status) return false;
+  if (filter.provider !== null && filter.provider !== job.provider) return false;
+  if (filter.text === "") return true;
+  const words = [
+    job.id,
+    job.label ?? "",
+    job.provider,
+    job.gpus,
+    job.entrypoint,
+    job.error ? JSON.stringify(job.error) : "",
+  ];
+  return words.join(" ").toLowerCase().includes(filter.text.toLowerCase());
+}

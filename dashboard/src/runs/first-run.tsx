@@ -1,0 +1,67 @@
+import { useRef, useState } from "react";
+import type { Problem } from "../../../src/schemas/job.ts";
+import type { Summary } from "../../../src/schemas/plan.ts";
+import { api, asProblem } from "../api.ts";
+import { newKey } from "../form/new-key.ts";
+import { ProblemBanner } from "../parts/banner.tsx";
+import { Link, navigate, runPath } from "../router.tsx";
+import { store } from "../store.ts";
+
+const PYTHON = `import svc
+svc.run(task={"entrypoint": "train.py"}, provider="local")`;
+
+/** What one sees before there is a run: what svc does, and a run on this computer in one click. */
+export function FirstRun({ example }: { example: Summary["example"] }) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const key = useRef(newKey());
+  const start = async () => {
+    setBusy(true);
+    try {
+      const job = await api.submit(example, key.current);
+      store.trigger.jobLoaded({ job });
+      navigate(runPath(job.id));
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <div className="empty">
+      <h1>No runs yet</h1>
+      <p>
+        A run sends your project to a machine, starts your script there, brings back logs, metrics and checkpoints, and
+        gives the machine back. The provider <code>local</code> does the same on this computer and costs nothing.
+      </p>
+      {problem && <ProblemBanner problem={problem} />}
+      <p className="actions">
+        {example && (
+          <button type="button" className="button primary" disabled={busy} onClick={() => void start()}>
+            {busy ? "Starting…" : "Run the digits example here"}
+          </button>
+        )}
+        <Link href="/new" className={example ? "button" : "button primary"}>
+          Start your own script
+        </Link>
+      </p>
+      {example && (
+        <p className="quiet small-text">
+          The example learns to read handwritten digits, in plain Python. It takes about a minute and needs no package.
+        </p>
+      )}
+      <ol className="steps-in-words">
+        <li>
+          <strong>Here first.</strong> See the timeline, the log, the charts and the checkpoints of a run on this
+          computer.
+        </li>
+        <li>
+          <strong>Then a provider.</strong> Give svc a key, and the form shows what machines cost before you pay.
+        </li>
+        <li>
+          <strong>Or from code.</strong> The same run from Python:
+          <pre className="code">{PYTHON}</pre>
+        </li>
+      </ol>
+    </div>
+  );
+}

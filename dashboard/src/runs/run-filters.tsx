@@ -1,0 +1,113 @@
+import { useEffect, useRef, useState, type RefObject } from "react";
+import type { JobStatus } from "../../../src/schemas/job.ts";
+import type { Summary } from "../../../src/schemas/plan.ts";
+import { words } from "../format.ts";
+import { Link, navigate } from "../router.tsx";
+import { listPath, PROVIDERS, type RunFilter } from "../run-filter.ts";
+import { ACTIVE_STATES, STATUSES } from "../status.ts";
+
+type Status = RunFilter["status"];
+
+const FILTERS: readonly Status[] = [null, "active", "succeeded", "failed", "cancelled"];
+const MORE_FILTERS = STATUSES.filter((status) => !FILTERS.includes(status));
+const TYPED_MS = 200;
+
+interface RunFiltersProps {
+  filter: RunFilter;
+  summary: Summary | null;
+  search: RefObject<HTMLInputElement | null>;
+}
+
+/** Which runs are listed. Everything chosen here is in the address. */
+export function RunFilters({ filter, summary, search }: RunFiltersProps) {
+  const shown = FILTERS.includes(filter.status) ? FILTERS : [...FILTERS, filter.status];
+  const to = (status: Status) => listPath({ ...filter, status });
+  return (
+    <div className="filter-row">
+      <nav className="filters" aria-label="Filter by status">
+        {shown.map((status) => (
+          <Link
+            key={status ?? "all"}
+            href={to(status)}
+            className="filter"
+            aria-current={status === filter.status ? "page" : undefined}
+          >
+            {status === null ? "All" : words(status)}
+            <Count n={summary && countOf(summary, status)} />
+          </Link>
+        ))}
+        <details className="pop filter-more">
+          <summary className="filter">More</summary>
+          <div className="menu">
+            {MORE_FILTERS.map((status) => (
+              <Link key={status} href={to(status)} aria-current={status === filter.status ? "page" : undefined}>
+                {words(status)}
+                <Count n={summary && countOf(summary, status)} />
+              </Link>
+            ))}
+          </div>
+        </details>
+      </nav>
+      <div className="filter-end">
+        <select
+          className="select"
+          aria-label="Provider"
+          value={filter.provider ?? ""}
+          onChange={(event) => {
+            const provider = PROVIDERS.find((each) => each === event.target.value) ?? null;
+            navigate(listPath({ ...filter, provider }), { keepScroll: true });
+          }}
+        >
+          <option value="">All providers</option>
+          {PROVIDERS.map((provider) => (
+            <option key={provider}>{provider}</option>
+          ))}
+        </select>
+        <Search filter={filter} box={search} />
+      </div>
+    </div>
+  );
+}
+
+function countOf({ runs, total }: Summary, status: Status): number {
+  if (status === null) return total;
+  const statuses: readonly JobStatus[] = status === "active" ? ACTIVE_STATES : [status];
+  return statuses.reduce((sum, each) => sum + (runs[each] ?? 0), 0);
+}
+
+const Count = ({ n }: { n: number | null }) =>
+  n === null || n === 0 ? null : <span className="count num">{n.toLocaleString("en-US")}</span>;
+
+/** What is typed goes into the address after a short rest, without an entry in the history for each letter. */
+function Search({ filter, box }: { filter: RunFilter; box: RefObject<HTMLInputElement | null> }) {
+  const [text, setText] = useState(filter.text);
+  const typed = useRef(filter.text);
+  useEffect(() => {
+    // The address changed by other means: a link, the back button.
+    if (typed.current !== filter.text) setText((typed.current = filter.text));
+  }, [filter.text]);
+  useEffect(() => {
+    if (text.trim() === filter.text) return;
+    const timer = setTimeout(() => {
+      typed.current = text.trim();
+      navigate(listPath({ ...filter, text: text.trim() }), { replace: true, keepScroll: true });
+    }, TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [text, filter]);
+  return (
+    <input
+      ref={box}
+      type="search"
+      className="search"
+      placeholder="Search runs"
+      aria-label="Search runs"
+      aria-keyshortcuts="/"
+      autoComplete="off"
+      spellCheck={false}
+      maxLength={200}
+      value={text}
+      onChange={(event) => setText(event.target.value)}
+      onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+    />
+  );
+}

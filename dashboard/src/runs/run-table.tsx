@@ -1,0 +1,237 @@
+import { useEffect, useRef, useState } from "react";
+import type { JobRecord } from "../../../src/schemas/job.ts";
+import { asProblem } from "../api.ts";
+import { DASH, plural, usd, usdPerHour } from "../format.ts";
+import { StatusPill } from "../parts/status-pill.tsx";
+import { Ago, Span } from "../parts/time.tsx";
+import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
+import { Link, runPath } from "../router.tsx";
+import { isActive, titleOf } from "../status.ts";
+import { loadMore } from "../sync.ts";
+
+/** Heights of a row, by the style sheet `runs.css`. */
+const ROW_WIDE = 54;
+const ROW_NARROW = 96;
+/** Rows before the end of what is loaded at which the next page is asked for. */
+const AHEAD = 60;
+/** Before a page that could not be read is asked for again. */
+const AGAIN_MS = 5_000;
+/** Room for the bars above and below, where a row could not be read. */
+const ABOVE_PX = 110;
+const BELOW_PX = 70;
+
+interface RunTableProps {
+  ids: readonly string[];
+  jobs: Record<string, JobRecord>;
+  /** Whether `ids` is all that there is. */
+  complete: boolean;
+  selected: ReadonlySet<string>;
+  /** The run that the keys are at. */
+  current: string | null;
+  onToggle: (id: string) => void;
+  onSelectAll: (all: boolean) => void;
+  onKill: (id: string) => void;
+}
+
+export function RunTable({ ids, jobs, complete, selected, current, onToggle, onSelectAll, onKill }: RunTableProps) {
+  const top = useRef<HTMLDivElement>(null);
+  const height = useNarrow() ? ROW_NARROW : ROW_WIDE;
+  const { first, end } = useWindowRows(top, ids.length, height);
+  const above = useSteady(top, ids, height);
+  const failure = useMore(!complete && end + AHEAD >= ids.length, ids.length);
+  const anyActive = ids.some((id) => jobs[id] && isActive(jobs[id]));
+
+  useEffect(() => {
+    if (current === null) return;
+    const index = ids.indexOf(current);
+    const at = (top.current?.getBoundingClientRect().top ?? 0) + index * height;
+    if (at < ABOVE_PX) scrollBy(0, at - ABOVE_PX);
+    else if (at + 2 * height > innerHeight - BELOW_PX) scrollBy(0, at + 2 * height - innerHeight + BELOW_PX);
+    // After the scroll the row is drawn in the next frame.
+    const frame = requestAnimationFrame(() =>
+      requestAnimationFrame(() => document.getElementById(`run-${current}`)?.focus({ preventScroll: true })),
+    );
+    return () => cancelAnimationFrame(frame);
+    // Only a move of the keys may scroll, never a change of the list: `ids` and `height` are left out on purpose.
+  }, [current]);
+
+  return (
+    <>
+      {above > 0 && (
+        <button type="button" className="button primary newer" onClick={() => scrollTo({ top: 0 })}>
+          ↑ {plural(above, "new run")}
+        </button>
+      )}
+      <div ref={top} />
+      <table className="runs" aria-rowcount={complete ? ids.length + 1 : -1}>
+        <thead>
+          <tr aria-rowindex={1}>
+            <th scope="col" className="cell-select">
+              {anyActive && (
+                <input
+                  type="checkbox"
+                  aria-label="Select all active runs that are loaded"
+                  checked={selected.size > 0}
+                  onChange={(event) => onSelectAll(event.target.checked)}
+                />
+              )}
+            </th>
+            <th scope="col" className="cell-status">
+              Status
+            </th>
+            <th scope="col" className="cell-run">
+              Run
+            </th>
+            <th scope="col" className="cell-machine">
+              Machine
+            </th>
+            <th scope="col" className="right cell-age">
+              Age
+            </th>
+            <th scope="col" className="right cell-duration">
+              Duration
+            </th>
+            <th scope="col" className="right cell-price">
+              Price
+            </th>
+            <th scope="col" className="right cell-cost">
+              Cost
+            </th>
+            <th scope="col" className="cell-actions">
+              <span className="hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <Space height={first * height} />
+        <tbody>
+          {ids.slice(first, end).map((id, i) => {
+            const job = jobs[id];
+            return (
+              job && (
+                <RunRow
+                  key={id}
+                  job={job}
+                  index={first + i + 2}
+                  selected={selected.has(id)}
+                  onToggle={onToggle}
+                  onKill={onKill}
+                />
+              )
+            );
+          })}
+        </tbody>
+        <Space height={(ids.length - end) * height} />
+      </table>
+      {!complete && <p className="quiet more">{failure || "Reading older runs…"}</p>}
+    </>
+  );
+}
+
+/** Room for rows that are not drawn. */
+const Space = ({ height }: { height: number }) =>
+  height > 0 ? (
+    <tbody aria-hidden="true" className="space">
+      <tr style={{ height }}>
+        <td colSpan={9} />
+      </tr>
+    </tbody>
+  ) : null;
+
+/** Reads the next page whenever `wanted`, and again after a while when that failed: then the words of the failure. */
+function useMore(wanted: boolean, loaded: number): string {
+  const [failure, setFailure] = useState("");
+  const [turn, setTurn] = useState(0);
+  const busy = useRef(false);
+  useEffect(() => {
+    if (!wanted || busy.current) return;
+    busy.current = true;
+    const next = () => {
+      busy.current = false;
+      setTurn((n) => n + 1);
+    };
+    loadMore().then(
+      () => {
+        setFailure("");
+        next();
+      },
+      (error: unknown) => {
+        setFailure(asProblem(error).detail);
+        setTimeout(next, AGAIN_MS);
+      },
+    );
+  }, [wanted, loaded, turn]);
+  return failure;
+}
+
+interface RunRowProps {
+  job: JobRecord;
+  index: number;
+  selected: boolean;
+  onToggle: (id: string) => void;
+  onKill: (id: string) => void;
+}
+
+function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
+  const reason =
+    job.note ??
+    job.error?.message ??
+    (job.status === "failed" && job.exit_code !== null ? `exit code ${job.exit_code}` : null);
+  const killable = isActive(job) && job.status !== "terminating";
+  const name = `${titleOf(job)} ${job.id}`;
+  return (
+    <tr aria-rowindex={index} className={selected ? "selected" : undefined}>
+      <td className="cell-select">
+        {killable && (
+          <input type="checkbox" aria-label={`Select ${name}`} checked={selected} onChange={() => onToggle(job.id)} />
+        )}
+      </td>
+      <td className="cell-status">
+        <StatusPill status={job.status} />
+      </td>
+      <td className="cell-run">
+        <Link href={runPath(job.id)} className="run-link" id={`run-${job.id}`}>
+          <bdi>{titleOf(job)}</bdi>
+        </Link>
+        <span className="run-sub">
+          <code>{job.id}</code>
+          {reason && (
+            <span className={job.error ? "reason bad" : "reason"} title={reason}>
+              <bdi>{reason}</bdi>
+            </span>
+          )}
+        </span>
+      </td>
+      <td className="cell-machine">
+        <span className="one-line">
+          {job.provider} <span className="quiet">{job.gpus}</span>
+          {job.nodes > 1 && <span className="quiet"> × {job.nodes}</span>}
+        </span>
+      </td>
+      <td className="right num cell-age">
+        <Ago at={job.created_at} />
+      </td>
+      <td className="right num cell-duration">
+        {job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : DASH}
+      </td>
+      <td className="right num cell-price">{usdPerHour(job.price_per_hour_usd)}</td>
+      <td className="right num cell-cost">{usd(job.cost_usd)}</td>
+      <td className="right cell-actions">
+        {killable ? (
+          <button type="button" className="button small" onClick={() => onKill(job.id)} aria-label={`Kill ${name}`}>
+            Kill
+          </button>
+        ) : (
+          !isActive(job) && (
+            <Link
+              href={`/new?from=${encodeURIComponent(job.id)}`}
+              className="button small rerun"
+              aria-label={`Run ${name} again with changes`}
+            >
+              Rerun
+            </Link>
+          )
+        )}
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,293 @@
+// A home to be looked at: runs of every kind in its past, and a control plane that drives real runs on this computer and on
+// simulated machines. Nothing costs anything, and nothing leaves this computer.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/domain/clock.ts";
+import { JobIds } from "../../src/domain/ids.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { StepName } from "../../src/schemas/job.ts";
+import { RunSpec } from "../../src/schemas/spec.ts";
+import type { StepDefinition, StepRegistry } from "../../src/steps/step.ts";
+import { openStore, prepareHome } from "../../src/store/database.ts";
+import { EngineStore } from "../../src/store/engine-store.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const SVC = join(ROOT, "bin", "svc");
+const INSTALLATION = "shownshownshown1";
+
+interface PastKind {
+  label: string;
+  entrypoint: string;
+  provider: RunSpec["provider"];
+  gpus: string;
+  /** Dollars per hour of one machine. */
+  price: number;
+  minutes: number;
+  exit: number;
+}
+
+const PAST: readonly PastKind[] = [
+  {
+    label: "llama-lora r=16",
+    entrypoint: "finetune.py",
+    provider: "podhost",
+    gpus: "A100:2",
+    price: 3.38,
+    minutes: 214,
+    exit: 0,
+  },
+  { label: "digits, lr 0.3", entrypoint: "train.py", provider: "local", gpus: "cpu", price: 0, minutes: 4, exit: 0 },
+  {
+    label: "vit-b16 warm-up",
+    entrypoint: "train_vit.py",
+    provider: "market",
+    gpus: "RTX4090:4",
+    price: 1.62,
+    minutes: 96,
+    exit: 0,
+  },
+  {
+    label: "eval, checkpoint 12000",
+    entrypoint: "-m eval.run",
+    provider: "market",
+    gpus: "A6000:1",
+    price: 0.41,
+    minutes: 18,
+    exit: 0,
+  },
+  {
+    label: "diffusion, batch 256",
+    entrypoint: "train.py",
+    provider: "podhost",
+    gpus: "H100:8",
+    price: 23.92,
+    minutes: 41,
+    exit: 1,
+  },
+  { label: "tokenizer", entrypoint: "prepare.sh", provider: "local", gpus: "cpu", price: 0, minutes: 7, exit: 0 },
+  {
+    label: "whisper distil, seed 3",
+    entrypoint: "distil.py",
+    provider: "cloudvm",
+    gpus: "A100:1",
+    price: 0,
+    minutes: 330,
+    exit: 0,
+  },
+];
+
+/** Steps that are over as soon as they begin; how the script ended is the job's own. */
+function stepsThatEnd(exitOf: (jobId: string) => number): StepRegistry {
+  const step = (name: StepName): StepDefinition => ({
+    name,
+    retry: { attemptsMax: 1, delayMsMin: 1, delayMsMax: 1 },
+    run({ jobId }) {
+      const exit_code = exitOf(jobId);
+      const done = name === "stream" ? { exit_code, error: null } : name === "collect" ? { exit_code } : {};
+      return Promise.resolve({ done });
+    },
+  });
+  return {
+    provision: step("provision"),
+    await_ssh: step("await_ssh"),
+    sync: step("sync"),
+    install: step("install"),
+    launch: step("launch"),
+    stream: step("stream"),
+    collect: step("collect"),
+    terminate: step("terminate"),
+  };
+}
+
+/** Writes `count` runs that are over into a home: driven through all steps by the engine, then dated back. */
+export async function fillPast(home: string, count: number): Promise<void> {
+  prepareHome(home);
+  const store = new EngineStore(await openStore(home, { newInstallationId: INSTALLATION, now: Date.now() }));
+  store.db.pragma("synchronous = OFF");
+  const kinds = new Map<string, PastKind>();
+  const over = new Map<string, () => void>();
+  const engine = new Engine({
+    store,
+    clock: systemClock,
+    steps: stepsThatEnd((id) => kinds.get(id)?.exit ?? 0),
+    defer: (fn) => void setImmediate(fn),
+    publish(events) {
+      for (const event of events)
+        if (event.type === "job.transition" && event.data["to"] === "terminal") over.get(event.job_id ?? "")?.();
+    },
+    report(message) {
+      throw new Error(`the engine reports: ${message}`);
+    },
+  });
+  const gapMs = Math.min(47 * 60_000, (60 * 86_400_000) / count);
+  const begin = Date.now() - count * gapMs;
+  const times: { id: string; kind: PastKind; at: number }[] = [];
+  for (let i = 0; i < count; i++) {
+    const kind = PAST[(i * 5 + Math.floor(i / 7)) % PAST.length] as PastKind;
+    const at = begin + i * gapMs;
+    const id = new JobIds(() => at).next();
+    kinds.set(id, kind);
+    times.push({ id, kind, at });
+    const ended = new Promise<void>((resolve) => over.set(id, resolve));
+    const spec = RunSpec.parse({
+      entrypoint: kind.entrypoint,
+      provider: kind.provider,
+      gpus: kind.gpus,
+      project_dir: "/home/me/project",
+    });
+    await engine.create({
+      id,
+      input: { nodes: 1, max_runtime_ms: null },
+      row: {
+        label: `${kind.label} #${i + 1}`,
+        provider: kind.provider,
+        gpus: kind.gpus,
+        nodes: 1,
+        spec: JSON.stringify(spec),
+        code_snapshot: null,
+        idem_key: null,
+        idem_hash: null,
+      },
+    });
+    await ended;
+  }
+  await engine.stop();
+  dateBack(store, times);
+  store.db.pragma("synchronous = FULL");
+  store.db.close();
+}
+
+function dateBack(store: EngineStore, times: readonly { id: string; kind: PastKind; at: number }[]): void {
+  const job = store.db.prepare("UPDATE job SET created_at = ?, started_at = ?, ended_at = ? WHERE id = ?");
+  const machine = store.db.prepare(
+    "INSERT INTO machine (name, job_id, node, ordinal, provider, state, resource_id, price_micro, created_at, horizon_at, held_at, empty_looks, released_at, proof) " +
+      "VALUES (?, ?, 0, 1, ?, 'released', 'past', ?, ?, ?, ?, 0, ?, 'the provider says that it does not exist')",
+  );
+  store.db.transaction(() => {
+    for (const { id, kind, at } of times) {
+      const end = at + kind.minutes * 60_000;
+      job.run(at, at + 90_000, end, id);
+      const priced = kind.provider === "cloudvm" ? null : Math.round(kind.price * 1e6);
+      machine.run(`svc-past-${id}-0-1`, id, kind.provider, priced, at, at, at + 20_000, end);
+    }
+  })();
+}
+
+export interface Started {
+  child: ChildProcess;
+  /** The object that it printed. */
+  said: Record<string, unknown>;
+}
+
+/** A program that prints one JSON object when it is ready. Throws with its words when it ends before. */
+function started(args: string[], env: NodeJS.ProcessEnv, cwd: string): Promise<Started> {
+  const child = spawn(SVC, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  return new Promise((resolve, reject) => {
+    let [out, err] = ["", ""];
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (err = (err + text).slice(-4_000)));
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      out += text;
+      try {
+        resolve({ child, said: JSON.parse(out) as Record<string, unknown> });
+      } catch {
+        // not all of it is there yet
+      }
+    });
+    child.on("error", reject);
+    child.on("exit", (code) => reject(new Error(`svc ${args[0]} ended with ${code}: ${err}`)));
+  });
+}
+
+const ended = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve) => {
+    child.removeAllListeners("exit").once("exit", () => resolve());
+    child.kill("SIGINT");
+  });
+
+/** Trains for as long as it is let, with a curve, a bar that is drawn over and over, and checkpoints. */
+const BUSY = `
+import json, math, os, random, sys, time
+import svc
+random.seed(7)
+loss = 2.6
+for step in range(1, 100000):
+    loss = 0.18 + (loss - 0.18) * 0.9985 + random.gauss(0, 0.012)
+    lr = 3e-4 * 0.5 * (1 + math.cos(math.pi * min(1, step / 4000)))
+    svc.log({"train/loss": loss, "train/accuracy": 1 - loss / 3, "optim/lr": lr, "optim/grad_norm": abs(random.gauss(1, .2))}, step=step)
+    if step % 10 == 0:
+        print(f"step {step:6d}  \\x1b[36mloss {loss:.4f}\\x1b[0m  lr {lr:.2e}", flush=True)
+    if step % 400 == 0:
+        folder = os.path.join(svc.checkpoint_dir(), f"step-{step:06d}")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "model.bin"), "wb") as file:
+            file.write(random.randbytes(40_000))
+    time.sleep(float(sys.argv[1]) if len(sys.argv) > 1 else 0.02)
+`;
+const FAILING = `
+import svc
+for step in range(30):
+    svc.log({"train/loss": 3 / (step + 1)}, step=step)
+    print("batch", step)
+raise RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 79.15 GiB total; 1.12 GiB free)")
+`;
+
+export interface ShownWorld {
+  url: string;
+  /** Ids by name: digits, busy, failed, rented. */
+  runs: Record<string, string>;
+  close(): Promise<void>;
+}
+
+/** Starts it all. `past` runs lie in the home; `rented`: with simulated providers, which needs root on Linux to be whole. */
+export async function openShownWorld({ past, rented }: { past: number; rented: boolean }): Promise<ShownWorld> {
+  const folder = mkdtempSync(join(tmpdir(), "svc-shown-"));
+  const project = join(folder, "project");
+  mkdirSync(project);
+  writeFileSync(join(project, "train.py"), BUSY);
+  writeFileSync(join(project, "broken.py"), FAILING);
+  const sim = rented ? await started(["sim", "podhost", "market", "--json"], process.env, project) : null;
+  const simEnv = (sim?.said["env"] ?? {}) as Record<string, string>;
+  const home = simEnv["SVC_HOME"] ?? join(folder, "home");
+  await fillPast(home, past);
+  const serve = await started(
+    ["serve", "--port", "0", "--json"],
+    { ...process.env, ...simEnv, SVC_HOME: home },
+    project,
+  );
+  const url = String(serve.said["url"]);
+  const submit = async (label: string, spec: Record<string, unknown>): Promise<string> => {
+    const answer = await fetch(`${url}/jobs`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ label, spec }),
+    });
+    const body = (await answer.json()) as { id: string; detail?: string };
+    if (answer.status !== 201) throw new Error(`${label}: ${answer.status} ${body.detail}`);
+    return body.id;
+  };
+  const runs: Record<string, string> = {};
+  runs["failed"] = await submit("diffusion, batch 320", { entrypoint: "broken.py" });
+  runs["digits"] = await submit("digits, two hidden layers", {
+    entrypoint: "train.py",
+    project_dir: join(ROOT, "examples", "digits"),
+    args: ["--epochs", "12"],
+  });
+  runs["busy"] = await submit("sweep, seed 7", { entrypoint: "train.py", args: ["0.01"] });
+  if (sim) {
+    const on = { entrypoint: "train.py", install: "none", price_cap: 30 };
+    runs["rented"] = await submit("llama-lora r=32", { ...on, provider: "podhost", gpus: "RTX4090:2" });
+    runs["market"] = await submit("vit-b16, 90 epochs", { ...on, provider: "market", gpus: "RTX4090:1" });
+  }
+  return {
+    url,
+    runs,
+    async close() {
+      await ended(serve.child);
+      if (sim) await ended(sim.child);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,158 @@
+import type { BrowserContextOptions } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
+import type { FakeWorld } from "./fake-server.ts";
+import { fakeRun } from "./fake-world.ts";
+
+const WAIT = { timeout: 30_000 };
+const MANY = 3_000;
+
+/** Many runs, newest first by their numbers. */
+function manyRuns(): FakeWorld {
+  const runs = Array.from({ length: MANY }, (_, i) =>
+    fakeRun(`m${String(i).padStart(5, "0")}`, (MANY - i) * 60 + 100, { label: `old ${i}` }),
+  );
+  return { runs, machines: [], providers: [] };
+}
+
+const EMPTY: FakeWorld = { runs: [], machines: [], providers: [] };
+
+describe.skipIf(!hasChromium)("the list of runs", () => {
+  const board = dashboard();
+  const withPage = async (
+    path: string,
+    use: (opened: Opened) => Promise<void>,
+    world?: FakeWorld,
+    options?: BrowserContextOptions,
+  ) => {
+    const opened = await board.open(path, { viewport: { width: 1440, height: 900 }, ...options }, world);
+    try {
+      await opened.page.waitForSelector(".connection-live");
+      await use(opened);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  };
+
+  it("leads from nothing to a run in one click", () =>
+    withPage(
+      "/",
+      async ({ page, server }) => {
+        await page.getByRole("button", { name: "Run the digits example here" }).click();
+        await page.waitForURL("**/runs/*");
+        expect(server.seen.filter((each) => each.method === "POST").map((each) => [each.path, each.body])).toEqual([
+          ["/jobs", { label: "digits", spec: { entrypoint: "train.py" } }],
+        ]);
+      },
+      structuredClone(EMPTY),
+    ));
+
+  it("keeps every choice in the address", () =>
+    withPage("/", async ({ page }) => {
+      await page.waitForSelector("text=digits, two hidden layers");
+      await page.getByRole("link", { name: /^failed/ }).click();
+      await expect.poll(() => page.locator(".runs tbody tr").count(), WAIT).toBe(1);
+      expect(page.url()).toContain("?status=failed");
+      await page.goBack();
+      await page.waitForSelector("text=digits, two hidden layers");
+      await page.keyboard.press("/");
+      await page.keyboard.type("two hidden");
+      await expect.poll(() => page.url(), WAIT).toContain("q=two+hidden");
+      await expect.poll(() => page.locator(".runs tbody tr").count(), WAIT).toBe(1);
+      await page.reload();
+      await expect.poll(() => page.locator(".runs tbody tr").count(), WAIT).toBe(1);
+      expect(await page.getByLabel("Search runs").inputValue()).toBe("two hidden");
+    }));
+
+  it("draws few of many runs, reads older ones while one scrolls, and holds still when new ones come", () =>
+    withPage(
+      "/",
+      async ({ page, server }) => {
+        await page.waitForSelector(`text=old ${MANY - 1}`);
+        const rows = () => page.locator(".runs tbody:not(.space) tr").count();
+        expect(await rows()).toBeLessThan(60);
+        // One page after the other: each scroll to the end asks for the next.
+        await expect
+          .poll(async () => {
+            await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+            return page.evaluate(() => document.body.scrollHeight);
+          }, WAIT)
+          .toBeGreaterThan(54 * 800);
+        expect(await rows()).toBeLessThan(60);
+        await page.evaluate(() => scrollTo(0, 54 * 400));
+        const middle = () =>
+          page.evaluate(() => document.elementFromPoint(400, 450)?.closest("tr")?.querySelector("code")?.textContent);
+        await expect.poll(middle, WAIT).toMatch(/^m0/);
+        const reading = await middle();
+        for (let i = 0; i < 3; i++) {
+          server.world.runs.push(fakeRun(`n${i}`, 10 - i, { label: `fresh ${i}` }));
+          server.emit("job.created", `n${i}`);
+        }
+        await page.getByRole("button", { name: "3 new runs" }).waitFor();
+        await expect.poll(middle, WAIT).toBe(reading);
+        await page.getByRole("button", { name: "3 new runs" }).click();
+        await page.getByText("fresh 2").waitFor();
+      },
+      manyRuns(),
+    ));
+
+  it("kills several runs after it has named them with their machines and their price", () =>
+    withPage("/?status=active", async ({ page, server }) => {
+      await page.getByLabel("Select all active runs that are loaded").check();
+      const bar = page.getByRole("region", { name: "Selected runs" });
+      await bar.getByRole("button", { name: "Kill…" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.waitFor();
+      const words = (await dialog.textContent()) ?? "";
+      expect(words).toMatch(/machines? will be terminated: \$[\d.]+\/h/);
+      expect(words).toContain("svc-r1-digits-0");
+      await expectAccessible(page);
+      expect(server.seen.some((each) => each.path.endsWith("/kill"))).toBe(false);
+      await dialog.getByRole("button", { name: /^Kill \d/ }).click();
+      await dialog.waitFor({ state: "detached" });
+      const killed = server.seen.filter((each) => each.path.endsWith("/kill")).map((each) => each.path);
+      expect(new Set(killed).size).toBe(killed.length);
+      expect(killed).toContain("/jobs/r1-digits/kill");
+    }));
+
+  it("is walked with the keyboard, and lists its keys", () =>
+    withPage("/", async ({ page }) => {
+      await page.waitForSelector("text=digits, two hidden layers");
+      await page.keyboard.press("?");
+      const keys = page.getByRole("dialog", { name: "Keys" });
+      await keys.getByText("Next run").waitFor();
+      await expectAccessible(page);
+      await keys.getByRole("button", { name: "Close" }).click();
+      await keys.waitFor({ state: "detached" });
+      await page.keyboard.press("j");
+      await page.keyboard.press("j");
+      const second = await page.locator(".run-link").nth(1).getAttribute("href");
+      await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("href")), WAIT).toBe(second);
+      await page.keyboard.press("o");
+      await page.waitForURL(`**${second}`);
+      await page.keyboard.press("g");
+      await page.keyboard.press("m");
+      await page.waitForURL("**/machines");
+    }));
+
+  it("remembers the colours that were chosen, and tells times in UTC when asked", () =>
+    withPage(
+      "/machines",
+      async ({ page }) => {
+        const theme = () => page.evaluate(() => document.documentElement.dataset["theme"]);
+        expect(await theme()).toBe("light");
+        await page.getByLabel("Settings").click();
+        await page.getByText("Dark", { exact: true }).click();
+        expect(await theme()).toBe("dark");
+        await page.getByText("UTC", { exact: true }).click();
+        await page.getByText(/^as of .* UTC$/).waitFor();
+        await expectAccessible(page);
+        await page.reload();
+        expect(await theme()).toBe("dark");
+        await page.getByText(/^as of .* UTC$/).waitFor();
+      },
+      undefined,
+      { timezoneId: "Asia/Tokyo" },
+    ));
+});
