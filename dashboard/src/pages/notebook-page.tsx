@@ -5,7 +5,6 @@ import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { CodeBlock } from "../parts/code-block.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { useTitle } from "../parts/title.ts";
-import { Link } from "../router.tsx";
 
 export function NotebookPage() {
   useTitle("Notebook");
