@@ -26,4 +26,5 @@ export const STEPS = [
 
 export const isActive = (job: Pick<JobRecord, "status">): boolean =>
   (ACTIVE_STATES as readonly string[]).includes(job.status);
+export const isKillable = (job: Pick<JobRecord, "status">): boolean => isActive(job) && job.status !== "terminating";
 export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string => job.label ?? job.entrypoint;

@@ -5,13 +5,13 @@ import { ProblemBanner } from "../parts/banner.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { KillManyDialog } from "../parts/kill-many-dialog.tsx";
 import { useTitle } from "../parts/title.ts";
-import { Link, navigate, runPath } from "../router.tsx";
+import { Link } from "../router.tsx";
 import { filterOf, isEverything, listPath } from "../run-filter.ts";
 import { FirstRun } from "../runs/first-run.tsx";
 import { RunFilters } from "../runs/run-filters.tsx";
 import { RunTable } from "../runs/run-table.tsx";
 import { SelectionBar } from "../runs/selection-bar.tsx";
-import { isActive } from "../status.ts";
+import { isKillable } from "../status.ts";
 import { useData } from "../store.ts";
 import { showList } from "../sync.ts";
 
@@ -25,8 +25,10 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const summary = useData((data) => data.summary);
   const [killing, setKilling] = useState<string | null>(null);
   const [killingMany, setKillingMany] = useState(false);
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const [current, setCurrent] = useState<string | null>(null);
+  // What was selected in one list means nothing in another.
+  const [selection, setSelection] = useState<{ list: string; ids: ReadonlySet<string> }>({ list: asked, ids: NOBODY });
+  const selected = selection.list === asked ? selection.ids : NOBODY;
+  const select = (chosen: ReadonlySet<string>) => setSelection({ list: asked, ids: chosen });
   const search = useRef<HTMLInputElement>(null);
   const here = listPath(list.filter) === asked;
   const ids = here ? list.ids : NONE;
@@ -34,28 +36,14 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const target = killing === null ? undefined : jobs[killing];
   const chosen = [...selected].flatMap((id) => jobs[id] ?? []).filter(isKillable);
 
-  useEffect(() => setSelected(new Set()), [asked]);
-  const step = (by: number) => {
-    const at = current === null ? -1 : ids.indexOf(current);
-    setCurrent(ids[Math.min(ids.length - 1, Math.max(0, at + by))] ?? null);
+  const toggle = (id: string) => {
+    const after = new Set(selected);
+    if (!after.delete(id)) after.add(id);
+    select(after);
   };
-  const toggle = (id: string) =>
-    setSelected((before) => {
-      const after = new Set(before);
-      if (!after.delete(id)) after.add(id);
-      return after;
-    });
   useKeys("Runs", [
-    { keys: "j", does: "Next run", run: () => step(1) },
-    { keys: "k", does: "Run before", run: () => step(-1) },
-    { keys: "o", does: "Open the run", run: () => current && navigate(runPath(current)) },
-    {
-      keys: "x",
-      does: "Select the run",
-      run: () => current && jobs[current] && isKillable(jobs[current]) && toggle(current),
-    },
     { keys: "/", does: "Search", run: () => search.current?.focus() },
-    { keys: "Escape", does: "Select nothing", run: () => setSelected(new Set()) },
+    { keys: "Escape", does: "Select nothing", run: () => select(NOBODY) },
   ]);
 
   if (!loading && list.phase === "ready" && isEverything(filter) && ids.length === 0)
@@ -74,9 +62,8 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           jobs={jobs}
           complete={list.nextCursor === null}
           selected={selected}
-          current={current}
           onToggle={toggle}
-          onSelectAll={(all) => setSelected(new Set(all ? ids.filter((id) => jobs[id] && isKillable(jobs[id])) : []))}
+          onSelectAll={(all) => select(new Set(all ? ids.filter((id) => jobs[id] && isKillable(jobs[id])) : []))}
           onKill={setKilling}
         />
       )}
@@ -87,7 +74,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         </p>
       )}
       {chosen.length > 0 && (
-        <SelectionBar jobs={chosen} onKill={() => setKillingMany(true)} onClear={() => setSelected(new Set())} />
+        <SelectionBar jobs={chosen} onKill={() => setKillingMany(true)} onClear={() => select(NOBODY)} />
       )}
       {target && <KillDialog job={target} onClose={() => setKilling(null)} />}
       {killingMany && (
@@ -95,7 +82,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           jobs={chosen}
           onClose={() => {
             setKillingMany(false);
-            setSelected(new Set());
+            select(NOBODY);
           }}
         />
       )}
@@ -104,5 +91,4 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
 }
 
 const NONE: readonly string[] = [];
-const isKillable = (job: { status: Parameters<typeof isActive>[0]["status"] }): boolean =>
-  isActive(job) && job.status !== "terminating";
+const NOBODY: ReadonlySet<string> = new Set();

@@ -18,22 +18,25 @@ export function useAnswer<T>(read: () => Promise<T>): Answer<T> {
   const latest = useRef(read);
   useEffect(() => void (latest.current = read));
   const asked = useRef(0);
-  const reload = useCallback(() => {
+  const ask = useCallback(() => {
     const mine = ++asked.current;
-    setState((before) => ({ ...before, busy: true }));
     latest.current().then(
       (data) => mine === asked.current && setState({ data, problem: null, at: Date.now(), busy: false }),
       (error: unknown) =>
         mine === asked.current && setState((before) => ({ ...before, problem: asProblem(error), busy: false })),
     );
   }, []);
+  const reload = useCallback(() => {
+    setState((before) => ({ ...before, busy: true }));
+    ask();
+  }, [ask]);
   useEffect(() => {
-    reload();
-    const stop = onHint((hint) => hint.type === "opened" && reload());
+    ask();
+    const stop = onHint((hint) => hint.type === "opened" && ask());
     return () => {
       asked.current = -1;
       stop();
     };
-  }, [reload]);
+  }, [ask]);
   return { ...state, reload };
 }

@@ -33,7 +33,7 @@ export function useWindowRows(start: RefObject<HTMLElement | null>, count: numbe
       removeEventListener("scroll", soon);
       removeEventListener("resize", soon);
     };
-  }, [start, height, count]);
+  }, [start, height]);
   return { first: Math.min(rows.first, count), end: Math.min(rows.end, count) };
 }
 

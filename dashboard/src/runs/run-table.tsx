@@ -1,12 +1,13 @@
 import { useEffect, useRef, useState } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { asProblem } from "../api.ts";
+import { useKeys } from "../keys.ts";
 import { DASH, plural, usd, usdPerHour } from "../format.ts";
 import { StatusPill } from "../parts/status-pill.tsx";
 import { Ago, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
-import { Link, runPath } from "../router.tsx";
-import { isActive, titleOf } from "../status.ts";
+import { Link, navigate, runPath } from "../router.tsx";
+import { isActive, isKillable, titleOf } from "../status.ts";
 import { loadMore } from "../sync.ts";
 
 /** Heights of a row, by the style sheet `runs.css`. */
@@ -26,34 +27,44 @@ interface RunTableProps {
   /** Whether `ids` is all that there is. */
   complete: boolean;
   selected: ReadonlySet<string>;
-  /** The run that the keys are at. */
-  current: string | null;
   onToggle: (id: string) => void;
   onSelectAll: (all: boolean) => void;
   onKill: (id: string) => void;
 }
 
-export function RunTable({ ids, jobs, complete, selected, current, onToggle, onSelectAll, onKill }: RunTableProps) {
+export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll, onKill }: RunTableProps) {
   const top = useRef<HTMLDivElement>(null);
   const height = useNarrow() ? ROW_NARROW : ROW_WIDE;
   const { first, end } = useWindowRows(top, ids.length, height);
   const above = useSteady(top, ids, height);
-  const failure = useMore(!complete && end + AHEAD >= ids.length, ids.length);
+  const failure = useMore(!complete && end + AHEAD >= ids.length);
   const anyActive = ids.some((id) => jobs[id] && isActive(jobs[id]));
 
-  useEffect(() => {
-    if (current === null) return;
-    const index = ids.indexOf(current);
-    const at = (top.current?.getBoundingClientRect().top ?? 0) + index * height;
-    if (at < ABOVE_PX) scrollBy(0, at - ABOVE_PX);
-    else if (at + 2 * height > innerHeight - BELOW_PX) scrollBy(0, at + 2 * height - innerHeight + BELOW_PX);
+  const current = useRef<string | null>(null);
+  const step = (by: number) => {
+    const at = current.current === null ? -1 : ids.indexOf(current.current);
+    const index = Math.min(ids.length - 1, Math.max(0, at + by));
+    const id = ids[index];
+    if (id === undefined) return;
+    current.current = id;
+    const y = (top.current?.getBoundingClientRect().top ?? 0) + index * height;
+    if (y < ABOVE_PX) scrollBy(0, y - ABOVE_PX);
+    else if (y + 2 * height > innerHeight - BELOW_PX) scrollBy(0, y + 2 * height - innerHeight + BELOW_PX);
     // After the scroll the row is drawn in the next frame.
-    const frame = requestAnimationFrame(() =>
-      requestAnimationFrame(() => document.getElementById(`run-${current}`)?.focus({ preventScroll: true })),
+    requestAnimationFrame(() =>
+      requestAnimationFrame(() => document.getElementById(`run-${id}`)?.focus({ preventScroll: true })),
     );
-    return () => cancelAnimationFrame(frame);
-    // Only a move of the keys may scroll, never a change of the list: `ids` and `height` are left out on purpose.
-  }, [current]);
+  };
+  const atCurrent = (act: (job: JobRecord) => void) => {
+    const job = jobs[current.current ?? ""];
+    if (job) act(job);
+  };
+  useKeys("List", [
+    { keys: "j", does: "Next run", run: () => step(1) },
+    { keys: "k", does: "Run before", run: () => step(-1) },
+    { keys: "o", does: "Open the run", run: () => atCurrent((job) => navigate(runPath(job.id))) },
+    { keys: "x", does: "Select the run", run: () => atCurrent((job) => isKillable(job) && onToggle(job.id)) },
+  ]);
 
   return (
     <>
@@ -137,29 +148,31 @@ const Space = ({ height }: { height: number }) =>
     </tbody>
   ) : null;
 
-/** Reads the next page whenever `wanted`, and again after a while when that failed: then the words of the failure. */
-function useMore(wanted: boolean, loaded: number): string {
+const frame = () => new Promise<unknown>((resolve) => requestAnimationFrame(resolve));
+
+/** Reads pages for as long as one is `wanted`. The words of what failed, which is tried again after a while. */
+function useMore(wanted: boolean): string {
   const [failure, setFailure] = useState("");
-  const [turn, setTurn] = useState(0);
-  const busy = useRef(false);
+  const latest = useRef(wanted);
+  useEffect(() => void (latest.current = wanted));
   useEffect(() => {
-    if (!wanted || busy.current) return;
-    busy.current = true;
-    const next = () => {
-      busy.current = false;
-      setTurn((n) => n + 1);
+    const left = new AbortController();
+    const read = async () => {
+      while (!left.signal.aborted && latest.current) {
+        const words = await loadMore().then(
+          () => "",
+          (error: unknown) => asProblem(error).detail,
+        );
+        setFailure(words);
+        if (words !== "") await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        // What came is drawn before it is known whether it is enough.
+        await frame();
+        await frame();
+      }
     };
-    loadMore().then(
-      () => {
-        setFailure("");
-        next();
-      },
-      (error: unknown) => {
-        setFailure(asProblem(error).detail);
-        setTimeout(next, AGAIN_MS);
-      },
-    );
-  }, [wanted, loaded, turn]);
+    if (wanted) void read();
+    return () => left.abort();
+  }, [wanted]);
   return failure;
 }
 
@@ -176,7 +189,7 @@ function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
     job.note ??
     job.error?.message ??
     (job.status === "failed" && job.exit_code !== null ? `exit code ${job.exit_code}` : null);
-  const killable = isActive(job) && job.status !== "terminating";
+  const killable = isKillable(job);
   const name = `${titleOf(job)} ${job.id}`;
   return (
     <tr aria-rowindex={index} className={selected ? "selected" : undefined}>
