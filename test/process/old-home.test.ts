@@ -1,0 +1,36 @@
+// A home as the first released schema left it, with a run that was open when its control plane was killed: it is brought to today's
+// schema, a copy of it is kept, what it held can be read, and the open run ends with a reason instead of hanging.
+
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import type { JobRecord } from "../../src/schemas/job.ts";
+import { Place, until } from "./harness.ts";
+
+const HOME = join(import.meta.dirname, "../store/homes/schema-1.tar.gz");
+const place = new Place();
+afterAll(() => place.close());
+
+it("a home of the first schema is taken up, whole", async () => {
+  mkdirSync(place.home, { mode: 0o700 });
+  expect(spawnSync("tar", ["-xzf", HOME, "-C", place.home]).status).toBe(0);
+  const served = await place.serve();
+  const jobs = async () => (await served.get<{ jobs: JobRecord[] }>("/jobs")).jobs;
+  const [open, finished] = await jobs();
+  expect([finished?.label, finished?.status, finished?.exit_code]).toEqual(["finished", "succeeded", 0]);
+  expect(await served.text(`/jobs/${finished?.id}/logs`)).toBe("hi\n");
+  expect((await served.metrics(finished?.id ?? "")).series["loss"]).toMatchObject([{ step: 0, value: 1 }]);
+  expect((await served.timeline(finished?.id ?? "")).transitions.at(-1)?.to).toBe("terminal");
+
+  // Its run directory did not come along: the run cannot be found any more, and that is said.
+  expect(open?.label).toBe("open");
+  const ended = await served.ended(open?.id ?? "");
+  expect([ended.status, ended.error?.code]).toEqual(["failed", "run_lost"]);
+  expect(await served.text(`/jobs/${open?.id}/logs`)).toMatch(/^line 0\nline 1\n/);
+  expect(place.refolds()).toBe(2);
+  await until(
+    () => readdirSync(join(place.home, "backups")).some((name) => name.startsWith("svc-schema1-")),
+    "a copy is kept",
+  );
+});
