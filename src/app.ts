@@ -38,6 +38,7 @@ import { injectedVariables, type Injected } from "./secrets/services.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./files/code-snapshot.ts";
+import { checkData, pinData, pinnedData } from "./files/data-pin.ts";
 import { nodeFolder } from "./steps/follow.ts";
 import { heldHandle } from "./steps/held-machine.ts";
 import { entrypointIn, installCommand } from "./steps/install-command.ts";
@@ -206,6 +207,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         }
       },
       checkResume: async (jobId) => void (await resumes.check(jobId)),
+      checkData: (names) => checkData(home, names),
+      pinData: (jobId, names) => pinData(home, jobId, names),
       onTerminal: (jobId) => {
         sink.forget(jobId);
         resumes.forget(jobId);
@@ -344,7 +347,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
         python: await parts.python(),
         resumeFrom: await resumeFrom(jobId, join(nodeDir(jobId, node), "checkpoints")),
         checkpointDir: join(nodeDir(jobId, node), "checkpoints"),
-        dataDir: join(home, "data"),
+        dataDir: join(nodeDir(jobId, node), "data"),
         packageDir: join(programRoot, "python"),
         addresses: ["127.0.0.1"],
         inherited: env,
@@ -429,6 +432,8 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       return plan;
     },
     checkpointDir: (jobId, node) => join(nodeDir(jobId, node), "checkpoints"),
+    data: (jobId) => pinnedData(home, jobId, facts(jobId).spec.data),
+    dataDir: (jobId, node) => join(nodeDir(jobId, node), "data"),
     collector: (jobId, node) => {
       const name = `${jobId} ${node}`;
       let collector = collectors.get(name);

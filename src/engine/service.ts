@@ -48,6 +48,10 @@ export interface ServiceOptions {
   checkSecrets: (spec: RunSpec) => void;
   /** Throws `resume_unavailable` where the job has no complete checkpoint to go on from. */
   checkResume: (jobId: string) => Promise<void>;
+  /** Throws `data_unavailable`, naming the field, where data is not known or has changed. */
+  checkData: (names: readonly string[]) => Promise<void>;
+  /** Keeps what the data is now for the job; answers with the way to undo it. */
+  pinData: (jobId: string, names: readonly string[]) => () => void;
   onTerminal: (jobId: string) => void;
 }
 
@@ -169,10 +173,12 @@ export class Service implements ControlPlane {
     await this.#checkProject(spec, projectDir);
     this.#o.checkSecrets(spec);
     await this.#checkResume(spec);
+    await this.#o.checkData(spec.data);
     const code = await this.#o.snapshot(projectDir, spec);
     // The checks took a while: the end may have begun meanwhile.
     if (this.#closing) throw new SvcError("shutting_down", {});
     const id = this.#o.newJobId();
+    const unpin = this.#o.pinData(id, spec.data);
     try {
       await this.#created(
         engine.create({
@@ -194,6 +200,7 @@ export class Service implements ControlPlane {
         }),
       );
     } catch (e) {
+      unpin();
       // Two calls with one key at once: the second finds the first's job.
       const raced = key === null ? undefined : this.#byKey(key, hash);
       if (raced) return raced;
@@ -212,6 +219,7 @@ export class Service implements ControlPlane {
         () => this.#checkProject(spec, projectDir),
         () => this.#o.checkSecrets(spec),
         () => this.#checkResume(spec),
+        () => this.#o.checkData(spec.data),
       ],
       provider: this.#o.providers.get(spec.provider),
       connected: info?.connected ?? false,
@@ -275,7 +283,6 @@ export class Service implements ControlPlane {
     provider.check?.(spec);
     const unavailable = (field: string, what: string): never =>
       refuse(field, new SvcError("feature_unavailable", { what, why: "this version of svc does not have it" }));
-    if (spec.data.length > 0) unavailable("data", "A data manifest");
     if (spec.sinks.length > 0) unavailable("sinks", "A checkpoint or log sink");
   }
 

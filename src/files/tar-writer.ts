@@ -20,6 +20,8 @@ export interface TarFile {
   executable: boolean;
   /** The beginning of time unless given; whole seconds of it go into the archive. */
   mtimeMs?: number;
+  /** Where it is a link, what it leads to is meant. */
+  followLinks?: true;
 }
 
 /** Told when all bytes of a file have gone into the archive. */
@@ -132,7 +134,8 @@ async function* contents(handle: FileHandle, file: TarFile): AsyncGenerator<Buff
 async function openPlain(from: string, file: TarFile): Promise<FileHandle> {
   let handle: FileHandle;
   try {
-    handle = await open(join(from, file.path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const links = file.followLinks ? 0 : constants.O_NOFOLLOW;
+    handle = await open(join(from, file.path), constants.O_RDONLY | links | constants.O_NONBLOCK);
   } catch (e) {
     throw new FileChanged(file.path, `cannot be read (${(e as NodeJS.ErrnoException).code})`);
   }

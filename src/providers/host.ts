@@ -95,6 +95,10 @@ export interface TreePush {
   }[];
   /** That `from` holds these files and nothing else: then it need not be told file by file. */
   whole?: true;
+  /** A link among `files` is sent as what it leads to; else what is no plain file cannot be sent. */
+  followLinks?: true;
+  /** Large files are sent by themselves and in pieces where rsync is not to be had; never together with `mirror`. */
+  inPieces?: true;
   /** Whether files of an earlier push that are not in `files` any more are removed from `to`. */
   mirror: boolean;
   progress?: (done: { files: number; bytes: number; bytes_per_second: number }) => void;
@@ -106,6 +110,27 @@ export interface TreePushed {
   bytes: number;
   sent_bytes: number | null;
   how: string;
+}
+
+/** A file that is to lie on the machine. */
+export interface TreeFile {
+  /** Relative, with `/`. */
+  path: string;
+  size: number;
+  /** In hexadecimal. */
+  sha256: string;
+}
+
+/** What a tree on the machine is compared with. */
+export interface TreeCompare {
+  /** Absolute folder there, below the machine's own. */
+  root: string;
+  files: readonly TreeFile[];
+  /** Whether contents are read; else sizes alone count. */
+  digests: boolean;
+  /** Files that are there and are not what they must be are removed. */
+  drop: boolean;
+  progress?: (done: { files: number; bytes: number }) => void;
 }
 
 /** What ends the machine when nobody comes for it any more. docs/GUARD.md tells how. */
@@ -131,6 +156,8 @@ export interface MachineAccess {
    */
   greet(signal: AbortSignal): Promise<MachineFacts>;
   push(tree: TreePush, signal: AbortSignal): Promise<TreePushed>;
+  /** The files that are missing, or are not what they must be. Other files there are not looked at. */
+  compare(tree: TreeCompare, signal: AbortSignal): Promise<{ path: string; why: string }[]>;
   /** Moves the machine's own deadline to `graceSeconds` from now, and starts its guard where none runs. */
   keep(guard: Guard, signal: AbortSignal): Promise<void>;
   /** `run` for the script, `install` for what comes before it. */

@@ -6,6 +6,7 @@ import { AGENT_COMMAND, AgentClient, AgentRefusal } from "./agent-client.ts";
 import { askAgent } from "./ask-agent.ts";
 import { SshConnection, type ConnectionOptions } from "./connection.ts";
 import { pushTree } from "./tree.ts";
+import { PIECEWISE_BYTES, putInPieces } from "./tree-pieces.ts";
 import { guardDir, guardScript } from "../domain/guard-script.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/host.ts";
@@ -48,6 +49,8 @@ const SMALL_BYTES = 4 * 1024 * 1024;
 const SMALL_FILES = 300;
 const isSmall = ({ files }: TreePush): boolean =>
   files.length <= SMALL_FILES && files.reduce((sum, file) => sum + file.size, 0) <= SMALL_BYTES;
+
+const isLarge = ({ size }: TreePush["files"][number]): boolean => size >= PIECEWISE_BYTES;
 
 export class MachineLink {
   readonly name: string;
@@ -108,7 +111,47 @@ export class MachineLink {
     // A handshake of its own pays only for a tree of some size.
     const useRsync = facts.rsync && !endpoint.metered && !isSmall(tree);
     const { connection, name: machine } = this;
-    return pushTree({ connection, machine, endpoint, key: await key(), pins, tree, useRsync, signal });
+    const options = { connection, machine, endpoint, key: await key(), pins, useRsync, signal };
+    if (useRsync || !tree.inPieces || !tree.files.some(isLarge)) return pushTree({ ...options, tree });
+    return this.#pushInPieces(tree, signal, (rest) => pushTree({ ...options, tree: rest }));
+  }
+
+  /** The large files by themselves, then the rest together. */
+  async #pushInPieces(
+    tree: TreePush,
+    signal: AbortSignal,
+    push: (rest: TreePush) => Promise<TreePushed>,
+  ): Promise<TreePushed> {
+    const [large, small] = [tree.files.filter(isLarge), tree.files.filter((file) => !isLarge(file))];
+    const begin = performance.now();
+    let [files, bytes, sentBytes] = [0, 0, 0];
+    const tell = (): void =>
+      tree.progress?.({
+        files,
+        bytes,
+        bytes_per_second: Math.round((bytes / Math.max(1, performance.now() - begin)) * 1000),
+      });
+    for (const file of large) {
+      const arrived = (more: number): void => {
+        bytes += more;
+        tell();
+      };
+      sentBytes += await putInPieces(this, tree, file, arrived, signal);
+      files += 1;
+    }
+    const before = { files, bytes };
+    const progress: TreePush["progress"] = (done) => {
+      [files, bytes] = [before.files + done.files, before.bytes + done.bytes];
+      tell();
+    };
+    const rest = await push({ ...tree, files: small, progress });
+    const sent_bytes = rest.sent_bytes === null ? null : rest.sent_bytes + sentBytes;
+    return {
+      files: tree.files.length,
+      bytes: rest.bytes + before.bytes,
+      sent_bytes,
+      how: `in pieces, and ${rest.how}`,
+    };
   }
 
   /** Moves the machine's deadline, starts its guard where none lives, and from then on repeats both by itself. */

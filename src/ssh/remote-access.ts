@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { MachineLink } from "./machine-link.ts";
+import { compareTree } from "./tree-compare.ts";
 import { RemoteHost, type RunnerText } from "./remote-host.ts";
 import { SvcError } from "../errors/index.ts";
 import type {
@@ -14,6 +15,7 @@ import type {
   MachineFacts,
   MachineLayout,
   RunHost,
+  TreeCompare,
   TreePush,
   TreePushed,
 } from "../providers/host.ts";
@@ -119,6 +121,10 @@ export class RemoteAccess implements MachineAccess {
 
   push(tree: TreePush, signal: AbortSignal): Promise<TreePushed> {
     return this.#link().push(tree, signal);
+  }
+
+  compare(tree: TreeCompare, signal: AbortSignal): Promise<{ path: string; why: string }[]> {
+    return compareTree(this.#link(), tree, signal);
   }
 
   keep(guard: Guard, signal: AbortSignal): Promise<void> {

@@ -142,7 +142,7 @@ function words({ tree, machine, endpoint, key, pins }: TreeOptions): string[] {
     "--perms",
     // Who may run a file may run it there, too; nothing else of its mode is taken over.
     "--chmod=Du=rwx,Dgo=rx,Fu=rwX,Fgo=rX",
-    "--no-links",
+    tree.followLinks ? "--copy-links" : "--no-links",
     "--no-devices",
     "--no-specials",
     // Names one by one keep rsync from finding files while it sends others.

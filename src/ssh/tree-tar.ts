@@ -18,7 +18,8 @@ export async function pushByTar(
   let files = 0;
   let bytes = 0;
   const missing: TarFile[] = [];
-  for (const file of tree.files) {
+  for (const listed of tree.files) {
+    const file: TarFile = tree.followLinks ? { ...listed, followLinks: true } : listed;
     signal.throwIfAborted();
     const pushed = state.pushed.get(file.path);
     const there =

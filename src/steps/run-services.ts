@@ -3,6 +3,7 @@ import type { CheckpointCollector } from "./collect-checkpoints.ts";
 import type { StepPorts, StorySink } from "./ports.ts";
 import type { Guard } from "../providers/host.ts";
 import type { MachineHandle } from "../providers/provider.ts";
+import type { DataManifest } from "../schemas/data.ts";
 import type { Install } from "./install-command.ts";
 import type { Resume } from "./resume-from.ts";
 import type { RunPlan } from "./run-plan.ts";
@@ -24,6 +25,10 @@ export interface RunServices extends StepPorts {
   /** What ends the machine of this handle by itself; null where nothing can. */
   guard(jobId: string, handle: MachineHandle): Guard | null;
   checkpointDir(jobId: string, node: number): string;
+  /** The manifests of the run's data as they were at submission. */
+  data(jobId: string): DataManifest[];
+  /** Where the data of a run in place lies. */
+  dataDir(jobId: string, node: number): string;
   /** The checkpoint that the run goes on from, chosen when it is first asked for; null where it begins anew. */
   resume(jobId: string): Promise<Resume | null>;
   /** Writes down what the script called complete: names in the checkpoint directory. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { MachineAccess, TreePush, TreePushed } from "../providers/host.ts";
 import { restoreSnapshot } from "../files/code-snapshot.ts";
 import { heldMachine, holdMachine, reaching } from "./held-machine.ts";
+import { linkData, sendData } from "./place-data.ts";
 import { placeResume } from "./resume-from.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition } from "./step.ts";
@@ -20,8 +21,9 @@ export function syncStep(services: RunServices): StepDefinition {
         const { projectDir, spec } = services.facts(jobId);
         await services.entry(projectDir, spec.entrypoint);
         const how = "a local run works in the project directory itself";
+        const data = await linkData(services.data(jobId), services.dataDir(jobId, context.node));
         const resumed = await resume(services, context, held.access, services.checkpointDir(jobId, context.node));
-        return { done: {}, detail: { bytes: 0, how, project_dir: projectDir, ...resumed } };
+        return { done: {}, detail: { bytes: 0, how, project_dir: projectDir, ...data, ...resumed } };
       }
       return reaching(services, context, held, async () => {
         await holdMachine(services, context, held);
@@ -31,8 +33,9 @@ export function syncStep(services: RunServices): StepDefinition {
         const pushed = await pushProject(services, context, layout.project, (tree) =>
           held.access.push(tree, context.signal),
         );
+        const data = await sendData(services.data(jobId), held.access, held.handle.name, context);
         const resumed = await resume(services, context, held.access, layout.checkpoints);
-        return { done: {}, detail: { ...pushed, project_dir: layout.project, ...resumed } };
+        return { done: {}, detail: { ...pushed, project_dir: layout.project, ...data, ...resumed } };
       });
     },
   };

@@ -63,6 +63,12 @@ async function newService(harness: Harness): Promise<void> {
     },
     checkResume: (job) =>
       Promise.reject(new SvcError("resume_unavailable", { job, why: "no complete checkpoint of it came home" })),
+    checkData: async ([name]) => {
+      if (name === undefined) return;
+      const errors = [{ field: "spec.data[0]", message: "is not known" }];
+      throw new SvcError("data_unavailable", { name, why: "there is no data of that name" }, { errors });
+    },
+    pinData: () => () => {},
     onTerminal: (id) => void over.push(id),
   });
 }
@@ -106,7 +112,7 @@ describe("submit", () => {
     ["a provider that is not here", { provider: "market" }, "provider_unavailable", "spec.provider"],
     ["more nodes than the provider can", { nodes: 5 }, "nodes_unsupported", "spec.nodes"],
     ["a job to resume from that left nothing", { resume_from: "job0" }, "resume_unavailable", "spec.resume_from"],
-    ["a data manifest", { data: ["imagenet"] }, "feature_unavailable", "spec.data"],
+    ["data that is not known", { data: ["imagenet"] }, "data_unavailable", "spec.data[0]"],
     [
       "a sink",
       { sinks: [{ kind: "objstore_a", url: "s3://bucket", what: ["logs"] }] },

@@ -149,7 +149,7 @@ export class SimProvider implements Provider {
 
   access(handle: MachineHandle): MachineAccess {
     const host = (): RunHost => this.#host(handle);
-    return { inPlace: true, layout: unused, greet: unused, push: unused, keep: unused, host };
+    return { inPlace: true, layout: unused, greet: unused, push: unused, compare: unused, keep: unused, host };
   }
 
   #host(handle: MachineHandle): RunHost {

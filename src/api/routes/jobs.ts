@@ -31,6 +31,7 @@ export const JOB_ROUTES = [
       "nodes_unsupported",
       "gpus_unsupported",
       "feature_unavailable",
+      "data_unavailable",
       "provider_unavailable",
       "idempotency_conflict",
       "body_too_large",

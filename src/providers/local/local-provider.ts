@@ -85,6 +85,7 @@ export class LocalProvider implements Provider {
       layout: () => unreachableInPlace(),
       greet: () => Promise.resolve(unreachableInPlace()),
       push: () => Promise.resolve(unreachableInPlace()),
+      compare: () => Promise.resolve(unreachableInPlace()),
       keep: () => Promise.resolve(),
       host: (purpose) => this.#host(handle, purpose),
     };

@@ -1,0 +1,71 @@
+// Large files to a machine without rsync, each by itself and in pieces through the agent: a connection that is lost costs one piece.
+// What has arrived of a file is kept under a name that says which file, of which size and time, it is to become.
+
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { AgentRefusal } from "./agent-client.ts";
+import { askAgent } from "./ask-agent.ts";
+import type { MachineLink } from "./machine-link.ts";
+import { machineDiskFull } from "./remote-host.ts";
+import { oneLine } from "./words.ts";
+import { SvcError } from "../errors/index.ts";
+import type { TreePush } from "../providers/host.ts";
+
+/** From here on a file is worth it: smaller ones are sent together. */
+export const PIECEWISE_BYTES = 8 * 1024 * 1024;
+const PIECE_BYTES = 2 * 1024 * 1024;
+/** For one piece over a slow tunnel. */
+const PIECE_MS = 180_000;
+
+const Have = z.object({ have: z.int().min(0), whole: z.boolean() });
+
+/** Resolves with the bytes that travelled. Throws `sync_failed`, `disk_full`, and what reaching the machine throws. */
+export async function putInPieces(
+  link: Pick<MachineLink, "agent" | "name">,
+  tree: Pick<TreePush, "from" | "to" | "followLinks">,
+  file: TreePush["files"][number],
+  sent: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<number> {
+  const { name: machine, agent } = link;
+  const failed = (why: string, cause?: unknown) => new SvcError("sync_failed", { machine, why }, { cause });
+  const links = tree.followLinks ? 0 : constants.O_NOFOLLOW;
+  const from = join(tree.from, file.path);
+  const source = await open(from, constants.O_RDONLY | constants.O_NONBLOCK | links).catch((cause: unknown) => {
+    throw failed(`${oneLine(file.path)} cannot be read (${(cause as NodeJS.ErrnoException).code})`, cause);
+  });
+  try {
+    const stats = await source.stat();
+    if (!stats.isFile() || stats.size !== file.size)
+      throw failed(`${oneLine(file.path)} has changed its size while it was sent`);
+    const path = `${tree.to}/${file.path}`;
+    const args = { path, size: file.size, mtime: Math.floor(file.mtimeMs ?? stats.mtimeMs) };
+    const ask = async (offset: number, body?: Buffer) => {
+      const options = { signal, timeoutMs: PIECE_MS, ...(body ? { body } : {}) };
+      const { value } = await askAgent(agent, "put", { ...args, offset }, Have, options).catch((thrown: unknown) => {
+        if (!(thrown instanceof AgentRefusal)) throw thrown;
+        if (thrown.kind === "disk_full") throw machineDiskFull(path, machine, thrown);
+        throw failed(`${oneLine(file.path)} cannot be written there (${thrown.message})`, thrown);
+      });
+      return value;
+    };
+    let { have, whole } = await ask(0);
+    sent(have);
+    let travelled = 0;
+    while (!whole) {
+      if (have >= file.size) throw failed(`of ${oneLine(file.path)} the machine has more than there is`);
+      const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, file.size - have));
+      const { bytesRead } = await source.read(piece, 0, piece.length, have);
+      if (bytesRead === 0) throw failed(`${oneLine(file.path)} became shorter while it was sent`);
+      const before = have;
+      ({ have, whole } = await ask(have, piece.subarray(0, bytesRead)));
+      travelled += bytesRead;
+      sent(have - before);
+    }
+    return travelled;
+  } finally {
+    await source.close();
+  }
+}
