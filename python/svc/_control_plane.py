@@ -25,6 +25,7 @@ from typing import Any
 from svc import _http, _launcher
 from svc._errors import ConfigError, SvcError, make_error
 from svc._hold import Hold
+from svc._http import home
 from svc._records import TERMINAL_STATUSES
 
 START_SECONDS_MAX = 60.0
@@ -34,12 +35,6 @@ END_SECONDS_MAX = 120.0
 # From the last word of the control plane to the end of its process.
 LAST_SECONDS_MAX = 20.0
 HEALTH_SECONDS_MAX = 10.0
-
-
-def home() -> Path:
-    """The home of the control plane: ``SVC_HOME``, or ``~/.svc``."""
-    named = os.environ.get("SVC_HOME")
-    return Path(named).expanduser().absolute() if named else Path.home() / ".svc"
 
 
 class _Owned:

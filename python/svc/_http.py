@@ -3,6 +3,7 @@
 H1. Only 127.0.0.1 is ever dialled, and no proxy variable is read: ``http.client`` knows none.
 H2. A call that may be repeated (every one here is: POST /jobs carries its Idempotency-Key) is repeated by the caller.
 H3. Every wait has an end.
+H4. Where the system does not tell the control plane whose connection it is (macOS), it asks for the token of the home.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +21,12 @@ from svc._errors import SvcError, from_problem
 
 CALL_SECONDS_MAX = 60.0
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
+
+
+def home() -> Path:
+    """The home of the control plane: ``SVC_HOME``, or ``~/.svc``."""
+    named = os.environ.get("SVC_HOME")
+    return Path(named).expanduser().absolute() if named else Path.home() / ".svc"
 
 
 class Unreachable(SvcError):
@@ -58,16 +66,33 @@ def call(
     if body is not None:
         data = json.dumps(body, allow_nan=False).encode()
         sent["Content-Type"] = "application/json"
+    status, raw = _ask(port, method, path, data, sent, seconds)
+    token = _token() if status == 401 else None
+    if token is not None:
+        status, raw = _ask(port, method, path, data, {**sent, "Authorization": f"Bearer {token}"}, seconds)
+    return _parsed(status, raw)
+
+
+def _ask(
+    port: int, method: str, path: str, data: bytes | None, headers: Mapping[str, str], seconds: float
+) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
-        connection.request(method, path, body=data, headers=sent)
+        connection.request(method, path, body=data, headers=dict(headers))
         response = connection.getresponse()
-        raw = response.read(ANSWER_BYTES_MAX)
+        return response.status, response.read(ANSWER_BYTES_MAX)
     except (OSError, http.client.HTTPException) as error:
         raise unreachable(port, _reason(error)) from error
     finally:
         connection.close()
-    return _parsed(response.status, raw)
+
+
+def _token() -> str | None:
+    """The bearer token of the home, where it has one."""
+    try:
+        return (home() / "token").read_text("ascii").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 class ByteStream:
@@ -76,10 +101,13 @@ class ByteStream:
     def __init__(self, port: int, path: str, idle_seconds: float) -> None:
         self._port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=idle_seconds)
+        self._socket: socket.socket | None = None
         try:
-            self._connection.request("GET", path)
-            self._socket: socket.socket | None = self._connection.sock
-            self._response = self._connection.getresponse()
+            self._response = self._open(path, {})
+            token = _token() if self._response.status == 401 else None
+            if token is not None:
+                self._connection.close()
+                self._response = self._open(path, {"Authorization": f"Bearer {token}"})
             if self._response.status >= 300:
                 raise _failure(self._response.status, self._response.read(ANSWER_BYTES_MAX))
         except (OSError, http.client.HTTPException) as error:
@@ -88,6 +116,11 @@ class ByteStream:
         except BaseException:
             self._connection.close()
             raise
+
+    def _open(self, path: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+        self._connection.request("GET", path, headers=dict(headers))
+        self._socket = self._connection.sock
+        return self._connection.getresponse()
 
     def read(self) -> bytes | None:
         """What has come, at least one byte; empty at the end; None when nothing came for ``idle_seconds``, after which the

@@ -26,6 +26,7 @@ class FakeControlPlane(ThreadingHTTPServer):
         self.jobs = {}
         self.answers = {}  # (method, path without query) -> (status, body)
         self.log = b""
+        self.token = None  # asked for where it is set
         self.ends_with_holders = False
         self.holders = {}  # id -> the open answer
         self.listening = []  # threads that still have an open answer
@@ -71,6 +72,8 @@ class Handler(BaseHTTPRequestHandler):
     def handle_call(self, body):
         path, _, query = self.path.partition("?")
         self.server.requests.append((self.command, self.path, body, dict(self.headers)))
+        if self.server.token and self.headers["Authorization"] != "Bearer " + self.server.token:
+            return self.answer(401, {"code": "unauthorized", "detail": "The token is missing.", "hint": "Show it."})
         fixed = self.server.answers.get((self.command, path))
         if fixed == "drop":
             del self.server.answers[(self.command, path)]

@@ -185,6 +185,18 @@ class Calls(WithHome):
             self.assertIn("gpus: bad", str(error))
         self.assertEqual(from_problem(502, ["odd"]).code, "bad_answer")
 
+    def test_the_token_of_the_home_is_shown_where_it_is_asked_for(self):
+        self.server.token = "t" * 43
+        self.server.log = b"one\n"
+        (self.home / "token").write_text(self.server.token + "\n")
+        job = svc.run({"entrypoint": "a.py"}, idempotency_key="k")
+        self.server.put("k", "succeeded")
+        self.assertEqual((list(svc.stream(job.id)), svc.wait(job.id).status), (["one"], "succeeded"))
+        self.assertEqual(len([r for r in self.server.requests if r[:2] == ("POST", "/jobs")]), 2)
+        (self.home / "token").write_text("another")
+        with self.assertRaises(svc.CredentialError):
+            svc.jobs()
+
     def test_stream_goes_on_at_the_byte_where_the_connection_broke(self):
         lines = ["line {} é 损".format(i) for i in range(200)]
         self.server.log = "\n".join(lines).encode() + b"\n\xff\r\nno end"
