@@ -23,6 +23,9 @@ ECHOES = (1, 134, 143)
 # Longer than a torchrun takes to notice (monitor_interval) and to tell of it.
 ECHO_SECONDS = 3.0
 MISSING = 78  # EX_CONFIG
+# Beside the port at which ranks meet, which must not be disturbed.
+PROBE_PORT = 29499
+PROBE_SECONDS = 5
 
 
 def say(words):
@@ -49,7 +52,8 @@ def preflight(command, processes):
         if interface:
             default("NCCL_SOCKET_IFNAME", interface)
             default("GLOO_SOCKET_IFNAME", interface)
-        say("node %d of %d, %s on %s; rank 0 is at %s" % (node, nodes, address or "?", interface or "?", master))
+        where = "node %d of %d, %s on %s; rank 0 is at %s" % (node, nodes, address or "?", interface or "?", master)
+        say(where + (reached(master) if node > 0 else ""))
     say("starting: %s" % " ".join(quoted(word) for word in command))
 
 
@@ -145,6 +149,19 @@ def route_to(host):
             if socket.inet_ntoa(told[20:24]) == address:
                 return name, address
     return None, address
+
+
+def reached(host):
+    """Whether the machine of rank 0 answers at all: nobody listens at this port, and to be told so is an answer."""
+    import socket
+
+    try:
+        socket.create_connection((host, PROBE_PORT), PROBE_SECONDS).close()
+    except ConnectionRefusedError:
+        pass
+    except OSError as error:
+        return ", which DOES NOT ANSWER (%s): without a network between the nodes the ranks will not meet" % error
+    return ", which answers"
 
 
 def quoted(word):

@@ -15,7 +15,7 @@ import {
 } from "./held-machine.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
-import { failedRank, failingLine, missingLauncher, raised } from "./launch-words.ts";
+import { failedRank, failingLine, missingLauncher, raised, type FailedRank } from "./launch-words.ts";
 import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
 import { idleWindowMs, sampleSeconds, type RunPlan } from "./run-plan.ts";
 import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
@@ -119,14 +119,17 @@ function outcomeOf(status: RunnerStatus & { tail: string }, spec: Spec, node: nu
   const signal = status.oom ? OUT_OF_MEMORY : (failed?.signal ?? status.signal);
   // Python ends with 1 when an exception was not caught; with another code an earlier one was not the end.
   const why = signal === null && exit_code === 1 ? raised(status.tail, failed?.rank ?? null) : null;
-  const facts = { exit_code, signal, why, who: whoOf(failed?.who ?? null, spec, node) };
+  const facts = { exit_code, signal, why, who: whoOf(failed, signal !== null, spec, node) };
   return { exit_code, error: describeError("script_failed", facts) };
 }
 
-function whoOf(rank: string | null, spec: Spec, node: number): string {
-  if (rank !== null) return `The script on ${rank}`;
+function whoOf(failed: FailedRank | null, killed: boolean, spec: Spec, node: number): string {
+  if (failed?.who) return `The script on ${failed.who}`;
   const where = spec.nodes > 1 ? ` on node ${node}` : "";
-  return hasRanks(spec) ? `The script${where}, or what held its ranks together,` : `The script${where}`;
+  // A launcher that could, would have said who it was.
+  return killed && failed === null && hasRanks(spec)
+    ? `The script${where}, or what held its ranks together,`
+    : `The script${where}`;
 }
 
 /** Pulls until the run is over and all that it wrote is home. */

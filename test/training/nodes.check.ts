@@ -1,6 +1,6 @@
 // Two nodes of two ranks on simulated machines: installed, started, failing, lost.
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +14,7 @@ import type { Fleet, SimLedger } from "../sim/providers/parts.ts";
 import { PodhostSim } from "../sim/providers/podhost.ts";
 import { bindsOf, Plane, RANKS, TORCH_PYTHON } from "./plane.ts";
 
+const RAY = TORCH_PYTHON !== undefined && spawnSync(TORCH_PYTHON, ["-c", "import ray"]).status === 0;
 const able = TORCH_PYTHON !== undefined && (await mayMakeNamespaces());
 let dir: string;
 let fleet: Fleet;
@@ -67,7 +68,7 @@ describe.skipIf(!able)("two nodes of two ranks", () => {
     expect(log).toMatch(
       /^\[node1\] svc: installing from requirements\.txt for \/opt\/venv\/bin\/python, torch [0-9.]+/m,
     );
-    expect(log).toMatch(/^\[node1\] svc: node 1 of 2, \S+ on eth0; rank 0 is at \S+$/m);
+    expect(log).toMatch(/^\[node1\] svc: node 1 of 2, \S+ on eth0; rank 0 is at \S+, which answers$/m);
   });
 
   it.each([
@@ -99,6 +100,45 @@ describe.skipIf(!able)("two nodes of two ranks", () => {
   });
 });
 
+describe.skipIf(!able || !RAY)("Ray on two nodes", () => {
+  const overRay = (mode: string) => ({
+    provider: "podhost" as const,
+    gpus: "RTX4090:1",
+    nodes: 2,
+    launcher: "ray" as const,
+    entrypoint: "train.py",
+    project_dir: project(join(RANKS, "over_ray.py")),
+    args: [mode],
+  });
+
+  it("has a worker on each of them; their records arrive, and nothing is left", async () => {
+    const { job, log } = await plane.run(overRay("ok"));
+    expect([job.status, job.exit_code, job.error], log).toEqual(["succeeded", 0, null]);
+    expect(log).toContain("[node0] svc: Ray: 2 of 2 nodes are alive");
+    expect(log).toContain("[node0] nodes: 2");
+    expect(log).toContain("[node0] dedup 0, mode token");
+    const values = plane.cp.reads.metrics(job.id, {}).series["worker"]?.map((point) => point.value);
+    expect(values?.toSorted()).toEqual([0, 1]);
+    expect(ledger.alive()).toEqual([]);
+  });
+
+  it("ends with the script's own code, and as a whole when a node is lost", async () => {
+    const { job, log } = await plane.run(overRay("exit"));
+    expect([job.status, job.exit_code, job.error?.message], log).toEqual([
+      "failed",
+      5,
+      "The script on node 0 ended with exit code 5.",
+    ]);
+    const id = await plane.start(overRay("wait"));
+    await plane.until(() => plane.log(id).includes("nodes: 2"));
+    const lost = ledger.alive().find((line) => line.name.includes("-n1-"));
+    await sim.pods.end(sim.pods.all.get(lost!.id), "vanished");
+    const ended = await plane.end(id);
+    expect(ended.job.status).toBe("failed");
+    expect(ledger.alive()).toEqual([]);
+  });
+});
+
 describe.skipIf(!able)("a run on a machine", () => {
   it("goes on from a checkpoint of another one, which is not brought home as its own", async () => {
     const folder = mkdtempSync(join(dir, "project-"));
@@ -116,5 +156,33 @@ if path is None:
     const second = await plane.run({ ...one, resume_from: first.job.id });
     expect(second.log).toContain("from True one");
     expect(plane.cp.reads.checkpoints(second.job.id)).toEqual([]);
+  });
+
+  it("that was preempted is gone on with from its last complete checkpoint, never from a torn one", async () => {
+    const folder = mkdtempSync(join(dir, "project-"));
+    const script = `import os, svc, time
+path = svc.latest_checkpoint()
+print("from", path and open(path).read())
+if path is None:
+    for n in range(3):
+        with svc.atomic_save("state.txt", step=n, mode="w") as file:
+            file.write("step %d" % n)
+    with open(os.path.join(svc.checkpoint_dir(), "later.pt"), "wb") as file:
+        file.write(b"PK torn")
+        file.flush()
+        print("saved", flush=True)
+        time.sleep(600)
+`;
+    writeFileSync(join(folder, "train.py"), script);
+    const spec = { provider: "podhost" as const, gpus: "RTX4090:1", entrypoint: "train.py", project_dir: folder };
+    const id = await plane.start(spec);
+    const home = () => plane.cp.reads.checkpoints(id).map((file) => file.path);
+    await plane.until(() => plane.log(id).includes("saved") && home().includes("state.txt"));
+    await sim.pods.end(sim.pods.all.get(ledger.alive()[0]!.id), "vanished");
+    const lost = await plane.end(id);
+    expect([lost.job.status, lost.job.error?.code]).toEqual(["failed", "machine_lost"]);
+    const second = await plane.run({ ...spec, resume_from: id });
+    expect(second.job.status, second.log).toBe("succeeded");
+    expect(second.log).toContain("from step 2");
   });
 });
