@@ -1,0 +1,55 @@
+"""What the launcher finds out before it starts anything."""
+
+import os
+import socket
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LAUNCH = str(ROOT / "python" / "svc" / "_launch.py")
+sys.path.insert(0, str(ROOT / "python" / "svc"))
+
+import _launch
+
+sys.path.pop(0)
+
+
+class Preflight(unittest.TestCase):
+    def test_whether_the_machine_of_rank_0_answers(self):
+        for name, value in (("PROBE_PORT", 0), ("PROBE_SECONDS", 1)):
+            self.addCleanup(setattr, _launch, name, getattr(_launch, name))
+            setattr(_launch, name, value)
+        with socket.socket() as door:
+            door.bind(("127.0.0.1", 0))
+            _launch.PROBE_PORT = door.getsockname()[1]
+            # Bound, and nobody listens: the machine says so.
+            self.assertEqual(_launch.reached("127.0.0.1"), ", which answers")
+            door.listen(0)
+            waiting = [socket.socket() for _ in range(4)]
+            for each in waiting:
+                self.addCleanup(each.close)
+                each.setblocking(False)
+                each.connect_ex(door.getsockname())
+            # Its queue is full: nothing comes back, as from a machine that is cut off.
+            self.assertIn(", which DOES NOT ANSWER (timed out): without a network between the nodes", _launch.reached("127.0.0.1"))
+
+    def test_it_is_printed_before_the_script_starts(self):
+        env = {**os.environ, "SVC_GPUS_PER_NODE": "2", "PATH": "/nowhere"}
+        command = [sys.executable, "-u", LAUNCH, "plain", "--", sys.executable, "-c", "import os; print('threads', os.environ['OMP_NUM_THREADS'])"]
+        ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
+        lines = ran.stdout.splitlines()
+        self.assertRegex(lines[0], r"^svc: python 3\.\d+\.\d+\S*, torch .+, \d+ cores$")
+        self.assertEqual(lines[1], "svc: GPUs: 2 wanted; nvidia-smi does not answer")
+        self.assertRegex(lines[2], r"^svc: free: [\d.]+ GiB on disk, \S+( GiB)? of /dev/shm; open files: \d+")
+        self.assertRegex(lines[3], r"^svc: starting: ")
+        self.assertRegex(lines[4], r"^threads \d+$")
+
+    def test_a_program_that_cannot_be_started_is_named(self):
+        ran = subprocess.run([sys.executable, LAUNCH, "plain", "--", "/nowhere/x"], capture_output=True, text=True, timeout=120)
+        self.assertEqual((ran.returncode, ran.stdout.splitlines()[-1]), (127, "svc: /nowhere/x cannot be run: No such file or directory"))
+
+
+if __name__ == "__main__":
+    unittest.main()
