@@ -29,6 +29,8 @@ import { bootstrapOf } from "./providers/notebook/bootstrap.ts";
 import { describeProviders } from "./providers/registry.ts";
 import { credentialDesk } from "./app-credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
+import type { HubPullHint } from "./schemas/hub.ts";
+import { modelsOfHub } from "./app-hub.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
 import { installationKey } from "./secrets/installation-key.ts";
@@ -154,7 +156,11 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     });
     const services = runServices({ home, env, engine, ledger, sink, providers, resumes, python, machines });
     const steps = stepRegistry(services);
+    const { installationId } = store;
+    const publish = (hint: HubPullHint): void => service?.publish([hint]);
+    const hub = modelsOfHub({ home, env, clock, engine, installationId, publish, log });
     service = new Service({
+      hub,
       home,
       startedAt,
       engine,
@@ -220,6 +226,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     if (purpose === "serve") {
       removeRunFolders(store, home, log);
       service.begin();
+      hub.begin();
     }
     const opened: Service = service;
     return Object.assign(opened, {
@@ -227,6 +234,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       announce: (url: string) => lock.announce({ ...holder, url }),
       notebookBootstrap: async () => bootstrapOf((await machines.key("notebook")).publicKeyLine),
       close: async () => {
+        await hub.stop();
         await opened.stop();
         machines.close();
         store.db.close();

@@ -25,6 +25,7 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/ssh": ["src/providers", "src/files"],
   "src/secrets": [],
   "src/files": [],
+  "src/hub": [],
   "src/store": ["src/machines"],
   "src/steps": ["src/providers", "src/ssh", "src/secrets", "src/files"],
   "src/engine": ["src/machines", "src/steps", "src/store", "src/providers"],
@@ -34,6 +35,7 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/app-rented.ts": ["*"],
   "src/app-credentials.ts": ["*"],
   "src/app-credential-checks.ts": ["*"],
+  "src/app-hub.ts": ["*"],
   sdk: [],
   dashboard: ["sdk"],
 };

@@ -7,6 +7,7 @@
 
 import type { WebSocket } from "@fastify/websocket";
 import type { ControlPlane } from "../engine/control-plane.ts";
+import type { HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint } from "../schemas/job.ts";
 import type { Limits } from "./limits.ts";
 
@@ -68,7 +69,7 @@ export class EventStream {
     }
   }
 
-  #heard(event: FeedEvent | FeedHint): void {
+  #heard(event: FeedEvent | FeedHint | HubPullHint): void {
     if (this.#phase !== "live" || (this.#jobId !== null && event.job_id !== this.#jobId)) return;
     if (!("seq" in event)) {
       if (this.#socket.bufferedAmount < HINT_BUFFER_BYTES_MAX) this.#socket.send(JSON.stringify(event));

@@ -3,6 +3,7 @@
 
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../schemas/credentials.ts";
 import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
+import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled, HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
@@ -27,6 +28,24 @@ export interface CredentialsOf {
   check(name: string): Promise<CredentialCheck>;
 }
 
+/** Models of the hub. Errors are those of the catalogue. */
+export interface ModelsOfHub {
+  /** Starts a pull, or joins the one that is the same. */
+  pull(body: HubPullBody): HubPull;
+  /** Resolves when the pull has ended well; throws its error otherwise. */
+  wait(id: string): Promise<HubPulled>;
+  /** Newest first. */
+  list(): HubPull[];
+  get(id: string): HubPull;
+  /** Resolves when it has ended. One that had ended before stays as it is. */
+  cancel(id: string): Promise<HubPull>;
+  models(): Promise<HubModel[]>;
+  /** Removes what svc keeps of a model; resolves with the folders that are gone. */
+  remove(modelId: string): Promise<string[]>;
+  /** Checks a model on the disk and lists it from then on. */
+  adopt(path: string): Promise<HubAdopted>;
+}
+
 export interface ControlPlane {
   readonly home: string;
   readonly installationId: string;
@@ -45,10 +64,11 @@ export interface ControlPlane {
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>;
   providers(): ProviderInfo[];
   readonly credentials: CredentialsOf;
+  readonly hub: ModelsOfHub;
   /** What a user runs in a notebook so that svc can reach it: the cell alone, and a whole notebook. Throws `ssh_key_unusable`. */
   notebookBootstrap?(): Promise<{ cell: string; notebook: object }>;
   /** Called with each durable event after its commit, in order of seq, and with hints; returns the way to stop. */
-  subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void;
+  subscribe(listener: (event: FeedEvent | FeedHint | HubPullHint) => void): () => void;
   /**
    * Graceful end: jobs with terminate_on_exit go through `terminating`; resolves when they are terminal or the deadline is
    * over, with the ids of jobs that still are not.

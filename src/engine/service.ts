@@ -4,13 +4,14 @@ import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { isCpu } from "../domain/gpus.ts";
 import { describeError, SvcError } from "../errors/index.ts";
+import type { HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
 import type { DiskReserve } from "../store/disk-reserve.ts";
-import type { ControlPlane, CredentialsOf, SubmitOptions } from "./control-plane.ts";
+import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./control-plane.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./plan-run.ts";
@@ -53,6 +54,7 @@ export interface ServiceOptions {
   /** Keeps what the data is now for the job; answers with the way to undo it. */
   pinData: (jobId: string, names: readonly string[]) => () => void;
   onTerminal: (jobId: string) => void;
+  hub: ModelsOfHub;
 }
 
 /** The error with the field that it is about, for whoever filled in a form. */
@@ -80,8 +82,9 @@ export class Service implements ControlPlane {
   readonly startedAt: string;
   readonly reads: Reads;
   readonly credentials: CredentialsOf;
+  readonly hub: ModelsOfHub;
   readonly #o: ServiceOptions;
-  readonly #listeners = new Set<(event: FeedEvent | FeedHint) => void>();
+  readonly #listeners = new Set<(event: FeedEvent | FeedHint | HubPullHint) => void>();
   readonly #timers: { cancel(): void }[] = [];
   readonly #creating = new Set<Promise<void>>();
   #closing = false;
@@ -95,6 +98,7 @@ export class Service implements ControlPlane {
     this.startedAt = options.startedAt;
     this.reads = options.reads;
     this.credentials = options.credentials;
+    this.hub = options.hub;
   }
 
   /** Begins the chores that run now and then. */
@@ -137,7 +141,7 @@ export class Service implements ControlPlane {
 
   // Events
 
-  publish(events: readonly (FeedEvent | FeedHint)[]): void {
+  publish(events: readonly (FeedEvent | FeedHint | HubPullHint)[]): void {
     for (const event of events) {
       if (event.type === "job.transition" && event.data["to"] === "terminal") {
         const id = event.job_id;
@@ -150,7 +154,7 @@ export class Service implements ControlPlane {
     }
   }
 
-  subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void {
+  subscribe(listener: (event: FeedEvent | FeedHint | HubPullHint) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }

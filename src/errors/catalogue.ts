@@ -3,6 +3,7 @@
 
 import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";
+import { HUB } from "./hub.ts";
 import { RENTED } from "./rented.ts";
 import { SECRETS } from "./secrets.ts";
 
@@ -459,6 +460,7 @@ export const CATALOGUE = {
   }),
 
   ...SECRETS,
+  ...HUB,
   ...RENTED,
   ...FILES,
 } as const;

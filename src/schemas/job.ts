@@ -248,7 +248,7 @@ export const FeedEvent = z
     seq: z.int(),
     job_id: z.string().nullable(),
     at: Instant,
-    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, notice */
+    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, pull.started, pull.ended, notice */
     type: z.string(),
     data: z.record(z.string(), z.unknown()),
   })

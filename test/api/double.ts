@@ -6,9 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
-import type { ControlPlane, SubmitOptions } from "../../src/engine/control-plane.ts";
+import type { ControlPlane, ModelsOfHub, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { CredentialDesk } from "../../src/secrets/desk.ts";
+import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type {
   CheckpointFile,
   CodeSnapshot,
@@ -40,7 +41,7 @@ export class PlaneDouble implements ControlPlane {
   readonly files = new Map<string, { entry: CheckpointFile; path: string }[]>();
   readonly snapshots = new Map<string, CodeSnapshot>();
   readonly feed: FeedEvent[] = [];
-  readonly listeners = new Set<(event: FeedEvent | FeedHint) => void>();
+  readonly listeners = new Set<(event: FeedEvent | FeedHint | HubPullHint) => void>();
   readonly submitted: { body: SubmitBody; options: SubmitOptions }[] = [];
   readonly reconciled: boolean[] = [];
   #byKey = new Map<string, { id: string; body: string }>();
@@ -102,6 +103,22 @@ export class PlaneDouble implements ControlPlane {
     if (!record) throw new SvcError("job_not_found", { id });
     return record;
   }
+
+  /** Without models; a test that pulls puts the real one there. */
+  hub: ModelsOfHub = {
+    pull: () => {
+      throw new SvcError("extra_missing", { extra: "hub" });
+    },
+    wait: (id) => Promise.reject(new SvcError("hub_pull_not_found", { id })),
+    list: () => [],
+    get: (id) => {
+      throw new SvcError("hub_pull_not_found", { id });
+    },
+    cancel: (id) => Promise.reject(new SvcError("hub_pull_not_found", { id })),
+    models: () => Promise.resolve([]),
+    remove: (model) => Promise.reject(new SvcError("hub_model_not_here", { model })),
+    adopt: (path) => Promise.reject(new SvcError("hub_model_unusable", { path, missing: ["it holds no model"] })),
+  };
 
   readonly reads: Reads = {
     job: (id) => this.records.get(id) ?? null,
@@ -250,7 +267,7 @@ export class PlaneDouble implements ControlPlane {
     ];
   }
 
-  subscribe(listener: (event: FeedEvent | FeedHint) => void): () => void {
+  subscribe(listener: (event: FeedEvent | FeedHint | HubPullHint) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }

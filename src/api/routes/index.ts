@@ -4,6 +4,7 @@ import { CREDENTIAL_ROUTES } from "./credentials.ts";
 import { DATA_ROUTES } from "./data.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
 import { HOLD_ROUTES } from "./holds.ts";
+import { HUB_ROUTES } from "./hub.ts";
 import { JOB_ROUTES } from "./jobs.ts";
 import { ARCHIVE_ROUTES } from "./archives.ts";
 import { LOG_LINE_ROUTES } from "./log-lines.ts";
@@ -25,5 +26,6 @@ export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...HOLD_ROUTES,
   ...CREDENTIAL_ROUTES,
+  ...HUB_ROUTES,
   NOTEBOOK_ROUTE,
 ];

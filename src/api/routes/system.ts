@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { listGpus } from "../../domain/gpus.ts";
 import { FeedEvent, FeedHint, Gpu, Health, Machines, ProviderInfo, ReconcileReport } from "../../schemas/job.ts";
+import { HubPullHint } from "../../schemas/hub.ts";
 import { ProviderName } from "../../schemas/spec.ts";
 import { SvcError } from "../../errors/index.ts";
 import { EventStream } from "../event-stream.ts";
@@ -23,11 +24,14 @@ export const SYSTEM_ROUTES = [
     id: "events",
     summary: "WebSocket: events as they become durable",
     description:
-      "Each message is one FeedEvent or FeedHint as JSON. `since=<seq>` first replays every later event, then goes on live: no gap, none " +
+      "Each message is one FeedEvent, FeedHint or HubPullHint as JSON. `since=<seq>` first replays every later event, then goes on live: no gap, none " +
       "twice. Without it only what is new. A reader that does not keep up is closed with 1013 and resumes with the last seq it has.",
     query: EventsQuery,
     responses: {
-      101: { description: "Messages.", schema: z.union([FeedEvent, FeedHint]).meta({ id: "FeedMessage" }) },
+      101: {
+        description: "Messages.",
+        schema: z.union([FeedEvent, FeedHint, HubPullHint]).meta({ id: "FeedMessage" }),
+      },
     },
     errors: ["upgrade_required", "job_not_found", "invalid_request"],
     handle(call) {

@@ -1,0 +1,199 @@
+// What the hub is asked: which commit a revision is, which files it has, and their bytes. What it answers is checked.
+
+import { z } from "zod";
+import { SvcError } from "../errors/index.ts";
+import { bad, Transient, type Reply, type Transfer } from "./transfer.ts";
+
+const JSON_BYTES_MAX = 64 * 1024 * 1024;
+const FILES_MAX = 200_000;
+const PAGES_MAX = 10_000;
+
+export interface HubFile {
+  path: string;
+  size: number;
+  /** Git's own name of the content, or of the pointer that stands in its place. */
+  oid: string;
+  /** SHA-256 of the content, of what is kept outside of git; null of what git holds. */
+  sha256: string | null;
+  xetHash: string | null;
+}
+
+/** The name of a file's content: SHA-256 where there is one, else git's SHA-1. */
+export const blobName = (file: HubFile): string => file.sha256 ?? file.oid;
+
+const Sha = z.string().regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/);
+const Info = z.object({
+  sha: Sha,
+  gated: z.union([z.boolean(), z.string()]).nullish(),
+  disabled: z.boolean().nullish(),
+});
+const Entry = z.object({
+  type: z.string(),
+  path: z.string(),
+  size: z.number().int().min(0).nullish(),
+  oid: z.string().nullish(),
+  lfs: z.object({ oid: z.string(), size: z.number().int().min(0) }).nullish(),
+  xetHash: z.string().nullish(),
+});
+
+/** What is asked for, in words for errors. */
+export interface Asked {
+  model: string;
+  revision: string;
+}
+
+export class HubClient {
+  readonly #transfer: Transfer;
+  readonly #token: boolean;
+
+  constructor(transfer: Transfer, hasToken: boolean) {
+    this.#transfer = transfer;
+    this.#token = hasToken;
+  }
+
+  /** The commit that a revision is now. */
+  async commitOf(asked: Asked, signal: AbortSignal): Promise<string> {
+    const path = `/api/models/${asked.model}/revision/${encodeURIComponent(asked.revision)}`;
+    const { value, url } = await this.#json(path, asked, signal);
+    const info = Info.safeParse(value);
+    if (!info.success) throw bad(url, "it names no commit");
+    if (info.data.disabled === true)
+      throw new SvcError("hub_refused", { what: asked.model, why: "the model was disabled by the hub" });
+    return info.data.sha;
+  }
+
+  /** All files of a commit, page by page. */
+  async files(asked: Asked, commit: string, signal: AbortSignal): Promise<HubFile[]> {
+    const files: HubFile[] = [];
+    let url: URL | null = this.#transfer.urlOf(`/api/models/${asked.model}/tree/${commit}?recursive=true&expand=false`);
+    for (let page = 0; url !== null; page++) {
+      const { value, reply } = await this.#jsonAt(url, asked, signal);
+      const entries = z.array(Entry).safeParse(value);
+      if (!entries.success) throw bad(url, "its list of files has not the form that is known");
+      for (const entry of entries.data) if (entry.type === "file") files.push(fileOf(entry, url));
+      if (files.length > FILES_MAX || page > PAGES_MAX) throw bad(url, `it lists more than ${FILES_MAX} files`);
+      url = this.#nextPage(url, reply);
+    }
+    return files;
+  }
+
+  /** Asks for one file's head, so that a refusal comes before gigabytes do. */
+  async probe(asked: Asked, commit: string, file: HubFile, signal: AbortSignal): Promise<void> {
+    const url = this.#fileUrl(asked, commit, file);
+    const reply = await this.#transfer.get(url, { head: true, signal });
+    reply.discard();
+    // Signed addresses may be made for GET alone: only the hub's own word counts.
+    if (!reply.elsewhere && reply.status >= 400) throw this.#refusal(reply, asked, file.path);
+  }
+
+  /** The bytes of a file from an offset on; the answer is 200, 206 or 416. */
+  async open(asked: Asked, commit: string, file: HubFile, from: number, signal: AbortSignal): Promise<Reply> {
+    const url = this.#fileUrl(asked, commit, file);
+    const headers: Record<string, string> = from > 0 ? { range: `bytes=${from}-` } : {};
+    const reply = await this.#transfer.get(url, { headers, signal });
+    if ([200, 206, 416].includes(reply.status)) return reply;
+    reply.discard();
+    if (reply.elsewhere && reply.status < 500 && reply.status !== 429) {
+      // A signature that has run out; the next try asks the hub for a new one.
+      const why = `${reply.host} answered ${reply.status} to the address that the hub gave`;
+      throw new Transient(new SvcError("hub_refused", { what: file.path, why }));
+    }
+    throw this.#refusal(reply, asked, file.path);
+  }
+
+  #fileUrl({ model }: Asked, commit: string, file: HubFile): URL {
+    const path = file.path.split("/").map(encodeURIComponent).join("/");
+    return this.#transfer.urlOf(`/${model}/resolve/${commit}/${path}`);
+  }
+
+  async #json(path: string, asked: Asked, signal: AbortSignal) {
+    const url = this.#transfer.urlOf(path);
+    return { url, ...(await this.#jsonAt(url, asked, signal)) };
+  }
+
+  async #jsonAt(url: URL, asked: Asked, signal: AbortSignal): Promise<{ value: unknown; reply: Reply }> {
+    const reply = await this.#transfer.get(url, { headers: { accept: "application/json" }, signal });
+    const parts: Buffer[] = [];
+    let length = 0;
+    for await (const part of reply.read()) {
+      parts.push(part);
+      length += part.length;
+      if (length > JSON_BYTES_MAX) throw bad(url, "it is longer than 64 MiB");
+    }
+    if (reply.status >= 400) throw this.#refusal(reply, asked, null);
+    try {
+      return { value: JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown, reply };
+    } catch {
+      throw bad(url, "it is not JSON");
+    }
+  }
+
+  /** The address of the next page comes from the other side; the token would go along. */
+  #nextPage(from: URL, reply: Reply): URL | null {
+    const link = String(reply.headers["link"] ?? "");
+    const target = /<([^<>]+)>\s*;[^,]*\brel="?next"?/.exec(link)?.[1];
+    if (target === undefined) return null;
+    const next = URL.canParse(target, from) ? new URL(target, from) : null;
+    if (next?.origin !== this.#transfer.base.origin) throw bad(from, "its next page lies on another host");
+    return next;
+  }
+
+  #refusal(reply: Reply, asked: Asked, file: string | null): SvcError | Transient {
+    const { status, hub } = reply;
+    const code = String(hub["x-error-code"] ?? "");
+    const said = plain(String(hub["x-error-message"] ?? ""));
+    const what = file === null ? asked.model : `${file} of ${asked.model}`;
+    if (status === 429 || status === 408 || status >= 500) return transient(reply, what, said, this.#token);
+    if (code === "GatedRepo" || /gated/i.test(said)) {
+      const page = `${this.#transfer.base.origin}/${asked.model}`;
+      return new SvcError("hub_gated", { model: asked.model, page, token: this.#token });
+    }
+    if (/invalid (credentials|username or password|user token)/i.test(said))
+      return new SvcError("hub_token_refused", { why: said });
+    if (code === "RevisionNotFound") return new SvcError("hub_revision_not_found", asked);
+    if (code === "EntryNotFound") return new SvcError("hub_refused", { what, why: "it does not exist (any more)" });
+    if (status === 401 || status === 404 || code === "RepoNotFound")
+      return new SvcError("hub_model_not_found", { model: asked.model, token: this.#token });
+    return new SvcError("hub_refused", { what, why: said === "" ? `it answered ${status}` : said });
+  }
+}
+
+function transient(reply: Reply, what: string, said: string, token: boolean): Transient {
+  const asked = waitAsked(reply);
+  if (reply.status === 429)
+    return new Transient(
+      new SvcError("hub_rate_limited", { wait_seconds: (asked ?? 1_000) / 1_000, token }),
+      asked ?? 1_000,
+    );
+  const why = said === "" ? `it answered ${reply.status} for ${what}` : said;
+  return new Transient(new SvcError("hub_unreachable", { host: reply.host, why }), asked);
+}
+
+/** `RateLimit: "api";r=0;t=55`, or `Retry-After` in seconds or as a date. */
+function waitAsked({ headers }: Reply): number | null {
+  const limit = /(?:^|;)\s*t=(\d{1,7})/.exec(String(headers["ratelimit"] ?? ""))?.[1];
+  if (limit !== undefined) return Number(limit) * 1_000;
+  const after = headers["retry-after"];
+  if (after === undefined) return null;
+  if (/^\d{1,7}$/.test(after)) return Number(after) * 1_000;
+  const at = Date.parse(after);
+  const now = Date.parse(headers["date"] ?? "");
+  return Number.isNaN(at) || Number.isNaN(now) ? null : Math.max(0, at - now);
+}
+
+function fileOf(entry: z.infer<typeof Entry>, url: URL): HubFile {
+  const { path, lfs } = entry;
+  const size = lfs?.size ?? entry.size;
+  const oid = entry.oid ?? "";
+  const known = lfs ? /^[0-9a-f]{64}$/.test(lfs.oid) : /^[0-9a-f]{40}$/.test(oid);
+  if (size === undefined || size === null || !known) throw bad(url, "it lists a file without its size or its hash");
+  return { path, size, oid, sha256: lfs?.oid ?? null, xetHash: entry.xetHash ?? null };
+}
+
+/** Another computer's words, short and on one line. */
+const plain = (text: string): string =>
+  text
+    .replace(/[\u0000-\u001f\u007f-\u009f]+/g, " ")
+    .trim()
+    .replace(/\.$/, "")
+    .slice(0, 300);

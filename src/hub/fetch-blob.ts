@@ -1,0 +1,219 @@
+// One content from the hub to the disk.
+//
+// B1. A blob bears its final name only when its size and its hash are those that the hub lists, and it is on the disk.
+// B2. What came is kept, whatever ends the connection or the process; the next try asks for the rest.
+// B3. A server that sends the whole although the rest was asked for is heard from the beginning.
+// B4. Content that is not what was listed is thrown away whole: nobody can say which part of it is wrong.
+
+import { createHash, type Hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, open, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import { dirname } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import { blobName, type HubFile } from "./client.ts";
+import { persistently, type RetryOptions } from "./retry.ts";
+import { Transient, type Reply } from "./transfer.ts";
+
+/** Written at once: fewer calls, and hashing goes on meanwhile. */
+const BATCH_BYTES = 1024 * 1024;
+/** Wrong content may be one bad cache; twice is what is there. */
+const WRONG_MAX = 2;
+
+export interface BlobPlaces {
+  /** Where the whole one is to lie, and where its beginning lies until then. */
+  whole: string;
+  partial: string;
+}
+
+export interface FetchOptions extends Omit<RetryOptions, "gained"> {
+  open: (file: HubFile, from: number, signal: AbortSignal) => Promise<Reply>;
+  /** Told of each gain, and of each loss with a minus. */
+  moved: (bytes: number) => void;
+}
+
+/** Whether the blob is there; a blob's name says its content, and it got that name by B1. */
+export async function hasBlob(file: HubFile, places: BlobPlaces): Promise<boolean> {
+  return (await sizeOf(places.whole)) === file.size;
+}
+
+/** Bytes of it that need not come again. */
+export async function partialBytes(file: HubFile, places: BlobPlaces): Promise<number> {
+  const size = await sizeOf(places.partial);
+  return size === null || size > file.size ? 0 : size;
+}
+
+async function sizeOf(path: string): Promise<number | null> {
+  const found = await stat(path).catch(() => null);
+  return found?.isFile() === true ? found.size : null;
+}
+
+/** Resolves when the blob lies there whole and verified. */
+export async function fetchBlob(file: HubFile, places: BlobPlaces, options: FetchOptions): Promise<void> {
+  await mkdir(dirname(places.partial), { recursive: true });
+  const handle = await open(places.partial, "a+", 0o600);
+  try {
+    const download = new Download(file, handle, options);
+    await download.resume(places.partial);
+    await download.run();
+    await handle.datasync();
+  } finally {
+    await handle.close();
+  }
+  await rename(places.partial, places.whole);
+}
+
+class Download {
+  readonly #file: HubFile;
+  readonly #handle: FileHandle;
+  readonly #o: FetchOptions;
+  #hash: Hash;
+  /** Bytes that are written and hashed. */
+  #at = 0;
+  #everGained = 0;
+  #wrong = 0;
+
+  constructor(file: HubFile, handle: FileHandle, options: FetchOptions) {
+    this.#file = file;
+    this.#handle = handle;
+    this.#o = options;
+    this.#hash = freshHash(file);
+  }
+
+  /** Hashes what an earlier try left. */
+  async resume(path: string): Promise<void> {
+    const { size } = await this.#handle.stat();
+    if (size > this.#file.size) return this.#reset();
+    if (size === 0) return;
+    for await (const chunk of createReadStream(path, { end: size - 1, highWaterMark: BATCH_BYTES })) {
+      this.#o.signal.throwIfAborted();
+      this.#hash.update(chunk as Buffer);
+      this.#at += (chunk as Buffer).length;
+    }
+    this.#o.moved(this.#at);
+  }
+
+  run(): Promise<void> {
+    return persistently(() => this.#once(), { ...this.#o, gained: () => this.#everGained });
+  }
+
+  async #once(): Promise<void> {
+    const { size, path } = this.#file;
+    if (this.#at < size) await this.#receive();
+    if (this.#at < size) throw this.#cut();
+    const found = this.#hash.copy().digest("hex");
+    if (found === blobName(this.#file)) return;
+    await this.#reset();
+    const why = `its hash is ${found.slice(0, 12)}…, not ${blobName(this.#file).slice(0, 12)}…`;
+    const error = new SvcError("hub_file_corrupt", { path, why });
+    if (++this.#wrong >= WRONG_MAX || size === 0) throw error;
+    throw new Transient(error);
+  }
+
+  async #receive(): Promise<void> {
+    const { size, path } = this.#file;
+    const reply = await this.#o.open(this.#file, this.#at, this.#o.signal);
+    try {
+      await this.#begin(reply);
+      let batch: Buffer[] = [];
+      let waiting = 0;
+      let writing: Promise<unknown> = Promise.resolve();
+      const flush = async (): Promise<void> => {
+        await writing;
+        const [parts, bytes] = [batch, waiting];
+        [batch, waiting] = [[], 0];
+        if (bytes === 0) return;
+        writing = this.#write(parts);
+        // Its failure is met at the next flush; until then it must not count as unhandled.
+        writing.catch(() => undefined);
+        for (const part of parts) this.#hash.update(part);
+        this.#at += bytes;
+        this.#everGained += bytes;
+        this.#o.moved(bytes);
+      };
+      try {
+        for await (const part of reply.read()) {
+          if (this.#at + waiting + part.length > size) throw tooMuch(path, size);
+          batch.push(part);
+          waiting += part.length;
+          if (waiting >= BATCH_BYTES) await flush();
+        }
+      } finally {
+        await flush();
+        await writing;
+      }
+    } finally {
+      reply.discard();
+    }
+  }
+
+  /** Whether the answer goes on where we are (206), starts over (200), or says that there is nothing more (416). */
+  async #begin(reply: Reply): Promise<void> {
+    const { size, path } = this.#file;
+    const encoding = reply.headers["content-encoding"];
+    if (encoding !== undefined && encoding !== "identity")
+      throw new SvcError("hub_file_corrupt", { path, why: `it comes encoded as ${encoding}, which was not asked for` });
+    if (reply.status === 206) {
+      const [, from, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(reply.headers["content-range"] ?? "") ?? [];
+      if (Number(from) === this.#at && (total === "*" || Number(total) === size)) return;
+      await this.#reset();
+      throw new Transient(corrupt(path, `the part that came is ${reply.headers["content-range"] ?? "not named"}`));
+    }
+    if (this.#at > 0) await this.#reset();
+    if (reply.status === 416) throw new Transient(corrupt(path, "the hub has less of it than was kept"));
+    const length = reply.headers["content-length"];
+    if (length !== undefined && Number(length) !== size)
+      throw new Transient(corrupt(path, `it is ${length} bytes long, not ${size}`));
+  }
+
+  async #write(parts: Buffer[]): Promise<void> {
+    let left = parts;
+    while (left.length > 0) {
+      const { bytesWritten } = await this.#handle.writev(left);
+      left = behind(left, bytesWritten);
+    }
+  }
+
+  async #reset(): Promise<void> {
+    await this.#handle.truncate(0);
+    if (this.#at > 0) this.#o.moved(-this.#at);
+    this.#at = 0;
+    this.#hash = freshHash(this.#file);
+  }
+
+  #cut(): Transient {
+    const why = `the connection ended after ${this.#at} of ${this.#file.size} bytes of ${this.#file.path}`;
+    return new Transient(new SvcError("hub_unreachable", { host: "The hub", why }));
+  }
+}
+
+function behind(parts: Buffer[], written: number): Buffer[] {
+  let left = written;
+  const rest: Buffer[] = [];
+  for (const part of parts) {
+    if (left >= part.length) left -= part.length;
+    else {
+      rest.push(left > 0 ? part.subarray(left) : part);
+      left = 0;
+    }
+  }
+  return rest;
+}
+
+const freshHash = (file: HubFile): Hash =>
+  file.sha256 === null ? createHash("sha1").update(`blob ${file.size}\0`) : createHash("sha256");
+
+/** The name that a file's content would have as a blob. */
+export async function nameOfContent(path: string, file: HubFile, signal: AbortSignal): Promise<string> {
+  const hash = freshHash(file);
+  for await (const chunk of createReadStream(path, { highWaterMark: BATCH_BYTES })) {
+    signal.throwIfAborted();
+    hash.update(chunk as Buffer);
+  }
+  return hash.digest("hex");
+}
+
+/** Removes a partial that nobody goes on with. */
+export const dropPartial = (places: BlobPlaces): Promise<void> => rm(places.partial, { force: true });
+
+const corrupt = (path: string, why: string): SvcError => new SvcError("hub_file_corrupt", { path, why });
+const tooMuch = (path: string, size: number): Transient => new Transient(corrupt(path, `more than ${size} bytes came`));

@@ -1,0 +1,52 @@
+// Whether the names that a repository lists can be files here. The list comes from another computer: it is not believed.
+//
+// P1. A path stays below its folder: no `..`, no absolute path, no backslash, no drive.
+// P2. What Windows would refuse or read otherwise is refused everywhere: a model is pulled to be carried on.
+// P3. Two names that one file system takes for the same (case, Unicode forms) are refused, for one would replace the other.
+// P4. The folder in which bookkeeping lies is not a repository's to write.
+
+const SEGMENT_BYTES_MAX = 255;
+const PATH_BYTES_MAX = 1_024;
+const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)$/i;
+
+/** Why not, in words; null where the path will do. */
+export function pathObjection(path: string): string | null {
+  if (!path.isWellFormed()) return "it is not valid Unicode";
+  if (Buffer.byteLength(path) > PATH_BYTES_MAX) return `it is longer than ${PATH_BYTES_MAX} bytes`;
+  if (/^\.cache\/huggingface(\/|$)/i.test(path)) return "its folder is the one for bookkeeping";
+  for (const segment of path.split("/")) {
+    if (segment === "" || segment === "." || segment === "..") return "it does not stay within its folder";
+    if (/[\u0000-\u001f\u007f]/.test(segment)) return "it holds control characters";
+    if (/[<>:"|?*\\]/.test(segment)) return 'it holds one of < > : " | ? * \\';
+    if (/[. ]$/.test(segment)) return "a part of it ends with a dot or a space";
+    if (DEVICE.test(segment.split(".")[0] ?? "")) return `${segment} is a device on Windows`;
+    if (Buffer.byteLength(segment) > SEGMENT_BYTES_MAX) return `a part of it is longer than ${SEGMENT_BYTES_MAX} bytes`;
+  }
+  return null;
+}
+
+/** The first path that cannot be stored beside the others. */
+export function firstObjection(paths: readonly string[]): { path: string; why: string } | null {
+  const files = new Map<string, string>();
+  const folders = new Map<string, string>();
+  for (const path of paths) {
+    const why = pathObjection(path);
+    if (why !== null) return { path, why };
+    const key = sameName(path);
+    const twin = files.get(key) ?? folders.get(key);
+    if (twin !== undefined) return { path, why: `some file systems cannot tell it from ${twin}` };
+    files.set(key, path);
+    for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1)) {
+      const folder = path.slice(0, end);
+      const before = files.get(sameName(folder));
+      if (before !== undefined) return { path, why: `${before} is a file` };
+      const spelled = folders.get(sameName(folder));
+      if (spelled !== undefined && spelled !== folder)
+        return { path, why: `some file systems cannot tell its folder from ${spelled}` };
+      folders.set(sameName(folder), folder);
+    }
+  }
+  return null;
+}
+
+const sameName = (path: string): string => path.normalize("NFC").toLowerCase();

@@ -1,0 +1,198 @@
+// One exchange with the hub, redirects followed by hand. Every call here reads: it may be made again.
+//
+// T1. The token goes to the hub's own origin and nowhere else; a redirect to another host goes without it.
+// T2. https stays https. http is spoken only where the hub itself is spoken to so, which is on this computer.
+// T3. What does not move for `stallMs` is ended: connecting, waiting for an answer, and reading it.
+// T4. Words of errors name host and path. A query may be a signature, and stays out of them.
+
+import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from "node:http";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { SvcError } from "../errors/index.ts";
+
+const REDIRECTS_MAX = 8;
+
+export interface TransferOptions {
+  /** Without a slash at its end. */
+  baseUrl: string;
+  token: string | null;
+  userAgent: string;
+  stallMs: number;
+}
+
+/** What may go better next time; `waitMs` is what the other side asks for. */
+export class Transient extends Error {
+  readonly error: SvcError;
+  readonly waitMs: number | null;
+  constructor(error: SvcError, waitMs: number | null = null) {
+    super(error.message);
+    this.error = error;
+    this.waitMs = waitMs;
+  }
+}
+
+export interface Reply {
+  status: number;
+  headers: IncomingMessage["headers"];
+  /** Headers of the hub's own last answer, also where it was a redirect. */
+  hub: IncomingMessage["headers"];
+  /** Whether another host than the hub's gave it. */
+  elsewhere: boolean;
+  host: string;
+  /** Resolves with null at the end. Throws `Transient` when the body is cut or stalls. */
+  read(): AsyncIterable<Buffer>;
+  /** Lets go of what was not read. */
+  discard(): void;
+}
+
+export class Transfer {
+  readonly base: URL;
+  readonly #o: TransferOptions;
+  readonly #agents = { plain: new PlainAgent({ keepAlive: true }), tls: new TlsAgent({ keepAlive: true }) };
+
+  constructor(options: TransferOptions) {
+    this.#o = options;
+    this.base = new URL(options.baseUrl);
+  }
+
+  close(): void {
+    this.#agents.plain.destroy();
+    this.#agents.tls.destroy();
+  }
+
+  /** The address of a path of the hub; what stands in `path` is escaped by the caller. */
+  urlOf(path: string): URL {
+    const url = new URL(this.base);
+    const [pathname = "", query] = path.split("?");
+    url.pathname = this.base.pathname.replace(/\/+$/, "") + pathname;
+    if (query !== undefined) url.search = query;
+    return url;
+  }
+
+  /** Throws `Transient` for no answer, `hub_bad_answer` for a redirect that leads nowhere or must not be followed. */
+  async get(
+    url: URL,
+    options: { headers?: Record<string, string>; head?: boolean; signal: AbortSignal },
+  ): Promise<Reply> {
+    let at = url;
+    let hub: IncomingMessage["headers"] = {};
+    for (let hop = 0; hop <= REDIRECTS_MAX; hop++) {
+      const ours = at.origin === this.base.origin;
+      const response = await this.#one(at, ours, options);
+      if (ours) hub = response.headers;
+      const status = response.statusCode ?? 0;
+      const { location } = response.headers;
+      if (status < 300 || status >= 400 || status === 304 || location === undefined)
+        return this.#reply(response, { status, hub, elsewhere: !ours, host: at.host }, options.signal);
+      response.resume();
+      at = this.#next(at, location);
+    }
+    throw bad(at, `it redirects more than ${REDIRECTS_MAX} times`);
+  }
+
+  #next(from: URL, location: string): URL {
+    const next = URL.canParse(location, from) ? new URL(location, from) : null;
+    if (next === null) throw bad(from, "it redirects to what is no address");
+    const allowed = next.protocol === "https:" || (next.protocol === "http:" && this.base.protocol === "http:");
+    if (!allowed || next.username !== "" || next.password !== "")
+      throw bad(from, `it redirects to ${next.protocol}//${next.host}, which is not followed`);
+    return next;
+  }
+
+  #one(url: URL, ours: boolean, options: { headers?: Record<string, string>; head?: boolean; signal: AbortSignal }) {
+    const { signal } = options;
+    signal.throwIfAborted();
+    const { token, userAgent, stallMs } = this.#o;
+    const headers = {
+      "user-agent": userAgent,
+      // Compressed, a file has neither a length nor offsets to resume at.
+      "accept-encoding": "identity",
+      ...options.headers,
+      ...(ours && token !== null ? { authorization: `Bearer ${token}` } : {}),
+    };
+    const [send, agent] =
+      url.protocol === "https:" ? [tlsRequest, this.#agents.tls] : [plainRequest, this.#agents.plain];
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const outgoing = send(url, { method: options.head ? "HEAD" : "GET", headers, agent });
+      const abort = (): void => void outgoing.destroy(signal.reason as Error);
+      const stalled = setTimeout(() => outgoing.destroy(new Error(stalledFor(stallMs))), stallMs);
+      const over = (): void => {
+        clearTimeout(stalled);
+        signal.removeEventListener("abort", abort);
+      };
+      signal.addEventListener("abort", abort, { once: true });
+      outgoing.on("response", (response) => {
+        over();
+        resolve(response);
+      });
+      outgoing.on("error", (error: NodeJS.ErrnoException) => {
+        over();
+        reject(signal.aborted ? (signal.reason as Error) : unreachable(url.host, error));
+      });
+      outgoing.end();
+    });
+  }
+
+  #reply(
+    response: IncomingMessage,
+    about: Pick<Reply, "status" | "hub" | "elsewhere" | "host">,
+    signal: AbortSignal,
+  ): Reply {
+    const { stallMs } = this.#o;
+    return {
+      ...about,
+      headers: response.headers,
+      read: () => reading(response, about.host, stallMs, signal),
+      discard: () => void (response.readableEnded || response.destroy()),
+    };
+  }
+}
+
+async function* reading(
+  response: IncomingMessage,
+  host: string,
+  stallMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const abort = (): void => void response.destroy(signal.reason as Error);
+  const stalled = setTimeout(() => response.destroy(new Error(stalledFor(stallMs))), stallMs);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    if (signal.aborted) abort();
+    for await (const chunk of response) {
+      yield chunk as Buffer;
+      stalled.refresh();
+    }
+    if (!response.complete) throw unreachable(host, { code: "ECONNRESET" } as NodeJS.ErrnoException);
+  } catch (e) {
+    if (signal.aborted) throw signal.reason as Error;
+    throw e instanceof Transient ? e : unreachable(host, e as NodeJS.ErrnoException);
+  } finally {
+    clearTimeout(stalled);
+    signal.removeEventListener("abort", abort);
+    if (!response.readableEnded) response.destroy();
+  }
+}
+
+const stalledFor = (ms: number): string => `nothing came for ${Math.round(ms / 100) / 10} s`;
+
+const WORDS: Record<string, string> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "the connection was cut",
+  ENOTFOUND: "its name is not known",
+  EAI_AGAIN: "its name cannot be looked up",
+  ETIMEDOUT: "it does not answer",
+  EHOSTUNREACH: "there is no way to it",
+  ENETUNREACH: "there is no network",
+};
+
+const unreachable = (host: string, e: NodeJS.ErrnoException): Transient =>
+  new Transient(
+    new SvcError(
+      "hub_unreachable",
+      { host, why: WORDS[e.code ?? ""] ?? (e.message === "aborted" ? "the connection was cut" : e.message) },
+      { cause: e },
+    ),
+  );
+
+export const bad = (url: URL, why: string): SvcError =>
+  new SvcError("hub_bad_answer", { what: `${url.host}${url.pathname}`, why });

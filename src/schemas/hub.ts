@@ -1,0 +1,115 @@
+// Pulling models from the hub, and the models that are here.
+
+import { z } from "zod";
+import { Instant, JobError } from "./job.ts";
+import { line } from "./line.ts";
+
+const PATTERNS_MAX = 1_000;
+
+/** `owner/name`, or the name alone for the hub's oldest models. Each part is also a folder's name on every system. */
+export const ModelId = line(200)
+  .refine(
+    (id) =>
+      /^[A-Za-z0-9_][\w.-]{0,95}(\/[A-Za-z0-9_][\w.-]{0,95})?$/.test(id) &&
+      !/--|\.\.|[.-](\/|$)|\.git$/.test(id) &&
+      !/(^|\/)(con|prn|aux|nul|com\d|lpt\d)(\.|\/|$)/i.test(id),
+    "must be owner/name, of letters, digits, `.`, `_` and `-`",
+  )
+  .meta({ id: "ModelId", title: "Model", description: "`owner/name`, as on the model's page." });
+
+export const HubPullBody = z
+  .strictObject({
+    model_id: ModelId,
+    revision: line(255)
+      .refine((r) => !/(^|\/)\.{0,2}(\/|$)|[\\:*?"<>|]|\.lock$/.test(r), "must be a branch, a tag or a commit")
+      .nullish()
+      .meta({ title: "Revision", description: "A branch, a tag or a commit; `main` unless given." }),
+    local_dir: line(4_096).nullish().meta({
+      title: "Folder",
+      description: "Absolute, or from `~`. Without it the cache directory, else `models/` in the home.",
+    }),
+    allow_patterns: z
+      .union([line(1_024), z.array(line(1_024)).max(PATTERNS_MAX)])
+      .nullish()
+      .meta({
+        title: "Only these files",
+        description: "Shell patterns on whole paths; `*` crosses `/`. A file is taken when any matches.",
+      }),
+    token: line(4_096).nullish().meta({
+      title: "Token",
+      description: "For this pull alone, instead of the one that is configured. It is not stored.",
+    }),
+  })
+  .meta({ id: "HubPullBody" });
+export type HubPullBody = z.infer<typeof HubPullBody>;
+
+export const HubPullStatus = z.enum(["running", "succeeded", "failed", "cancelled", "interrupted"]);
+export const HubPullPhase = z.enum(["waiting", "resolving", "checking", "downloading", "publishing"]);
+export type HubPullPhase = z.infer<typeof HubPullPhase>;
+
+export const HubPull = z
+  .object({
+    id: z.string(),
+    model_id: z.string(),
+    revision: z.string().meta({ description: "As asked for." }),
+    commit: z.string().nullable().meta({ description: "What the revision was resolved to; null until then." }),
+    status: HubPullStatus,
+    phase: HubPullPhase.nullable().meta({ description: "What it is doing; null when it has ended." }),
+    path: z.string().nullable().meta({ description: "Where the model lies; null until it lies there whole." }),
+    files_total: z.int().nullable(),
+    files_done: z.int(),
+    bytes_total: z.int().nullable(),
+    bytes_done: z.int().meta({ description: "Verified or on the way, what was there before included." }),
+    bytes_per_second: z.int().nullable().meta({ description: "Over the last few seconds." }),
+    note: z.string().nullable().meta({ description: "Why nothing moves at the moment." }),
+    error: JobError.nullable(),
+    started_at: Instant,
+    ended_at: Instant.nullable(),
+  })
+  .meta({ id: "HubPull" });
+export type HubPull = z.infer<typeof HubPull>;
+
+export const HubPulled = z
+  .object({
+    path: z.string().meta({ description: "The model's folder, absolute." }),
+    revision: z.string().meta({ description: "The commit that it is." }),
+    files: z.int(),
+    bytes: z.int(),
+  })
+  .meta({ id: "HubPulled" });
+export type HubPulled = z.infer<typeof HubPulled>;
+
+export const HubModel = z
+  .object({
+    model_id: z.string().nullable().meta({ description: "Null for one that was adopted from the disk." }),
+    path: z.string(),
+    revision: z.string().nullable().meta({ description: "The commit; null where nobody knows." }),
+    files: z.int(),
+    bytes: z.int(),
+    pulled_at: Instant.nullable(),
+    source: z
+      .enum(["folder", "cache", "adopted"])
+      .meta({ description: "A folder of its own, the cache that the hub's own library shares, or the user's own." }),
+  })
+  .meta({ id: "HubModel" });
+export type HubModel = z.infer<typeof HubModel>;
+
+export const HubAdoptBody = z.strictObject({ path: line(4_096) }).meta({ id: "HubAdoptBody" });
+export type HubAdoptBody = z.infer<typeof HubAdoptBody>;
+
+export const HubAdopted = z
+  .object({
+    path: z.string().meta({ description: "Absolute, links resolved." }),
+    kind: z.enum(["transformers", "adapter", "diffusers", "sentence-transformers", "gguf"]),
+    files: z.int(),
+    bytes: z.int(),
+    warnings: z.array(z.string()).meta({ description: "What is not there but often wanted, like a tokenizer." }),
+  })
+  .meta({ id: "HubAdopted" });
+export type HubAdopted = z.infer<typeof HubAdopted>;
+
+/** A live hint on the feed: how a pull stands. Not replayed; `pull.started` and `pull.ended` are events. */
+export const HubPullHint = z
+  .object({ type: z.literal("pull.progress"), job_id: z.null(), pull: HubPull })
+  .meta({ id: "HubPullHint" });
+export type HubPullHint = z.infer<typeof HubPullHint>;

@@ -1,0 +1,443 @@
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { HubDouble, largeContent } from "./double.ts";
+import { Pulling } from "./pulling.ts";
+
+const ALICE = HubDouble.tokens.alice;
+const BOB = HubDouble.tokens.bob;
+const WEIGHTS = randomBytes(700_000);
+const FILES = {
+  "config.json": '{"model_type":"bert"}\n',
+  "model.safetensors": WEIGHTS,
+  "sub/deep/tokenizer.json": "{}",
+  "README.md": "# A model\n",
+};
+
+let p: Pulling;
+beforeEach(async () => {
+  p = await new Pulling().open();
+});
+afterEach(() => p.close());
+
+const read = (path: string, name: string): Buffer => readFileSync(join(path, name));
+/** All files below, without the bookkeeping. */
+const listed = (path: string): string[] =>
+  readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((e) => !e.isDirectory())
+    .map((e) => join(e.parentPath, e.name).slice(path.length + 1))
+    .filter((name) => !name.startsWith(".cache/"))
+    .sort();
+const refused = async (promise: Promise<unknown>): Promise<{ code: string; message: string; hint: string }> => {
+  const error = await promise.then(
+    () => expect.unreachable("it was not refused"),
+    (e: unknown) => e as { code: string; message: string; hint: string },
+  );
+  return { code: error.code, message: error.message, hint: error.hint };
+};
+const partials = (): string[] =>
+  readdirSync(p.home, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".incomplete"));
+
+describe("a pull into a folder", () => {
+  it("brings every file of the commit that the branch is, and says which that was", async () => {
+    const commit = p.hub.commit("ann/tiny", FILES);
+    const pulled = await p.pull("ann/tiny");
+    expect(pulled).toEqual({
+      path: join(p.home, "models/ann/tiny"),
+      revision: commit,
+      files: 4,
+      bytes: Object.values(FILES).reduce((n, f) => n + Buffer.byteLength(f), 0),
+    });
+    expect(listed(pulled.path)).toEqual(Object.keys(FILES).sort());
+    expect(read(pulled.path, "model.safetensors").equals(WEIGHTS)).toBe(true);
+    expect(read(pulled.path, "config.json").toString()).toBe(FILES["config.json"]);
+    expect(p.events.map(({ type, pull }) => `${type} ${pull.status}`)).toEqual([
+      "pull.started running",
+      "pull.ended succeeded",
+    ]);
+    expect(p.pulls.list()[0]).toMatchObject({
+      files_done: 4,
+      bytes_done: pulled.bytes,
+      error: null,
+      path: pulled.path,
+    });
+    // Only the model is left beside it.
+    expect(readdirSync(join(p.home, "models/ann"))).toEqual(["tiny"]);
+  });
+
+  it("asks for nothing again where everything lies there, and for what changed alone", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    const { path } = await p.pull("ann/tiny");
+    writeFileSync(join(path, "notes.txt"), "mine");
+    p.hub.asked.length = 0;
+    await p.pull("ann/tiny");
+    expect(p.hub.filesAsked()).toEqual([]);
+    const second = p.hub.commit("ann/tiny", { ...FILES, "config.json": '{"model_type":"gpt2"}\n' });
+    const pulled = await p.pull("ann/tiny");
+    expect(p.hub.filesAsked().map((a) => a.path)).toEqual([`/ann/tiny/resolve/${second}/config.json`]);
+    expect(pulled.revision).toBe(second);
+    expect(read(path, "config.json").toString()).toContain("gpt2");
+    expect(read(path, "notes.txt").toString()).toBe("mine");
+  });
+
+  it("sees that a file was changed here, and mends it", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    const { path } = await p.pull("ann/tiny");
+    const changed = Buffer.from(WEIGHTS);
+    changed[5] = (changed[5] ?? 0) ^ 1;
+    writeFileSync(join(path, "model.safetensors"), changed);
+    // Some file systems count whole seconds.
+    utimesSync(join(path, "model.safetensors"), new Date(), new Date(Date.now() + 5_000));
+    await p.pull("ann/tiny");
+    expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
+  });
+
+  it("takes only what the patterns name, by the rules of the hub's own library", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    const { path } = await p.pull("ann/tiny", { allow_patterns: ["*.json", "sub/"] });
+    expect(listed(path)).toEqual(["config.json", "sub/deep/tokenizer.json"]);
+    expect((await refused(p.pull("ann/tiny", { allow_patterns: ["*.JSON"] }))).code).toBe("hub_nothing_matches");
+  });
+
+  it("goes where it is told, through a link, and leaves alone what is no folder", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    mkdirSync(join(p.home, "real"));
+    symlinkSync(join(p.home, "real"), join(p.home, "link"));
+    const pulled = await p.pull("ann/tiny", { local_dir: join(p.home, "link") });
+    expect(pulled.path).toBe(join(p.home, "real"));
+    expect(listed(pulled.path)).toHaveLength(4);
+    writeFileSync(join(p.home, "file"), "mine");
+    expect((await refused(p.pull("ann/tiny", { local_dir: join(p.home, "file") }))).code).toBe("hub_folder_refused");
+    expect(readFileSync(join(p.home, "file"), "utf8")).toBe("mine");
+    expect((await refused(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
+  });
+
+  it("downloads a content that has two names once", async () => {
+    p.hub.commit("ann/twins", { "a.safetensors": WEIGHTS, "b.safetensors": WEIGHTS, "config.json": "{}" });
+    const pulled = await p.pull("ann/twins");
+    expect(p.hub.filesAsked("cdn")).toHaveLength(1);
+    expect(read(pulled.path, "b.safetensors").equals(WEIGHTS)).toBe(true);
+    expect(p.pulls.list()[0]).toMatchObject({ files_done: 3, bytes_done: pulled.bytes });
+  });
+});
+
+describe("a pull into the cache of the hub's library", () => {
+  it("writes blobs, links, the list of files and the branch as that library does", async () => {
+    p.settings.cacheDir = join(p.home, "shared");
+    const commit = p.hub.commit("ann/tiny", FILES);
+    const { path } = await p.pull("ann/tiny");
+    const repo = join(p.home, "shared/hub/models--ann--tiny");
+    expect(path).toBe(join(repo, "snapshots", commit));
+    expect(readFileSync(join(repo, "refs/main"), "utf8")).toBe(commit);
+    expect(readlinkSync(join(path, "config.json"))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{40}$/);
+    expect(readlinkSync(join(path, "model.safetensors"))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{64}$/);
+    expect(readlinkSync(join(path, "sub/deep/tokenizer.json"))).toMatch(/^\.\.\/\.\.\/\.\.\/\.\.\/blobs\//);
+    expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
+    expect(readdirSync(repo).sort()).toEqual(["blobs", "refs", "snapshots", "trees"]);
+    expect(readdirSync(join(repo, "blobs"))).toHaveLength(4);
+    const tree = JSON.parse(readFileSync(join(repo, "trees", `${commit}.json`), "utf8")) as { files: object };
+    expect(Object.keys(tree.files)).toEqual(Object.keys(FILES).sort());
+  });
+
+  it("adds to a snapshot that is there, and keeps what revisions share", async () => {
+    p.settings.cacheDir = join(p.home, "shared");
+    p.hub.commit("ann/tiny", FILES);
+    await p.pull("ann/tiny", { allow_patterns: "*.safetensors" });
+    const whole = await p.pull("ann/tiny");
+    expect(listed(whole.path)).toEqual(Object.keys(FILES).sort());
+    p.hub.commit("ann/tiny", { ...FILES, "README.md": "# Another\n" }, "v2");
+    p.hub.asked.length = 0;
+    const other = await p.pull("ann/tiny", { revision: "v2" });
+    expect(p.hub.filesAsked().map((a) => a.path.split("/").at(-1))).toEqual(["README.md"]);
+    expect(lstatSync(join(other.path, "README.md")).isSymbolicLink()).toBe(true);
+    expect((await p.pulls.models()).map((m) => [m.model_id, m.source, m.files])).toEqual([
+      ["ann/tiny", "cache", 4],
+      ["ann/tiny", "cache", 4],
+    ]);
+  });
+});
+
+describe("the token", () => {
+  it("goes to the hub and to no other host", async () => {
+    p.settings.token = ALICE;
+    p.hub.commit("ann/tiny", FILES);
+    await p.pull("ann/tiny");
+    expect(p.hub.asked.filter((a) => a.host === "hub").every((a) => a.token === ALICE)).toBe(true);
+    expect(p.hub.filesAsked("cdn").map((a) => a.token)).toEqual([null]);
+  });
+
+  it("of one pull comes before the configured one, and is written nowhere", async () => {
+    p.settings.token = BOB;
+    Object.assign(p.hub.repo("ann/secret"), { private: true, admitted: new Set([ALICE]) });
+    p.hub.commit("ann/secret", FILES);
+    expect((await refused(p.pull("ann/secret"))).code).toBe("hub_model_not_found");
+    await p.pull("ann/secret", { token: ALICE });
+    const written = readdirSync(p.home, { recursive: true, withFileTypes: true })
+      .filter((e) => e.isFile())
+      .map((e) => readFileSync(join(e.parentPath, e.name), "latin1"));
+    expect(written.some((text) => text.includes(ALICE) || text.includes(BOB))).toBe(false);
+    expect(JSON.stringify([p.events, p.hints, p.pulls.list()])).not.toContain(ALICE);
+  });
+});
+
+describe("what the hub refuses", () => {
+  it("is told apart: missing, private, gated, a wrong token, a wrong revision", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    Object.assign(p.hub.repo("ann/gated"), { gated: true, admitted: new Set([ALICE]) });
+    p.hub.commit("ann/gated", FILES);
+    Object.assign(p.hub.repo("ann/secret"), { private: true, admitted: new Set([ALICE]) });
+    p.hub.commit("ann/secret", FILES);
+
+    const absent = await refused(p.pull("ann/absent"));
+    expect(absent).toMatchObject({
+      code: "hub_model_not_found",
+      message: expect.stringMatching(/private and no token/),
+    });
+    expect((await refused(p.pull("ann/secret"))).message).toBe(absent.message.replace("ann/absent", "ann/secret"));
+    expect(await refused(p.pull("ann/secret", { token: BOB }))).toMatchObject({
+      code: "hub_model_not_found",
+      message: expect.stringContaining("no right to it"),
+    });
+    expect(await refused(p.pull("ann/tiny", { token: "hf_wrong" }))).toMatchObject({ code: "hub_token_refused" });
+    expect(await refused(p.pull("ann/gated", { token: BOB }))).toMatchObject({
+      code: "hub_gated",
+      hint: expect.stringContaining(`${p.hub.url}/ann/gated`),
+    });
+    expect(await refused(p.pull("ann/gated"))).toMatchObject({ message: expect.stringContaining("no token was sent") });
+    expect((await refused(p.pull("ann/tiny", { revision: "v9" }))).code).toBe("hub_revision_not_found");
+    expect((await p.pull("ann/gated", { token: ALICE })).files).toBe(4);
+    expect((await p.pull("ann/secret", { token: ALICE })).files).toBe(4);
+  });
+
+  it("of a gated model is known before a large file is asked for", async () => {
+    p.hub.repo("ann/gated").gated = true;
+    p.hub.commit("ann/gated", { "README.md": "x", "model.safetensors": WEIGHTS });
+    await refused(p.pull("ann/gated"));
+    expect(p.hub.filesAsked()).toEqual([]);
+  });
+
+  it("names paths that would leave the folder or mean another thing on Windows: nothing is written", async () => {
+    for (const path of [
+      "../evil",
+      "/etc/evil",
+      "a/../../evil",
+      "a\\b",
+      "aux.json",
+      "x:y",
+      "sub/trail. ",
+      ".cache/huggingface/x",
+      "a//b",
+    ]) {
+      p.hub.commit("ann/evil", { [path]: "x", "config.json": "{}" });
+      expect((await refused(p.pull("ann/evil"))).code, path).toBe("hub_path_refused");
+    }
+    p.hub.commit("ann/evil", { "Config.json": "x", "config.json": "{}" });
+    expect(await refused(p.pull("ann/evil"))).toMatchObject({
+      message: expect.stringContaining("cannot tell it from"),
+    });
+    expect(existsSync(join(p.home, "models/ann/evil"))).toBe(false);
+    expect((await p.pull("ann/evil", { allow_patterns: "config.json" })).files).toBe(1);
+  });
+
+  it("follows a renamed model, and no redirect to where a token must not go", async () => {
+    p.settings.token = ALICE;
+    p.hub.commit("ann/new", FILES);
+    p.hub.repo("ann/old").renamedTo = "ann/new";
+    expect((await p.pull("ann/old")).files).toBe(4);
+    p.hub.commit("ann/other", { "config.json": '{"other":1}' });
+    p.hub.faults.redirectTo = "ftp://127.0.0.1/x";
+    expect((await refused(p.pull("ann/other"))).code).toBe("hub_bad_answer");
+  });
+});
+
+describe("a bad connection", () => {
+  it("cut five times gives the same bytes, each asked for once", async () => {
+    const large = largeContent(6 * 1024 * 1024 + 17);
+    p.hub.commit("ann/large", { "model.safetensors": large, "config.json": "{}" });
+    p.hub.faults.cutAfter = [1_000_000, 1, 1_500_000, 1_100_000, 65_536];
+    const pulled = await p.pull("ann/large");
+    expect(read(pulled.path, "model.safetensors").equals(large.slice(0, large.size))).toBe(true);
+    const begins = p.hub.filesAsked("cdn").map((a) => Number(/^bytes=(\d+)-$/.exec(a.range ?? "")?.[1] ?? 0));
+    expect(begins).toHaveLength(6);
+    expect(begins).toEqual(begins.toSorted((a, b) => a - b));
+    expect(begins.at(-1)).toBeGreaterThan(3_000_000);
+  });
+
+  it("starts over where the whole comes although the rest was asked for", async () => {
+    const large = largeContent(3 * 1024 * 1024);
+    p.hub.commit("ann/large", { "model.safetensors": large });
+    p.hub.faults.cutAfter = [2_000_000];
+    p.hub.faults.ignoreRange = true;
+    const pulled = await p.pull("ann/large");
+    expect(read(pulled.path, "model.safetensors").equals(large.slice(0, large.size))).toBe(true);
+    expect(p.pulls.list()[0]?.bytes_done).toBe(large.size);
+  });
+
+  it("that falls silent is given up and asked again", async () => {
+    p.again({ stallMs: 300 });
+    p.hub.commit("ann/tiny", FILES);
+    p.hub.faults.stall = 1;
+    const { path } = await p.pull("ann/tiny");
+    expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
+    expect(p.hub.filesAsked("cdn").length).toBeGreaterThan(1);
+  });
+
+  it("brings wrong bytes once: they are thrown away; twice: the file is refused and nothing is shown", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    p.hub.faults.wrong = 1;
+    const { path } = await p.pull("ann/tiny");
+    expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
+    p.hub.commit("ann/other", { "model.safetensors": randomBytes(1_000) });
+    p.hub.faults.wrong = 99;
+    expect(await refused(p.pull("ann/other"))).toMatchObject({ code: "hub_file_corrupt" });
+    expect(existsSync(join(p.home, "models/ann/other"))).toBe(false);
+  });
+
+  it("asks for a new address when the signed one has run out", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    // The first is used up by the look before the download.
+    p.hub.faults.expired = 3;
+    await p.pull("ann/tiny");
+    expect(p.hub.filesAsked("hub").filter((a) => a.path.endsWith("model.safetensors")).length).toBeGreaterThan(1);
+  });
+
+  it("and a hub that asks for patience are waited for; without end they are not", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    p.hub.faults.limit = { times: 2, seconds: 0 };
+    p.hub.faults.down = 2;
+    await p.pull("ann/tiny");
+    p.hub.commit("ann/other", FILES);
+    p.hub.faults.limit = { times: 1, seconds: 3_600 };
+    expect(await refused(p.pull("ann/other"))).toMatchObject({
+      code: "hub_rate_limited",
+      message: expect.stringContaining("3600 s"),
+    });
+    p.hub.faults.down = 99;
+    expect((await refused(p.pull("ann/other"))).code).toBe("hub_unreachable");
+  });
+});
+
+describe("several pulls", () => {
+  it("of the same are one; of another revision into the same place they take turns", async () => {
+    const large = largeContent(2 * 1024 * 1024);
+    p.hub.commit("ann/large", { "model.safetensors": large });
+    p.hub.commit("ann/large", { "model.safetensors": largeContent(1024) }, "small");
+    let go!: () => void;
+    p.hub.hold = new Promise((resolve) => (go = resolve));
+    const first = p.pulls.pull({ model_id: "ann/large" });
+    expect(p.pulls.pull({ model_id: "ann/large", revision: "main" }).id).toBe(first.id);
+    await expect.poll(() => p.pulls.get(first.id).phase, { timeout: 20_000 }).toBe("checking");
+    const second = p.pulls.pull({ model_id: "ann/large", revision: "small" });
+    expect(second.id).not.toBe(first.id);
+    await expect.poll(() => p.pulls.get(second.id).phase, { timeout: 20_000 }).toBe("waiting");
+    go();
+    p.hub.hold = null;
+    expect((await p.pulls.wait(first.id)).bytes).toBe(large.size);
+    const { path } = await p.pulls.wait(second.id);
+    expect(statSync(join(path, "model.safetensors")).size).toBe(1024);
+  });
+
+  it("end when they are cancelled, keep what came, and go on from there", async () => {
+    const large = largeContent(4 * 1024 * 1024);
+    p.hub.commit("ann/large", { "model.safetensors": large });
+    p.hub.faults.stall = 1;
+    const { id } = p.pulls.pull({ model_id: "ann/large" });
+    const ended = refused(p.pulls.wait(id));
+    await expect.poll(() => p.hub.filesAsked("cdn").length, { timeout: 20_000 }).toBe(1);
+    expect((await p.pulls.cancel(id)).status).toBe("cancelled");
+    expect(await ended).toMatchObject({ code: "hub_pull_ended" });
+    expect(existsSync(join(p.home, "models/ann/large"))).toBe(false);
+    expect(p.pulls.get(id).error?.hint).toContain("what had come is kept");
+    await p.pull("ann/large");
+  });
+});
+
+describe("an end in the middle", () => {
+  it("after a crash goes on with the same commit and without the bytes that came", async () => {
+    const large = largeContent(5 * 1024 * 1024);
+    const commit = p.hub.commit("ann/large", { "model.safetensors": large });
+    p.hub.faults.cutAfter = [3_000_000];
+    p.hub.faults.expired = 0;
+    // The next tries find nobody: the pull is in the middle, and its process is left behind.
+    let cut!: () => void;
+    const first = p.pulls.pull({ model_id: "ann/large" });
+    await expect.poll(() => partials().length, { timeout: 20_000 }).toBe(1);
+    p.hub.hold = new Promise((resolve) => (cut = resolve));
+    await expect.poll(() => p.pulls.get(first.id).bytes_done, { timeout: 20_000 }).toBeGreaterThan(0);
+    const crashed = p.pulls;
+    p.hub.commit("ann/large", { "model.safetensors": largeContent(10) });
+    const next = p.again();
+    // What the crashed one was about to do never happens.
+    await crashed.stop();
+    for (const name of readdirSync(join(p.home, "hub/pulls"))) {
+      const file = join(p.home, "hub/pulls", name);
+      writeFileSync(file, readFileSync(file, "utf8").replace('"status":"interrupted"', '"status":"running"'));
+    }
+    cut();
+    p.hub.hold = null;
+    p.hub.asked.length = 0;
+    next.begin();
+    const pulled = await next.wait(first.id);
+    expect(pulled.revision).toBe(commit);
+    expect(read(pulled.path, "model.safetensors").equals(large.slice(0, large.size))).toBe(true);
+    expect(p.hub.filesAsked("cdn")[0]?.range).toMatch(/^bytes=[1-9]\d*-$/);
+  });
+
+  it("that is graceful interrupts, says so, and the next pull goes on", async () => {
+    p.hub.commit("ann/large", { "model.safetensors": largeContent(4 * 1024 * 1024) });
+    p.hub.faults.stall = 1;
+    const { id } = p.pulls.pull({ model_id: "ann/large" });
+    await expect.poll(() => p.hub.filesAsked("cdn").length, { timeout: 20_000 }).toBe(1);
+    await p.pulls.stop();
+    expect(p.pulls.get(id)).toMatchObject({ status: "interrupted", error: { code: "hub_pull_ended" } });
+    p.again().begin();
+    expect(p.pulls.get(id).status).toBe("interrupted");
+    expect((await p.pull("ann/large")).files).toBe(1);
+  });
+
+  it("of a pull with a token of its own is told: nobody else has the token", async () => {
+    p.hub.commit("ann/large", FILES);
+    let go!: () => void;
+    p.hub.hold = new Promise((resolve) => (go = resolve));
+    const { id } = p.pulls.pull({ model_id: "ann/large", token: ALICE });
+    await expect.poll(() => p.pulls.get(id).phase, { timeout: 20_000 }).toBe("checking");
+    const crashed = p.pulls;
+    const next = p.again();
+    next.begin();
+    await expect.poll(() => next.get(id).status, { timeout: 20_000 }).toBe("interrupted");
+    go();
+    p.hub.hold = null;
+    await crashed.stop();
+  });
+});
+
+describe("models on this computer", () => {
+  it("are listed, and removed but for what the user chose a place for", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("gpt", FILES);
+    await p.pull("ann/tiny");
+    await p.pull("gpt");
+    const mine = await p.pull("ann/tiny", { local_dir: join(p.home, "mine") });
+    expect((await p.pulls.models()).map((m) => [m.model_id, m.path.slice(p.home.length), m.source])).toEqual([
+      ["ann/tiny", "/models/ann/tiny", "folder"],
+      ["ann/tiny", "/mine", "folder"],
+      ["gpt", "/models/gpt", "folder"],
+    ]);
+    expect(await p.pulls.remove("ann/tiny")).toEqual([join(p.home, "models/ann/tiny")]);
+    expect(listed(mine.path)).toHaveLength(4);
+    expect((await p.pulls.models()).map((m) => m.path.slice(p.home.length))).toEqual(["/mine", "/models/gpt"]);
+    expect((await refused(p.pulls.remove("ann/tiny"))).code).toBe("hub_model_not_here");
+  });
+});

@@ -1,0 +1,58 @@
+// A home with pulls against the hub double, with waits made short.
+
+import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/domain/clock.ts";
+import { Pulls, type HubSettings, type PullsOptions } from "../../src/hub/pulls.ts";
+import type { HubPull } from "../../src/schemas/hub.ts";
+import { HubDouble } from "./double.ts";
+
+export const PATIENCE = { attemptsMax: 5, delayMsMin: 1, delayMsMax: 5, askedMsMax: 60_000 };
+
+export class Pulling {
+  readonly home = realpathSync(mkdtempSync(join(tmpdir(), "svc-hub-")));
+  readonly hub = new HubDouble();
+  readonly events: { type: string; pull: HubPull }[] = [];
+  readonly hints: HubPull[] = [];
+  readonly settings: HubSettings = { token: null, cacheDir: null, url: "" };
+  pulls!: Pulls;
+  #made = 0;
+
+  async open(more: Partial<PullsOptions> = {}): Promise<this> {
+    await this.hub.listen();
+    this.settings.url = this.hub.url;
+    this.again(more);
+    return this;
+  }
+
+  /** As a control plane that starts anew over the same home; the one before is left as a crash leaves it. */
+  again(more: Partial<PullsOptions> = {}): Pulls {
+    this.pulls = new Pulls({
+      home: this.home,
+      mark: "inst0001",
+      clock: systemClock,
+      newId: () => `pull${String(++this.#made).padStart(4, "0")}`,
+      random: () => 0.5,
+      userAgent: "svc",
+      settings: () => this.settings,
+      requireExtra: () => undefined,
+      emit: (type, data) => Promise.resolve(void this.events.push({ type, pull: data["pull"] as HubPull })),
+      hint: (pull) => void this.hints.push(pull),
+      patience: PATIENCE,
+      ...more,
+    });
+    return this.pulls;
+  }
+
+  /** Pulls and waits; resolves with where the model lies. */
+  async pull(modelId: string, more: Omit<Parameters<Pulls["pull"]>[0], "model_id"> = {}) {
+    return this.pulls.wait(this.pulls.pull({ model_id: modelId, ...more }).id);
+  }
+
+  async close(): Promise<void> {
+    await this.pulls.stop();
+    await this.hub.close();
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
