@@ -104,6 +104,9 @@ export class StoreReads implements Reads {
   }
 
   resolveJobId(prefix: string): string {
+    // Ids begin with the time: none will ever begin with this word again.
+    const newest = prefix === "last" ? this.#get<{ id: string }>("SELECT id FROM job ORDER BY id DESC LIMIT 1") : null;
+    if (newest) return newest.id;
     if (/^[a-z0-9]{1,64}$/.test(prefix)) {
       const found = this.#all<{ id: string }>(
         "SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT 4",

@@ -82,6 +82,7 @@ describe("with a control plane", { timeout: 90_000 }, () => {
 
     const short = id.slice(0, -1);
     expect(at.svc("logs", short).out).toBe(want);
+    expect(at.svc("logs", "last").out).toBe(want);
     expect(at.svc("logs", id, "--tail", "2").out).toBe("line 0038\nline 0039\n");
     expect(at.svc("logs", id, "--tail", "0").out).toBe("");
     const stamped = at.svc("logs", id, "--timestamps", "--tail", "1").out;
