@@ -10,7 +10,7 @@ import type { Clock } from "./domain/clock.ts";
 import { JobIds } from "./domain/ids.ts";
 import { installationPrefix } from "./domain/machine-names.ts";
 import { Redactor } from "./domain/redaction.ts";
-import { isReference, SECRET_NAME } from "./domain/secret-names.ts";
+import { holdsSecret, isReference, secretParts } from "./domain/secret-names.ts";
 import { steadyClock } from "./domain/steady-clock.ts";
 import { assert } from "./errors/assert.ts";
 import type { ControlPlane } from "./engine/control-plane.ts";
@@ -35,6 +35,7 @@ import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
 import { installationKey } from "./secrets/installation-key.ts";
 import { resolveSecret } from "./secrets/resolve.ts";
+import { sealSpec, unsealSpec } from "./secrets/sealed-spec.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
 import { injectedVariables, type Injected } from "./secrets/services.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
@@ -212,6 +213,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           }
         }
       },
+      seal: (spec) => sealSpec(spec, installationKey(home)),
+      fingerprint: (text) => createHmac("sha256", installationKey(home)).update(text).digest("hex"),
       checkResume: async (jobId) => void (await resumes.check(jobId)),
       checkData: (names) => checkData(home, names),
       pinData: (jobId, names) => pinData(home, jobId, names),
@@ -296,7 +299,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       const row = engine.store.job(jobId);
       assert(row, `job ${jobId} has no row`);
       // Checked against the schema when it was submitted, and written by us since.
-      const spec = JSON.parse(row.spec) as RunSpec;
+      const spec = unsealSpec(JSON.parse(row.spec) as RunSpec, key);
       factsOf.set(jobId, (known = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
     }
     return known;
@@ -325,9 +328,9 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
         } catch {
           continue; // not to be found any more: sealed, if the run was given it
         }
-      } else if (SECRET_NAME.test(name)) values.push(value);
+      } else if (holdsSecret(name, value)) values.push(value);
     }
-    return values;
+    return values.flatMap(secretParts);
   };
   const guard = (jobId: string, handle: MachineHandle) => {
     const selfEnd = selfEndOf(providers.get(handle.provider), handle.name);

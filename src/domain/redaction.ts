@@ -16,6 +16,9 @@ export const SECRET_BYTES_MIN = 4;
 /** Encoded forms and single lines of a secret shorter than this are ignored: they would match ordinary text. */
 export const FORM_BYTES_MIN = 6;
 
+/** A shorter end of base64 would match other text. */
+const BASE64_LINE_MIN = 12;
+
 const MARKER = Buffer.from(REDACTED);
 
 /**
@@ -181,10 +184,15 @@ function formsOf(secret: string): Buffer[] {
   const webForm = new URLSearchParams([["", secret]]).toString().slice(1);
   const derived = [
     ...base64Forms(raw),
+    raw.toString("hex"),
+    raw.toString("hex").toUpperCase(),
     ...[url, urlStrict, urlStrict.replaceAll("%2F", "/"), webForm].flatMap((u) => [u, lowerHex(u)]),
     urlStrict.replaceAll("%20", "+"),
     json,
     json.replaceAll("/", "\\/"),
+    JSON.stringify(json).slice(1, -1),
+    pythonBytes(raw),
+    ...["&#x27;", "&#39;"].map((quote) => webText(secret, quote)),
     json.replace(/[^\0-\x7f]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),
     secret.replaceAll("'", `'\\''`),
     secret.replaceAll("'", `'"'"'`),
@@ -203,8 +211,35 @@ function base64Forms(raw: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
     const text = Buffer.concat([Buffer.alloc(before), raw]).toString("base64");
     const form = text.slice(Math.ceil((before * 4) / 3), Math.floor(((before + raw.length) * 4) / 3));
-    return [form, form.replaceAll("+", "-").replaceAll("/", "_")];
+    return [form, form.replaceAll("+", "-").replaceAll("/", "_"), ...linesOf(text, form)];
   });
 }
+
+/** Tools that encode break the text into lines: of what begins at the beginning of the secret, those that it decides alone. */
+function linesOf(text: string, form: string): string[] {
+  return [64, 76].flatMap((width) =>
+    text.length <= width || !text.startsWith(form)
+      ? []
+      : Array.from({ length: Math.ceil(form.length / width) }, (_, i) => form.slice(i * width, (i + 1) * width)).filter(
+          (line) => line.length >= BASE64_LINE_MIN,
+        ),
+  );
+}
+
+/** The bytes as Python shows them between the quotes of b''. */
+const pythonBytes = (raw: Buffer): string =>
+  raw
+    .toString("latin1")
+    .replace(/[\\\t\n\r]|[^ -~]/g, (c) => SHORT[c] ?? `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`);
+const SHORT: Record<string, string> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
+
+/** As text of a web page, with one of the two ways to write an apostrophe. */
+const webText = (secret: string, quote: string): string =>
+  secret
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;")
+    .replaceAll("'", quote);
 
 const lowerHex = (url: string): string => url.replace(/%[0-9A-F]{2}/g, (c) => c.toLowerCase());

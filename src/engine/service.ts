@@ -1,6 +1,5 @@
 // The control plane behind the API: requests become events, answers are read from the store.
 
-import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { isCpu } from "../domain/gpus.ts";
 import { describeError, SvcError } from "../errors/index.ts";
@@ -47,6 +46,10 @@ export interface ServiceOptions {
   checkCredential: (provider: RunSpec["provider"]) => void;
   /** Throws where a secret that the spec names cannot be found. */
   checkSecrets: (spec: RunSpec) => void;
+  /** The spec as it may be written down: without a secret in clear. */
+  seal: (spec: RunSpec) => RunSpec;
+  /** The same for the same text, and of no use to guess the text by. */
+  fingerprint: (text: string) => string;
   /** Throws `resume_unavailable` where the job has no complete checkpoint to go on from. */
   checkResume: (jobId: string) => Promise<void>;
   /** Throws `data_unavailable`, naming the field, where data is not known or has changed. */
@@ -164,9 +167,7 @@ export class Service implements ControlPlane {
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { engine, reserve } = this.#o;
     const spec = placed(body, options.defaultProjectDir);
-    const hash = createHash("sha256")
-      .update(JSON.stringify({ label: body.label ?? null, spec }))
-      .digest("hex");
+    const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec }));
     const key = options.idempotencyKey ?? null;
     const before = key === null ? undefined : this.#byKey(key, hash);
     if (before) return before;
@@ -196,7 +197,7 @@ export class Service implements ControlPlane {
             provider: spec.provider,
             gpus: spec.gpus,
             nodes: spec.nodes,
-            spec: JSON.stringify(spec),
+            spec: JSON.stringify(this.#o.seal(spec)),
             code_snapshot: code,
             idem_key: key,
             idem_hash: key === null ? null : hash,

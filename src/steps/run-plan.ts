@@ -1,16 +1,22 @@
 // What exactly is started for a job: argument vector, environment, secrets. Pure but for the secrets' lookup.
 
 import type { RunSpec } from "../schemas/spec.ts";
+import { CREDENTIAL_FIELDS } from "../schemas/credentials.ts";
 import type { RunnerSpec } from "../schemas/runner.ts";
 import { gpuCount } from "../domain/gpus.ts";
 import { launchArgv, launchMode, stopGraceSeconds } from "./launch-plan.ts";
-import { isReference, SECRET_NAME } from "../domain/secret-names.ts";
+import { holdsSecret, isReference } from "../domain/secret-names.ts";
 
 /**
  * Names that must not leak from the control plane's own environment into a run: options of its launcher, and the keys that
- * rent machines, which a script could print and has no use for.
+ * rent machines or open stores, which a script could print and has no use for.
  */
-const DROPPED = /^(PET_|(PODHOST|MARKET)_API_KEY$)/;
+const OURS: ReadonlySet<string> = new Set(
+  (["podhost", "market", "cloudvm", "notebook", "objstore_a", "objstore_b"] as const)
+    .flatMap((name) => CREDENTIAL_FIELDS[name])
+    .flatMap((field) => (field.secret ? field.variables : [])),
+);
+const isDropped = (name: string): boolean => name.startsWith("PET_") || OURS.has(name);
 
 export interface PlanInput {
   jobId: string;
@@ -71,7 +77,7 @@ export function planRun(input: PlanInput): RunPlan {
   const plainEnv: Record<string, string> = {};
   for (const [name, value] of Object.entries(spec.env)) {
     if (isReference(value)) secretEnv[name] = input.secret(value);
-    else if (SECRET_NAME.test(name)) secretEnv[name] = value;
+    else if (holdsSecret(name, value)) secretEnv[name] = value;
     else plainEnv[name] = value;
   }
   const given = (name: string): string | undefined => plainEnv[name] ?? secretEnv[name] ?? inherited[name];
@@ -89,7 +95,7 @@ export function planRun(input: PlanInput): RunPlan {
   const env: Record<string, string | null> = {
     ...Object.fromEntries(
       Object.keys(inherited)
-        .filter((name) => DROPPED.test(name))
+        .filter(isDropped)
         .map((name) => [name, null]),
     ),
     ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),

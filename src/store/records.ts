@@ -1,6 +1,6 @@
 // From rows to the records that people and programs see.
 
-import { isReference, SECRET_NAME } from "../domain/secret-names.ts";
+import { holdsSecret, isReference } from "../domain/secret-names.ts";
 import type { JobError, JobMachine, JobRecord, LedgerMachine, TimelineStep } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./engine-store.ts";
@@ -16,7 +16,7 @@ export function maskSpec(spec: RunSpec): Record<string, unknown> {
   const env = Object.fromEntries(
     Object.entries(spec.env).map(([name, value]) => [
       name,
-      SECRET_NAME.test(name) && !isReference(value) ? MASK : value,
+      holdsSecret(name, value) || value.startsWith("sealed://") ? MASK : value,
     ]),
   );
   const sinks = spec.sinks.map((sink) =>

@@ -44,6 +44,11 @@ describe("Redactor", () => {
       double_quoted: SECRET.replaceAll('"', '\\"'),
       base64: Buffer.from(SECRET).toString("base64").replaceAll("=", ""),
       base64url: Buffer.from(SECRET).toString("base64url"),
+      hex: Buffer.from(SECRET).toString("hex"),
+      capital_hex: Buffer.from(SECRET).toString("hex").toUpperCase(),
+      json_in_json: JSON.stringify(JSON.stringify(SECRET)).slice(3, -3),
+      web_page: "hf_Ab3/+ x&#x27;Z&quot;9~é",
+      python_bytes: "b'hf_Ab3/+ x'Z\"9~\\xc3\\xa9'",
     };
     for (const [name, form] of Object.entries(forms)) {
       const out = redactor.redactText(`<${form}>`);
@@ -59,6 +64,15 @@ describe("Redactor", () => {
     expect(out).toContain(REDACTED);
     // What is left decodes to no more than the edges of the secret.
     expect(out.length - REDACTED.length).toBeLessThan(text.length - secret.length);
+  });
+
+  it.each([64, 76])("finds a long secret in base64 that is broken into lines of %i", (width) => {
+    const secret = Array.from({ length: 40 }, (_, i) => `part-${i}`).join("/");
+    const text = Buffer.from(secret).toString("base64");
+    const lines = text.match(new RegExp(`.{1,${width}}`, "g")) ?? [];
+    const out = new Redactor([secret]).redactText(lines.join("\n"));
+    expect(lines.length).toBeGreaterThan(3);
+    expect(out.split("\n").filter((line) => line.replace(/=+$/, "") !== REDACTED)).toEqual([]);
   });
 
   it("replaces each line of a secret of several lines, and the whole with other line ends", () => {

@@ -61,6 +61,8 @@ async function newService(harness: Harness): Promise<void> {
     checkSecrets: (spec) => {
       for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});
     },
+    seal: (spec) => spec,
+    fingerprint: (text) => text,
     checkResume: (job) =>
       Promise.reject(new SvcError("resume_unavailable", { job, why: "no complete checkpoint of it came home" })),
     checkData: async ([name]) => {

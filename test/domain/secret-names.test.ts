@@ -1,0 +1,34 @@
+import { expect, it } from "vitest";
+import { holdsSecret, secretParts } from "../../src/domain/secret-names.ts";
+
+it.each([
+  ["API_KEY", "x"],
+  ["MY_TOKEN", "x"],
+  ["PGPASSWORD", "x"],
+  ["DB_PASS", "x"],
+  ["SENTRY_DSN", "x"],
+  ["github_pat", "x"],
+  ["DATABASE_URL", "postgres://me:pw@db.example/x"],
+  ["ANY", "hf_abcdefghijklmnop"],
+  ["ANY", "-----BEGIN OPENSSH PRIVATE KEY-----\nx"],
+  ["ANY", "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.sig"],
+])("%s=%s is a secret", (name, value) => expect(holdsSecret(name, value)).toBe(true));
+
+it.each([
+  ["EPOCHS", "3"],
+  ["TOKENIZERS_PARALLELISM", "false"],
+  ["MAX_TOKENS", "512"],
+  ["MONKEY", "x"],
+  ["COMPASS", "north"],
+  ["ENDPOINT", "https://example.org:8443/a@b"],
+  ["API_KEY", "env://OTHER"],
+  ["API_KEY", "store://hub/token"],
+])("%s=%s is none", (name, value) => expect(holdsSecret(name, value)).toBe(false));
+
+it("parts of a secret are secrets by themselves", () => {
+  expect(secretParts("plain")).toEqual(["plain"]);
+  expect(secretParts("postgres://me:p%40w@db/x")).toEqual(["postgres://me:p%40w@db/x", "p%40w", "p@w"]);
+  const key = JSON.stringify({ type: "service_account", private_key: "line-1\nline-2", client_id: "7" });
+  expect(secretParts(key)).toEqual([key, "line-1\nline-2"]);
+  expect(secretParts("{not json")).toEqual(["{not json"]);
+});
