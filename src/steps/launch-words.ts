@@ -55,7 +55,10 @@ export function failingLine(tail: string): string {
   // uv and pip draw a box around what they could not solve.
   const box = said.findLastIndex((line) => /^\s*×/.test(line));
   const error = said.findLastIndex((line) => /^(ERROR|error|svc):? /.test(line));
-  if (error > box) return plain(said[error] ?? "");
+  if (error > box) {
+    const causes = said.slice(error + 1).filter((line) => /^\s+(cause|caused by): /i.test(line));
+    return plain([said[error], ...causes].join(" "));
+  }
   if (box >= 0)
     return plain(
       said

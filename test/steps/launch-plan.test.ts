@@ -156,6 +156,10 @@ describe("the launcher's last words", () => {
       "Resolving\n  × No solution found when resolving dependencies:\n  ╰─▶ Because x was not found, it\n      cannot be had.\n",
       "No solution found when resolving dependencies: Because x was not found, it cannot be had.",
     ],
+    [
+      "Using Python 3.11\nerror: No solution found when resolving dependencies\n  cause: Because you require a and b, it cannot be.\n",
+      "error: No solution found when resolving dependencies cause: Because you require a and b, it cannot be.",
+    ],
     ["make: *** [all] Error 2\n", "make: *** [all] Error 2"],
     ["", "it said nothing"],
   ])("tell the line of an installer that failed: %j", (tail, said) => {

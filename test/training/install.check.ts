@@ -1,10 +1,21 @@
 // The install step's script, with a real pip: no torch is needed.
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { failingLine } from "../../src/steps/launch-words.ts";
+import { TORCH_PYTHON } from "./plane.ts";
 
 const SCRIPT = join(import.meta.dirname, "..", "..", "python", "svc", "_install.py");
 const PYTHON = process.env["SVC_PYTHON"] ?? "python3";
@@ -133,6 +144,29 @@ it("environment.yml without conda says what to do", () => {
     1,
     "svc: environment.yml needs conda or mamba, and neither is on the machine: add a requirements.txt, or choose an image that has it",
   ]);
+});
+
+/** A uv of its own: beside the Python that is named for these checks, or on the PATH. */
+const UV = [dirname(TORCH_PYTHON ?? ""), ...(process.env["PATH"] ?? "").split(":")]
+  .map((folder) => join(folder, "uv"))
+  .find((path) => path.startsWith("/") && existsSync(path));
+
+it.skipIf(UV === undefined)("uv installs where there is no pip, and leaves the image's torch alone", () => {
+  wheel("tiny", { "tiny.py": "X = 1\n" });
+  const at1 = `tiny @ file://${at("wheels", "tiny-1.0-py3-none-any.whl")}\n`;
+  put("project/requirements.txt", `${at1}torch>=2.0\n`);
+  for (const name of ["pip", "ensurepip"]) put(`none/${name}.py`, 'raise ImportError("not on this machine")\n');
+  mkdirSync(at("bin"));
+  symlinkSync(UV!, at("bin", "uv"));
+  const env = { PATH: `${at("bin")}:/usr/bin:/bin`, PYTHONPATH: at("none"), UV_OFFLINE: "1" };
+  const python = image("2.6.0a0+vendor");
+  const { code, log } = install(python, "requirements.txt", env);
+  expect(code, log).toBe(0);
+  expect(inside("import tiny, torch; print(tiny.X, torch.__version__)")).toBe("1 2.6.0a0+vendor");
+
+  put("project/requirements.txt", `${at1}tiny==2.0\n`);
+  const failed = install(python, "requirements.txt", env);
+  expect([failed.code === 0, failingLine(failed.log)]).toEqual([false, expect.stringMatching(/tiny.*tiny==2\.0/)]);
 });
 
 it("uv.lock leaves out what the image has with its torch of the same release, and goes where the run finds it", () => {

@@ -115,8 +115,9 @@ describe.skipIf(!able || !RAY)("Ray on two nodes", () => {
     const { job, log } = await plane.run(overRay("ok"));
     expect([job.status, job.exit_code, job.error], log).toEqual(["succeeded", 0, null]);
     expect(log).toContain("[node0] svc: Ray: 2 of 2 nodes are alive");
-    expect(log).toContain("[node0] nodes: 2");
-    expect(log).toContain("[node0] dedup 0, mode token");
+    // Ray writes its prefix and a line's end apart: lines of several processes may run together.
+    expect(log).toContain("nodes: 2");
+    expect(log).toContain("dedup 0, mode token");
     const values = plane.cp.reads.metrics(job.id, {}).series["worker"]?.map((point) => point.value);
     expect(values?.toSorted()).toEqual([0, 1]);
     expect(ledger.alive()).toEqual([]);
