@@ -73,7 +73,7 @@ async function call(path: string, init: RequestInit = {}): Promise<Response> {
   );
 }
 
-const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
+export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
   (await (await call(path, signal ? { signal } : {})).json()) as T;
 
 const post = async <T>(
@@ -91,8 +91,8 @@ const post = async <T>(
     })
   ).json()) as T;
 
-const job = (id: string) => `/jobs/${encodeURIComponent(id)}`;
-const query = (values: Record<string, string | number | null | undefined>): string => {
+export const job = (id: string) => `/jobs/${encodeURIComponent(id)}`;
+export const query = (values: Record<string, string | number | null | undefined>): string => {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(values))
     if (value !== null && value !== undefined) params.set(name, String(value));

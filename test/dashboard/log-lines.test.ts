@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { PLAIN, parseAnsi } from "../../dashboard/src/run/ansi.ts";
+import { PLAIN, parseAnsi } from "../../dashboard/src/run/log/ansi.ts";
 import { folded, LogLines } from "../../dashboard/src/run/log-lines.ts";
 import { fieldOfError, fieldsOf, fromText } from "../../dashboard/src/form/schema-fields.ts";
 import { z } from "zod";

@@ -10,7 +10,7 @@ import { useTitle } from "../parts/title.ts";
 import { withCode } from "../parts/with-code.tsx";
 import { Link, runPath } from "../router.tsx";
 import { CheckpointsView } from "../run/checkpoints-view.tsx";
-import { LogView } from "../run/log-view.tsx";
+import { LogPeek, LogView } from "../run/log/log-view.tsx";
 import { MachinesView } from "../run/machines-view.tsx";
 import { MetricsView } from "../run/metrics-view.tsx";
 import { SpecView } from "../run/spec-view.tsx";
@@ -59,7 +59,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
         ))}
       </nav>
       {shown === "overview" && <Overview job={job} />}
-      {shown === "logs" && <LogView jobId={id} ended={!isActive(job)} tall />}
+      {shown === "logs" && <LogView jobId={id} ended={!isActive(job)} nodes={job.nodes} />}
       {shown === "metrics" && <MetricsView jobId={id} ended={!isActive(job)} />}
       {shown === "checkpoints" && <CheckpointsView job={job} />}
       {shown === "spec" && <SpecView job={job} />}
@@ -157,7 +157,7 @@ function Overview({ job }: { job: JobRecord }) {
               Open the whole log
             </Link>
           </div>
-          <LogView jobId={job.id} ended={ended} />
+          <LogPeek jobId={job.id} ended={ended} />
         </section>
       </div>
       <div className="overview-side">

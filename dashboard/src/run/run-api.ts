@@ -1,0 +1,27 @@
+// The calls of the run page alone.
+
+import type { CodeDiff } from "../../../src/schemas/code.ts";
+import type { LogLines, LogMatches } from "../../../src/schemas/log.ts";
+import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
+import type { SinkStatus } from "../../../src/schemas/sink.ts";
+import { get, job, query } from "../api.ts";
+
+export const runApi = {
+  logLines: (id: string, q: Record<string, string | number>, signal?: AbortSignal) =>
+    get<LogLines>(`${job(id)}/logs/lines${query(q)}`, signal),
+  logSearch: (id: string, q: Record<string, string | number>, signal?: AbortSignal) =>
+    get<LogMatches>(`${job(id)}/logs/search${query(q)}`, signal),
+  series: (id: string, signal?: AbortSignal) => get<SeriesList>(`${job(id)}/series`, signal),
+  points: (id: string, places: readonly { id: number; from: number }[], signal?: AbortSignal) =>
+    get<SeriesPoints>(
+      `${job(id)}/series/points?of=${places.map((place) => `${place.id}:${place.from}`).join(",")}`,
+      signal,
+    ),
+  digest: (id: string, path: string) => get<{ sha256: string }>(`${job(id)}/checkpoint-digest${query({ path })}`),
+  sinks: (id: string) => get<{ sinks: SinkStatus[] }>(`${job(id)}/sinks`),
+  codeDiff: (id: string, other: string) => get<CodeDiff>(`${job(id)}/code/diff${query({ with: other })}`),
+  checkpointsTar: (id: string) => `${job(id)}/checkpoints.tar`,
+  codeTar: (id: string) => `${job(id)}/code.tar`,
+  codeFileUrl: (id: string, path: string) =>
+    `${job(id)}/code/files/${path.split("/").map(encodeURIComponent).join("/")}`,
+};
