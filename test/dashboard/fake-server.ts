@@ -17,6 +17,7 @@ import type {
   Timeline,
 } from "../../src/schemas/job.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
+import { runPart } from "./fake-run-parts.ts";
 
 export const CSP =
   "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws://127.0.0.1:*; " +
@@ -163,19 +164,21 @@ export class FakeServer {
     this.#file(url.pathname, response);
   }
 
-  #jobs(
+  async #jobs(
     method: string,
     [id, part, ...rest]: string[],
     url: URL,
     body: unknown,
     key: string | null,
     response: ServerResponse,
-  ): void {
+  ): Promise<void> {
     if (id === undefined) return method === "POST" ? this.#submit(body, key, response) : this.#list(url, response);
     const run = this.world.runs.find((each) => each.record.id === id);
     if (!run) return json(response, 404, problem(404, "job_not_found", `There is no job ${id}.`, "See `svc jobs`."));
     if (part === undefined) return json(response, 200, run.record);
     if (part === "kill") return this.#kill(run, response);
+    const answer = await runPart(run, [part, ...rest].join("/"), url);
+    if (answer !== undefined) return json(response, 200, answer);
     if (part === "timeline") return json(response, 200, run.timeline);
     if (part === "metrics") return this.#metrics(run, url, response);
     if (part === "code") return json(response, 200, run.code);

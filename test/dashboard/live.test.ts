@@ -66,16 +66,9 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
   it("shows new log lines, steps and states as they come", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       await page.waitForSelector(".log-row >> text=epoch >> nth=0");
-      const before = server.seen.length;
       server.appendLog("r1-digits", `now \u001b[31mred ${HOSTILE}\u001b[0m\n1%\r99%`);
       await page.waitForSelector(".log-row >> text=now red");
       await page.waitForSelector(".log-row >> text=/^99%$/");
-      const logReads = server.seen.slice(before).filter((each) => each.path.includes("/logs"));
-      expect(logReads.length).toBeGreaterThan(0);
-      expect(
-        logReads.every((each) => /offset=[1-9]/.test(each.path)),
-        "the log is read on from its offset",
-      ).toBe(true);
 
       const run = server.run("r1-digits");
       run.timeline.steps = [...run.timeline.steps.slice(0, -1), step("stream", 46, 0), step("collect", 0, null)];
@@ -98,26 +91,6 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.waitForSelector(".chart-value >> text=0.015625");
       const reads = server.seen.slice(before).filter((each) => each.path.includes("/metrics"));
       expect(reads.every((each) => each.path.includes("since_step="))).toBe(true);
-    }));
-
-  it("keeps the document small, reaches the whole history and stops following when scrolled up", () =>
-    withPage("/runs/r4-long?tab=logs", async ({ page, server }) => {
-      await page.waitForSelector("text=line 5000 of five thousand");
-      expect(await page.locator(".log-row").count()).toBeLessThan(200);
-      const view = page.getByRole("log");
-      await view.evaluate((element) => (element.scrollTop = 0));
-      await page.waitForSelector("text=Jump to end");
-      for (let i = 0; i < 20 && (await page.getByRole("button", { name: "Load earlier" }).isVisible()); i++) {
-        await page.getByRole("button", { name: "Load earlier" }).click();
-        await page.waitForFunction(() => document.querySelector(".log-bar")?.textContent?.includes("5,000 lines"));
-      }
-      await view.evaluate((element) => (element.scrollTop = 0));
-      await page.waitForSelector("text=/^line 1 of five thousand$/");
-      server.appendLog("r4-long", "one more\n");
-      await page.waitForFunction(() => document.querySelector(".log-bar")?.textContent?.includes("5,001 lines"));
-      expect(await view.evaluate((element) => element.scrollTop)).toBe(0);
-      await page.getByRole("button", { name: "Jump to end" }).click();
-      await page.waitForSelector("text=/^one more$/");
     }));
 
   it("names run and machine before it kills", () =>

@@ -1,59 +1,103 @@
 import { describe, expect, it } from "vitest";
 import { PLAIN, parseAnsi } from "../../dashboard/src/run/log/ansi.ts";
-import { folded, LogLines } from "../../dashboard/src/run/log-lines.ts";
+import { LogScroll, SPACE_MAX_PX } from "../../dashboard/src/run/log/log-scroll.ts";
+import { LogSource, tagsOf, type Ask } from "../../dashboard/src/run/log/log-source.ts";
 import { fieldOfError, fieldsOf, fromText } from "../../dashboard/src/form/schema-fields.ts";
 import { z } from "zod";
 import { SubmitBody } from "../../src/schemas/spec.ts";
 
-const bytes = (text: string) => new TextEncoder().encode(text);
+describe("the place in a log", () => {
+  const at = (rows: number, viewPx = 600) => {
+    const scroll = new LogScroll(20);
+    scroll.resize(rows, viewPx);
+    return scroll;
+  };
 
-describe("lines of a log", () => {
-  it("gives the same lines however the bytes are cut", () => {
-    const text = "eins\nzwölf 🙂 \u001b[31mrot\nnoch rot\u001b[0m\n10%\r20%\r\nohne Ende";
-    const whole = new LogLines(0);
-    whole.append(bytes(text));
-    const all = bytes(text);
-    for (let cut = 0; cut <= all.length; cut++) {
-      const log = new LogLines(0);
-      log.append(all.subarray(0, cut));
-      log.append(all.subarray(cut));
-      expect(log.lines).toEqual(whole.lines);
-      expect(log.open?.text).toBe("ohne Ende");
-      expect(log.end).toBe(all.length);
-    }
-    expect(whole.lines.map((line) => line.text)).toEqual([
-      "eins",
-      "zwölf 🙂 \u001b[31mrot",
-      "noch rot\u001b[0m",
-      "20%",
-    ]);
-    expect(whole.lines[2]?.style.fg).toBe("var(--ansi-1)");
+  it("is the scroll bar's own where all lines fit into what a browser draws", () => {
+    const scroll = at(1_000);
+    expect([scroll.spacePx, scroll.topMax]).toEqual([20_000, 970]);
+    scroll.moved(205);
+    expect(scroll.top).toBe(10.25);
+    scroll.moved(19_400);
+    expect(scroll.atEnd).toBe(true);
+    expect(scroll.settled()).toBeNull();
+    expect(at(3).topMax).toBe(0);
   });
 
-  it("puts earlier whole lines in front and knows the byte they begin at", () => {
-    const text = "aaaa\nbbbb\ncccc\ndddd\n";
-    const log = new LogLines(15);
-    log.append(bytes(text).subarray(15));
-    expect(log.prepend(bytes(text).subarray(2, 15), 2)).toBe(2);
-    expect(log.lines.map((line) => line.text)).toEqual(["bbbb", "cccc", "dddd"]);
-    expect(log.start).toBe(5);
-    expect(log.prepend(bytes(text).subarray(0, 5), 0)).toBe(1);
-    expect(log.start).toBe(0);
+  it("reaches each line of a log that is too high to draw: by small movements line by line, by the bar anywhere", () => {
+    const scroll = at(10_000_000);
+    expect(scroll.spacePx).toBe(SPACE_MAX_PX);
+    let bar = scroll.goTo(5_000_000);
+    expect(scroll.top).toBe(5_000_000);
+    for (let i = 0; i < 50; i++) scroll.moved((bar += 100));
+    expect(scroll.top).toBeCloseTo(5_000_250, 6);
+    bar = scroll.settled() ?? Number.NaN;
+    expect(scroll.top, "putting the bar right moves nothing").toBeCloseTo(5_000_250, 6);
+    expect(bar / (SPACE_MAX_PX - 600)).toBeCloseTo(scroll.top / scroll.topMax, 9);
+    scroll.moved((SPACE_MAX_PX - 600) / 4);
+    expect(scroll.top / scroll.topMax).toBeCloseTo(0.25, 6);
+    scroll.moved(SPACE_MAX_PX - 600);
+    expect(scroll.top).toBe(scroll.topMax);
+    scroll.moved(0);
+    expect(scroll.top).toBe(0);
+  });
+});
+
+describe("the rows of a log", () => {
+  const line = (i: number, text = `line ${i + 1}`) => ({ line: i + 1, at_ms: 0, text, cut: 0 });
+  /** A log of lines that tells what was asked of it. */
+  function served(lines: string[]) {
+    const asked: string[] = [];
+    const ask: Ask = ({ from, count }) => {
+      asked.push(`${from ?? "end"}+${count}`);
+      const first = from === undefined ? Math.max(0, lines.length - Number(count)) : Number(from);
+      const part = lines.slice(first, first + Number(count)).map((text, i) => line(first + i, text));
+      return Promise.resolve({
+        rows: lines.length,
+        totalLines: lines.length,
+        from: part.length > 0 ? first : lines.length,
+        lines: part,
+        capped: false,
+      });
+    };
+    return { asked, ask };
+  }
+  const settled = (source: LogSource, row: number) => expect.poll(() => source.row(row)?.text, { timeout: 20_000 });
+
+  it("come by pages as they are looked at, and each but once", async () => {
+    const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i + 1}`);
+    const { asked, ask } = served(lines);
+    const source = new LogSource(ask, () => undefined);
+    await source.refresh(true);
+    expect([source.rows, source.row(4_999)?.text, source.row(100)]).toEqual([5_000, "line 5000", null]);
+    source.want(100, 130);
+    source.want(110, 140);
+    await settled(source, 139).toBe("line 140");
+    source.want(100, 130);
+    expect(asked).toEqual(["end+300", "0+200"]);
   });
 
-  it("forgets the oldest lines of an endless log and keeps count of their bytes", () => {
-    const log = new LogLines(0);
-    for (let i = 0; i < 11; i++) log.append(bytes("x\n".repeat(10_000)));
-    expect(log.lines.length).toBeLessThanOrEqual(100_000);
-    expect(log.start + log.lines.length * 2).toBe(log.end);
+  it("follow a log that grows: a last line that was half is read again, and the others stay the same objects", async () => {
+    const lines = ["one", "two", "thr"];
+    const { ask } = served(lines);
+    const source = new LogSource(ask, () => undefined);
+    await source.refresh(true);
+    const two = source.row(1);
+    lines[2] = "three \u001b[31mred";
+    lines.push("still red");
+    await source.refresh(false);
+    expect([source.rows, source.row(2)]).toEqual([4, null]);
+    source.want(0, 4);
+    await settled(source, 3).toBe("still red");
+    expect(source.row(1)).toBe(two);
+    expect(source.row(2)?.text).toContain("three");
+    expect(source.row(3)?.style.fg).toBe("var(--ansi-1)");
   });
 
-  it.each([
-    ["plain", "plain"],
-    ["10%\r100%", "100%"],
-    ["dos line\r", "dos line"],
-    ["a\rb\r\r", "b"],
-  ])("shows %j as %j", (given, expected) => expect(folded(given)).toBe(expected));
+  it("tell the nodes and ranks that lines begin with", () => {
+    expect(tagsOf("[node 1] [rank3]: hello [rank4]")).toEqual(["node 1", "rank3"]);
+    expect(tagsOf("[INFO] [rank3]")).toEqual([]);
+  });
 });
 
 describe("terminal colours", () => {

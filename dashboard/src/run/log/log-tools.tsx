@@ -1,4 +1,4 @@
-import { useEffect, useState, type KeyboardEvent } from "react";
+import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 import { plural } from "../../format.ts";
 import { setParams } from "../place.ts";
 import type { LogState } from "./log-pane.ts";
@@ -18,7 +18,10 @@ export function LogTools(props: {
   name: string;
 }) {
   const { state, filter, look, onLook } = props;
-  const tags = tagsOf(state.tags, props.nodes, filter.tag);
+  // What a filter hides was there all the same.
+  const seen = useRef(new Set<string>());
+  for (const tag of state.tags === "" ? [] : state.tags.split("\n")) seen.current.add(tag);
+  const tags = tagsOf(seen.current, props.nodes, filter.tag);
   return (
     <div className="log-tools">
       <Search finder={props.finder} q={filter.q} />
@@ -30,7 +33,7 @@ export function LogTools(props: {
       <Toggle on={filter.errors} onClick={() => setParams({ errors: filter.errors ? null : "1" })}>
         Errors only
       </Toggle>
-      {tags.length > 1 && (
+      {(tags.length > 1 || filter.tag !== null) && (
         <select
           className="log-tags"
           aria-label="Node or rank"
@@ -70,8 +73,8 @@ function countWords(state: LogState, filter: { errors: boolean; tag: string | nu
   return filtered ? `${state.rows.toLocaleString("en-US")}${state.capped ? "+" : ""} of ${all}` : all;
 }
 
-function tagsOf(seen: string, nodes: number, chosen: string | null): string[] {
-  const tags = new Set(seen === "" ? [] : seen.split("\n"));
+function tagsOf(seen: ReadonlySet<string>, nodes: number, chosen: string | null): string[] {
+  const tags = new Set(seen);
   if (nodes > 1) for (let node = 0; node < nodes; node++) tags.add(`node ${node}`);
   if (chosen !== null) tags.add(chosen);
   return [...tags].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));

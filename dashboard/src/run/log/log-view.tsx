@@ -20,8 +20,7 @@ const LOADING: LogState = {
   tags: "",
 };
 
-const same = (a: LogState, b: LogState) =>
-  (Object.keys(a) as (keyof LogState)[]).every((name) => a[name] === b[name]);
+const same = (a: LogState, b: LogState) => (Object.keys(a) as (keyof LogState)[]).every((name) => a[name] === b[name]);
 
 /** A log in an element, kept up to date. */
 function useLogPane(jobId: string, ended: boolean, filter: LogFilter | null) {

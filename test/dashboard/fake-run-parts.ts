@@ -1,0 +1,71 @@
+// What the run page alone reads, for the fake server: lines of the log by the real index, series as columns.
+
+import { LogIndex, type LogReads } from "../../src/api/log-index.ts";
+import { LogSearch } from "../../src/api/log-search.ts";
+import type { SeriesColumns } from "../../src/schemas/series.ts";
+import type { FakeRun } from "./fake-server.ts";
+
+const indexes = new WeakMap<FakeRun, { index: LogIndex; search: LogSearch }>();
+
+function indexOf(run: FakeRun): { index: LogIndex; search: LogSearch } {
+  let known = indexes.get(run);
+  if (!known) {
+    const reads: LogReads = {
+      logBytes: () => run.log.length,
+      readLog: (_id, offset, max) => run.log.subarray(offset, offset + max),
+      logTimes: () => [{ offset: 0, at_ms: 1_700_000_000_000 }],
+    };
+    const index = new LogIndex(reads);
+    indexes.set(run, (known = { index, search: new LogSearch(reads, index) }));
+  }
+  return known;
+}
+
+const numberOf = (url: URL, name: string): number | undefined =>
+  url.searchParams.has(name) ? Number(url.searchParams.get(name)) : undefined;
+
+/** The answer's body, or undefined where the path is another's. */
+export async function runPart(run: FakeRun, path: string, url: URL): Promise<unknown> {
+  const { id } = run.record;
+  const count = numberOf(url, "count") ?? 500;
+  const from = numberOf(url, "from");
+  if (path === "logs/lines") {
+    const { index } = indexOf(run);
+    const counted = await index.count(id);
+    const lines = await index.lines(id, from === undefined ? Math.max(0, counted.lines - count) : from - 1, count);
+    return { total_lines: counted.lines, bytes: counted.bytes, lines };
+  }
+  if (path === "logs/search") {
+    const near = numberOf(url, "near");
+    const question = {
+      text: url.searchParams.get("q") ?? "",
+      errors: url.searchParams.get("errors") === "1",
+      tag: url.searchParams.get("tag"),
+    };
+    return indexOf(run).search.find(id, question, { from, near: near === undefined ? undefined : near - 1, count });
+  }
+  const names = Object.keys(run.metrics);
+  if (path === "series")
+    return { series: names.map((name, i) => ({ id: i + 1, name, points: run.metrics[name]?.length ?? 0 })) };
+  if (path === "series/points") {
+    const series = (url.searchParams.get("of") ?? "").split(",").map((pair): SeriesColumns => {
+      const [series = 0, place = 0] = pair.split(":").map(Number);
+      const all = run.metrics[names[series - 1] ?? ""] ?? [];
+      const points = all.slice(place);
+      return {
+        id: series,
+        from: place,
+        next: all.length,
+        thinned: false,
+        step: points.map((point) => point.step),
+        time: points.map((point) => point.time),
+        value: points.map((point) => point.value),
+        rank: points.map((point) => point.rank),
+      };
+    });
+    return { series };
+  }
+  if (path === "checkpoint-digest") return { path: url.searchParams.get("path"), size: 1, sha256: "ab".repeat(32) };
+  if (path === "sinks") return { sinks: [] };
+  return undefined;
+}

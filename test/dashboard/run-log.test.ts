@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+import { dashboard, hasChromium, type Opened } from "./browser.ts";
+import { fakeRun, HOSTILE } from "./fake-world.ts";
+
+const WAIT = { timeout: 30_000 };
+const MILLION = 1_000_000;
+
+describe.skipIf(!hasChromium)("the log of a run", () => {
+  const board = dashboard();
+  const withLog = async (log: string, where: string, use: (opened: Opened) => Promise<void>) => {
+    const run = fakeRun("r-log", 60, { status: "running", ended_at: null });
+    run.log = Buffer.from(log);
+    const opened = await board.open(
+      `/runs/r-log?tab=logs${where}`,
+      { viewport: { width: 1280, height: 900 } },
+      { runs: [run], machines: [], providers: [] },
+    );
+    opened.page.setDefaultTimeout(WAIT.timeout);
+    try {
+      await use(opened);
+      expect(await opened.page.evaluate(() => "hacked" in globalThis)).toBe(false);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  };
+  const row = (text: string) => `.log-row:has(.log-text:text-is("${text}"))`;
+
+  it("of a million lines is scrolled to any of them, and the document stays small", () =>
+    withLog(Array.from({ length: MILLION }, (_, i) => `row ${i + 1}`).join("\n") + "\n", "", async ({ page }) => {
+      await page.waitForSelector(row("row 1000000"));
+      await page.waitForSelector("text=1,000,000 lines");
+      const view = page.getByRole("log");
+      const share = async (part: number) => view.evaluate((e, p) => (e.scrollTop = e.scrollHeight * p), part);
+      await share(0);
+      await page.waitForSelector(row("row 1"));
+      await share(0.5);
+      await expect
+        .poll(async () => Number((await page.locator(".log-text").first().textContent())?.slice(4)), WAIT)
+        .toBeGreaterThan(490_000);
+      expect(await page.locator(".log-row").count()).toBeLessThan(150);
+      await view.focus();
+      await page.keyboard.press("g");
+      await page.waitForSelector(row("row 1"));
+      await page.keyboard.press("G");
+      await page.waitForSelector(row("row 1000000"));
+    }));
+
+  it("stops following when one scrolls up, counts what came since, and leads back", () =>
+    withLog(Array.from({ length: 500 }, (_, i) => `row ${i + 1}\n`).join(""), "", async ({ page, server }) => {
+      await page.waitForSelector(row("row 500"));
+      await page.waitForSelector(".connection-live");
+      server.appendLog("r-log", "row 501\n");
+      await page.waitForSelector(row("row 501"));
+      const view = page.getByRole("log");
+      await view.evaluate((e) => (e.scrollTop -= 2_000));
+      await page.getByRole("button", { name: "Jump to end" }).waitFor();
+      const top = await view.evaluate((e) => e.scrollTop);
+      server.appendLog("r-log", "row 502\nrow 503\n");
+      await page.getByRole("button", { name: "2 new lines, jump to end" }).click();
+      await page.waitForSelector(row("row 503"));
+      expect(await view.evaluate((e) => e.scrollTop)).toBeGreaterThan(top);
+      expect(await page.locator(".log-jump").count()).toBe(0);
+    }));
+
+  it("is searched over everything, from match to match, with its place in the address", () => {
+    const lines = Array.from({ length: 30_000 }, (_, i) => (i % 10_000 === 7 ? `Needle <b>${i}</b>` : `hay ${i}`));
+    return withLog(lines.join("\n"), "", async ({ page }) => {
+      await page.waitForSelector(row("hay 29999"));
+      const view = page.getByRole("log");
+      await view.focus();
+      await page.keyboard.press("g");
+      await page.waitForSelector(row("hay 0"));
+      await page.keyboard.press("/");
+      await page.keyboard.type("needle");
+      await page.waitForSelector("text=1 / 3");
+      await page.waitForSelector(".log-picked:has-text('Needle <b>7</b>')");
+      expect(page.url()).toContain("q=needle");
+      await page.keyboard.press("Enter");
+      await page.waitForSelector(".log-picked:has-text('Needle <b>10007</b>')");
+      await view.focus();
+      await page.keyboard.press("n");
+      await page.waitForSelector("text=3 / 3");
+      await page.keyboard.press("n");
+      await page.waitForSelector("text=1 / 3");
+      await page.keyboard.press("N");
+      await page.waitForSelector(".log-picked:has-text('Needle <b>20007</b>')");
+      expect(await page.evaluate(() => [...(CSS.highlights.get("log-find") ?? [])].map(String))).toEqual(["Needle"]);
+      await page.getByRole("button", { name: "Only matching" }).click();
+      await page.waitForSelector("text=3 of 30,000 lines");
+      await expect.poll(() => page.locator(".log-text").allTextContents(), WAIT).toHaveLength(3);
+    });
+  });
+
+  it("opens at the line that the address names", () =>
+    withLog(Array.from({ length: 9_000 }, (_, i) => `row ${i + 1}`).join("\n"), "&line=4321", async ({ page }) => {
+      await page.waitForSelector(".log-picked:has-text('row 4321')");
+      await page.locator("a[data-line='4325']").click();
+      await page.waitForSelector(".log-picked:has-text('row 4325')");
+      expect(page.url()).toContain("line=4325");
+    }));
+
+  it("shows errors alone, one rank alone, wrapped lines and what would like to be markup", () => {
+    const log = `[rank0]: fine\n[rank1]: ${HOSTILE}\n[rank1]: Traceback (most recent call last):\n[rank1]:   File "x"\n[rank1]: ValueError: no\n[rank0]: ${"long ".repeat(200)}end\n10%\r100%\n`;
+    return withLog(log, "", async ({ page }) => {
+      await page.waitForSelector(row("100%"));
+      await page.getByRole("button", { name: "Errors only" }).click();
+      await expect.poll(() => page.locator(".log-number").allTextContents(), WAIT).toEqual(["3", "4", "5"]);
+      await page.getByRole("button", { name: "Errors only" }).click();
+      await page.getByLabel("Node or rank").selectOption("rank0");
+      await expect.poll(() => page.locator(".log-number").allTextContents(), WAIT).toEqual(["1", "6"]);
+      await page.getByLabel("Node or rank").selectOption("");
+      await page.waitForSelector(row("100%"));
+      await page.getByRole("button", { name: "Wrap" }).click();
+      const view = page.getByRole("log");
+      await expect.poll(() => view.evaluate((e) => e.scrollWidth - e.clientWidth), WAIT).toBeLessThanOrEqual(0);
+      await expect
+        .poll(() => page.locator(".log-row:has-text('long')").evaluate((e) => (e as HTMLElement).offsetHeight), WAIT)
+        .toBeGreaterThan(30);
+    });
+  });
+});
