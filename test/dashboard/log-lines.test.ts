@@ -62,7 +62,7 @@ describe("the rows of a log", () => {
     };
     return { asked, ask };
   }
-  const settled = (source: LogSource, row: number) => expect.poll(() => source.row(row)?.text, { timeout: 20_000 });
+  const WAIT = { timeout: 20_000 };
 
   it("come by pages as they are looked at, and each but once", async () => {
     const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i + 1}`);
@@ -72,7 +72,7 @@ describe("the rows of a log", () => {
     expect([source.rows, source.row(4_999)?.text, source.row(100)]).toEqual([5_000, "line 5000", null]);
     source.want(100, 130);
     source.want(110, 140);
-    await settled(source, 139).toBe("line 140");
+    await expect.poll(() => source.row(139)?.text, WAIT).toBe("line 140");
     source.want(100, 130);
     expect(asked).toEqual(["end+300", "0+200"]);
   });
@@ -88,7 +88,7 @@ describe("the rows of a log", () => {
     await source.refresh(false);
     expect([source.rows, source.row(2)]).toEqual([4, null]);
     source.want(0, 4);
-    await settled(source, 3).toBe("still red");
+    await expect.poll(() => source.row(3)?.text, WAIT).toBe("still red");
     expect(source.row(1)).toBe(two);
     expect(source.row(2)?.text).toContain("three");
     expect(source.row(3)?.style.fg).toBe("var(--ansi-1)");

@@ -36,7 +36,7 @@ export interface LogState {
   capped: boolean;
   /** Rows that came since one stopped following. */
   fresh: number;
-  tags: string;
+  tags: readonly string[];
 }
 
 interface Drawn {
@@ -301,7 +301,7 @@ export class LogPane {
       totalLines: this.#source.totalLines,
       capped: this.#source.capped,
       fresh: this.#following ? 0 : Math.max(0, (rows ?? 0) - this.#leftAt),
-      tags: [...this.#source.tags].join("\n"),
+      tags: this.#source.tags,
     });
   }
 }

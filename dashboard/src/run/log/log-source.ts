@@ -22,6 +22,7 @@ export interface LogRow extends LogLine {
 const PAGE = 200;
 const PAGES_MAX = 100;
 const TAIL = 300;
+const TAGS_MAX = 512;
 
 type Answer = { rows: number; totalLines: number; from: number; lines: LogLine[]; capped: boolean };
 export type Ask = (query: Record<string, string | number>, signal: AbortSignal) => Promise<Answer>;
@@ -60,7 +61,7 @@ export class LogSource {
   totalLines = 0;
   capped = false;
   /** Marks of nodes and ranks that were seen at the beginning of lines. */
-  readonly tags = new Set<string>();
+  tags: readonly string[] = [];
   longest = 0;
   readonly #ask: Ask;
   readonly #changed: (error: unknown) => void;
@@ -154,7 +155,8 @@ export class LogSource {
     const style = before && before.line === line.line - 1 ? styleAfter(before.text, before.style) : PLAIN;
     page[index % PAGE] = { ...line, style };
     this.longest = Math.max(this.longest, line.text.length);
-    for (const tag of tagsOf(line.text)) if (this.tags.size < 512) this.tags.add(tag);
+    for (const tag of tagsOf(line.text))
+      if (this.tags.length < TAGS_MAX && !this.tags.includes(tag)) this.tags = [...this.tags, tag];
   }
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState, type KeyboardEvent } from "react";
+import { useEffect, useState, type KeyboardEvent } from "react";
 import { plural } from "../../format.ts";
 import { setParams } from "../place.ts";
 import type { LogState } from "./log-pane.ts";
@@ -13,15 +13,14 @@ export function LogTools(props: {
   filter: { q: string; errors: boolean; tag: string | null; only: boolean };
   look: { wrap: boolean; times: boolean };
   onLook: (name: "wrap" | "times") => void;
+  /** Marks of nodes and ranks that were seen so far. */
+  tags: readonly string[];
   nodes: number;
   download: string;
   name: string;
 }) {
   const { state, filter, look, onLook } = props;
-  // What a filter hides was there all the same.
-  const seen = useRef(new Set<string>());
-  for (const tag of state.tags === "" ? [] : state.tags.split("\n")) seen.current.add(tag);
-  const tags = tagsOf(seen.current, props.nodes, filter.tag);
+  const tags = tagsOf(props.tags, props.nodes, filter.tag);
   return (
     <div className="log-tools">
       <Search finder={props.finder} q={filter.q} />
@@ -73,7 +72,7 @@ function countWords(state: LogState, filter: { errors: boolean; tag: string | nu
   return filtered ? `${state.rows.toLocaleString("en-US")}${state.capped ? "+" : ""} of ${all}` : all;
 }
 
-function tagsOf(seen: ReadonlySet<string>, nodes: number, chosen: string | null): string[] {
+function tagsOf(seen: readonly string[], nodes: number, chosen: string | null): string[] {
   const tags = new Set(seen);
   if (nodes > 1) for (let node = 0; node < nodes; node++) tags.add(`node ${node}`);
   if (chosen !== null) tags.add(chosen);
@@ -89,21 +88,27 @@ function Toggle({ on, onClick, children }: { on: boolean; onClick: () => void; c
 }
 
 function Search({ finder, q }: { finder: Finder; q: string }) {
-  const [text, setText] = useState(q);
-  useEffect(() => setText(q), [q]);
+  // What is typed and not looked for yet.
+  const [typed, setTyped] = useState<string | null>(null);
+  const text = typed ?? q;
   useEffect(() => {
-    if (text === q) return;
-    const timer = setTimeout(() => setParams({ q: text || null, ...(text ? {} : { only: null }) }), TYPING_MS);
+    if (typed === null) return;
+    const timer = setTimeout(() => {
+      setParams({ q: typed || null, ...(typed ? {} : { only: null }) });
+      setTyped(null);
+    }, TYPING_MS);
     return () => clearTimeout(timer);
-  }, [text, q]);
+  }, [typed]);
   const keys = (event: KeyboardEvent) => {
     if (event.key === "Enter") {
       event.preventDefault();
-      if (text !== q) setParams({ q: text || null });
-      else finder.step(event.shiftKey ? -1 : 1);
+      if (text !== q) {
+        setTyped(null);
+        setParams({ q: text || null });
+      } else finder.step(event.shiftKey ? -1 : 1);
     } else if (event.key === "Escape" && text !== "") {
       event.preventDefault();
-      setText("");
+      setTyped(null);
       setParams({ q: null, only: null });
     }
   };
@@ -118,7 +123,7 @@ function Search({ finder, q }: { finder: Finder; q: string }) {
         autoComplete="off"
         spellCheck={false}
         value={text}
-        onChange={(event) => setText(event.target.value)}
+        onChange={(event) => setTyped(event.target.value)}
         onKeyDown={keys}
       />
       {q !== "" && (

@@ -9,6 +9,7 @@ import { askLog, type LogFilter } from "./log-source.ts";
 import { LogTools } from "./log-tools.tsx";
 import { useFinder } from "./use-finder.ts";
 
+const NO_TAGS: readonly string[] = [];
 const LOADING: LogState = {
   phase: "loading",
   message: "",
@@ -17,21 +18,29 @@ const LOADING: LogState = {
   totalLines: 0,
   capped: false,
   fresh: 0,
-  tags: "",
+  tags: NO_TAGS,
 };
 
 const same = (a: LogState, b: LogState) => (Object.keys(a) as (keyof LogState)[]).every((name) => a[name] === b[name]);
+
+const withAll = (before: readonly string[], tags: readonly string[]) =>
+  tags.every((tag) => before.includes(tag)) ? before : [...new Set([...before, ...tags])];
 
 /** A log in an element, kept up to date. */
 function useLogPane(jobId: string, ended: boolean, filter: LogFilter | null) {
   const view = useRef<HTMLDivElement>(null);
   const [pane, setPane] = useState<LogPane | null>(null);
   const [state, setState] = useState(LOADING);
+  const [tags, setTags] = useState<readonly string[]>([]);
   const key = JSON.stringify(filter);
   useEffect(() => {
     if (!view.current) return;
     const ask = askLog(jobId, JSON.parse(key) as LogFilter | null);
-    const made = new LogPane(view.current, ask, (next) => setState((before) => (same(before, next) ? before : next)));
+    const made = new LogPane(view.current, ask, (next) => {
+      setState((before) => (same(before, next) ? before : next));
+      // What a filter hides was there all the same.
+      setTags((before) => withAll(before, next.tags));
+    });
     setPane(made);
     const stop = onHint((hint) => {
       if (hint.type === "opened" || (hint.type === "log.advanced" && hint.job_id === jobId)) void made.refresh();
@@ -45,7 +54,7 @@ function useLogPane(jobId: string, ended: boolean, filter: LogFilter | null) {
   useEffect(() => {
     if (ended) void pane?.refresh();
   }, [ended, pane]);
-  return { view, pane, state };
+  return { view, pane, state, tags };
 }
 
 const emptyWords = (state: LogState, ended: boolean, filtered: boolean) =>
@@ -105,7 +114,7 @@ export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean
     return errors || tag !== null || text !== "" ? { q: text, errors, tag } : null;
   }, [only, q, errors, tag]);
   const [look, setLook] = useState(() => ({ wrap: remembered("log.wrap"), times: remembered("log.times") }));
-  const { view, pane, state } = useLogPane(jobId, ended, filter);
+  const { view, pane, state, tags } = useLogPane(jobId, ended, filter);
   const finder = useFinder({ jobId, pane, filter, q, totalLines: state.totalLines });
   const picked = finder.line ?? line;
   useEffect(() => pane?.look({ ...look, numbers: true, mark: q, picked }), [pane, look, q, picked]);
@@ -149,6 +158,7 @@ export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean
         filter={{ q, errors, tag, only }}
         look={look}
         onLook={change}
+        tags={tags}
         nodes={nodes}
         download={api.logUrl(jobId)}
         name={`${jobId}.log`}

@@ -37,7 +37,7 @@ export function useFinder(of: {
   const { jobId, pane, filter, q, totalLines } = of;
   const [place, setPlace] = useState(NOWHERE);
   const latest = useRef(place);
-  latest.current = place;
+  useEffect(() => void (latest.current = place), [place]);
   const turn = useRef(0);
 
   const moves = useMemo(() => {
@@ -87,16 +87,13 @@ export function useFinder(of: {
 
   useEffect(() => {
     turn.current++;
-    if (q === "") return setPlace(NOWHERE);
-    // What is in view counts as before; the first match is looked for from there on.
-    const first = pane?.rowAt(pane.top)?.line;
-    moves.find({ near: first ?? 1 });
-    return undefined;
+    // From what is in view on.
+    if (q !== "") moves.find({ near: pane?.rowAt(pane.top)?.line ?? 1 });
   }, [q, moves, pane]);
   useEffect(() => {
     if (q === "" || totalLines === 0) return;
     const timer = setTimeout(() => void moves.count(), 1_000);
     return () => clearTimeout(timer);
   }, [q, totalLines, moves]);
-  return useMemo(() => ({ ...place, ...moves }), [place, moves]);
+  return useMemo(() => ({ ...(q === "" ? NOWHERE : place), ...moves }), [q, place, moves]);
 }
