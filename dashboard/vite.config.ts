@@ -3,24 +3,28 @@
 
 import { defineConfig, type Plugin } from "vite";
 import { z } from "zod";
+import { CREDENTIAL_FIELDS } from "../src/schemas/credentials.ts";
 import { SubmitBody } from "../src/schemas/spec.ts";
 
-const SCHEMA = "virtual:submit-schema";
+/** Made here from the schemas, so that the browser need not carry zod: what the forms are drawn from. */
+const MADE: Record<string, () => unknown> = {
+  "virtual:submit-schema": () => z.toJSONSchema(SubmitBody, { io: "input", unrepresentable: "any" }),
+  "virtual:credential-fields": () => CREDENTIAL_FIELDS,
+};
 
-/** The form is drawn from the run spec's JSON schema, made here so that the browser need not carry zod. */
-const submitSchema: Plugin = {
-  name: "submit-schema",
-  resolveId: (id) => (id === SCHEMA ? `\0${SCHEMA}` : undefined),
-  load: (id) =>
-    id === `\0${SCHEMA}`
-      ? `export default ${JSON.stringify(z.toJSONSchema(SubmitBody, { io: "input", unrepresentable: "any" }))}`
-      : undefined,
+const fromSchemas: Plugin = {
+  name: "from-schemas",
+  resolveId: (id) => (id in MADE ? `\0${id}` : undefined),
+  load(id) {
+    const make = id.startsWith("\0") ? MADE[id.slice(1)] : undefined;
+    return make ? `export default ${JSON.stringify(make())}` : undefined;
+  },
 };
 
 export default defineConfig({
   root: import.meta.dirname,
   base: "/",
-  plugins: [submitSchema],
+  plugins: [fromSchemas],
   oxc: { jsx: { runtime: "automatic" } },
   build: {
     outDir: "dist",

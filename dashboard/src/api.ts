@@ -15,6 +15,8 @@ import type {
   Timeline,
 } from "../../src/schemas/job.ts";
 
+import type { CredentialCheck, Credentials, SavedCredential } from "../../src/schemas/credentials.ts";
+import type { DataFile, DataReport, DataSummary } from "../../src/schemas/data.ts";
 import type { Plan, Summary } from "../../src/schemas/plan.ts";
 
 export class ApiError extends Error {
@@ -152,6 +154,26 @@ export const api = {
   summary: () => get<Summary>("/v1/summary"),
   plan: (body: unknown, signal?: AbortSignal) => post<Plan>("/v1/plan", body, {}, signal),
   reconcile: (dryRun: boolean) => post<ReconcileReport>("/v1/reconcile", { dry_run: dryRun }),
+  credentials: () => get<Credentials>("/v1/credentials"),
+  saveCredential: async (name: string, body: unknown, check: boolean) =>
+    (await (
+      await call(`/v1/credentials/${name}?check=${String(check)}`, {
+        method: "PUT",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body),
+      })
+    ).json()) as SavedCredential,
+  removeCredential: async (name: string) => void (await call(`/v1/credentials/${name}`, { method: "DELETE" })),
+  checkCredential: (name: string) => post<CredentialCheck>(`/v1/credentials/${name}/check`, {}),
+  data: () => get<{ data: DataSummary[] }>("/v1/data"),
+  dataFiles: (name: string) =>
+    get<{ data: DataSummary; files: DataFile[]; next_cursor: string | null }>(
+      `/v1/data/${encodeURIComponent(name)}?limit=500`,
+    ),
+  addData: (body: unknown) => post<{ data: DataSummary; unchanged: boolean | null }>("/v1/data", body),
+  verifyData: (name: string, full: boolean) =>
+    post<DataReport>(`/v1/data/${encodeURIComponent(name)}/verify`, { full }),
+  removeData: async (name: string) => void (await call(`/v1/data/${encodeURIComponent(name)}`, { method: "DELETE" })),
   notebookCell: () => get<{ cell: string }>("/v1/notebook/bootstrap"),
   /** The same as a notebook file. */
   notebookFile: async () =>

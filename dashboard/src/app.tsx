@@ -13,6 +13,8 @@ const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, n
   lazy(() => load().then((module) => ({ default: module[name] })));
 
 const MachinesPage = page(() => import("./pages/machines-page.tsx"), "MachinesPage");
+const ConnectPage = page(() => import("./pages/connect-page.tsx"), "ConnectPage");
+const DataPage = page(() => import("./pages/data-page.tsx"), "DataPage");
 const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
 const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
 
@@ -51,6 +53,8 @@ export function App() {
 const PAGES: Record<string, ComponentType> = {
   "/machines": MachinesPage,
   "/gpus": GpusPage,
+  "/connect": ConnectPage,
+  "/data": DataPage,
   "/connect/notebook": NotebookPage,
 };
 

@@ -8,9 +8,11 @@ import type {
   ProviderInfo,
   TimelineStep,
 } from "../../src/schemas/job.ts";
+import { fakeAnswers } from "./fake-answers.ts";
+import { HOSTILE } from "./hostile.ts";
 import type { FakeRun, FakeWorld } from "./fake-server.ts";
 
-export const HOSTILE = `<img src=x onerror="globalThis.hacked=1"><script>globalThis.hacked=1</script>\u202Egnp.exe`;
+export { HOSTILE };
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
 
@@ -326,6 +328,7 @@ export function fakeWorld(): FakeWorld {
       }),
       machine("svc-r1-digits-0", { provider: "local", job_id: "r1-digits", price_per_hour_usd: 0 }),
     ],
+    answers: fakeAnswers(),
     providers: [
       provider("local", true, []),
       provider("market", false, ["MARKET_API_KEY"]),

@@ -11,6 +11,11 @@ const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the checkpoints", path: "/runs/r1-digits?tab=checkpoints", ready: "text=epoch-020/model.bin" },
   { name: "spec and code", path: "/runs/r1-digits?tab=spec", ready: "text=run.sh" },
   { name: "the form", path: "/new", ready: "text=Start run" },
+  { name: "the machines", path: "/machines", ready: "text=What may cost money now" },
+  { name: "the connections", path: "/connect?open=podhost", ready: "#podhost-api_key" },
+  { name: "the GPUs", path: "/gpus", ready: "text=A100" },
+  { name: "the data", path: "/data?open=digits-8x8", ready: "text=SHA-256 of the whole" },
+  { name: "the notebook cell", path: "/connect/notebook", ready: "text=The cell" },
   { name: "an unknown address", path: "/nothing", ready: "text=There is nothing here" },
 ];
 const LOOKS = [

@@ -4,6 +4,7 @@ import { api, asProblem } from "../api.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { CodeBlock } from "../parts/code-block.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
+import { Link } from "../router.tsx";
 import { useTitle } from "../parts/title.ts";
 
 export function NotebookPage() {
@@ -25,6 +26,7 @@ export function NotebookPage() {
     <div className="page page-form">
       <div className="page-head">
         <h1>Connect a notebook</h1>
+        <Link href="/connect">All connections</Link>
       </div>
       <ol className="steps-in-words">
         <li>Open a notebook with a GPU, and put this cell into it, or open the downloaded notebook there.</li>
@@ -32,8 +34,8 @@ export function NotebookPage() {
           Run it. It starts an SSH daemon, lets in this installation’s public key, and asks for the token of a tunnel.
         </li>
         <li>
-          It prints host and port. Enter them at <code>credentials.json</code>, and runs with the provider{" "}
-          <code>notebook</code> go there.
+          It prints host and port. Enter them at <Link href="/connect?open=notebook">Connect</Link>, and runs with the
+          provider <code>notebook</code> go there.
         </li>
       </ol>
       <Banner tone="warn" title="Read the notebook provider’s terms first">

@@ -15,7 +15,7 @@ export function CodeBlock({ code, name, tall = false }: { code: string; name: st
     );
   return (
     <div className="code-block">
-      <pre className={tall ? "code code-tall" : "code"} tabIndex={0} aria-label={name}>
+      <pre className={tall ? "code code-tall" : "code"} tabIndex={0} role="region" aria-label={name}>
         {code}
       </pre>
       <button type="button" className="button small" onClick={() => void copy()} aria-label={`Copy ${name}`}>

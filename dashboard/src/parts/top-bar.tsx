@@ -9,7 +9,9 @@ import { SettingsMenu } from "./settings-menu.tsx";
 export const PLACES: readonly { path: string; name: string; key: string }[] = [
   { path: "/", name: "Runs", key: "r" },
   { path: "/machines", name: "Machines", key: "m" },
+  { path: "/connect", name: "Connect", key: "c" },
   { path: "/gpus", name: "GPUs", key: "u" },
+  { path: "/data", name: "Data", key: "d" },
 ];
 
 const isAt = (path: string, place: string): boolean =>

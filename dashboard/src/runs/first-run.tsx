@@ -43,6 +43,9 @@ export function FirstRun({ example }: { example: Summary["example"] }) {
         <Link href="/new" className={example ? "button" : "button primary"}>
           Start your own script
         </Link>
+        <Link href="/connect" className="button">
+          Connect a provider
+        </Link>
       </p>
       {example && (
         <p className="quiet small-text">

@@ -1,0 +1,255 @@
+import { useRef, useState } from "react";
+import fields from "virtual:credential-fields";
+import type {
+  CredentialCheck,
+  CredentialField,
+  CredentialName,
+  ShownCredential,
+} from "../../../src/schemas/credentials.ts";
+import type { Problem, ProviderInfo } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
+import { usd } from "../format.ts";
+import { ProblemBanner } from "../parts/banner.tsx";
+import { withCode } from "../parts/with-code.tsx";
+import { Link } from "../router.tsx";
+import { CREDENTIAL_WORDS } from "./words.ts";
+
+interface CredentialCardProps {
+  name: CredentialName;
+  given: ShownCredential;
+  info: ProviderInfo | undefined;
+  open: boolean;
+  onToggle: (open: boolean) => void;
+  /** Something was saved or taken away. */
+  onChange: () => void;
+}
+
+type Outcome = { check: CredentialCheck | null; saved: boolean } | null;
+
+/** One provider or service: what is set, where to get what is not, and whether it works. */
+export function CredentialCard({ name, given, info, open, onToggle, onChange }: CredentialCardProps) {
+  const { about, first } = CREDENTIAL_WORDS[name];
+  const [texts, setTexts] = useState<Record<string, string>>({});
+  const [busy, setBusy] = useState("");
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [outcome, setOutcome] = useState<Outcome>(null);
+  const [removing, setRemoving] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const all = fields[name];
+  const stored = Object.values(given).some((each) => !each.read_only);
+  const body = () =>
+    Object.fromEntries(
+      Object.entries(texts).flatMap(([key, text]) => (text.trim() === "" ? [] : [[key, text.trim()]])),
+    );
+  const work = async (word: string, act: () => Promise<Outcome>) => {
+    setBusy(word);
+    setProblem(null);
+    setOutcome(null);
+    try {
+      setOutcome(await act());
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+    setBusy("");
+  };
+  const save = (check: boolean) =>
+    work(check ? "Checking…" : "Saving…", async () => {
+      const saved = await api.saveCredential(name, body(), check);
+      setTexts({});
+      onChange();
+      return { check: saved.check, saved: true };
+    });
+  const remove = () =>
+    work("Removing…", async () => {
+      await api.removeCredential(name);
+      setRemoving(false);
+      onChange();
+      return null;
+    });
+  const errors = errorsOf(problem);
+  const row = (field: CredentialField) => (
+    <CredentialInput
+      key={field.name}
+      owner={name}
+      field={field}
+      shown={given[field.name]}
+      text={texts[field.name] ?? ""}
+      error={errors[field.name]}
+      onChange={(text) => setTexts((before) => ({ ...before, [field.name]: text }))}
+    />
+  );
+  const isFirst = (field: CredentialField) => first.includes(field.name);
+  const changed = Object.keys(body()).length > 0;
+  return (
+    <details className="panel connect" id={name} open={open} onToggle={(event) => onToggle(event.currentTarget.open)}>
+      <summary>
+        <span className="connect-name">
+          <strong>{name}</strong> {info && <span className="quiet">{info.speaks}</span>}
+        </span>
+        <State given={given} info={info} />
+      </summary>
+      <p className="quiet prose">{about}</p>
+      {name === "notebook" && (
+        <p>
+          <Link href="/connect/notebook">The cell to run in the notebook</Link>
+        </p>
+      )}
+      <form
+        ref={form}
+        className="form gap-above"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (changed && busy === "") void save(true);
+        }}
+      >
+        <div className="fields">{all.filter(isFirst).map(row)}</div>
+        {all.some((field) => !isFirst(field)) && (
+          <details className="more-fields">
+            <summary>More settings</summary>
+            <div className="fields">{all.filter((field) => !isFirst(field)).map(row)}</div>
+          </details>
+        )}
+        <div className="actions">
+          <button type="submit" className="button primary" disabled={!changed || busy !== ""}>
+            {busy || "Check and save"}
+          </button>
+          <button type="button" className="button" disabled={!changed || busy !== ""} onClick={() => void save(false)}>
+            Save unchecked
+          </button>
+          <button
+            type="button"
+            className="button"
+            disabled={Object.keys(given).length === 0 || busy !== ""}
+            onClick={() =>
+              void work("Checking…", async () => ({ check: await api.checkCredential(name), saved: false }))
+            }
+          >
+            Check now
+          </button>
+          {stored && !removing && (
+            <button type="button" className="button danger" disabled={busy !== ""} onClick={() => setRemoving(true)}>
+              Remove…
+            </button>
+          )}
+          {removing && (
+            <>
+              <button type="button" className="button danger" disabled={busy !== ""} onClick={() => void remove()}>
+                Remove what is stored
+              </button>
+              <button type="button" className="button" onClick={() => setRemoving(false)}>
+                Keep
+              </button>
+            </>
+          )}
+        </div>
+        <div aria-live="polite">
+          {problem && <ProblemBanner problem={problem} />}
+          {outcome && <Found outcome={outcome} />}
+        </div>
+      </form>
+      {info && <p className="quiet small-text gap-above">What ends a machine by itself: {info.stops_by_itself}</p>}
+    </details>
+  );
+}
+
+function State({ given, info }: Pick<CredentialCardProps, "given" | "info">) {
+  const sources = [...new Set(Object.values(given).map((each) => each.source))];
+  const from = sources.map((source) => SOURCE_WORDS[source]).join(" and ");
+  const connected = info ? info.connected : sources.length > 0;
+  if (connected) return <span className="pill pill-succeeded">connected{from && `, ${from}`}</span>;
+  return (
+    <span className="pill" title={info?.missing.join("; ")}>
+      not connected
+    </span>
+  );
+}
+
+const SOURCE_WORDS = { env: "environment", registry: "configure()", store: "stored here" } as const;
+
+function Found({ outcome }: { outcome: NonNullable<Outcome> }) {
+  const { check, saved } = outcome;
+  return (
+    <div className="banner banner-info" role="status">
+      <p className="banner-title">
+        {saved ? "Saved. " : ""}
+        {check ? "It works." : ""}
+      </p>
+      {check && (
+        <>
+          {check.account && (
+            <p>
+              Account <bdi>{check.account}</bdi>
+              {check.balance_usd !== null && `, ${usd(check.balance_usd)} to spend`}
+            </p>
+          )}
+          {check.may.length > 0 && <p>May: {check.may.join(", ")}.</p>}
+          {check.warnings.map((warning) => (
+            <p key={warning} className="doubt">
+              {warning}
+            </p>
+          ))}
+        </>
+      )}
+    </div>
+  );
+}
+
+function errorsOf(problem: Problem | null): Record<string, string> {
+  return Object.fromEntries(
+    (problem?.errors ?? []).map(({ field, message }) => [field.split(/[.[]/)[0] ?? "", message]),
+  );
+}
+
+interface CredentialInputProps {
+  owner: CredentialName;
+  field: CredentialField;
+  shown: ShownCredential[string] | undefined;
+  text: string;
+  error: string | undefined;
+  onChange: (text: string) => void;
+}
+
+function CredentialInput({ owner, field, shown, text, error, onChange }: CredentialInputProps) {
+  const id = `${owner}-${field.name}`;
+  const where = CREDENTIAL_WORDS[owner].where[field.name];
+  const common = {
+    id,
+    "aria-describedby": `${id}-help`,
+    "aria-invalid": error ? true : undefined,
+    autoComplete: "off",
+    spellCheck: false,
+    placeholder: shown?.value ?? "",
+    disabled: shown?.read_only ?? false,
+    value: text,
+  };
+  return (
+    <div className={field.kind === "key_file" ? "field field-wide" : "field"}>
+      <label htmlFor={id}>
+        {field.title}
+        {shown && (
+          <span className="unit">
+            {" "}
+            {shown.read_only ? `from ${shown.source === "env" ? "the environment" : "configure()"}` : "set"}
+          </span>
+        )}
+      </label>
+      {field.kind === "key_file" ? (
+        <textarea {...common} rows={2} onChange={(event) => onChange(event.target.value)} />
+      ) : (
+        <input
+          {...common}
+          type={field.secret ? "password" : "text"}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+      <p className="help" id={`${id}-help`}>
+        {where && !shown?.read_only && <>{where} </>}
+        {shown?.read_only
+          ? withCode(`Given by \`${field.variables[0] ?? "configure()"}\`, which comes first; it is changed there.`)
+          : withCode(`Or \`${field.variables[0] ?? ""}\` in the environment of \`svc serve\`.`)}
+      </p>
+      {error && <p className="field-error">{error}</p>}
+    </div>
+  );
+}

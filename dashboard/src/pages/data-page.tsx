@@ -1,0 +1,284 @@
+import { useRef, useState, type FormEvent } from "react";
+import type { DataReport, DataSummary } from "../../../src/schemas/data.ts";
+import type { Problem } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
+import { bytes, plural } from "../format.ts";
+import { ProblemBanner } from "../parts/banner.tsx";
+import { At } from "../parts/time.tsx";
+import { useTitle } from "../parts/title.ts";
+import { useAnswer } from "../parts/use-answer.ts";
+import { navigate, usePlace } from "../router.tsx";
+
+export function DataPage() {
+  useTitle("Data");
+  const { query } = usePlace();
+  const open = query.get("open");
+  const { data, problem, reload } = useAnswer(api.data);
+  return (
+    <div className="page page-form">
+      <div className="page-head">
+        <h1>Data</h1>
+        <p className="quiet">{data && plural(data.data.length, "manifest")}</p>
+      </div>
+      <p className="quiet prose">
+        A manifest names files by size and SHA-256. A run that asks for it by name finds them on its machine, under{" "}
+        <code>SVC_DATA_DIR</code>.
+      </p>
+      {problem && <ProblemBanner problem={problem} />}
+      {data === null && !problem && <p className="quiet pad">Reading the manifests…</p>}
+      {data?.data.map((each) => (
+        <Manifest
+          key={each.name}
+          data={each}
+          open={open === each.name}
+          onToggle={(shown) => {
+            if (shown !== (open === each.name))
+              navigate(shown ? `/data?open=${encodeURIComponent(each.name)}` : "/data", {
+                replace: true,
+                keepScroll: true,
+              });
+          }}
+          onRemoved={reload}
+        />
+      ))}
+      {data !== null && data.data.length === 0 && (
+        <p className="pad">There is no manifest yet. Add the first one below.</p>
+      )}
+      <AddData onAdded={reload} />
+    </div>
+  );
+}
+
+interface ManifestProps {
+  data: DataSummary;
+  open: boolean;
+  onToggle: (open: boolean) => void;
+  onRemoved: () => void;
+}
+
+function Manifest({ data, open, onToggle, onRemoved }: ManifestProps) {
+  const [report, setReport] = useState<DataReport | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [removing, setRemoving] = useState(false);
+  const work = async (act: () => Promise<void>) => {
+    setBusy(true);
+    setProblem(null);
+    await act().catch((error: unknown) => setProblem(asProblem(error)));
+    setBusy(false);
+  };
+  const verify = (full: boolean) => work(async () => setReport(await api.verifyData(data.name, full)));
+  const remove = () =>
+    work(async () => {
+      await api.removeData(data.name);
+      onRemoved();
+    });
+  return (
+    <details className="panel connect" open={open} onToggle={(event) => onToggle(event.currentTarget.open)}>
+      <summary>
+        <span className="connect-name">
+          <strong>
+            <bdi>{data.name}</bdi>
+          </strong>{" "}
+          <span className="quiet num">
+            {plural(data.files, "file")}, {bytes(data.bytes)}
+          </span>
+        </span>
+        <span className="quiet small-text">
+          seen whole <At at={data.checked_at} />
+        </span>
+      </summary>
+      <dl className="spec">
+        <div>
+          <dt>Lies in</dt>
+          <dd>
+            {data.roots.map((root) => (
+              <code key={root} className="block">
+                {root}
+              </code>
+            ))}
+          </dd>
+        </div>
+        <div>
+          <dt>SHA-256 of the whole</dt>
+          <dd>
+            <code>{data.sha256}</code>
+          </dd>
+        </div>
+        {data.left_out_count > 0 && (
+          <div>
+            <dt>Left out</dt>
+            <dd className="doubt">
+              {plural(data.left_out_count, "entry")}: {data.left_out[0]?.path} {data.left_out[0]?.why}
+            </dd>
+          </div>
+        )}
+      </dl>
+      {open && <Files name={data.name} />}
+      <div className="actions gap-above">
+        <button type="button" className="button" disabled={busy} onClick={() => void verify(false)}>
+          {busy ? "Working…" : "Verify"}
+        </button>
+        <button type="button" className="button" disabled={busy} onClick={() => void verify(true)}>
+          Verify every byte
+        </button>
+        {removing ? (
+          <>
+            <button type="button" className="button danger" disabled={busy} onClick={() => void remove()}>
+              Forget it; files stay
+            </button>
+            <button type="button" className="button" onClick={() => setRemoving(false)}>
+              Keep
+            </button>
+          </>
+        ) : (
+          <button type="button" className="button danger" disabled={busy} onClick={() => setRemoving(true)}>
+            Remove…
+          </button>
+        )}
+      </div>
+      <div aria-live="polite">
+        {problem && <ProblemBanner problem={problem} />}
+        {report && <Verified report={report} />}
+      </div>
+    </details>
+  );
+}
+
+function Verified({ report }: { report: DataReport }) {
+  if (report.ok)
+    return (
+      <p className="good gap-above">
+        All {plural(report.files, "file")} are as the manifest says ({bytes(report.read_bytes)} read).
+      </p>
+    );
+  const found = [
+    ...report.missing.map((path) => `missing: ${path}`),
+    ...report.changed.map(({ path, why }) => `changed: ${path} (${why})`),
+    ...report.unreadable.map(({ path, why }) => `unreadable: ${path} (${why})`),
+    ...report.extra.map((path) => `not in the manifest: ${path}`),
+  ];
+  return (
+    <div className="gap-above">
+      <p className="bad">
+        {plural(found.length, "difference")} from the manifest. Add it again to take the data as it is now.
+      </p>
+      <ul className="plain kill-list" tabIndex={0} aria-label="Differences">
+        {found.slice(0, 200).map((line) => (
+          <li key={line}>
+            <bdi>{line}</bdi>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Files({ name }: { name: string }) {
+  const { data, problem } = useAnswer(() => api.dataFiles(name));
+  if (problem) return <ProblemBanner problem={problem} />;
+  if (data === null) return <p className="quiet">Reading the files…</p>;
+  return (
+    <div className="scroll-x file-list" tabIndex={0} role="region" aria-label={`Files of ${name}`}>
+      <table className="files">
+        <thead>
+          <tr>
+            <th scope="col">File</th>
+            <th scope="col">SHA-256</th>
+            <th scope="col" className="right">
+              Size
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {data.files.map((file) => (
+            <tr key={file.path}>
+              <td>
+                <bdi>{file.path}</bdi>
+              </td>
+              <td>
+                <code title={file.sha256}>{file.sha256.slice(0, 12)}</code>
+              </td>
+              <td className="right num">{bytes(file.size)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {data.next_cursor !== null && (
+        <p className="quiet small-text">
+          The first {data.files.length} files. <code>svc data show</code> lists all.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function AddData({ onAdded }: { onAdded: () => void }) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [added, setAdded] = useState("");
+  const form = useRef<HTMLFormElement>(null);
+  const add = async (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget);
+    const text = (name: string) => {
+      const value = given.get(name);
+      return typeof value === "string" ? value.trim() : "";
+    };
+    setBusy(true);
+    setProblem(null);
+    setAdded("");
+    try {
+      const paths = text("paths")
+        .split("\n")
+        .map((path) => path.trim())
+        .filter(Boolean);
+      const { data, unchanged } = await api.addData({ name: text("name"), paths, follow_links: given.has("links") });
+      setAdded(`${data.name}: ${plural(data.files, "file")}, ${bytes(data.bytes)}${unchanged ? ", unchanged" : ""}.`);
+      form.current?.reset();
+      onAdded();
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <section className="panel" aria-labelledby="add-data">
+      <h2 id="add-data">Add data</h2>
+      <form ref={form} className="form" onSubmit={(event) => void add(event)}>
+        <div className="fields">
+          <div className="field">
+            <label htmlFor="data-name">Name</label>
+            <input id="data-name" name="name" type="text" required autoComplete="off" spellCheck={false} />
+          </div>
+          <label className="switch">
+            <input type="checkbox" name="links" /> Follow links
+          </label>
+          <div className="field field-wide">
+            <label htmlFor="data-paths">Folders and files</label>
+            <textarea
+              id="data-paths"
+              name="paths"
+              rows={2}
+              required
+              spellCheck={false}
+              aria-describedby="data-paths-help"
+            />
+            <p className="help" id="data-paths-help">
+              Absolute paths on this computer, one per line. Every file is read once.
+            </p>
+          </div>
+        </div>
+        <div className="actions">
+          <button type="submit" className="button primary" disabled={busy}>
+            {busy ? "Reading every file…" : "Add"}
+          </button>
+          <span className="good" role="status">
+            {added}
+          </span>
+        </div>
+        {problem && <ProblemBanner problem={problem} />}
+      </form>
+    </section>
+  );
+}

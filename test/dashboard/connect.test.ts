@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
+
+const WAIT = { timeout: 30_000 };
+describe.skipIf(!hasChromium)("the pages beside the runs", () => {
+  const board = dashboard();
+  const withPage = async (path: string, use: (opened: Opened) => Promise<void>) => {
+    const opened = await board.open(path, { viewport: { width: 1440, height: 900 } });
+    try {
+      await opened.page.waitForSelector(".connection-live");
+      await use(opened);
+      await expectAccessible(opened.page);
+      expect(await opened.page.evaluate(() => "hacked" in globalThis)).toBe(false);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  };
+
+  it("sends a key only when it is saved, shows none, and tells what the other side says", () =>
+    withPage("/connect?open=market", async ({ page, server }) => {
+      const key = page.locator("#market-api_key");
+      await key.fill("a new secret key");
+      expect(await key.getAttribute("type")).toBe("password");
+      await page.locator("#market").getByRole("button", { name: "Check and save" }).click();
+      await page.getByText("Saved. It works.").waitFor();
+      await page.getByText("$12.50 to spend").waitFor();
+      const put = server.seen.filter((each) => each.method === "PUT");
+      expect(put.map((each) => [each.path, each.body])).toEqual([
+        ["/v1/credentials/market?check=true", { api_key: "a new secret key" }],
+      ]);
+      expect(await key.inputValue()).toBe("");
+      expect(page.url()).not.toContain("secret");
+      await page.locator("#market").getByRole("button", { name: "Check now" }).click();
+      await page.getByText("The account has no SSH key.").waitFor();
+    }));
+
+  it("shows what the environment gives as read-only, with the variable that gives it", () =>
+    withPage("/connect?open=podhost", async ({ page }) => {
+      const key = page.locator("#podhost-api_key");
+      await key.waitFor();
+      expect(await key.isDisabled()).toBe(true);
+      await page.locator("#podhost-api_key-help").getByText("PODHOST_API_KEY").waitFor();
+    }));
+
+  it("asks before it takes a stored credential away", () =>
+    withPage("/connect?open=market", async ({ page, server }) => {
+      const card = page.locator("#market");
+      await card.getByRole("button", { name: "Remove…" }).click();
+      expect(server.seen.some((each) => each.method === "DELETE")).toBe(false);
+      await card.getByRole("button", { name: "Remove what is stored" }).click();
+      await expect.poll(() => server.seen.filter((each) => each.method === "DELETE").length, WAIT).toBe(1);
+      await card.getByRole("button", { name: "Remove…" }).waitFor();
+    }));
+
+  it("says what a reconcile would do, and does nothing by looking", () =>
+    withPage("/machines", async ({ page, server }) => {
+      await page.getByRole("button", { name: "Look only (dry run)" }).click();
+      await page.getByText("What would be done").waitFor();
+      await page.getByText("Not reachable: market").waitFor();
+      await page.getByText("differs from event 7").waitFor();
+      await page.getByText("svc-lost-1").waitFor();
+      const sent = server.seen.filter((each) => each.path === "/v1/reconcile").map((each) => each.body);
+      expect(sent).toEqual([{ dry_run: true }]);
+    }));
+
+  it("verifies data and names what differs", () =>
+    withPage("/data?open=digits-8x8", async ({ page }) => {
+      await page.getByRole("region", { name: "Files of digits-8x8" }).waitFor();
+      await page.getByRole("button", { name: "Verify", exact: true }).click();
+      await page.getByText("missing: gone.csv").waitFor();
+    }));
+});

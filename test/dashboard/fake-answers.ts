@@ -1,0 +1,60 @@
+// What the pages beside the runs are told, with words in it that would like to be markup.
+
+import { HOSTILE } from "./hostile.ts";
+
+const unset = { account: null, may: [], balance_usd: null, warnings: [] };
+
+/** Answers by the path below /v1/. */
+export function fakeAnswers(): Record<string, unknown> {
+  const summary = {
+    name: "digits-8x8",
+    files: 2,
+    bytes: 68_000,
+    sha256: "7".repeat(64),
+    roots: [`/data/${HOSTILE}`],
+    follow_links: false,
+    created_at: new Date().toISOString(),
+    checked_at: new Date().toISOString(),
+    left_out: [{ path: HOSTILE, why: "is a pipe" }],
+    left_out_count: 1,
+  };
+  return {
+    credentials: {
+      providers: {
+        podhost: { api_key: { value: "…681e", source: "env", read_only: true } },
+        market: { api_key: { value: "…9f21", source: "store", read_only: false } },
+      },
+      tracker: {},
+      hub: {},
+      objstore_a: {},
+      objstore_b: {},
+    },
+    "credentials/market": (body: unknown) => ({
+      name: "market",
+      credential: {},
+      check: body === null ? null : { ...unset, account: HOSTILE, balance_usd: 12.5, may: ["rent machines"] },
+    }),
+    "credentials/market/check": { ...unset, warnings: ["The account has no SSH key."] },
+    data: { data: [summary] },
+    "data/digits-8x8": {
+      data: summary,
+      files: [{ path: HOSTILE, size: 12, sha256: "a".repeat(64) }],
+      next_cursor: null,
+    },
+    "data/digits-8x8/verify": {
+      ...{ name: "digits-8x8", ok: false, files: 2, bytes: 1, unreadable: [], extra: [], read_files: 1, read_bytes: 1 },
+      changed: [{ path: HOSTILE, why: "other content" }],
+      missing: ["gone.csv"],
+    },
+    "notebook/bootstrap": { cell: `print("${HOSTILE}")` },
+    reconcile: {
+      dry_run: true,
+      replayed: [{ job_id: "r1-digits", ok: false, first_difference_seq: 7 }],
+      resumed: ["r1-digits"],
+      terminated: [{ name: "svc-lost-1", id: "9", provider: "podhost", job_id: null }],
+      failed: [],
+      unreachable_providers: ["market"],
+      foreign: [{ provider: "podhost", id: "77", name: HOSTILE }],
+    },
+  };
+}
