@@ -17,6 +17,7 @@ import type {
 
 import type { CredentialCheck, Credentials, SavedCredential } from "../../src/schemas/credentials.ts";
 import type { DataFile, DataReport, DataSummary } from "../../src/schemas/data.ts";
+import type { HubModel, HubPull } from "../../src/schemas/hub.ts";
 import type { Plan, Summary } from "../../src/schemas/plan.ts";
 
 export class ApiError extends Error {
@@ -174,6 +175,12 @@ export const api = {
   verifyData: (name: string, full: boolean) =>
     post<DataReport>(`/v1/data/${encodeURIComponent(name)}/verify`, { full }),
   removeData: async (name: string) => void (await call(`/v1/data/${encodeURIComponent(name)}`, { method: "DELETE" })),
+  models: () => get<{ models: HubModel[] }>("/v1/hub/models"),
+  pulls: () => get<{ pulls: HubPull[] }>("/v1/hub/pulls"),
+  pull: (body: unknown) => post<{ pull: HubPull }>("/v1/hub/pull", body),
+  cancelPull: (id: string) => post<{ pull: HubPull }>(`/v1/hub/pulls/${encodeURIComponent(id)}/cancel`, {}),
+  removeModel: async (id: string) =>
+    void (await call(`/v1/hub/models/${id.split("/").map(encodeURIComponent).join("/")}`, { method: "DELETE" })),
   notebookCell: () => get<{ cell: string }>("/v1/notebook/bootstrap"),
   /** The same as a notebook file. */
   notebookFile: async () =>

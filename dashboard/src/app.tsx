@@ -16,6 +16,7 @@ const MachinesPage = page(() => import("./pages/machines-page.tsx"), "MachinesPa
 const ConnectPage = page(() => import("./pages/connect-page.tsx"), "ConnectPage");
 const DataPage = page(() => import("./pages/data-page.tsx"), "DataPage");
 const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
+const ModelsPage = page(() => import("./pages/models-page.tsx"), "ModelsPage");
 const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
 
 export function App() {
@@ -55,6 +56,7 @@ const PAGES: Record<string, ComponentType> = {
   "/gpus": GpusPage,
   "/connect": ConnectPage,
   "/data": DataPage,
+  "/models": ModelsPage,
   "/connect/notebook": NotebookPage,
 };
 

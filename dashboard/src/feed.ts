@@ -5,6 +5,7 @@
 //     happens after that reading arrives as an event.
 // F3. A laptop that slept has a socket that looks open and is dead: after a gap in our own clock the socket is replaced.
 
+import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
 
 export type FeedState = "connecting" | "live" | "reconnecting" | "offline";
@@ -13,7 +14,7 @@ export interface FeedListener {
   /** A connection was made: read what is shown anew. `resumed`: every event since the last one that was heard will come. */
   opened(resumed: boolean): void;
   event(event: FeedEvent): void;
-  hint(hint: FeedHint): void;
+  hint(hint: FeedHint | HubPullHint): void;
   state(state: FeedState, sinceMs: number): void;
 }
 
@@ -67,7 +68,7 @@ export function openFeed(listener: FeedListener): void {
         since = event.seq;
         listener.event(event);
       } else {
-        listener.hint(message as FeedHint);
+        listener.hint(message as FeedHint | HubPullHint);
       }
     };
     mine.onclose = () => {

@@ -1,6 +1,7 @@
 // Keeps the store in step with the control plane: an event marks what it touches, and what is marked is read again, at most
 // four times a second and never twice at once.
 
+import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
 import { api, asProblem } from "./api.ts";
 import { openFeed } from "./feed.ts";
@@ -35,9 +36,12 @@ export function coalesced(everyMs: number, work: () => Promise<void>): { mark():
   };
 }
 
-const hintListeners = new Set<(hint: FeedHint | { type: "opened" }) => void>();
+/** The socket’s hints; `opened` after each (re)connection; `pulls.changed` when a pull of a model began or ended. */
+export type Hint = FeedHint | HubPullHint | { type: "opened" } | { type: "pulls.changed" };
+
+const hintListeners = new Set<(hint: Hint) => void>();
 /** Hears the socket's hints, and `opened` after each (re)connection. Returns the way to stop. */
-export function onHint(listener: (hint: FeedHint | { type: "opened" }) => void): () => void {
+export function onHint(listener: (hint: Hint) => void): () => void {
   hintListeners.add(listener);
   return () => void hintListeners.delete(listener);
 }
@@ -148,6 +152,7 @@ export function showRun(id: string): () => void {
 function heard(event: FeedEvent): void {
   if (event.type === "machine.changed" || event.type === "job.transition") machines.mark();
   if (event.type === "job.created" || event.type === "job.transition") summary.mark();
+  if (event.type.startsWith("pull.")) for (const listener of hintListeners) listener({ type: "pulls.changed" });
   if (event.job_id === null) return;
   touch(event.job_id);
   if (event.job_id !== shown) return;

@@ -4,6 +4,25 @@ import { HOSTILE } from "./hostile.ts";
 
 const unset = { account: null, may: [], balance_usd: null, warnings: [] };
 
+const PULL = {
+  id: "p3",
+  model_id: "acme/huge",
+  revision: "main",
+  commit: "fedcba9876543210",
+  status: "running",
+  phase: "resolving",
+  path: null,
+  files_total: 12,
+  files_done: 3,
+  bytes_total: 14_000_000_000,
+  bytes_done: 3_200_000_000,
+  bytes_per_second: 88_000_000,
+  note: null,
+  error: null,
+  started_at: new Date().toISOString(),
+  ended_at: null,
+};
+
 /** Answers by the path below /v1/. */
 export function fakeAnswers(): Record<string, unknown> {
   const summary = {
@@ -42,11 +61,43 @@ export function fakeAnswers(): Record<string, unknown> {
       next_cursor: null,
     },
     "data/digits-8x8/verify": {
-      ...{ name: "digits-8x8", ok: false, files: 2, bytes: 1, unreadable: [], extra: [], read_files: 1, read_bytes: 1 },
+      name: "digits-8x8",
+      ok: false,
+      files: 2,
+      bytes: 1,
+      unreadable: [],
+      extra: [],
+      read_files: 1,
+      read_bytes: 1,
       changed: [{ path: HOSTILE, why: "other content" }],
       missing: ["gone.csv"],
     },
     "notebook/bootstrap": { cell: `print("${HOSTILE}")` },
+    "hub/models": {
+      models: [
+        {
+          model_id: "acme/tiny",
+          path: "/home/me/.svc/models/acme/tiny",
+          revision: "0123456789abcdef",
+          files: 7,
+          bytes: 548_000_000,
+          pulled_at: new Date().toISOString(),
+          source: "folder",
+        },
+      ],
+    },
+    "hub/pulls": {
+      pulls: [
+        { ...PULL, id: "p2", status: "running", phase: "downloading" },
+        {
+          ...PULL,
+          id: "p1",
+          status: "failed",
+          error: { code: "hub_gated", message: HOSTILE, hint: "Ask for access." },
+        },
+      ],
+    },
+    "hub/pull": { pull: PULL },
     reconcile: {
       dry_run: true,
       replayed: [{ job_id: "r1-digits", ok: false, first_difference_seq: 7 }],

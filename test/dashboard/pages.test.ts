@@ -15,6 +15,7 @@ const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the connections", path: "/connect?open=podhost", ready: "#podhost-api_key" },
   { name: "the GPUs", path: "/gpus", ready: "text=A100" },
   { name: "the data", path: "/data?open=digits-8x8", ready: "text=SHA-256 of the whole" },
+  { name: "the models", path: "/models", ready: "text=acme/tiny" },
   { name: "the notebook cell", path: "/connect/notebook", ready: "text=The cell" },
   { name: "an unknown address", path: "/nothing", ready: "text=There is nothing here" },
 ];

@@ -11,6 +11,7 @@ export const PLACES: readonly { path: string; name: string; key: string }[] = [
   { path: "/machines", name: "Machines", key: "m" },
   { path: "/connect", name: "Connect", key: "c" },
   { path: "/gpus", name: "GPUs", key: "u" },
+  { path: "/models", name: "Models", key: "o" },
   { path: "/data", name: "Data", key: "d" },
 ];
 
