@@ -17,6 +17,7 @@ import type {
   Health as HealthSchema,
 } from "../src/schemas/job.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
+import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
 import type { z } from "zod";
 import { SvcError } from "./errors.ts";
@@ -41,7 +42,7 @@ export interface JobsFilter {
 }
 
 interface Call {
-  method?: "GET" | "POST" | "PUT";
+  method?: "GET" | "POST" | "PUT" | "DELETE";
   query?: Record<string, string | number | undefined>;
   body?: unknown;
   headers?: Record<string, string>;
@@ -110,6 +111,23 @@ export class Client {
   }
   async providers(): Promise<ProviderInfo[]> {
     return (await this.#json<{ providers: ProviderInfo[] }>("/v1/providers", {})).providers;
+  }
+  /** Starts a pull, or joins the one that is the same. */
+  async pull(body: HubPullBody): Promise<HubPull> {
+    return (await this.#json<{ pull: HubPull }>("/v1/hub/pull", { method: "POST", body })).pull;
+  }
+  async pullOf(id: string): Promise<HubPull> {
+    return (await this.#json<{ pull: HubPull }>(`/v1/hub/pulls/${encodeURIComponent(id)}`, {})).pull;
+  }
+  async models(): Promise<HubModel[]> {
+    return (await this.#json<{ models: HubModel[] }>("/v1/hub/models", {})).models;
+  }
+  adopt(path: string): Promise<HubAdopted> {
+    return this.#json("/v1/hub/models", { method: "POST", body: { path } });
+  }
+  async removeModel(modelId: string): Promise<string[]> {
+    const path = modelId.split("/").map(encodeURIComponent).join("/");
+    return (await this.#json<{ removed: string[] }>(`/v1/hub/models/${path}`, { method: "DELETE" })).removed;
   }
   async gpus(provider?: string): Promise<Gpu[]> {
     return (await this.#json<{ gpus: Gpu[] }>("/v1/gpus", { query: { provider } })).gpus;

@@ -21,5 +21,7 @@ export {
   type RunParameters,
   type Task,
 } from "./runs.ts";
+export { hub, type PullOptions } from "./hub.ts";
 export { checkpointDir, log } from "./log.ts";
+export type { HubModel } from "../src/schemas/hub.ts";
 export type { Gpu, JobRecord, JobStatus, ReconcileReport } from "../src/schemas/job.ts";

@@ -160,7 +160,7 @@ async function configuredClient(at: string): Promise<Client> {
 }
 
 /** Asks the control plane, and once it is gone looks for another one. Only `unreachable` is asked again. */
-function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
+export function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
   const at = home();
   return pRetry(async () => ask(await configuredClient(at)), {
     retries: 4,

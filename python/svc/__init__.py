@@ -31,7 +31,7 @@ from svc._script import log
 # Type checkers take a variable of this name for `typing.TYPE_CHECKING`, whose import would cost milliseconds in every run.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from svc import aio
+    from svc import aio, hub
     from svc._client import configure, job, jobs, kill, list_gpus, reconcile, run, stream, vram_for, wait
     from svc._errors import (
         ConfigError,
@@ -71,6 +71,7 @@ __all__ = [
     "checkpoint",
     "checkpoint_dir",
     "configure",
+    "hub",
     "job",
     "jobs",
     "kill",
@@ -93,6 +94,7 @@ _HOMES = {
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 _LAZY["aio"] = "svc.aio"
+_LAZY["hub"] = "svc.hub"
 
 
 def __getattr__(name: str) -> object:
@@ -107,7 +109,7 @@ def __getattr__(name: str) -> object:
     import importlib
 
     module = importlib.import_module(module_name)
-    value = module if name == "aio" else getattr(module, name)
+    value = module if name in ("aio", "hub") else getattr(module, name)
     globals()[name] = value
     return value
 

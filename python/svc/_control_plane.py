@@ -104,7 +104,8 @@ class ControlPlanes:
         if old is not None:
             _close_pipe(old.process)
             _reap(old.process)
-        command = [*find_cli(), "serve", "--port", "0", "--until-eof", "--json"]
+        program = find_cli()
+        command = [*program, "serve", "--port", "0", "--until-eof", "--json"]
         log = _make_log(at)
         with open(log, "ab") as errors:
             said_from = errors.tell()
@@ -115,7 +116,7 @@ class ControlPlanes:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     cwd=at,
-                    env={**dict([_launcher.extras()]), **os.environ, "SVC_HOME": str(at)},
+                    env={**_launcher.extras_for(program), **os.environ, "SVC_HOME": str(at)},
                     start_new_session=True,
                 )
             except OSError as error:

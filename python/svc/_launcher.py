@@ -37,7 +37,8 @@ def main() -> int:
                 "Install the wheel that `npm run wheel` makes, or start bin/svc of a checkout.",
             )
         argv = [*found, *sys.argv[1:]]
-        os.environ.setdefault(*extras())
+        for name, value in extras_for(found).items():
+            os.environ.setdefault(name, value)
         if os.name == "nt":
             return _run(argv)
         os.execv(argv[0], argv)
@@ -71,6 +72,12 @@ def extras() -> tuple[str, str]:
     from svc._extras import present
 
     return "SVC_EXTRAS", ",".join(present())
+
+
+def extras_for(command: list[str]) -> dict[str, str]:
+    """What the program of ``command`` is told. ``bin/svc`` of a checkout lacks nothing; another ``svc`` says it by itself."""
+    of_this_package = len(command) > 1
+    return dict([extras()]) if of_this_package else {}
 
 
 def find_node() -> str:

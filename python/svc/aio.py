@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
 from svc import _client
+from svc import hub as _hub
 from svc._gpus import Gpu
 from svc._records import Job, ReconcileReport, Task
 
@@ -130,3 +131,36 @@ async def list_gpus(provider: str | None = None) -> list[Gpu]:
 async def vram_for(model: str) -> int:
     """See ``svc.vram_for``."""
     return _client.vram_for(model)
+
+
+class hub:
+    """The functions of ``svc.hub``: ``await svc.aio.hub.pull(...)``. A cancelled call does not cancel the pull."""
+
+    @staticmethod
+    async def pull(
+        model_id: str,
+        *,
+        revision: str | None = None,
+        local_dir: str | os.PathLike[str] | None = None,
+        allow_patterns: Sequence[str] | str | None = None,
+        token: str | None = None,
+    ) -> str:
+        """See ``svc.hub.pull``."""
+        return await _in_thread(
+            _hub.pull, model_id, revision=revision, local_dir=local_dir, allow_patterns=allow_patterns, token=token
+        )
+
+    @staticmethod
+    async def from_local(path: str | os.PathLike[str]) -> str:
+        """See ``svc.hub.from_local``."""
+        return await _in_thread(_hub.from_local, path)
+
+    @staticmethod
+    async def models() -> list[_hub.Model]:
+        """See ``svc.hub.models``."""
+        return await _in_thread(_hub.models)
+
+    @staticmethod
+    async def remove(model_id: str) -> list[str]:
+        """See ``svc.hub.remove``."""
+        return await _in_thread(_hub.remove, model_id)

@@ -84,8 +84,9 @@ export interface Faults {
   cutAfter: number[];
   /** Large files come with a byte changed. */
   wrong: number;
-  /** Large files stop coming after their first part. */
+  /** Large files stop coming after their first part, or after `stallAt` bytes. */
   stall: number;
+  stallAt: number;
   /** The rest is asked for, and the whole is sent. */
   ignoreRange: boolean;
   /** 429, with the seconds to wait. */
@@ -109,6 +110,7 @@ export class HubDouble {
     cutAfter: [],
     wrong: 0,
     stall: 0,
+    stallAt: 0,
     ignoreRange: false,
     limit: { times: 0, seconds: 0 },
     expired: 0,
@@ -368,7 +370,7 @@ export class HubDouble {
         await new Promise((resolve) => response.write("", resolve));
         return void response.destroy();
       }
-      if (stall) return;
+      if (stall && end - from >= this.faults.stallAt) return;
     }
     response.end();
   }

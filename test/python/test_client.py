@@ -495,7 +495,8 @@ class Values(unittest.TestCase):
         _extras.require_extra("market")
         self.addCleanup(_extras.EXTRAS.__setitem__, "hub", _extras.EXTRAS["hub"])
         _extras.EXTRAS["hub"] = ("a_module_that_is_not_there",)
-        self.assertNotIn("hub", _launcher.extras()[1].split(","))
+        self.assertNotIn("hub", _launcher.extras_for(["node", "cli.mjs"])["SVC_EXTRAS"].split(","))
+        self.assertEqual(_launcher.extras_for(["bin/svc"]), {})
         with self.assertRaises(svc.ExtraMissing) as caught:
             _extras.require_extra("hub")
         self.assertEqual(caught.exception.code, "extra_missing")

@@ -1,0 +1,151 @@
+"""Models of the hub: pulled into a folder of this computer, or adopted from the disk.
+
+The control plane of this home does the work (one is started where none runs): a pull is the same for everybody who asks for it,
+goes on over lost connections, and is taken up where it stopped. See docs/HUB.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+from urllib.parse import quote
+
+from svc import _client
+from svc._errors import ConfigError, make_error
+
+__all__ = ["Model", "from_local", "models", "pull", "remove"]
+
+_POLL_SECONDS = (0.05, 0.5)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model on this computer. ``bytes`` is its size; ``source`` is ``folder``, ``cache`` or ``adopted``."""
+
+    model_id: str | None
+    path: str
+    revision: str | None
+    files: int
+    bytes: int
+    pulled_at: str | None
+    source: str
+
+
+def pull(
+    model_id: str,
+    *,
+    revision: str | None = None,
+    local_dir: str | os.PathLike[str] | None = None,
+    allow_patterns: Sequence[str] | str | None = None,
+    token: str | None = None,
+) -> str:
+    """Download a model and return its folder, when all of it is there.
+
+    :param model_id: ``owner/name``, as on the model's page.
+    :param revision: a branch, a tag or a commit; the main branch by default.
+    :param local_dir: where it is to lie; by default the configured cache directory, else ``models/<model_id>`` in the home.
+    :param allow_patterns: shell patterns on whole paths (``*`` crosses ``/``); a file is taken when any matches.
+    :param token: for this pull alone, instead of the configured one. It is not stored.
+
+    What is there already is not downloaded again. Raises ``SvcError``: ``hub_model_not_found`` (which a private one is, too),
+    ``hub_gated``, ``hub_token_refused``, ``hub_no_room`` and others of docs/ERRORS.md; ``ExtraMissing`` without the hub extra.
+    """
+    body: dict[str, Any] = {"model_id": model_id, "revision": revision, "token": token}
+    if local_dir is not None:
+        body["local_dir"] = _absolute("local_dir", local_dir)
+    if allow_patterns is not None:
+        body["allow_patterns"] = allow_patterns if isinstance(allow_patterns, str) else list(allow_patterns)
+    state: Mapping[str, Any] = _client._call("POST", "/v1/hub/pull", body)["pull"]
+    line = _Line(sys.stderr)
+    pause, pause_max = _POLL_SECONDS
+    try:
+        while state["status"] == "running":
+            line.show(state)
+            time.sleep(pause)
+            pause = min(pause * 1.5, pause_max)
+            state = _client._call("GET", f"/v1/hub/pulls/{quote(str(state['id']), safe='')}")["pull"]
+    finally:
+        line.close()
+    if state["status"] == "succeeded":
+        return str(state["path"])
+    error = state.get("error") or {}
+    raise make_error(
+        str(error.get("code") or "hub_pull_ended"),
+        str(error.get("message") or f"The pull of {model_id} ended as {state['status']}."),
+        str(error.get("hint") or "Pull it again: what had come is kept."),
+    )
+
+
+def from_local(path: str | os.PathLike[str]) -> str:
+    """Adopt a model that lies on the disk and return its folder, absolute and with links resolved.
+
+    Its files are checked first. Raises ``SvcError`` (``hub_model_unusable``) which names everything that is missing: weights,
+    parts of them, the configuration, pointers of git-lfs in place of files. Nothing is copied or changed.
+    """
+    found = _client._call("POST", "/v1/hub/models", {"path": _absolute("path", path)})
+    for warning in found.get("warnings", ()):
+        print(f"svc: {found['path']}: {warning}", file=sys.stderr)
+    return str(found["path"])
+
+
+def models() -> list[Model]:
+    """The models on this computer: pulled, in the cache, adopted."""
+    known = Model.__dataclass_fields__
+    return [
+        Model(**{name: record.get(name) for name in known})  # a newer control plane may tell more
+        for record in _client._call("GET", "/v1/hub/models")["models"]
+    ]
+
+
+def remove(model_id: str) -> list[str]:
+    """Remove what svc keeps of a model and return the folders that are gone. A ``local_dir`` of your own choice stays."""
+    return list(_client._call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
+
+
+def _absolute(field: str, path: str | os.PathLike[str]) -> str:
+    try:
+        return os.path.abspath(os.path.expanduser(os.fsdecode(path)))
+    except (TypeError, OSError) as error:
+        message = f"cannot be used: {error}"
+        raise ConfigError("invalid_request", f"{field} {message}.", "Nothing was started.", [(field, message)]) from error
+
+
+class _Line:
+    """One line on a terminal that tells how far it is; elsewhere nothing."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        quiet = os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false")
+        self._stream = stream if stream is not None and not quiet and stream.isatty() else None
+        self._shown = False
+
+    def show(self, pull: Mapping[str, Any]) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write("\r\x1b[K" + _words(pull)[:200])
+            self._stream.flush()
+            self._shown = True
+        except (OSError, ValueError):
+            self._stream = None
+
+    def close(self) -> None:
+        if self._stream is not None and self._shown:
+            try:
+                self._stream.write("\r\x1b[K")
+                self._stream.flush()
+            except (OSError, ValueError):
+                pass
+
+
+def _words(pull: Mapping[str, Any]) -> str:
+    words = f"{pull['model_id']}: {pull.get('note') or pull.get('phase') or ''}"
+    total, done, speed = pull.get("bytes_total"), pull.get("bytes_done") or 0, pull.get("bytes_per_second")
+    if total:
+        words += f"  {done / 1e9:.2f} of {total / 1e9:.2f} GB ({100 * done // total} %)"
+    if speed:
+        words += f"  {speed / 1e6:.1f} MB/s"
+    return "".join(c for c in words if c.isprintable())

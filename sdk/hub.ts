@@ -1,0 +1,62 @@
+// Models of the hub, from the caller's side. The control plane does the work: see docs/HUB.md.
+
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import type { HubModel } from "../src/schemas/hub.ts";
+import { SvcError } from "./errors.ts";
+import { call } from "./runs.ts";
+
+export interface PullOptions {
+  /** A branch, a tag or a commit; the main branch unless given. */
+  revision?: string | null;
+  /** Where it is to lie; otherwise the configured cache directory, or `models/<model_id>` in the home. */
+  local_dir?: string | null;
+  /** Shell patterns on whole paths; `*` crosses `/`. A file is taken when any matches. */
+  allow_patterns?: string[] | string | null;
+  /** For this pull alone, instead of the configured one. It is not stored. */
+  token?: string | null;
+}
+
+const POLL_MS_MAX = 500;
+
+export const hub = {
+  /**
+   * Downloads a model; resolves with its folder when all of it is there. What is there already is not downloaded again. Rejects with
+   * an `SvcError`: `hub_model_not_found` (which a private one is, too), `hub_gated`, `hub_token_refused`, `extra_missing` and others.
+   */
+  async pull(modelId: string, options: PullOptions = {}): Promise<string> {
+    const { local_dir, ...rest } = options;
+    const body = { model_id: modelId, ...rest, ...(local_dir ? { local_dir: absolute(local_dir) } : {}) };
+    let pull = await call((client) => client.pull(body));
+    for (let pauseMs = 50; pull.status === "running"; pauseMs = Math.min(POLL_MS_MAX, pauseMs * 1.5)) {
+      await new Promise((r) => setTimeout(r, pauseMs));
+      const { id } = pull;
+      pull = await call((client) => client.pullOf(id));
+    }
+    if (pull.path !== null) return pull.path;
+    throw new SvcError({
+      code: pull.error?.code ?? "hub_pull_ended",
+      message: pull.error?.message ?? `The pull of ${modelId} ended as ${pull.status}.`,
+      hint: pull.error?.hint ?? "Pull it again: what had come is kept.",
+    });
+  },
+
+  /**
+   * Adopts a model that lies on the disk; resolves with its folder, absolute and with links resolved. Rejects with `hub_model_unusable`,
+   * which names everything that is missing. Nothing is copied or changed.
+   */
+  async fromLocal(path: string): Promise<string> {
+    return (await call((client) => client.adopt(absolute(path)))).path;
+  },
+
+  /** The models on this computer: pulled, in the cache, adopted. */
+  models: (): Promise<HubModel[]> => call((client) => client.models()),
+
+  /** Removes what svc keeps of a model; resolves with the folders that are gone. A folder of your own choice stays. */
+  remove: (modelId: string): Promise<string[]> => call((client) => client.removeModel(modelId)),
+};
+
+/** The control plane's working directory is not the caller's. */
+function absolute(path: string): string {
+  return /^~($|[\\/])/.test(path) ? join(homedir(), path.slice(2)) : resolve(path);
+}
