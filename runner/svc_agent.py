@@ -235,7 +235,7 @@ def read_times(run, begin, end):
 
 
 def op_status(ask):
-    return {"status": status_of(ask["dir"])}, b""
+    return {"status": status_of(ask["dir"]), "disk_free": quiet(disk_free, ask["dir"])}, b""
 
 
 def op_read_log(ask):

@@ -1146,6 +1146,7 @@ class Run:
                 if directory_gone():
                     return
                 complain("writing the end of the run: %s" % e)
+                self.spool.relieve()
                 time.sleep(0.5)
 
 

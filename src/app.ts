@@ -39,6 +39,7 @@ import { sealSpec, unsealSpec } from "./secrets/sealed-spec.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
 import { injectedVariables, type Injected } from "./secrets/services.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
+import { ClosedWays } from "./steps/closed-ways.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./files/code-snapshot.ts";
 import { checkData, pinData, pinnedData } from "./files/data-pin.ts";
@@ -410,6 +411,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
       redactor: new Redactor([...secretsOf(jobId), mark(jobId), rayToken(jobId)]),
     }),
     entry: checkEntrypoint,
+    ways: new ClosedWays(engine.clock.now),
     gone: (machine) => parts.machines.forget(machine),
     packagesDir: join(programRoot, "python"),
     code: (jobId, node) => ({ ...codeOf(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),

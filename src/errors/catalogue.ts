@@ -345,13 +345,22 @@ export const CATALOGUE = {
     hint: "Its log and checkpoints up to then are kept. Often the machine rebooted or ran out of memory.",
   }),
   /** `who` begins the sentence: it names rank and node where they are known. `why` is the exception that was not caught. */
-  script_failed: entry<{ exit_code: number; signal: string | null; who: string; why: string | null }>({
+  script_failed: entry<{
+    exit_code: number;
+    signal: string | null;
+    who: string;
+    why: string | null;
+    /** Of its machine, when it ended. */
+    disk_full?: boolean;
+  }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => {
-      if (d.signal) return `${d.who} was ended by ${d.signal} (exit code ${d.exit_code}).`;
-      return `${d.who} ended with exit code ${d.exit_code}${d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`}.`;
+      const disk = d.disk_full ? " The disk of its machine was full." : "";
+      if (d.signal) return `${d.who} was ended by ${d.signal} (exit code ${d.exit_code}).${disk}`;
+      const why = d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`;
+      return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}`;
     },
     hint: (d) =>
       d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY

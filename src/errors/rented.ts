@@ -100,7 +100,8 @@ export const RENTED = {
     message: (d) => `The SSH key ${d.path} cannot be used: ${d.why}.`,
     hint: "Name another key as ssh_key_path, load it into an SSH agent, or leave it out: then svc makes a key of its own.",
   }),
-  ssh_unreachable: entry<{ machine: string; why: string }>({
+  /** `closed`: something answered at its address, and turned us away before anybody was logged in. */
+  ssh_unreachable: entry<{ machine: string; why: string; closed?: boolean }>({
     status: 502,
     exit: 1,
     retry: "backoff",
@@ -128,6 +129,21 @@ export const RENTED = {
     retry: "never",
     message: (d) => `The machine ${d.machine} cannot serve the run: ${d.why}. It is given back.`,
     hint: "Choose another image, GPU or provider; `svc timeline` shows what the machine said of itself.",
+  }),
+  machine_disk_full: entry<{ machine: string; why: string }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The disk of the machine ${d.machine} is full: ${d.why}. It is given back.`,
+    hint: "Ask for a larger one with disk_gb, write less, or keep fewer checkpoints. What had come home by then is kept.",
+  }),
+  runtime_gone: entry<{ machine: string; why: string; minutes: number }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `The runtime behind ${d.machine} is closed: for ${d.minutes} minutes its address has answered and let nobody through (${d.why}). svc lets go of it.`,
+    hint: "Open the notebook, run the bootstrap cell again, set the address that it prints, and submit the run again. What had come home by then is kept; svc is billed nothing.",
   }),
   machine_broken: entry<{ provider: string; machine: string; why: string }>({
     status: 502,

@@ -24,6 +24,12 @@ export interface RemoteFile {
   refused?: string;
 }
 
+/** What a look at a run tells. */
+export interface RunLook extends RunnerStatus {
+  /** Bytes that the run's disk still takes; absent or null where that is not asked for, or not known. */
+  disk_free?: number | null;
+}
+
 export interface RunHost {
   /**
    * Starts the run unless this nonce was started before (then only reports). Secrets travel in a file of mode 600 that the
@@ -31,7 +37,7 @@ export interface RunHost {
    */
   start(spec: RunnerSpec, secretEnv: Record<string, string>, signal: AbortSignal): Promise<RunnerStatus>;
   /** One look. Null when nothing was ever started here. A runner that died without a word is `phase: "failed"`. */
-  status(signal: AbortSignal): Promise<RunnerStatus | null>;
+  status(signal: AbortSignal): Promise<RunLook | null>;
   /** Up to `max` bytes of log from `offset`. */
   readLog(offset: number, max: number, signal: AbortSignal): Promise<LogSlice>;
   /** Whole samples from byte `offset` of samples.jsonl, and the offset to ask for next. */

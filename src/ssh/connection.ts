@@ -188,18 +188,20 @@ export class SshConnection {
     if (endpoints.length === 0) throw this.#unreachable("its address is not known yet");
     const ours = await key();
     let refused: SvcError | null = null;
-    const unreachable: string[] = [];
+    const unreachable: { why: string; closed?: boolean }[] = [];
     for (const endpoint of endpoints) {
       try {
         return await dial({ machine, endpoint, key: ours, pins, clock: this.#clock, patience });
       } catch (e) {
         const why = asSvcError(e);
         if (why.code === "ssh_refused") refused ??= why;
-        else if (why.code === "ssh_unreachable") unreachable.push((why.data as { why: string }).why);
+        else if (why.code === "ssh_unreachable") unreachable.push(why.data as { why: string; closed?: boolean });
         else throw why;
       }
     }
-    throw refused ?? this.#unreachable(unreachable.join("; "));
+    const closed = unreachable.every((way) => way.closed);
+    const why = unreachable.map((way) => way.why).join("; ");
+    throw refused ?? new SvcError("ssh_unreachable", { machine, why, closed });
   }
 
   #inOrder(): SshEndpoint[] {

@@ -8,7 +8,7 @@ import { keyOfLine, type HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { OneKeyAgent } from "./one-key-agent.ts";
 import { openProxy, type ProxiedStream } from "./proxy-command.ts";
-import { whyUnreachable } from "./words.ts";
+import { NO_HANDSHAKE, whyUnreachable } from "./words.ts";
 
 /** How long silence is borne. */
 export interface Patience {
@@ -72,10 +72,10 @@ export function dial({ machine, endpoint, key, pins, clock, patience }: DialOpti
       reject(why);
       for (const listener of onLost) listener(why);
     };
-    const unreachable = (why: string, cause?: unknown): SvcError => {
+    const unreachable = (why: string, cause?: unknown, closed = false): SvcError => {
       const said = proxy?.words() ?? "";
       const all = said === "" ? why : `${why}; the proxy command: ${said}`;
-      return new SvcError("ssh_unreachable", { machine, why: all }, { cause });
+      return new SvcError("ssh_unreachable", { machine, why: all, closed }, { cause });
     };
     /** Before a login, a proxy command that is about to end is left the time to say why. */
     const endExplained = (why: () => SvcError): void => {
@@ -100,6 +100,7 @@ export function dial({ machine, endpoint, key, pins, clock, patience }: DialOpti
       return unreachable(
         ready ? whyLost(thrown, patience) : whyUnreachable(thrown, endpoint, patience.readyMs),
         thrown,
+        !ready && wasTurnedAway(thrown),
       );
     };
     // Its own measure of time covers a proxy command and a name server, too.
@@ -107,7 +108,10 @@ export function dial({ machine, endpoint, key, pins, clock, patience }: DialOpti
 
     // For life: an error after the end has nobody else to catch it.
     client.on("error", (e) => endExplained(() => failure(e)));
-    const closed = (): void => endExplained(() => unreachable(ready ? "the other side closed it" : hungUp(endpoint)));
+    const closed = (): void =>
+      endExplained(() =>
+        ready ? unreachable("the other side closed it") : unreachable(hungUp(endpoint), undefined, true),
+      );
     client.on("end", closed);
     client.on("close", closed);
     client.on("ready", () => {
@@ -168,6 +172,14 @@ function credentialOf(key: SshKey): Partial<ConnectConfig> {
   if (key.privateKey !== null) return { privateKey: key.privateKey, authHandler: methods("publickey") };
   const publicKey = keyOfLine(key.publicKeyLine) ?? Buffer.alloc(0);
   return { agent: new OneKeyAgent(key.agent ?? "", publicKey), authHandler: methods("agent") };
+}
+
+/** Errors of a connection that somebody at the other end has ended. */
+const TURNED_AWAY: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE"]);
+
+function wasTurnedAway(thrown: unknown): boolean {
+  const { code, message } = thrown as { code?: unknown; message?: unknown };
+  return TURNED_AWAY.has(String(code)) || message === NO_HANDSHAKE;
 }
 
 const hungUp = ({ host, port }: SshEndpoint): string => `${host} port ${port} hung up before anybody was logged in`;

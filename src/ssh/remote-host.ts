@@ -6,7 +6,7 @@ import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client
 import { askAgent } from "./ask-agent.ts";
 import { fetchRemoteFile } from "./fetch-file.ts";
 import { SvcError } from "../errors/index.ts";
-import type { LogSlice, RemoteFile, RunHost } from "../providers/host.ts";
+import type { LogSlice, RemoteFile, RunHost, RunLook } from "../providers/host.ts";
 import { RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
 
 export interface RunnerText {
@@ -38,7 +38,7 @@ const TIMES_MAX = (1 << 18) * RECORD;
 const ANSWER_GRACE_MS = 20_000;
 
 const Nothing = z.unknown();
-const StatusAnswer = z.object({ status: z.unknown() });
+const StatusAnswer = z.object({ status: z.unknown(), disk_free: z.number().min(0).nullish() });
 const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0) });
 const ListedFile = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
@@ -61,9 +61,9 @@ export class RemoteHost implements RunHost {
     return startable(this.#status(value.status), spec);
   }
 
-  async status(signal: AbortSignal): Promise<RunnerStatus | null> {
+  async status(signal: AbortSignal): Promise<RunLook | null> {
     const { value } = await this.#ask("status", {}, StatusAnswer, { signal });
-    return value.status === null ? null : this.#status(value.status);
+    return value.status === null ? null : { ...this.#status(value.status), disk_free: value.disk_free ?? null };
   }
 
   async readLog(offset: number, max: number, signal: AbortSignal): Promise<LogSlice> {
@@ -154,14 +154,12 @@ export class RemoteHost implements RunHost {
   }
 
   #refused(refusal: AgentRefusal): SvcError {
-    if (refusal.kind === "disk_full") return machineDiskFull(this.runDir, this.#o.machine, refusal);
+    if (refusal.kind === "disk_full") {
+      const why = `nothing can be written in ${this.runDir}`;
+      return new SvcError("machine_disk_full", { machine: this.#o.machine, why }, { cause: refusal });
+    }
     return new SvcError("runner_failed", { why: refusal.message }, { cause: refusal });
   }
-}
-
-/** `disk_full`, in words that say whose disk. */
-export function machineDiskFull(path: string, machine: string, cause: unknown): SvcError {
-  return new SvcError("disk_full", { path: `${path} on the machine ${machine}` }, { cause });
 }
 
 /** A script that could not be started is the caller's to mend, however often it is asked for. */

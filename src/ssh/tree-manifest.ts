@@ -58,7 +58,8 @@ else
 fi`;
   const { stdout } = await talk(connection, script, undefined, signal);
   const parts = split(stdout, nonce);
-  if (parts.length !== 5) throw failed(connection, "its shell cut an answer short");
+  if (parts.length !== 5)
+    throw new SvcError("sync_failed", { machine: connection.machine, why: "its shell cut an answer short" });
   const [, pushed = Buffer.alloc(0), present = Buffer.alloc(0), written = Buffer.alloc(0)] = parts;
   return { pushed: parse(pushed), present: names(present), written: names(written) };
 }
@@ -105,11 +106,12 @@ export function parentsOf(path: string): string[] {
   return parts.map((_, i) => parts.slice(0, i + 1).join("/"));
 }
 
-/** What the machine says of a failure that has to do with its disk, in words; null where it is something else. */
-export function diskWords(said: string): string | null {
+/** A failure that has to do with the machine's disk, by what the machine said of it; null where it is something else. */
+export function diskFailure(machine: string, said: string): SvcError | null {
   if (/No space left on device|ENOSPC|Disk quota exceeded|Wrote only \d+ of \d+ bytes/i.test(said))
-    return "the disk of the machine is full";
-  if (/Read-only file system/i.test(said)) return "the disk of the machine is read-only";
+    return new SvcError("machine_disk_full", { machine, why: "the project does not fit on it" });
+  if (/Read-only file system/i.test(said))
+    return new SvcError("sync_failed", { machine, why: "the disk of the machine is read-only" });
   return null;
 }
 
@@ -123,11 +125,9 @@ async function talk(
   const done = await connection.exec(command, { signal, timeoutMs: TALK_MS, ...(stdin ? { stdin } : {}) });
   if (done.code === 0) return done;
   const said = done.stderr.toString("utf8");
-  throw failed(connection, diskWords(said) ?? `a shell there ended with ${done.code ?? done.signal}: ${oneLine(said)}`);
+  const why = `a shell there ended with ${done.code ?? done.signal}: ${oneLine(said)}`;
+  throw diskFailure(connection.machine, said) ?? new SvcError("sync_failed", { machine: connection.machine, why });
 }
-
-const failed = (connection: SshConnection, why: string): SvcError =>
-  new SvcError("sync_failed", { machine: connection.machine, why });
 
 function split(bytes: Buffer, mark: string): Buffer[] {
   const parts: Buffer[] = [];

@@ -3,7 +3,7 @@ import { SvcError } from "../errors/index.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
 import type { Report, TreeOptions } from "./tree.ts";
-import { diskWords } from "./tree-manifest.ts";
+import { diskFailure } from "./tree-manifest.ts";
 import { oneLine } from "./words.ts";
 
 /** Why rsync cannot be used with this machine although it seemed so. */
@@ -63,8 +63,8 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
   if (/Permission denied \((publickey|keyboard|password|gssapi|hostbased)/.test(stderr)) {
     throw new SvcError("ssh_refused", { machine, user: endpoint.user, why });
   }
-  const disk = diskWords(stderr);
-  if (disk) throw new SvcError("sync_failed", { machine, why: disk });
+  const disk = diskFailure(machine, stderr);
+  if (disk) throw disk;
   if (code === 2 || /is your shell clean/.test(stderr)) return "the machine's shell greets where rsync wants silence";
   if (code === 127 || code === 126 || NOT_FOUND.test(stderr)) {
     return "the machine's rsync does not work";

@@ -2,7 +2,7 @@ import { SvcError } from "../errors/index.ts";
 import { quote } from "./quote.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
 import type { Report, TreeOptions } from "./tree.ts";
-import { diskWords, type TreeState } from "./tree-manifest.ts";
+import { diskFailure, type TreeState } from "./tree-manifest.ts";
 import { oneLine } from "./words.ts";
 
 /** Without a byte taken by the machine for so long, it is not there any more. */
@@ -74,11 +74,10 @@ export async function pushByTar(
     if (done.code === 0) return { digests, sentBytes };
     const said = done.stderr.toString("utf8");
     const why =
-      diskWords(said) ??
-      (done.code === 127
+      done.code === 127
         ? "it has neither rsync nor tar"
-        : `tar there ended with ${done.code ?? done.signal}: ${oneLine(said)}`);
-    throw new SvcError("sync_failed", { machine, why });
+        : `tar there ended with ${done.code ?? done.signal}: ${oneLine(said)}`;
+    throw diskFailure(machine, said) ?? new SvcError("sync_failed", { machine, why });
   } catch (e) {
     if (e instanceof FileChanged) {
       throw new SvcError(

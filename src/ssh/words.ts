@@ -9,6 +9,9 @@ export function oneLine(text: string, charsMax = 300): string {
   return line.length > charsMax ? `${line.slice(0, charsMax)}…` : line;
 }
 
+/** What ssh2 says of a connection that was accepted and closed without a word. */
+export const NO_HANDSHAKE = "Connection lost before handshake";
+
 /** Why a connection could not be made, or ended. */
 export function whyUnreachable(thrown: unknown, endpoint: SshEndpoint, readyMs: number): string {
   const { host, port } = endpoint;
@@ -33,7 +36,7 @@ export function whyUnreachable(thrown: unknown, endpoint: SshEndpoint, readyMs: 
     default:
   }
   if (e.level === "client-timeout") return noAnswer(endpoint, readyMs);
-  if (message === "Connection lost before handshake") {
+  if (message === NO_HANDSHAKE) {
     return `${host} port ${port} accepts connections and hangs up before SSH begins`;
   }
   return `${host} port ${port}: ${oneLine(message)}`;

@@ -110,6 +110,14 @@ export class Follower {
     return { bytes: parsed.consumed, seen, records: parsed.records, samples: sampled.samples };
   }
 
+  /** Tells the machine at once how far the log is safe: on a full disk only that makes room for more of it. */
+  async acknowledge(): Promise<void> {
+    const { sourceOffset } = this.#at;
+    if (sourceOffset <= this.#acked) return;
+    await this.#run.host.ackLog(sourceOffset, this.#run.signal);
+    this.#acked = sourceOffset;
+  }
+
   /**
    * Everything up to the end of a run that is over.
    * @returns bytes that the runner counted and that could not be found, however often they were looked for.

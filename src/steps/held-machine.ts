@@ -3,6 +3,7 @@
 import { SvcError } from "../errors/index.ts";
 import type { Guard, MachineAccess } from "../providers/host.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
+import { CLOSED_MINUTES } from "./closed-ways.ts";
 import { checkCap } from "./provision.ts";
 import type { Ledger, StepPorts } from "./ports.ts";
 import type { StepContext } from "./step.ts";
@@ -82,6 +83,15 @@ export async function holdMachine(
   }
 }
 
+/** Throws `runtime_gone` where the way to a machine that nobody can be asked about has been closed for long enough. */
+function judgeWay(ports: StepPorts, machine: string, e: unknown): void {
+  if (!(e instanceof SvcError) || e.code !== "ssh_unreachable") return;
+  const { why, closed } = e.data as { why: string; closed?: boolean };
+  if (!closed) return ports.ways.open(machine);
+  if (ports.ways.closed(machine))
+    throw new SvcError("runtime_gone", { machine, why, minutes: CLOSED_MINUTES }, { cause: e });
+}
+
 /**
  * Carries `act` out. A machine that cannot be reached is no verdict: the provider is asked, and only what it says counts; else
  * the step is tried again.
@@ -92,9 +102,13 @@ export async function reaching<T>(
   held: HeldMachine,
   act: () => Promise<T>,
 ): Promise<T> {
+  const { name } = held.handle;
   try {
-    return await act();
+    const acted = await act();
+    ports.ways.open(name);
+    return acted;
   } catch (e) {
+    if (!held.provider.info.capabilities.owns_machine) judgeWay(ports, name, e);
     const lost = e instanceof SvcError && (e.code === "ssh_unreachable" || e.code === "ssh_refused");
     if (!lost || held.access.inPlace || context.signal.aborted) throw e;
     if (e.code === "ssh_refused") await held.provider.attachKey?.(held.handle, context.signal).catch(() => undefined);

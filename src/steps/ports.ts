@@ -1,5 +1,6 @@
 // What steps need from the control plane. The engine's side implements these over the store; a simulation does too.
 
+import type { ClosedWays } from "./closed-ways.ts";
 import type { MachineState } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
@@ -84,7 +85,7 @@ export interface StorySink {
 }
 
 /** What giving a machine back needs: no job, only the ledger. */
-export type OrphanPorts = Omit<StepPorts, "facts" | "provider">;
+export type OrphanPorts = Omit<StepPorts, "facts" | "provider" | "ways">;
 
 export interface StepPorts {
   installationId: string;
@@ -92,6 +93,8 @@ export interface StepPorts {
   facts(jobId: string): JobFacts;
   provider(name: string): Provider;
   ledger: Ledger;
+  /** Of machines that their provider cannot be asked about. */
+  ways: ClosedWays;
   /** The machine is proven gone: connections and pins of it may be forgotten. */
   gone?: (machine: string) => void;
 }

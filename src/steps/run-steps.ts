@@ -2,7 +2,8 @@
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
-import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
+import type { RunLook } from "../providers/host.ts";
+import type { RunnerSample } from "../schemas/runner.ts";
 import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
 import {
   heldHandle,
@@ -13,6 +14,7 @@ import {
   reaching,
   type HeldMachine,
 } from "./held-machine.ts";
+import { FullDisk, isFull } from "./full-disk.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
 import { failedRank, failingLine, missingLauncher, raised, type FailedRank } from "./launch-words.ts";
@@ -27,6 +29,9 @@ const SCAN_EVERY_MS = 10_000;
 const SAMPLES_EVERY_MS = 5_000;
 /** Between two questions to the provider whether the machine is still there, and what it costs now. */
 const LOOK_EVERY_MS = 30_000;
+/** Of a run without processes whose end is not written down yet. */
+const LAST_LOOKS = 40;
+const LAST_LOOK_MS = 250;
 /** Pulls of a chatty run are at least this far apart, so that they come home in larger pieces. */
 const PULL_GAP_MS = 15;
 const ONCE_MORE = { attemptsMax: 5, delayMsMin: 500, delayMsMax: 30_000 };
@@ -107,7 +112,7 @@ export function streamStep(services: RunServices): StepDefinition {
 
 type Spec = ReturnType<RunServices["facts"]>["spec"];
 
-function outcomeOf(status: RunnerStatus & { tail: string }, spec: Spec, node: number): Record<string, unknown> {
+function outcomeOf(status: RunLook & { tail: string }, spec: Spec, node: number): Record<string, unknown> {
   const exit_code = status.exit_code ?? 255;
   if (status.phase === "failed") {
     return { exit_code, error: describeError("run_lost", { why: status.error ?? "the runner ended without a word" }) };
@@ -120,7 +125,8 @@ function outcomeOf(status: RunnerStatus & { tail: string }, spec: Spec, node: nu
   // Python ends with 1 when an exception was not caught; with another code an earlier one was not the end.
   const why = signal === null && exit_code === 1 ? raised(status.tail, failed?.rank ?? null) : null;
   const facts = { exit_code, signal, why, who: whoOf(failed, signal !== null, spec, node) };
-  return { exit_code, error: describeError("script_failed", facts) };
+  const disk_full = isFull(status);
+  return { exit_code, error: describeError("script_failed", { ...facts, disk_full }) };
 }
 
 function whoOf(failed: FailedRank | null, killed: boolean, spec: Spec, node: number): string {
@@ -138,11 +144,12 @@ async function followToEnd(
   context: StepContext,
   held: HeldMachine,
   stream: "run" | "install",
-): Promise<RunnerStatus & { tail: string }> {
+): Promise<RunLook & { tail: string }> {
   const { signal } = context;
   const run = followedRun(services, context, held, stream);
   const follower = new Follower(run);
   const watch = new Watch(services, context, run, held);
+  const disk = new FullDisk(services, context, held.handle.name);
   for (;;) {
     throwIfAborted(signal);
     // The status is read before the log: when it says "over", every byte it counts can be read.
@@ -345,11 +352,21 @@ async function bringHome(services: RunServices, context: StepContext, held: Held
   if (status === null) return null;
   if (status.phase === "running") {
     context.progress({ doing: "asking the script to end" });
-    await host.stop(stopGraceSeconds(services.facts(context.jobId).spec), context.signal);
+    await host.stop(stopGraceSeconds(services.facts(context.jobId).spec), context.signal).catch((e: unknown) => {
+      // What it has logged is brought home all the same; the machine is given back after that.
+      if (!(e instanceof SvcError && e.code === "machine_disk_full")) throw e;
+    });
     status = (await host.status(context.signal)) ?? status;
   }
   const followed = followedRun(services, context, held, stream);
   const follower = new Follower(followed);
+  // On a full disk the runner cannot write the end of the log before what came earlier is safe at home.
+  for (let look = 0; look < LAST_LOOKS && status.phase === "running"; look++) {
+    while ((await follower.pull(null, false)).bytes > 0) throwIfAborted(context.signal);
+    await follower.acknowledge();
+    await services.pause(LAST_LOOK_MS);
+    status = (await host.status(context.signal)) ?? status;
+  }
   const missing = await follower.drain(status);
   if (missing > 0) {
     const whose = followed.tag === null ? "" : ` of node ${context.node}`;

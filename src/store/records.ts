@@ -72,9 +72,10 @@ export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
 
 function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   if (row.parked !== null) return `Parked: ${row.parked}. Its machine may still cost money; \`svc kill\` releases it.`;
-  const owed = machines.filter((m) => m.released_at === null && m.price_micro !== 0);
-  const unsure = owed.find((m) => m.note !== null);
-  if (unsure?.note) return unsure.note;
+  const held = machines.filter((m) => m.released_at === null);
+  const told = held.find((m) => m.note !== null);
+  if (told?.note) return told.note;
+  const owed = held.filter((m) => m.price_micro !== 0);
   if (row.state === "terminating" && owed.length > 0)
     return "Being released; the machine may still cost money until the provider proves it gone.";
   return null;

@@ -80,8 +80,6 @@ function ownerActs(world: World, fault: Cell["fault"], measure: number): void {
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
   if (fault === "hang") later(measure / FACTOR, () => world.faults.clear("hang"));
   if (fault === "port_swap") later(1_500, () => world.tellSettings());
-  // More than once: the control plane may be away.
-  if (fault === "vanishes" || fault === "preempted") for (const ms of [3_000, 8_000]) later(ms, () => world.giveUp());
 }
 
 /** A machine of somebody else's on the account, where it has any. */

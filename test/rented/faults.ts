@@ -62,20 +62,14 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   freezes: { when: "log", measure: MINUTE, ends: FINE, seconds: 3 },
   black_hole: { when: "log", measure: 3 * MINUTE, ends: FINE, seconds: 3 },
   slow_link: { when: "start", ends: FINE },
-  // The runner keeps what it cannot write and waits for room: the run stands still until a limit ends it.
-  disk_full: {
-    when: "log",
-    measure: SECOND,
-    ends: ["succeeded", "script_failed", "run_timed_out"],
-    seconds: 3,
-    spec: { max_runtime_minutes: 6 },
-  },
+  // The log goes on in small portions; the checkpoint cannot be written.
+  disk_full: { when: "log", measure: SECOND, ends: ["succeeded", "script_failed"], seconds: 3 },
 };
 
-/** Where the notebook differs: nobody can be asked whether its machine still is. */
+/** Where the notebook differs: nobody can be asked whether its machine still is, so its closed tunnel has to tell. */
 export const NOTEBOOK_ENDS: Readonly<Partial<Record<FaultName, readonly string[]>>> = {
-  vanishes: ["cancelled_by_user", "machine_lost"],
-  preempted: ["cancelled_by_user", "machine_lost"],
+  vanishes: ["runtime_gone"],
+  preempted: ["runtime_gone"],
 };
 
 export const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly string[] =>

@@ -43,6 +43,13 @@ describe.concurrent("a rented machine", () => {
     expect(await cell({ provider, kill })).toMatchObject({ came: "succeeded", lives: 2 });
   });
 
+  it.for([
+    ["market", "disk_full", "script_failed"],
+    ["notebook", "vanishes", "runtime_gone"],
+  ] as const)("of %s with the fault %s comes to %s", async ([provider, fault, came]) => {
+    expect(await cell({ provider, fault })).toMatchObject({ came });
+  });
+
   it("is kept in mind while its provider's address is wrong, and given back once it is right", async () => {
     await within({ provider: "podhost" }, async (world) => {
       world.begin("log");

@@ -164,8 +164,8 @@ describe("a run", () => {
     try {
       spawnSync("sh", ["-c", `cat /dev/zero >${base}/fill`]);
       await expect(machine.host().start(machine.spec("true"), {}, never)).rejects.toMatchObject({
-        code: "disk_full",
-        message: expect.stringContaining(`on the machine ${machine.name}`),
+        code: "machine_disk_full",
+        message: expect.stringContaining(`The disk of the machine ${machine.name} is full`),
       });
       expect(existsSync(join(machine.base, "run", "env.json"))).toBe(false);
     } finally {

@@ -274,7 +274,7 @@ describe.each([
     put("too large", randomBytes(8_000_000));
     const e = await failure(push(useRsync, { to: join(small, "project") }));
     spawnSync("umount", [small]);
-    expect([e.code, e.message]).toEqual(["sync_failed", expect.stringContaining("the disk of the machine is full")]);
+    expect([e.code, e.message]).toEqual(["machine_disk_full", expect.stringContaining("the project does not fit")]);
   });
 
   test("says that the folder cannot be made", async () => {
