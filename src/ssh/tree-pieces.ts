@@ -8,7 +8,6 @@ import { z } from "zod";
 import { AgentRefusal } from "./agent-client.ts";
 import { askAgent } from "./ask-agent.ts";
 import type { MachineLink } from "./machine-link.ts";
-import { machineDiskFull } from "./remote-host.ts";
 import { oneLine } from "./words.ts";
 import { SvcError } from "../errors/index.ts";
 import type { TreePush } from "../providers/host.ts";
@@ -46,7 +45,8 @@ export async function putInPieces(
       const options = { signal, timeoutMs: PIECE_MS, ...(body ? { body } : {}) };
       const { value } = await askAgent(agent, "put", { ...args, offset }, Have, options).catch((thrown: unknown) => {
         if (!(thrown instanceof AgentRefusal)) throw thrown;
-        if (thrown.kind === "disk_full") throw machineDiskFull(path, machine, thrown);
+        const why = "the project does not fit on it";
+        if (thrown.kind === "disk_full") throw new SvcError("machine_disk_full", { machine, why }, { cause: thrown });
         throw failed(`${oneLine(file.path)} cannot be written there (${thrown.message})`, thrown);
       });
       return value;

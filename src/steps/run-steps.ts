@@ -158,7 +158,10 @@ async function followToEnd(
     const pulled = await follower.pull(over ? status.log_bytes : null, watch.samplesDue());
     await watch.saw(pulled);
     if (!over) await watch.look();
-    context.progress(stream === "install" ? { doing: lastLineOf(follower.tail) } : { log_bytes: follower.offset });
+    if (isFull(status)) await follower.acknowledge();
+    if (status !== null && !over) await disk.saw(status, pulled.bytes > 0);
+    const far = stream === "install" ? { doing: lastLineOf(follower.tail) } : { log_bytes: follower.offset };
+    context.progress({ ...far, ...disk.detail });
     if (over) {
       await follower.drain(status);
       return { ...status, tail: follower.tail };
