@@ -31,6 +31,7 @@ import { credentialDesk } from "./app-credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
 import type { HubPullHint } from "./schemas/hub.ts";
 import { modelsOfHub } from "./app-hub.ts";
+import { sinksOf } from "./app-sinks.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
 import { installationKey } from "./secrets/installation-key.ts";
@@ -38,6 +39,7 @@ import { resolveSecret } from "./secrets/resolve.ts";
 import { sealSpec, unsealSpec } from "./secrets/sealed-spec.ts";
 import { seal, unseal, type Given } from "./secrets/sealed.ts";
 import { injectedVariables, type Injected } from "./secrets/services.ts";
+import type { Sinks } from "./sinks/sinks.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
 import { ClosedWays } from "./steps/closed-ways.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
@@ -156,7 +158,10 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       // Checked against the schema when it was submitted, and written by us since.
       return row ? (JSON.parse(row.spec) as RunSpec) : null;
     });
-    const services = runServices({ home, env, engine, ledger, sink, providers, resumes, python, machines });
+    const key = installationKey(home);
+    const sinks = sinksOf({ home, env, clock, engine, key, logBytes: (jobId) => reads.logBytes(jobId), report: log });
+    const parts = { home, env, key, engine, ledger, sink, sinks, providers, resumes, python, machines };
+    const services = runServices(parts);
     const steps = stepRegistry(services);
     const { installationId } = store;
     const publish = (hint: HubPullHint): void => service?.publish([hint]);
@@ -225,6 +230,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         services.forget(jobId);
         removeRunFolder(store, home, jobId, log);
       },
+      sinks,
     });
     const recovered = await engine.recover(RECOVERED[purpose]);
     if (purpose === "serve") {
@@ -281,15 +287,16 @@ interface Parts {
   env: NodeJS.ProcessEnv;
   engine: Engine;
   ledger: DurableLedger;
+  key: Buffer;
   sink: DurableStorySink;
+  sinks: Sinks;
   providers: Map<string, Provider>;
   resumes: Resumes;
   python: () => Promise<string>;
 }
 
 function runServices(parts: Parts): RunServices & { forget(jobId: string): void } {
-  const { home, env, engine, providers, resumes } = parts;
-  const key = installationKey(home);
+  const { home, env, key, engine, providers, resumes } = parts;
   const derive = (...words: string[]): string =>
     createHmac("sha256", key).update(words.join("\0")).digest("hex").slice(0, 32);
   const factsOf = new Map<string, JobFacts>();
@@ -321,6 +328,7 @@ function runServices(parts: Parts): RunServices & { forget(jobId: string): void 
     const values = [
       ...Object.values(injected(true).secrets),
       ...unseal(sealedFile(jobId), key).map(([, value]) => value),
+      ...parts.sinks.secretsOf(jobId, facts(jobId).spec),
     ];
     for (const [name, value] of Object.entries(facts(jobId).spec.env)) {
       if (isReference(value)) {

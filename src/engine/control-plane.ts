@@ -61,6 +61,8 @@ export interface ControlPlane {
   kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
   /** Ids of the jobs that were told to end. */
   killAll(): Promise<string[]>;
+  /** Tries at once what a sink of the job failed to copy, also what was given up. Throws `sinks_none`. */
+  retrySinks(jobId: string): Promise<void>;
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>;
   providers(): ProviderInfo[];
   readonly credentials: CredentialsOf;

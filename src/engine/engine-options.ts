@@ -26,6 +26,8 @@ export interface NewJob {
   id: string;
   input: Omit<JobInput, "at" | "job_id">;
   row: Pick<JobRow, "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "idem_key" | "idem_hash">;
+  /** Rows of others that stand or fall with the job's own. */
+  also?: () => void;
 }
 
 /** An event without its instant: the engine stamps it. */

@@ -126,6 +126,7 @@ export class Engine {
         hash,
       });
       const live = this.#remember(tx, { id: job.id, seq: 1, snapshot });
+      job.also?.();
       tx.feed(job.id, "job.created", { status: state, label: job.row.label, provider: job.row.provider });
       this.#act(tx, live, actions);
     });

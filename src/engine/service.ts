@@ -19,9 +19,24 @@ import { reconcile, sweep } from "./reconcile.ts";
 const RESERVE_CHECK_MS = 30_000;
 const SETTLE_LOOK_MS = 250;
 const SETTLED_LOOKS = 6;
+/** At the end, for copies of runs that are over: what is left goes on with the next start. */
+const SINKS_MS_MAX = 30_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 /** The first look for orphans comes soon after the start, when the first calls have been answered. */
 const FIRST_SWEEP_MS = 1_000;
+
+/** Copies of checkpoints and logs in object stores. It decides nothing about a run, and a run waits for it nowhere. */
+export interface SinkKeeper {
+  /** Throws what is wrong with a sink, naming its field. */
+  check(spec: RunSpec, jobId: string): Promise<void>;
+  /** Within the transaction that makes the job. */
+  enter(jobId: string, spec: RunSpec): void;
+  begin(): void;
+  changed(jobId: string): void;
+  retry(jobId: string): Promise<void>;
+  settle(deadlineMs: number): Promise<void>;
+  stop(): Promise<void>;
+}
 
 export interface ServiceOptions {
   home: string;
@@ -58,7 +73,11 @@ export interface ServiceOptions {
   pinData: (jobId: string, names: readonly string[]) => () => void;
   onTerminal: (jobId: string) => void;
   hub: ModelsOfHub;
+  sinks: SinkKeeper;
 }
+
+/** Events after which there may be more to copy. */
+const BRINGS_HOME = new Set(["job.created", "job.transition", "checkpoint.saved", "log.advanced"]);
 
 /** The error with the field that it is about, for whoever filled in a form. */
 function namingField(e: unknown): unknown {
@@ -108,6 +127,7 @@ export class Service implements ControlPlane {
   begin(): void {
     this.#began = true;
     this.#o.reserve.restore();
+    this.#o.sinks.begin();
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
     this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
     this.#every(SWEEP_EVERY_MS, () => void this.#sweep());
@@ -153,6 +173,7 @@ export class Service implements ControlPlane {
           this.#sweepLater(id);
         }
       }
+      if (event.job_id !== null && BRINGS_HOME.has(event.type)) this.#o.sinks.changed(event.job_id);
       for (const listener of this.#listeners) listener(event);
     }
   }
@@ -180,9 +201,10 @@ export class Service implements ControlPlane {
     await this.#checkResume(spec);
     await this.#o.checkData(spec.data);
     const code = await this.#o.snapshot(projectDir, spec);
+    const id = this.#o.newJobId();
+    if (spec.sinks.length > 0) await this.#o.sinks.check(spec, id);
     // The checks took a while: the end may have begun meanwhile.
     if (this.#closing) throw new SvcError("shutting_down", {});
-    const id = this.#o.newJobId();
     const unpin = this.#o.pinData(id, spec.data);
     try {
       await this.#created(
@@ -202,6 +224,7 @@ export class Service implements ControlPlane {
             idem_key: key,
             idem_hash: key === null ? null : hash,
           },
+          also: () => this.#o.sinks.enter(id, spec),
         }),
       );
     } catch (e) {
@@ -286,9 +309,6 @@ export class Service implements ControlPlane {
       throw e instanceof SvcError && e.errors === undefined ? refuse("provider", e) : e;
     }
     provider.check?.(spec);
-    const unavailable = (field: string, what: string): never =>
-      refuse(field, new SvcError("feature_unavailable", { what, why: "this version of svc does not have it" }));
-    if (spec.sinks.length > 0) unavailable("sinks", "A checkpoint or log sink");
   }
 
   #record(id: string): JobRecord {
@@ -329,6 +349,10 @@ export class Service implements ControlPlane {
     return { engine, ledger, providers, connected: (name: string) => connected.has(name) };
   }
 
+  retrySinks(jobId: string): Promise<void> {
+    return this.#o.sinks.retry(jobId);
+  }
+
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport> {
     return reconcile(this.#reconcileParts(), options);
   }
@@ -340,10 +364,13 @@ export class Service implements ControlPlane {
     // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
     const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];
     await Promise.all(able.map((row) => this.#tell(row.id, "control.end")));
+    const begun = this.#o.engine.clock.monotonic();
     const late = await this.#untilTerminal(
       able.map((row) => row.id),
       deadlineMs,
     );
+    const leftMs = deadlineMs - (this.#o.engine.clock.monotonic() - begun);
+    await this.#o.sinks.settle(Math.max(0, Math.min(SINKS_MS_MAX, leftMs)));
     return { unfinished: [...late, ...parked.map((row) => row.id)] };
   }
 
@@ -385,6 +412,7 @@ export class Service implements ControlPlane {
     this.#closing = true;
     for (const timer of this.#timers) timer.cancel();
     this.#sweepAt?.cancel();
+    await this.#o.sinks.stop();
     await this.#o.engine.stop();
   }
 }

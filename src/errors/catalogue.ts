@@ -6,6 +6,7 @@ import { FILES } from "./files.ts";
 import { HUB } from "./hub.ts";
 import { RENTED } from "./rented.ts";
 import { SECRETS } from "./secrets.ts";
+import { SINKS } from "./sinks.ts";
 
 /** Stands for the signal that ended a script, where the kernel was seen to end processes for want of memory. */
 export const OUT_OF_MEMORY = "the system, which was out of memory";
@@ -472,6 +473,7 @@ export const CATALOGUE = {
   ...HUB,
   ...RENTED,
   ...FILES,
+  ...SINKS,
 } as const;
 
 export type ErrorCode = keyof typeof CATALOGUE;

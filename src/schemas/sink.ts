@@ -110,7 +110,6 @@ export const Sink = z
     const lacks = (name: keyof Fields, beside: keyof Fields): void => {
       if (given[name] === undefined && given[beside] !== undefined) refuse([name], `is required beside ${beside}`);
     };
-    lacks("access_key_id", "secret_access_key");
     lacks("secret_access_key", "access_key_id");
     lacks("secret_access_key", "session_token");
     if (given.profile !== undefined && given.access_key_id !== undefined)

@@ -24,6 +24,7 @@ export class SinkStore {
   readonly #uncopied;
 
   constructor(db: Sqlite) {
+    const ofSink = q.updateTable("sink").where("job_id", "=", p("job_id")).where("sink", "=", p("sink"));
     const copies = q
       .selectFrom("sink_copy")
       .selectAll()
@@ -52,14 +53,7 @@ export class SinkStore {
           manifest: lit(null),
         }),
       ),
-      update: prepare(
-        db,
-        q
-          .updateTable("sink")
-          .set(columns("state", "failures", "error", "next_at", "copied_at", "manifest"))
-          .where("job_id", "=", p("job_id"))
-          .where("sink", "=", p("sink")),
-      ),
+      update: prepare(db, ofSink.set(columns("state", "failures", "error", "next_at"))),
       copies: prepare<SinkCopyRow>(db, copies.orderBy("path")),
       copy: prepare<SinkCopyRow>(db, copies.where("path", "=", p("path"))),
       putCopy: prepare(
@@ -75,6 +69,21 @@ export class SinkStore {
       putUpload: prepare(
         db,
         q.replaceInto("sink_upload").values(columns("job_id", "sink", "path", "size", "sha256", "resume", "sent")),
+      ),
+      progress: prepare(
+        db,
+        q
+          .updateTable("sink_upload")
+          .set(columns("sent"))
+          .where("job_id", "=", p("job_id"))
+          .where("sink", "=", p("sink"))
+          .where("path", "=", p("path")),
+      ),
+      copied: prepare(db, ofSink.set(columns("copied_at"))),
+      manifest: prepare(db, ofSink.set(columns("manifest"))),
+      get: prepare<SinkRow>(
+        db,
+        q.selectFrom("sink").selectAll().where("job_id", "=", p("job_id")).where("sink", "=", p("sink")),
       ),
       dropUpload: prepare(
         db,
@@ -98,8 +107,21 @@ export class SinkStore {
   insert(key: SinkKey): void {
     this.#s.insert.run({ ...key });
   }
-  update(row: SinkRow): void {
+  get(key: SinkKey): SinkRow | undefined {
+    return this.#s.get.get({ ...key });
+  }
+  /** How its tries go. */
+  update(row: SinkKey & Pick<SinkRow, "state" | "failures" | "error" | "next_at">): void {
     this.#s.update.run({ ...row });
+  }
+  copied(key: SinkKey, at: number): void {
+    this.#s.copied.run({ ...key, copied_at: at });
+  }
+  setManifest(key: SinkKey, manifest: string): void {
+    this.#s.manifest.run({ ...key, manifest });
+  }
+  progress(row: FileKey & { sent: number }): void {
+    this.#s.progress.run({ ...row });
   }
   /** Checkpoints, small ones first, whose newest version was neither copied nor left out. */
   uncopied({ job_id, sink }: SinkKey): { path: string; size: number; modified_at: number }[] {

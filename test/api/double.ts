@@ -206,6 +206,10 @@ export class PlaneDouble implements ControlPlane {
     return { record, created: true };
   }
 
+  retrySinks(id: string): Promise<void> {
+    return Promise.reject(new SvcError("sinks_none", { job: id }));
+  }
+
   async kill(id: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }> {
     const alreadyTerminal = this.#job(id).status === "cancelled";
     if (!alreadyTerminal) this.end(id, "cancelled");

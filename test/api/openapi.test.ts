@@ -23,6 +23,7 @@ describe("the OpenAPI document", () => {
         "GET /jobs",
         "GET /jobs/{id}",
         "POST /jobs/{id}/kill",
+        "POST /jobs/{id}/sinks/retry",
         "POST /jobs/kill",
         "GET /jobs/{id}/logs",
         "GET /jobs/{id}/logs/lines",

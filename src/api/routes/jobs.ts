@@ -37,6 +37,8 @@ export const JOB_ROUTES = [
       "body_too_large",
       "unsupported_media_type",
       "disk_full",
+      "sink_credentials",
+      "sink_refused",
     ],
     async handle(call) {
       const key = idempotencyKey(call);
@@ -156,6 +158,21 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "One entry a sink, in the order of the spec.", schema: JobSinks } },
     errors: ["job_not_found"],
     handle: (call) => ok({ sinks: call.cp.reads.sinks(jobOf(call).id) }),
+  }),
+  route({
+    method: "POST",
+    path: "/jobs/{id}/sinks/retry",
+    id: "retrySinks",
+    summary: "Copy at once what could not be copied to the job's sinks",
+    description: "Also takes up a sink that was given up after the end of the run.",
+    body: Empty.optional(),
+    responses: { 202: { description: "How far the copies are now.", schema: JobSinks } },
+    errors: ["job_not_found", "sinks_none"],
+    async handle(call) {
+      const { id } = jobOf(call);
+      await call.cp.retrySinks(id);
+      return { status: 202, body: { sinks: call.cp.reads.sinks(id) } };
+    },
   }),
 ];
 

@@ -13,7 +13,7 @@ import { plainText } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-const SCOPE = "https://www.googleapis.com/auth/cloud-platform";
+const MACHINES = { whose: PROVIDER, scope: "https://www.googleapis.com/auth/cloud-platform" };
 const DEFAULT_TOKEN_URI = "https://oauth2.googleapis.com/token";
 const ASSERTION_SECONDS = 3_600;
 const RENEW_EARLY_MS = 5 * 60_000;
@@ -42,10 +42,13 @@ const KeyFile = z.looseObject({
 const HOW =
   "make one in the provider's console under IAM, Service accounts, Keys, Add key, JSON, and give the whole file as service_account_json";
 
-/** The key file, checked. Throws `credential_missing` where it cannot be one, `credential_refused` where it must not be used. */
-export function readKeyFile(secret: string): ServiceAccount {
+/**
+ * The key file, checked. Throws `credential_missing` where it cannot be one, `credential_refused` where it must not be used.
+ * @param whose what the key is for, in the words of an error.
+ */
+export function readKeyFile(secret: string, whose: string = PROVIDER): ServiceAccount {
   const unusable = (why: string): SvcError =>
-    new SvcError("credential_missing", { provider: PROVIDER, missing: `${why}; ${HOW}` });
+    new SvcError("credential_missing", { provider: whose, missing: `${why}; ${HOW}` });
   if (secret.trim() === "") throw unusable("service_account_json is not set");
   let parsed: unknown;
   try {
@@ -67,7 +70,7 @@ export function readKeyFile(secret: string): ServiceAccount {
     email: client_email,
     project: project_id || null,
     keyId: private_key_id || null,
-    tokenUri: safeTokenUri(token_uri || DEFAULT_TOKEN_URI),
+    tokenUri: safeTokenUri(token_uri || DEFAULT_TOKEN_URI, whose),
     privateKey: readPrivateKey(private_key, unusable),
   };
 }
@@ -84,9 +87,9 @@ function readPrivateKey(pem: string, unusable: (why: string) => SvcError): KeyOb
   return key;
 }
 
-function safeTokenUri(text: string): string {
+function safeTokenUri(text: string, whose: string): string {
   const refuse = (why: string): SvcError =>
-    new SvcError("credential_refused", { provider: PROVIDER, why: `token_uri of service_account_json ${why}` });
+    new SvcError("credential_refused", { provider: whose, why: `token_uri of service_account_json ${why}` });
   if (!URL.canParse(text)) throw refuse("is not a URL");
   const url = new URL(text);
   const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
@@ -111,17 +114,20 @@ const Refusal = z.looseObject({ error: z.string(), error_description: z.string()
 export class TokenSource {
   readonly #account: ServiceAccount;
   readonly #now: () => number;
+  readonly #use: { whose: string; scope: string };
   readonly #http: ProviderHttp;
   #token: Token | null = null;
   #underWay: Promise<Token> | null = null;
   /** What the provider's clock is ahead of ours, once a wrong clock was found. */
   #aheadMs = 0;
 
-  constructor(account: ServiceAccount, now: () => number) {
+  /** @param use what the tokens are for; machines of `cloudvm` unless said. */
+  constructor(account: ServiceAccount, now: () => number, use: { whose: string; scope: string } = MACHINES) {
     this.#account = account;
     this.#now = now;
+    this.#use = use;
     this.#http = new ProviderHttp({
-      provider: PROVIDER,
+      provider: use.whose,
       baseUrl: new URL(account.tokenUri).origin,
       timeoutMs: TIMEOUT_MS,
       maxBytes: 256 * 1024,
@@ -153,10 +159,13 @@ export class TokenSource {
         answer = await this.#ask();
       }
     }
-    if (answer.status !== 200) throw refusalOf(answer, this.#account.email);
+    if (answer.status !== 200) throw refusalOf(answer, this.#account.email, this.#use.whose);
     const token = TokenAnswer.safeParse(answer.json());
     if (!token.success)
-      throw new SvcError("provider_error", { provider: PROVIDER, why: "its token address answered without a token" });
+      throw new SvcError("provider_error", {
+        provider: this.#use.whose,
+        why: "its token address answered without a token",
+      });
     const lifeMs = token.data.expires_in * 1000;
     this.#token = {
       text: token.data.access_token,
@@ -171,15 +180,15 @@ export class TokenSource {
       method: "POST",
       path: url.pathname,
       query: Object.fromEntries(url.searchParams),
-      form: { grant_type: GRANT, assertion: assertion(this.#account, this.#now() + this.#aheadMs) },
+      form: { grant_type: GRANT, assertion: assertion(this.#account, this.#use.scope, this.#now() + this.#aheadMs) },
     });
   }
 }
 
-function assertion(account: ServiceAccount, nowMs: number): string {
+function assertion(account: ServiceAccount, scope: string, nowMs: number): string {
   const iat = Math.floor(nowMs / 1000);
   const header = { alg: "RS256", typ: "JWT", ...(account.keyId === null ? {} : { kid: account.keyId }) };
-  const claims = { iss: account.email, scope: SCOPE, aud: account.tokenUri, iat, exp: iat + ASSERTION_SECONDS };
+  const claims = { iss: account.email, scope, aud: account.tokenUri, iat, exp: iat + ASSERTION_SECONDS };
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   const signed = `${part(header)}.${part(claims)}`;
   return `${signed}.${sign("RSA-SHA256", Buffer.from(signed), account.privateKey).toString("base64url")}`;
@@ -200,12 +209,12 @@ function complaint(answer: HttpAnswer): { kind: "clock" | "key" | "account" | "o
   return { kind, text };
 }
 
-function refusalOf(answer: HttpAnswer, email: string): SvcError {
+function refusalOf(answer: HttpAnswer, email: string, whose: string): SvcError {
   const { kind, text } = complaint(answer);
   const json = Refusal.safeParse(answer.json()).success;
   if (!json || answer.status === 429 || answer.status >= 500)
     return new SvcError("provider_error", {
-      provider: PROVIDER,
+      provider: whose,
       why: `its token address answered with status ${answer.status}${json ? `: ${text}` : ""}`,
     });
   const why = {
@@ -214,7 +223,7 @@ function refusalOf(answer: HttpAnswer, email: string): SvcError {
     account: `the service account ${email} does not exist any more (${text}); make a new one, and a key for it`,
     other: text,
   }[kind];
-  return new SvcError("credential_refused", { provider: PROVIDER, why });
+  return new SvcError("credential_refused", { provider: whose, why });
 }
 
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

@@ -1,0 +1,44 @@
+// The part of the composition that has to do with object stores. Their libraries are loaded when a sink is first opened.
+
+import type { Clock } from "./domain/clock.ts";
+import type { Engine } from "./engine/engine.ts";
+import type { JobStatus } from "./schemas/job.ts";
+import type { RunSpec } from "./schemas/spec.ts";
+import { ByteBudget } from "./sinks/byte-budget.ts";
+import type { SinkPorts } from "./sinks/ports.ts";
+import { Sinks } from "./sinks/sinks.ts";
+import { SinkStore } from "./store/sink-store.ts";
+
+/** Parts in flight, of all sinks together. */
+const MEMORY_BYTES = 32 * 1024 * 1024;
+
+export function sinksOf(parts: {
+  home: string;
+  env: NodeJS.ProcessEnv;
+  clock: Clock;
+  engine: Engine;
+  key: Buffer;
+  logBytes: (jobId: string) => number;
+  report: (line: string) => void;
+}): Sinks {
+  const { engine, clock, ...rest } = parts;
+  const openStore: SinkPorts["openStore"] = async (access) =>
+    access.kind === "objstore_a"
+      ? (await import("./sinks/s3-store.ts")).openS3(access)
+      : (await import("./sinks/gcs-store.ts")).openGcs(access, clock.now);
+  return new Sinks({
+    ...rest,
+    clock,
+    openStore,
+    rows: new SinkStore(engine.store.db),
+    budget: new ByteBudget(MEMORY_BYTES),
+    commit: (fn) => engine.commit(fn),
+    job: (jobId) => {
+      const row = engine.store.job(jobId);
+      if (!row) return null;
+      // Checked against the schema when it was submitted, and written by us since.
+      const spec = JSON.parse(row.spec) as RunSpec;
+      return { spec, status: row.status as JobStatus, over: row.state === "terminal", endedAt: row.ended_at };
+    },
+  });
+}

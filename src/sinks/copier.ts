@@ -1,0 +1,361 @@
+// One sink of one job: a pass copies whatever is at home and not there yet, and then writes the list of what is there.
+//
+// C1. What has to be copied is the difference of two tables, asked for anew in every pass: nothing can be forgotten.
+// C2. A row says that a copy was begun before its first byte leaves, and goes with the row that says it is done. Who finds one
+//     asks the store first: what arrived is not sent again, what is unfinished is gone on with, what is of old content is ended.
+// C3. A copy counts only when the store has proven what it has (see `ObjectStore.upload`).
+// C4. The list comes last, so that what it names is there. A file that changes keeps its name; the list then follows.
+// C5. One file's trouble does not keep the others waiting; the store's own trouble ends the pass.
+
+import { createHash } from "node:crypto";
+import { constants } from "node:fs";
+import { open, type FileHandle } from "node:fs/promises";
+import { join } from "node:path";
+import { asSvcError, SvcError } from "../errors/index.ts";
+import { placeOf, type Sink } from "../schemas/sink.ts";
+import { sealText, unseal, unsealText } from "../secrets/sealed.ts";
+import { CHECKPOINTS, LOG, MANIFEST } from "../store/sink-reads.ts";
+import type { SinkCopyRow, SinkKey } from "../store/sink-store.ts";
+import { fingerprint, fingerprintOf, readExactly, type Fingerprint } from "./fingerprint.ts";
+import {
+  KEY_BYTES_MAX,
+  OBJECT_BYTES_MAX,
+  partBytesOf,
+  type ObjectStore,
+  type SourceFile,
+  type UploadTurn,
+} from "./object-store.ts";
+import type { SinkPorts } from "./ports.ts";
+import { accessOf } from "./sink-access.ts";
+
+/** Files of one sink that are copied at the same time. */
+const PARALLEL_FILES = 2;
+/** The log of a run that goes on is sent whole again: never sooner than this, and no more bytes in the long run than this. */
+const LOG_EVERY_MS = 60_000;
+const LOG_BYTES_PER_S = 100_000;
+
+interface HomeFile {
+  /** Below the job's folder in the store. */
+  path: string;
+  local: string;
+  size: number;
+  /** Milliseconds; null for the log, which only grows. */
+  modifiedAt: number | null;
+}
+
+export interface Passed {
+  /** The run is over and everything is copied or left out for good. */
+  finished: boolean;
+  /** When the log may be sent again, in milliseconds from now; null where nothing waits for that. */
+  logDueMs: number | null;
+}
+
+export const sealedFile = (home: string, jobId: string): string => join(home, "sinks", `${jobId}.sealed`);
+
+export class SinkCopier {
+  readonly key: SinkKey;
+  readonly #sink: Sink;
+  readonly #o: SinkPorts;
+  #store: ObjectStore | null = null;
+  /** Of files whose copy failed: a large one is not read again for every try. */
+  readonly #prints = new Map<string, { of: HomeFile; prints: Fingerprint }>();
+
+  constructor(key: SinkKey, sink: Sink, ports: SinkPorts) {
+    this.key = key;
+    this.#sink = sink;
+    this.#o = ports;
+  }
+
+  /** Throws the first failure, after what could be copied in spite of it. What was copied stays so. */
+  async pass(signal: AbortSignal): Promise<Passed> {
+    try {
+      // Read before the files: what comes later asks for another pass.
+      const over = this.#job().over;
+      const store = await this.#open();
+      const log = this.#dueLog(over);
+      await this.#copyAll(store, [...(log.file ? [log.file] : []), ...this.#checkpoints()], { over, signal });
+      const left = this.#checkpoints().length > 0;
+      await this.#writeList(store, { complete: over && !left, signal });
+      return { finished: over && !left, logDueMs: log.inMs };
+    } catch (e) {
+      // Whatever was wrong, the next try begins with credentials and addresses as they are then.
+      this.close();
+      throw e;
+    }
+  }
+
+  /**
+   * Writes the list of a job that has not begun: that proves that something can be written, before anything is rented.
+   * Resolves with the list's print.
+   */
+  async begin(signal: AbortSignal): Promise<string> {
+    try {
+      const list = listOf(this.key.job_id, null, []);
+      await this.#send(await this.#open(), MANIFEST, list, signal);
+      return printOf(list);
+    } finally {
+      this.close();
+    }
+  }
+
+  close(): void {
+    this.#store?.close();
+    this.#store = null;
+  }
+
+  async #open(): Promise<ObjectStore> {
+    const { home, env, key } = this.#o;
+    const sealed = unseal(sealedFile(home, this.key.job_id), key);
+    return (this.#store ??= await this.#o.openStore(accessOf(this.#sink, { home, env, sealed })));
+  }
+
+  #job() {
+    const job = this.#o.job(this.key.job_id);
+    if (!job) throw new SvcError("job_not_found", { id: this.key.job_id });
+    return job;
+  }
+
+  #objectKey(path: string): string {
+    const place = placeOf(this.#sink.kind, this.#sink.url);
+    const prefix = typeof place === "string" || place.prefix === "" ? "" : `${place.prefix}/`;
+    return `${prefix}${this.key.job_id}/${path}`;
+  }
+
+  // What there is to copy
+
+  #checkpoints(): HomeFile[] {
+    if (!this.#sink.what.includes("checkpoints")) return [];
+    const folder = join(this.#o.home, "artifacts", this.key.job_id, "checkpoints");
+    return this.#o.rows.uncopied(this.key).map(({ path, size, modified_at }) => ({
+      path: `${CHECKPOINTS}${path}`,
+      local: join(folder, path),
+      size,
+      modifiedAt: modified_at,
+    }));
+  }
+
+  #dueLog(over: boolean): { file: HomeFile | null; inMs: number | null } {
+    if (!this.#sink.what.includes("logs")) return { file: null, inMs: null };
+    const size = this.#o.logBytes(this.key.job_id);
+    const copy = this.#o.rows.copy({ ...this.key, path: LOG });
+    if (size === (copy?.size ?? 0)) return { file: null, inMs: null };
+    const paceMs = Math.max(LOG_EVERY_MS, (size / LOG_BYTES_PER_S) * 1_000);
+    const waitMs = over || !copy ? 0 : copy.copied_at + paceMs - this.#o.clock.now();
+    if (waitMs > 0) return { file: null, inMs: Math.min(waitMs, paceMs) };
+    const local = join(this.#o.home, "logs", `${this.key.job_id}.log`);
+    return { file: { path: LOG, local, size, modifiedAt: null }, inMs: null };
+  }
+
+  // Copying
+
+  async #copyAll(store: ObjectStore, files: HomeFile[], how: { over: boolean; signal: AbortSignal }): Promise<void> {
+    const failures: SvcError[] = [];
+    const rest = files.values();
+    const copyNext = async (): Promise<void> => {
+      for (const file of rest) {
+        if (failures.some((e) => e.code !== "sink_mismatch") || how.signal.aborted) return;
+        await this.#copy(store, file, how).catch((e: unknown) => void failures.push(asSvcError(e)));
+      }
+    };
+    await Promise.all(Array.from({ length: PARALLEL_FILES }, copyNext));
+    how.signal.throwIfAborted();
+    if (failures[0]) throw failures[0];
+  }
+
+  async #copy(store: ObjectStore, file: HomeFile, how: { over: boolean; signal: AbortSignal }): Promise<void> {
+    const why =
+      Buffer.byteLength(this.#objectKey(file.path)) > KEY_BYTES_MAX
+        ? `its name is longer than the ${KEY_BYTES_MAX} bytes that a store takes`
+        : file.size > OBJECT_BYTES_MAX
+          ? "it is larger than the 5 TiB that a store takes"
+          : null;
+    if (why !== null) return this.#leaveOut(store, file, why, how.signal);
+    const handle = await open(file.local, constants.O_RDONLY | constants.O_NOFOLLOW).catch(
+      (e: NodeJS.ErrnoException) => {
+        if (e.code === "ENOENT" || e.code === "ENOTDIR" || e.code === "ELOOP") return null;
+        throw e;
+      },
+    );
+    if (handle === null) return this.#leaveOut(store, file, "it is not in this home any more", how.signal);
+    try {
+      if (!(await isStill(file, handle))) {
+        // A newer version has come home; its own record is about to ask for it.
+        if (how.over) await this.#leaveOut(store, file, "it was changed after it had come home", how.signal);
+        return;
+      }
+      await this.#copyOpen(store, file, handle, how.signal);
+    } finally {
+      await handle.close();
+    }
+  }
+
+  async #copyOpen(store: ObjectStore, file: HomeFile, handle: FileHandle, signal: AbortSignal): Promise<void> {
+    const partBytes = partBytesOf(file.size);
+    const known = this.#prints.get(file.path);
+    const same = known?.of.size === file.size && known.of.modifiedAt === file.modifiedAt;
+    const prints = same ? known.prints : await fingerprint(handle, file.size, partBytes, signal);
+    this.#prints.set(file.path, { of: file, prints });
+    const before = this.#o.rows.copy({ ...this.key, path: file.path });
+    if (before?.sha256 === prints.sha256 && before.size === file.size) return this.#record(file, prints, false);
+    const source = this.#source(file.path, file.size, prints, (at, length) => readExactly(handle, at, length));
+    const { resume, mayBeThere } = await this.#takeUp(store, file, prints.sha256, signal);
+    const turn: UploadTurn = {
+      signal,
+      resume,
+      remember: (name) => this.#remember(file, prints.sha256, sealText(name, this.#o.key).toString("base64")),
+      sent: (bytes) => this.#progress(file, bytes),
+      lend: (bytes, fn) => this.#o.budget.lend(bytes, signal, fn),
+    };
+    if (!mayBeThere || !(await store.holds(source, signal)))
+      await store.upload(source, turn).catch(async (e: unknown) => {
+        // What is there is known to be wrong: nothing of it is gone on with.
+        if (asSvcError(e).code === "sink_mismatch") await this.#forget(file.path);
+        throw e;
+      });
+    await this.#record(file, prints, true);
+  }
+
+  /** C2. */
+  async #takeUp(
+    store: ObjectStore,
+    file: HomeFile,
+    sha256: string,
+    signal: AbortSignal,
+  ): Promise<{ resume: string | null; mayBeThere: boolean }> {
+    const left = this.#upload(file.path);
+    if (left?.sha256 === sha256) return { resume: this.#unsealed(left.resume), mayBeThere: true };
+    if (left) await this.#endUpload(store, file.path, signal);
+    await this.#remember(file, sha256, null);
+    return { resume: null, mayBeThere: false };
+  }
+
+  async #endUpload(store: ObjectStore, path: string, signal: AbortSignal): Promise<void> {
+    const resume = this.#unsealed(this.#upload(path)?.resume ?? null);
+    if (resume !== null) await store.abandon(this.#objectKey(path), resume, signal);
+  }
+
+  #upload(path: string) {
+    return this.#o.rows.uploads(this.key).find((u) => u.path === path);
+  }
+
+  /** Null also where the key is another one now: then the store is asked what it has. */
+  #unsealed(text: string | null): string | null {
+    return text === null ? null : unsealText(Buffer.from(text, "base64"), this.#o.key);
+  }
+
+  #source(path: string, size: number, prints: Fingerprint, read: SourceFile["read"]): SourceFile {
+    const contentType =
+      path === LOG
+        ? "text/plain; charset=utf-8"
+        : path === MANIFEST
+          ? "application/json; charset=utf-8"
+          : "application/octet-stream";
+    return { key: this.#objectKey(path), size, ...prints, contentType, partBytes: partBytesOf(size), read };
+  }
+
+  async #send(store: ObjectStore, path: string, bytes: Buffer, signal: AbortSignal): Promise<void> {
+    const source = this.#source(path, bytes.length, fingerprintOf(bytes), (at, length) =>
+      Promise.resolve(bytes.subarray(at, at + length)),
+    );
+    const one = { ...source, partBytes: Math.max(source.partBytes, bytes.length) };
+    await store.upload(one, {
+      signal,
+      resume: null,
+      remember: () => Promise.resolve(),
+      sent: () => {},
+      lend: (length, fn) => this.#o.budget.lend(length, signal, fn),
+    });
+  }
+
+  // Rows
+
+  #remember(file: HomeFile, sha256: string, resume: string | null): Promise<void> {
+    const row = { ...this.key, path: file.path, size: file.size, sha256, resume, sent: 0 };
+    return this.#o.commit(() => this.#o.rows.putUpload(row));
+  }
+
+  #forget(path: string): Promise<void> {
+    return this.#o.commit(() => this.#o.rows.dropUpload({ ...this.key, path }));
+  }
+
+  /** Only shown: what the store has, it is asked itself. So it waits for no disk, and a failure of it is none. */
+  #progress(file: HomeFile, sent: number): void {
+    if (file.size <= partBytesOf(file.size)) return;
+    const row = this.#upload(file.path);
+    if (row) void this.#o.commit(() => this.#o.rows.progress({ ...this.key, path: file.path, sent })).catch(() => {});
+  }
+
+  #record(file: HomeFile, { sha256 }: Fingerprint, sent: boolean): Promise<void> {
+    this.#prints.delete(file.path);
+    return this.#o.commit((tx) => {
+      const { path, size } = file;
+      this.#o.rows.putCopy({
+        ...this.key,
+        path,
+        size,
+        modified_at: file.modifiedAt ?? size,
+        sha256,
+        why: null,
+        copied_at: tx.at,
+      });
+      this.#o.rows.dropUpload({ ...this.key, path });
+      this.#o.rows.copied(this.key, tx.at);
+      if (sent && path !== LOG) tx.feed(this.key.job_id, "sink.copied", { sink: this.key.sink, path, size });
+    });
+  }
+
+  async #leaveOut(store: ObjectStore, file: HomeFile, why: string, signal: AbortSignal): Promise<void> {
+    await this.#endUpload(store, file.path, signal);
+    await this.#o.commit((tx) => {
+      const { path, size, modifiedAt } = file;
+      const row = { path, size, modified_at: modifiedAt ?? size, sha256: null, why, copied_at: tx.at };
+      this.#o.rows.putCopy({ ...this.key, ...row });
+      this.#o.rows.dropUpload({ ...this.key, path });
+      tx.feed(this.key.job_id, "sink.left_out", { sink: this.key.sink, path, why });
+    });
+  }
+
+  /** C4. Written only when it says something new. */
+  async #writeList(
+    store: ObjectStore,
+    { complete, signal }: { complete: boolean; signal: AbortSignal },
+  ): Promise<void> {
+    const { job_id } = this.key;
+    const list = listOf(job_id, complete ? this.#job().status : null, this.#o.rows.copies(this.key));
+    const print = printOf(list);
+    if (this.#o.rows.get(this.key)?.manifest === print) return;
+    await this.#send(store, MANIFEST, list, signal);
+    await this.#o.commit(() => this.#o.rows.setManifest(this.key, print));
+  }
+}
+
+/** What stands in `manifest.json`; `outcome` is null while there may be more to come. The same for the same copies, so that it need not be written twice. */
+function listOf(jobId: string, outcome: string | null, copies: readonly SinkCopyRow[]): Buffer {
+  const files = copies.filter((c) => c.why === null);
+  const left = copies.filter((c) => c.why !== null);
+  const list = {
+    format: 1,
+    job_id: jobId,
+    status: outcome,
+    complete: outcome !== null,
+    files: files.map(({ path, size, sha256, modified_at }) => ({
+      path,
+      size,
+      sha256,
+      ...(path === LOG ? {} : { modified_at: new Date(modified_at).toISOString() }),
+    })),
+    left_out: left.map(({ path, why }) => ({ path, why })),
+  };
+  return Buffer.from(`${JSON.stringify(list, null, 2)}\n`);
+}
+
+const printOf = (list: Buffer): string => createHash("sha256").update(list).digest("hex");
+
+/** Whether what lies there is what was recorded. Times are recorded in whole milliseconds. */
+async function isStill(file: HomeFile, handle: FileHandle): Promise<boolean> {
+  const stats = await handle.stat();
+  if (!stats.isFile()) return false;
+  return file.modifiedAt === null
+    ? stats.size >= file.size
+    : stats.size === file.size && Math.abs(stats.mtimeMs - file.modifiedAt) < 1.5;
+}

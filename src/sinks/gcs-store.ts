@@ -1,0 +1,285 @@
+// The JSON API of Google Cloud Storage: simple uploads for small files, resumable sessions for large ones. Its own library keeps
+// the state of a session to itself, so that another process could not go on with it; what is needed of the protocol is little.
+//
+// G1. The MD5 of the whole is sent before the content: the store refuses what does not fit it. Its answer is compared again.
+// G2. A session's address opens it to anybody who has it: it must lie at the store's own address, and is remembered sealed.
+// G3. How much of a session has arrived, only the store knows: it is asked, and gone on with from there.
+
+import { createHash, randomUUID } from "node:crypto";
+import { z } from "zod";
+import { asSvcError, SvcError } from "../errors/index.ts";
+import {
+  isBug,
+  networkWords,
+  plainWords,
+  timeLimitMs,
+  type ObjectStore,
+  type SourceFile,
+  type UploadTurn,
+} from "./object-store.ts";
+import { tokensFrom, type Tokens } from "./google-token.ts";
+import type { SinkAccess } from "./sink-access.ts";
+
+/** Answers without progress, one after the other, before an upload is given up for now. */
+const STANDSTILLS_MAX = 5;
+
+const ObjectFacts = z.looseObject({
+  size: z.coerce.number(),
+  md5Hash: z.string().optional(),
+  metadata: z.record(z.string(), z.string()).optional().catch(undefined),
+});
+type ObjectFacts = z.infer<typeof ObjectFacts>;
+const Refusal = z.looseObject({ error: z.union([z.string(), z.looseObject({ message: z.string() })]) });
+
+interface Ask {
+  method: "GET" | "POST" | "PUT" | "DELETE";
+  url: string;
+  headers?: Record<string, string>;
+  body?: Buffer;
+  /** A session's address is a key by itself. */
+  withToken?: boolean;
+  /** Statuses that are answers. */
+  good: readonly number[];
+}
+
+export function openGcs(access: SinkAccess, now: () => number): ObjectStore {
+  try {
+    return new GcsStore(access, tokensFrom(access.keyFile ?? "", now));
+  } catch (e) {
+    throw inWords(access, e);
+  }
+}
+
+class GcsStore implements ObjectStore {
+  readonly #access: SinkAccess;
+  readonly #tokens: Tokens;
+  readonly #base: string;
+
+  constructor(access: SinkAccess, tokens: Tokens) {
+    this.#access = access;
+    this.#tokens = tokens;
+    this.#base = (access.endpoint ?? "https://storage.googleapis.com").replace(/\/+$/, "");
+  }
+
+  async holds({ key, size, sha256, md5 }: SourceFile, signal: AbortSignal): Promise<boolean> {
+    const answer = await this.#ask({ method: "GET", url: this.#object(key), good: [200, 403, 404] }, signal);
+    const facts = ObjectFacts.safeParse(await json(answer));
+    if (answer.status !== 200 || !facts.success) return false;
+    // The metadata is our own word for what was sent; the MD5 is the store's for what it has.
+    const has = facts.data.size === size && facts.data.metadata?.["sha256"] === sha256;
+    return has && facts.data.md5Hash === md5.toString("base64");
+  }
+
+  upload(file: SourceFile, turn: UploadTurn): Promise<void> {
+    return file.size <= file.partBytes ? this.#put(file, turn) : this.#inParts(file, turn);
+  }
+
+  async #put(file: SourceFile, turn: UploadTurn): Promise<void> {
+    const boundary = `svc-${randomUUID()}`;
+    const facts = await turn.lend(file.size, async () => {
+      const body = Buffer.concat([
+        Buffer.from(
+          `--${boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n${JSON.stringify(describe(file))}\r\n`,
+        ),
+        Buffer.from(`--${boundary}\r\ncontent-type: ${file.contentType}\r\n\r\n`),
+        await file.read(0, file.size),
+        Buffer.from(`\r\n--${boundary}--\r\n`),
+      ]);
+      const headers = { "content-type": `multipart/related; boundary=${boundary}` };
+      const url = this.#uploadUrl("multipart", file.key);
+      return this.#facts(await this.#ask({ method: "POST", url, headers, body, good: [200, 201] }, turn.signal));
+    });
+    await this.#prove(file, facts, turn.signal);
+    turn.sent(file.size);
+  }
+
+  async #inParts(file: SourceFile, turn: UploadTurn): Promise<void> {
+    let session = turn.resume;
+    // G3. What an earlier try left may be complete, or forgotten.
+    let at = session === null ? null : await this.#arrived(session, file, turn.signal);
+    if (at === null) {
+      session = await this.#begin(file, turn.signal);
+      await turn.remember(session);
+      at = 0;
+    }
+    let standstills = 0;
+    while (typeof at === "number") {
+      turn.sent(at);
+      const from: number = at;
+      const length = Math.min(file.partBytes, file.size - from);
+      at = await turn.lend(length, async () => {
+        const body = await file.read(from, length);
+        return this.#piece(session!, { from, body, size: file.size }, turn.signal);
+      });
+      standstills = typeof at === "number" && at <= from ? standstills + 1 : 0;
+      if (at === null || standstills > STANDSTILLS_MAX) throw this.#unreachable("it stopped taking the file");
+    }
+    await this.#prove(file, at, turn.signal);
+    turn.sent(file.size);
+  }
+
+  async #begin(file: SourceFile, signal: AbortSignal): Promise<string> {
+    const body = Buffer.from(JSON.stringify(describe(file)));
+    const headers = {
+      "content-type": "application/json; charset=UTF-8",
+      "x-upload-content-type": file.contentType,
+      "x-upload-content-length": String(file.size),
+    };
+    const url = this.#uploadUrl("resumable", file.key);
+    const answer = await this.#ask({ method: "POST", url, headers, body, good: [200, 201] }, signal);
+    const session = answer.headers.get("location") ?? "";
+    // G2.
+    if (!URL.canParse(session) || new URL(session).origin !== new URL(this.#base).origin)
+      throw this.#unreachable("it began an upload at another address than its own");
+    return session;
+  }
+
+  /** Bytes that the session has; the object's facts where it is complete; null where it is not known any more. */
+  #arrived(session: string, file: SourceFile, signal: AbortSignal): Promise<number | ObjectFacts | null> {
+    return this.#inSession(session, `bytes */${file.size}`, Buffer.alloc(0), signal);
+  }
+
+  #piece(session: string, part: { from: number; body: Buffer; size: number }, signal: AbortSignal) {
+    const { from, body, size } = part;
+    return this.#inSession(session, `bytes ${from}-${from + body.length - 1}/${size}`, body, signal);
+  }
+
+  async #inSession(
+    url: string,
+    range: string,
+    body: Buffer,
+    signal: AbortSignal,
+  ): Promise<number | ObjectFacts | null> {
+    const headers = { "content-range": range };
+    const good = [200, 201, 308, 404, 410, 499];
+    const answer = await this.#ask({ method: "PUT", url, headers, body, withToken: false, good }, signal);
+    if (answer.status === 200 || answer.status === 201) return this.#facts(answer);
+    await answer.arrayBuffer();
+    if (answer.status !== 308) return null;
+    const last = /^bytes=0-(\d+)$/.exec(answer.headers.get("range") ?? "")?.[1];
+    return last === undefined ? 0 : Number(last) + 1;
+  }
+
+  async #facts(answer: Response): Promise<ObjectFacts> {
+    const facts = ObjectFacts.safeParse(await json(answer));
+    if (facts.success) return facts.data;
+    throw this.#unreachable("it answered with something else than the facts of an object");
+  }
+
+  /** G1. Where the store tells no MD5, the object is read back. */
+  async #prove(file: SourceFile, facts: ObjectFacts, signal: AbortSignal): Promise<void> {
+    const mismatch = (what: string) =>
+      new SvcError("sink_mismatch", { sink: this.#access.url, path: file.key, why: what });
+    if (facts.size !== file.size) throw mismatch(`${file.size} bytes were sent, ${facts.size} are there`);
+    if (facts.md5Hash === file.md5.toString("base64")) return;
+    const answer = await this.#ask({ method: "GET", url: `${this.#object(file.key)}?alt=media`, good: [200] }, signal);
+    const hash = createHash("sha256");
+    for await (const piece of answer.body ?? []) hash.update(piece as Uint8Array);
+    if (hash.digest("hex") !== file.sha256) throw mismatch("its checksum is another");
+  }
+
+  async abandon(_key: string, session: string, signal: AbortSignal): Promise<void> {
+    const ask: Ask = { method: "DELETE", url: session, withToken: false, good: [200, 204, 404, 410, 499] };
+    await (await this.#ask(ask, signal)).arrayBuffer();
+  }
+
+  close(): void {
+    // Nothing is held open but the connections of the platform's own pool, which end by themselves.
+  }
+
+  #object(key: string): string {
+    return `${this.#base}/storage/v1/b/${encodeURIComponent(this.#access.bucket)}/o/${encodeURIComponent(key)}`;
+  }
+
+  #uploadUrl(uploadType: string, key: string): string {
+    const query = new URLSearchParams({ uploadType, name: key });
+    return `${this.#base}/upload/storage/v1/b/${encodeURIComponent(this.#access.bucket)}/o?${query.toString()}`;
+  }
+
+  /** One call, bounded in time, its failure in our words. A token that is refused is replaced once. */
+  async #ask(ask: Ask, signal: AbortSignal, again = true): Promise<Response> {
+    const limitMs = timeLimitMs(ask.body?.length ?? 0);
+    const withToken = ask.withToken !== false;
+    try {
+      const token = withToken ? await this.#tokens.token(signal) : "";
+      const answer = await fetch(ask.url, {
+        method: ask.method,
+        headers: { ...ask.headers, ...(withToken ? { authorization: `Bearer ${token}` } : {}) },
+        body: (ask.body as Uint8Array<ArrayBuffer> | undefined) ?? null,
+        redirect: "manual",
+        signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
+      });
+      if (ask.good.includes(answer.status)) return answer;
+      if (answer.status === 401 && withToken && again) {
+        await answer.arrayBuffer();
+        this.#tokens.refused(token);
+        return await this.#ask(ask, signal, false);
+      }
+      throw this.#refusal(answer.status, await answer.text(), token);
+    } catch (e) {
+      signal.throwIfAborted();
+      throw (e as Error).name === "TimeoutError"
+        ? this.#unreachable(`no answer within ${Math.round(limitMs / 1_000)} s`, e)
+        : inWords(this.#access, e);
+    }
+  }
+
+  #refusal(status: number, text: string, token: string): SvcError {
+    const parsed = Refusal.safeParse(parse(text));
+    const said = !parsed.success
+      ? ""
+      : typeof parsed.data.error === "string"
+        ? parsed.data.error
+        : parsed.data.error.message;
+    const words = plainWords(said, [...this.#access.secrets, token]);
+    const why = `${WORDS[status] ?? `status ${status}`}${words === "" ? "" : ` (${words})`}`;
+    return status >= 500 || status === 429 || status === 408 || status === 409
+      ? this.#unreachable(why)
+      : new SvcError("sink_refused", { sink: this.#access.url, why });
+  }
+
+  #unreachable(why: string, cause?: unknown): SvcError {
+    return new SvcError("sink_unreachable", { sink: this.#access.url, why }, { cause });
+  }
+}
+
+const WORDS: Readonly<Record<number, string>> = {
+  401: "it does not accept these credentials",
+  403: "these credentials may not write there",
+  404: "there is no such bucket",
+  412: "it got something else than was sent",
+  429: "it asks to go slower",
+};
+
+/** What the object is to be; G1. */
+const describe = (file: SourceFile) => ({
+  name: file.key,
+  contentType: file.contentType,
+  md5Hash: file.md5.toString("base64"),
+  metadata: { sha256: file.sha256 },
+});
+
+function inWords(access: SinkAccess, e: unknown): unknown {
+  if (isBug(e)) return asSvcError(e);
+  if (!(e instanceof SvcError))
+    return new SvcError("sink_unreachable", { sink: access.url, why: networkWords(e) }, { cause: e });
+  const why =
+    (e.data as { why?: string; missing?: string }).why ?? (e.data as { missing?: string }).missing ?? e.message;
+  if (e.code === "credential_missing")
+    return new SvcError("sink_credentials", { sink: access.url, missing: why }, { cause: e });
+  if (e.code === "credential_refused" || e.code === "provider_unavailable")
+    return new SvcError("sink_refused", { sink: access.url, why }, { cause: e });
+  if (e.code === "provider_error" || e.code === "provider_unreachable")
+    return new SvcError("sink_unreachable", { sink: access.url, why }, { cause: e });
+  return e;
+}
+
+const json = async (answer: Response): Promise<unknown> => parse(await answer.text());
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,323 @@
+// The S3 protocol, by its vendor's library: it knows the whole default chain of credentials and corrects a clock that is wrong.
+//
+// B1. Every request's body is signed by its SHA-256 and carries its MD5, so that a store that got something else refuses it. No
+//     `aws-chunked` bodies: stores that do not know them keep the framing as content (seen with s3rver 3.7.1).
+// B2. What the store answers is compared: a part's ETag, then the whole's. Where they are no MD5 by design (keys of its own
+//     encryption), B1 has to do. Where they differ without a reason, the object is read back and its SHA-256 decides.
+// B3. An unfinished upload is gone on with: the store is asked which parts it has, and those that are what they should be stay.
+// B4. One whose name was lost with a crash is found by its key, and the older ones of that key are ended.
+
+import { createHash } from "node:crypto";
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  ListPartsCommand,
+  PutObjectCommand,
+  S3Client,
+  UploadPartCommand,
+  type S3ClientConfig,
+} from "@aws-sdk/client-s3";
+import { defaultProvider } from "@aws-sdk/credential-provider-node";
+import { asSvcError, SvcError } from "../errors/index.ts";
+import {
+  isBug,
+  networkWords,
+  plainWords,
+  timeLimitMs,
+  type ObjectStore,
+  type SourceFile,
+  type UploadTurn,
+} from "./object-store.ts";
+import type { SinkAccess } from "./sink-access.ts";
+
+const PARALLEL_PARTS = 3;
+const METADATA_MS = 1_000;
+
+/** What an answer says of the object's checksum. */
+interface Answered {
+  ETag?: string | undefined;
+  ServerSideEncryption?: string | undefined;
+  SSECustomerAlgorithm?: string | undefined;
+}
+
+export async function openS3(access: SinkAccess): Promise<ObjectStore> {
+  const config: S3ClientConfig = {
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    followRegionRedirects: true,
+    maxAttempts: 2,
+    requestHandler: { connectionTimeout: 10_000 },
+    credentials:
+      access.keys ??
+      defaultProvider({
+        // What the owner renews in the shared files counts at once.
+        ignoreCache: true,
+        timeout: METADATA_MS,
+        maxRetries: 0,
+        ...(access.profile === null ? {} : { profile: access.profile }),
+      }),
+    forcePathStyle: access.endpoint !== null || access.bucket.includes("."),
+    ...(access.endpoint === null ? {} : { endpoint: access.endpoint }),
+    ...(access.region === null ? {} : { region: access.region }),
+    ...(access.profile === null ? {} : { profile: access.profile }),
+  };
+  // No region anywhere: the store itself names the bucket's, and is asked there again.
+  if (!(await knowsRegion(new S3Client(config)))) config.region = "us-east-1";
+  return new S3Store(new S3Client(config), new S3Client({ ...config, maxAttempts: 1 }), access);
+}
+
+const knowsRegion = (client: S3Client): Promise<boolean> =>
+  client.config.region().then(
+    () => true,
+    () => false,
+  );
+
+class S3Store implements ObjectStore {
+  readonly #client: S3Client;
+  readonly #once: S3Client;
+  readonly #access: SinkAccess;
+
+  /** @param once repeats nothing: of an upload that was begun twice, one would be left behind. */
+  constructor(client: S3Client, once: S3Client, access: SinkAccess) {
+    this.#client = client;
+    this.#once = once;
+    this.#access = access;
+  }
+
+  async holds(file: SourceFile, signal: AbortSignal): Promise<boolean> {
+    try {
+      const head = await this.#ask(signal, 0, (o) => this.#client.send(new HeadObjectCommand(this.#of(file.key)), o));
+      const said = head.ContentLength === file.size && head.Metadata?.["sha256"] === file.sha256;
+      // The metadata is our own word for what was sent; the ETag is the store's for what it has.
+      return said && (isOpaque(head) || md5Of(head.ETag ?? "") === expectedEtag(file));
+    } catch (e) {
+      if (statusOf(e) === 404 || statusOf(e) === 403) return false;
+      throw e;
+    }
+  }
+
+  upload(file: SourceFile, turn: UploadTurn): Promise<void> {
+    return file.size <= file.partBytes ? this.#put(file, turn) : this.#inParts(file, turn);
+  }
+
+  async #put(file: SourceFile, turn: UploadTurn): Promise<void> {
+    const answer = await turn.lend(file.size, async () => {
+      const Body = await file.read(0, file.size);
+      const command = new PutObjectCommand({ ...this.#headers(file), Body, ContentMD5: file.md5.toString("base64") });
+      return this.#ask(turn.signal, file.size, (o) => this.#client.send(command, o));
+    });
+    await this.#prove(file, answer, turn.signal);
+    turn.sent(file.size);
+  }
+
+  async #inParts(file: SourceFile, turn: UploadTurn): Promise<void> {
+    const { signal } = turn;
+    const left = turn.resume ?? (await this.#unfinished(file.key, signal));
+    const there = left === null ? null : await this.#parts(file, left, signal);
+    const uploadId = there === null ? await this.#begin(file, signal) : left!;
+    if (uploadId !== turn.resume) await turn.remember(uploadId);
+    const etags = there ?? new Map<number, string>();
+    const lengthOf = (i: number): number => Math.min(file.partBytes, file.size - i * file.partBytes);
+    let sent = [...etags.keys()].reduce((sum, i) => sum + lengthOf(i), 0);
+    turn.sent(sent);
+    const missing = [...file.partMd5s.keys()].filter((i) => !etags.has(i)).values();
+    const sendNext = async (): Promise<void> => {
+      for (const i of missing) {
+        const answer = await turn.lend(lengthOf(i), async () => {
+          const Body = await file.read(i * file.partBytes, lengthOf(i));
+          const ContentMD5 = file.partMd5s[i]!.toString("base64");
+          const part = { ...this.#of(file.key), UploadId: uploadId, PartNumber: i + 1, Body, ContentMD5 };
+          return this.#ask(signal, Body.length, (o) => this.#client.send(new UploadPartCommand(part), o));
+        });
+        etags.set(i, answer.ETag ?? "");
+        turn.sent((sent += lengthOf(i)));
+      }
+    };
+    // Each takes the next part from one iterator. All are waited for: none may go on when the upload is tried again.
+    const lines = await Promise.allSettled(Array.from({ length: PARALLEL_PARTS }, sendNext));
+    for (const line of lines) if (line.status === "rejected") throw line.reason;
+    await this.#complete(file, uploadId, etags, signal);
+  }
+
+  async #begin(file: SourceFile, signal: AbortSignal): Promise<string> {
+    const command = new CreateMultipartUploadCommand(this.#headers(file));
+    const begin = () => this.#ask(signal, 0, (o) => this.#once.send(command, o));
+    // Refused for a clock that is wrong, it is corrected by the answer.
+    const { UploadId } = await begin().catch((e: unknown) =>
+      statusOf(e) === 403 ? begin() : Promise.reject(e as Error),
+    );
+    if (!UploadId) throw this.#unreachable("it began an upload without naming it");
+    return UploadId;
+  }
+
+  /** B4. */
+  async #unfinished(key: string, signal: AbortSignal): Promise<string | null> {
+    const command = new ListMultipartUploadsCommand({ Bucket: this.#access.bucket, Prefix: key });
+    const listed = await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch((e: unknown) => {
+      // Not every key may list; then there is only a crash between two answers that could leave something.
+      if (statusOf(e) === 403 || statusOf(e) === 404 || statusOf(e) === 501) return { Uploads: [] };
+      throw e;
+    });
+    const found = (listed.Uploads ?? [])
+      .filter((u) => u.Key === key && u.UploadId !== undefined)
+      .sort((a, b) => (b.Initiated?.getTime() ?? 0) - (a.Initiated?.getTime() ?? 0));
+    for (const { UploadId } of found.slice(1)) await this.abandon(key, UploadId!, signal);
+    return found[0]?.UploadId ?? null;
+  }
+
+  /** Which parts the store has and are what they should be; null where it does not know the upload any more. */
+  async #parts(file: SourceFile, UploadId: string, signal: AbortSignal): Promise<Map<number, string> | null> {
+    const etags = new Map<number, string>();
+    let marker: string | undefined;
+    do {
+      const command = new ListPartsCommand({ ...this.#of(file.key), UploadId, PartNumberMarker: marker });
+      const page = await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch((e: unknown) => {
+        if (statusOf(e) === 404) return null;
+        throw e;
+      });
+      if (page === null) return null;
+      for (const { PartNumber = 0, ETag = "" } of page.Parts ?? [])
+        if (md5Of(ETag) === file.partMd5s[PartNumber - 1]?.toString("hex")) etags.set(PartNumber - 1, ETag);
+      marker = page.IsTruncated && page.NextPartNumberMarker !== marker ? page.NextPartNumberMarker : undefined;
+    } while (marker !== undefined);
+    return etags;
+  }
+
+  async #complete(
+    file: SourceFile,
+    UploadId: string,
+    etags: ReadonlyMap<number, string>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const Parts = file.partMd5s.map((_, i) => ({ PartNumber: i + 1, ETag: etags.get(i) }));
+    const command = new CompleteMultipartUploadCommand({ ...this.#of(file.key), UploadId, MultipartUpload: { Parts } });
+    const answer = await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch(async (e: unknown) => {
+      // An answer that was lost: the upload is not known any more because it was completed.
+      if (statusOf(e) === 404 && (await this.holds(file, signal))) return null;
+      throw e;
+    });
+    if (answer === null) return;
+    await this.#prove(file, answer, signal);
+  }
+
+  /** B2. */
+  async #prove(file: SourceFile, answer: Answered, signal: AbortSignal): Promise<void> {
+    if (md5Of(answer.ETag ?? "") === expectedEtag(file) || isOpaque(answer)) return;
+    const read = await this.#readBack(file.key, signal);
+    if (read.size === file.size && read.sha256 === file.sha256) return;
+    throw new SvcError("sink_mismatch", {
+      sink: this.#access.url,
+      path: file.key,
+      why: `${file.size} bytes of SHA-256 ${file.sha256.slice(0, 12)}… were sent, ${read.size} of ${read.sha256.slice(0, 12)}… are there`,
+    });
+  }
+
+  async #readBack(Key: string, signal: AbortSignal): Promise<{ size: number; sha256: string }> {
+    const hash = createHash("sha256");
+    let size = 0;
+    const { Body } = await this.#ask(signal, 0, (o) => this.#client.send(new GetObjectCommand(this.#of(Key)), o));
+    for await (const piece of Body as AsyncIterable<Buffer>) {
+      signal.throwIfAborted();
+      hash.update(piece);
+      size += piece.length;
+    }
+    return { size, sha256: hash.digest("hex") };
+  }
+
+  async abandon(key: string, UploadId: string, signal: AbortSignal): Promise<void> {
+    const command = new AbortMultipartUploadCommand({ ...this.#of(key), UploadId });
+    await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch((e: unknown) => {
+      if (statusOf(e) !== 404) throw e;
+    });
+  }
+
+  close(): void {
+    this.#client.destroy();
+    this.#once.destroy();
+  }
+
+  #of(Key: string) {
+    return { Bucket: this.#access.bucket, Key };
+  }
+
+  #headers(file: SourceFile) {
+    return { ...this.#of(file.key), ContentType: file.contentType, Metadata: { sha256: file.sha256 } };
+  }
+
+  /** One call, bounded in time, its failure in our words. */
+  async #ask<T>(signal: AbortSignal, bytes: number, call: (o: { abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
+    const limitMs = timeLimitMs(bytes);
+    try {
+      return await call({ abortSignal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]) });
+    } catch (e) {
+      signal.throwIfAborted();
+      throw this.#inWords(e, limitMs);
+    }
+  }
+
+  #inWords(e: unknown, limitMs: number): SvcError {
+    if (isBug(e)) return asSvcError(e);
+    const { name = "", message = "" } = e as { name?: string; message?: string };
+    const status = statusOf(e);
+    if (name === "CredentialsProviderError" || name === "TokenProviderError")
+      return new SvcError(
+        "sink_credentials",
+        { sink: this.#access.url, missing: plainWords(message, this.#access.secrets) },
+        { cause: e },
+      );
+    if (name === "AbortError" || name === "TimeoutError")
+      return this.#unreachable(`no answer within ${Math.round(limitMs / 1_000)} s`, e);
+    if (status === null) return this.#unreachable(networkWords(e), e);
+    const said = plainWords(message, this.#access.secrets);
+    const why = `${WORDS[name] ?? `status ${status}`}${said === "" || said === "UnknownError" ? "" : ` (${said})`}`;
+    // What passes by itself: too much at once, a part of the store that is down, a token that is being renewed.
+    const passes = status >= 500 || status === 429 || status === 408 || status === 409 || PASSING.has(name);
+    return passes
+      ? this.#unreachable(why, e)
+      : new SvcError("sink_refused", { sink: this.#access.url, why }, { cause: e });
+  }
+
+  #unreachable(why: string, cause?: unknown): SvcError {
+    return new SvcError("sink_unreachable", { sink: this.#access.url, why }, { cause });
+  }
+}
+
+const WORDS: Readonly<Record<string, string>> = {
+  NoSuchBucket: "there is no such bucket",
+  NotFound: "there is no such bucket",
+  AccessDenied: "these credentials may not write there",
+  Forbidden: "these credentials may not write there",
+  InvalidAccessKeyId: "it does not know the access key id",
+  SignatureDoesNotMatch: "the secret access key is not the one of this access key id",
+  ExpiredToken: "the session token has expired",
+  InvalidToken: "the session token is not valid",
+  RequestTimeTooSkewed: "the clock of this computer is wrong",
+  PermanentRedirect: "the bucket lies in another region",
+  SlowDown: "it asks to go slower",
+  BadDigest: "it got something else than was sent",
+};
+
+/** Spoilt or lost on the way, told with status 400. */
+const PASSING = new Set(["BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "RequestTimeout"]);
+
+/** The HTTP status behind a failure, ours or the library's; null where there was no answer. */
+function statusOf(e: unknown): number | null {
+  const { $metadata, cause } = e as { $metadata?: { httpStatusCode?: number }; cause?: unknown };
+  if ($metadata !== undefined) return $metadata.httpStatusCode ?? null;
+  return cause === undefined || cause === null ? null : statusOf(cause);
+}
+
+/** Encrypted with keys of its own, an object has an ETag that says nothing. */
+const isOpaque = (answer: Answered): boolean =>
+  answer.SSECustomerAlgorithm !== undefined || answer.ServerSideEncryption?.startsWith("aws:kms") === true;
+
+const expectedEtag = ({ size, partBytes, md5, partMd5s }: SourceFile): string =>
+  size <= partBytes
+    ? md5.toString("hex")
+    : `${createHash("md5").update(Buffer.concat(partMd5s)).digest("hex")}-${partMd5s.length}`;
+
+const md5Of = (etag: string): string => etag.replaceAll('"', "").toLowerCase();

@@ -1,0 +1,164 @@
+// Where a sink is and with what it is opened: the sink's own fields first, then what the owner stored, then the default chain of
+// the protocol. Read anew for every try, so that what the owner mends counts at once.
+
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { SvcError } from "../errors/index.ts";
+import { credentialsOf, placeOf, type Sink, type SinkKind } from "../schemas/sink.ts";
+import { keyFileText } from "../secrets/given.ts";
+import { resolveSecret } from "../secrets/resolve.ts";
+import type { Given } from "../secrets/sealed.ts";
+import { readObjstore } from "../secrets/services.ts";
+import { readPlainFile, UnusableFile } from "../secrets/store-file.ts";
+
+/** Everything that opens one sink. */
+export interface SinkAccess {
+  kind: SinkKind;
+  /** For words: as the spec has it. */
+  url: string;
+  bucket: string;
+  prefix: string;
+  /** Null: the vendor's own address. */
+  endpoint: string | null;
+  region: string | null;
+  profile: string | null;
+  /** objstore_a; null: the library's default chain. */
+  keys: { accessKeyId: string; secretAccessKey: string; sessionToken?: string } | null;
+  /** objstore_b: text of a key file, or of a user's default credentials. */
+  keyFile: string | null;
+  /** Not to be repeated in any words. */
+  secrets: string[];
+}
+
+export interface AccessPlaces {
+  home: string;
+  env: NodeJS.ProcessEnv;
+  /** What the sink's `env://` references gave when the run was submitted. */
+  sealed: readonly Given[];
+}
+
+const KEY_FILE_BYTES_MAX = 64 * 1024;
+
+/** Throws `sink_credentials` where something that was named is not there. */
+export function accessOf(sink: Sink, places: AccessPlaces): SinkAccess {
+  const place = placeOf(sink.kind, sink.url);
+  if (typeof place === "string") throw new SvcError("sink_refused", { sink: sink.url, why: `its url ${place}` });
+  try {
+    const found = sink.kind === "objstore_a" ? ofA(sink, places) : ofB(sink, places);
+    return { kind: sink.kind, url: sink.url, ...place, ...found };
+  } catch (e) {
+    if (!(e instanceof SvcError) || (e.code !== "credential_missing" && e.code !== "secret_not_found")) throw e;
+    const missing = (e as SvcError<"credential_missing">).data.missing ?? e.message.replace(/\.$/, "");
+    throw new SvcError("sink_credentials", { sink: sink.url, missing }, { cause: e });
+  }
+}
+
+type Found = Omit<SinkAccess, "kind" | "url" | "bucket" | "prefix">;
+
+function ofA(sink: Sink, places: AccessPlaces): Found {
+  const { env } = places;
+  const given = credentialsOf(sink);
+  const own = given.secret_access_key !== undefined;
+  const stored = storedOfA(places, own || given.profile !== undefined);
+  const accessKeyId = own ? (valueOf(given.access_key_id, places) ?? stored.keyId()) : stored.accessKeyId;
+  const secretAccessKey = own ? valueOf(given.secret_access_key, places) : stored.secretAccessKey;
+  const sessionToken = own ? valueOf(given.session_token, places) : stored.sessionToken;
+  return {
+    endpoint:
+      given.endpoint ??
+      stored.url ??
+      safeEndpoint(env["AWS_ENDPOINT_URL_S3"]?.trim() || env["AWS_ENDPOINT_URL"]?.trim()),
+    region:
+      valueOf(given.region, places) ??
+      stored.region ??
+      ((env["AWS_REGION"] || env["AWS_DEFAULT_REGION"])?.trim() || null),
+    profile: valueOf(given.profile, places),
+    keys:
+      accessKeyId === null || secretAccessKey === null
+        ? null
+        : { accessKeyId, secretAccessKey, ...(sessionToken === null ? {} : { sessionToken }) },
+    keyFile: null,
+    secrets: [secretAccessKey, sessionToken].filter((s) => s !== null),
+  };
+}
+
+/** What the owner stored; of a sink that brings its own keys only what is no key, whatever state the stored ones are in. */
+function storedOfA({ home, env }: AccessPlaces, ownKeys: boolean) {
+  const none = { OBJSTORE_A_ACCESS_KEY_ID: "none", OBJSTORE_A_SECRET_ACCESS_KEY: "none" };
+  const { url, region, ...keys } = readObjstore("objstore_a", { home, env: ownKeys ? { ...env, ...none } : env });
+  /** For a sink that names the secret alone. */
+  const keyId = (): string =>
+    env["OBJSTORE_A_ACCESS_KEY_ID"]?.trim() || resolveSecret("store://objstore_a/access_key_id", home, env);
+  const { accessKeyId, secretAccessKey, sessionToken } = ownKeys
+    ? { accessKeyId: null, secretAccessKey: null, sessionToken: null }
+    : keys;
+  return { url, region, accessKeyId, secretAccessKey, sessionToken, keyId };
+}
+
+function ofB(sink: Sink, places: AccessPlaces): Found {
+  const given = credentialsOf(sink);
+  const stored = readObjstore("objstore_b", places);
+  const own = valueOf(given.service_account_json, places);
+  const where = given.service_account_json ?? "";
+  const source = where.startsWith("env://") ? "env" : "store";
+  const keyFile =
+    own === null
+      ? (stored.serviceAccountJson ?? defaultKeyFile(sink, places.env))
+      : keyFileText("objstore_b", { value: own.trim(), source, where }, places);
+  return { endpoint: given.endpoint ?? stored.url, region: null, profile: null, keys: null, keyFile, secrets: [] };
+}
+
+/** The default credentials of the protocol's own tools: a variable that names a file, else the file that they write. */
+function defaultKeyFile({ url }: Sink, env: NodeJS.ProcessEnv): string {
+  const named = env["GOOGLE_APPLICATION_CREDENTIALS"]?.trim();
+  const folder = env["CLOUDSDK_CONFIG"]?.trim() || join(env["HOME"] || homedir(), ".config", "gcloud");
+  const file = named || join(folder, "application_default_credentials.json");
+  const missing = (why: string, cause?: unknown) =>
+    new SvcError("sink_credentials", { sink: url, missing: why }, { cause });
+  let text: string | null;
+  try {
+    text = readPlainFile(file, { bytesMax: KEY_FILE_BYTES_MAX, ownersAlone: false });
+  } catch (e) {
+    if (e instanceof UnusableFile) throw missing(e.message, e);
+    throw e;
+  }
+  if (text !== null) return text;
+  throw missing(
+    named
+      ? `there is no file ${file}, which GOOGLE_APPLICATION_CREDENTIALS names`
+      : "objstore_b has no service_account_json, and the default chain finds neither GOOGLE_APPLICATION_CREDENTIALS nor the file that `gcloud auth application-default login` writes",
+  );
+}
+
+/** A reference's value now, else what it was at submission; what is no reference as it is. */
+function valueOf(text: string | undefined, { home, env, sealed }: AccessPlaces): string | null {
+  if (text === undefined) return null;
+  if (!/^(env|store):\/\//.test(text)) return text;
+  try {
+    return resolveSecret(text, home, env);
+  } catch (e) {
+    const before = sealed.findLast(([asked]) => asked === text);
+    if (before) return before[1];
+    throw e;
+  }
+}
+
+/** What must outlive this process: the values of the sinks' `env://` references. Throws `secret_not_found`. */
+export function givenByEnvironment(sinks: readonly Sink[], places: Omit<AccessPlaces, "sealed">): Given[] {
+  const references = sinks
+    .flatMap((sink) => Object.values(credentialsOf(sink)))
+    .filter((value) => value !== undefined)
+    .filter((value) => value.startsWith("env://"));
+  return [...new Set(references)].map((text): Given => [text, resolveSecret(text, places.home, places.env)]);
+}
+
+function safeEndpoint(text: string | undefined): string | null {
+  if (text === undefined || text === "") return null;
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const loopback = url !== null && /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  if (url?.protocol === "https:" || (url?.protocol === "http:" && loopback)) return text;
+  throw new SvcError("credential_missing", {
+    provider: "objstore_a",
+    missing: "AWS_ENDPOINT_URL must begin with https:// (only this computer itself may be reached without)",
+  });
+}

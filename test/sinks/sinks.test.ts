@@ -1,0 +1,290 @@
+import { createHash } from "node:crypto";
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { RunSpecInput } from "../../src/schemas/spec.ts";
+import { PATIENCE_MS } from "../../src/sinks/sinks.ts";
+import { removeHomes, START } from "../engine/harness.ts";
+import { GcsDouble } from "./gcs-double.ts";
+import { KEY_ID, S3Double, SECRET } from "./s3-double.ts";
+import { atFirst, type Fault, type StoreDouble } from "./store-faults.ts";
+import { JOB, MIB, noise, World } from "./world.ts";
+
+afterAll(removeHomes);
+
+const sha256 = (bytes: Buffer | string): string => createHash("sha256").update(bytes).digest("hex");
+/** Two parts, and more than the page of a listing. */
+const LARGE = noise(9 * MIB);
+const LARGER = noise(26 * MIB);
+
+/** What one protocol calls what. */
+interface Kind {
+  kind: "objstore_a" | "objstore_b";
+  scheme: string;
+  open(): Promise<StoreDouble>;
+  credentials(store: StoreDouble): Record<string, string>;
+  env(store: StoreDouble): NodeJS.ProcessEnv;
+  put: string;
+  part: string;
+  begin: string;
+}
+
+const KINDS: Kind[] = [
+  {
+    kind: "objstore_a",
+    scheme: "s3",
+    open: () => new S3Double().listen(),
+    credentials: () => ({ access_key_id: KEY_ID, secret_access_key: "env://SINK_SECRET", region: "us-east-1" }),
+    env: (store) => ({ SVC_OBJSTORE_A_URL: store.url, SINK_SECRET: SECRET }),
+    put: "PutObject",
+    part: "UploadPart",
+    begin: "CreateMultipartUpload",
+  },
+  {
+    kind: "objstore_b",
+    scheme: "gs",
+    open: () => new GcsDouble().listen(),
+    credentials: () => ({ service_account_json: "env://SINK_KEY" }),
+    env: (store) => ({ SVC_OBJSTORE_B_URL: store.url, SINK_KEY: (store as GcsDouble).keyFile }),
+    put: "insert",
+    part: "piece",
+    begin: "begin",
+  },
+];
+
+describe.each(KINDS)("a sink of $kind", (kind) => {
+  let store: StoreDouble;
+  let w: World;
+  const key = (path: string): string => `runs/${JOB}/${path}`;
+  const list = (): { complete: boolean; status: string | null; files: { path: string; sha256: string }[] } =>
+    JSON.parse(store.text(key("manifest.json"))) as ReturnType<typeof list>;
+  const sinks = (what: ("checkpoints" | "logs")[] = ["checkpoints", "logs"]): RunSpecInput["sinks"] => [
+    { kind: kind.kind, url: `${kind.scheme}://bucket/runs`, what, ...kind.credentials(store) },
+  ];
+  /** Uploads that were begun and neither ended nor given up. */
+  const unfinished = (): number => (store instanceof S3Double ? store.uploads.size : 0);
+  const done = (): Promise<void> => w.until("all is copied", () => w.status.state === "done");
+
+  beforeEach(async () => {
+    store = await kind.open();
+    w = await World.open(kind.env(store));
+  });
+  afterEach(async () => {
+    await w.end();
+    await store.close();
+  });
+
+  it("copies checkpoints and the log while the run goes on, and the rest, with the list, at its end", async () => {
+    await w.submit({ sinks: sinks() });
+    expect(list()).toMatchObject({ complete: false, files: [] });
+    await w.checkpoint("step-1/model.bin", "one");
+    await w.checkpoint("step-1/opti mizer ü.bin", LARGER);
+    await w.log("first line\n");
+    await w.until("all so far is copied", () => w.status.waiting.files === 0 && list().files.length === 3);
+    expect(w.status.state).toBe("waiting");
+    expect(store.objects.get(key("checkpoints/step-1/opti mizer ü.bin"))?.bytes.equals(LARGER)).toBe(true);
+    expect(store.text(key("run.log"))).toBe("first line\n");
+    expect(list().complete).toBe(false);
+
+    await w.checkpoint("step-2/model.bin", "two");
+    await w.log("last line\n");
+    await w.over();
+    await done();
+    expect(store.text(key("run.log"))).toBe("first line\nlast line\n");
+    expect(list()).toMatchObject({ complete: true, status: "succeeded" });
+    for (const { path, sha256: told } of list().files) expect(told).toBe(sha256(store.objects.get(key(path))!.bytes));
+    expect(list().files.map((f) => f.path)).toEqual([
+      "checkpoints/step-1/model.bin",
+      "checkpoints/step-1/opti mizer ü.bin",
+      "checkpoints/step-2/model.bin",
+      "run.log",
+    ]);
+    expect(w.status).toMatchObject({
+      sent: { files: 4 },
+      waiting: { files: 0 },
+      error: null,
+      left_out: [],
+      uploads: [],
+    });
+    expect(w.events("sink.copied")).toHaveLength(3);
+    expect(w.events("sink.done")).toHaveLength(1);
+    expect(unfinished()).toBe(0);
+  });
+
+  it("sends nothing again: not after a restart, not what was only touched; what changed is sent anew", async () => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    await w.checkpoint("a.bin", "a");
+    await w.checkpoint("b.bin", LARGE);
+    await w.until("copied", () => w.status.waiting.files === 0 && list().files.length === 2);
+    const before = store.asked.length;
+    w = await w.restart(kind.env(store));
+    await w.checkpoint("b.bin", LARGE, START + 60_000);
+    await w.until("seen", () => w.status.waiting.files === 0);
+    await w.checkpoint("a.bin", "A", START + 60_000);
+    await w.until("copied", () => list().files.some((f) => f.sha256 === sha256("A")));
+    expect(store.text(key("checkpoints/a.bin"))).toBe("A");
+    const after = store.asked.slice(before).filter((a) => a.what === kind.put || a.what === kind.part);
+    // The list said another time of b, then another content of a.
+    expect(new Set(after.map((a) => a.key))).toEqual(new Set([key("checkpoints/a.bin"), key("manifest.json")]));
+    expect(after.filter((a) => a.key === key("checkpoints/a.bin"))).toHaveLength(1);
+  });
+
+  it.each<[string, number, Fault, "small" | "large"]>([
+    ["the connection is cut", 4, { do: "cut" }, "small"],
+    ["the store has an inner error", 4, { do: "answer", status: 500, code: "InternalError" }, "small"],
+    ["the store asks to go slower", 4, { do: "answer", status: 503, code: "SlowDown" }, "large"],
+    ["an answer is lost", 1, { do: "lose the answer" }, "small"],
+    ["answers to parts are lost", 2, { do: "lose the answer" }, "large"],
+    ["the credentials have expired", 2, { do: "answer", status: 400, code: "ExpiredToken" }, "small"],
+    ["they may not write for a while", 5, { do: "answer", status: 403, code: "AccessDenied" }, "large"],
+    ["the store keeps something else", 1, { do: "spoil" }, "small"],
+    ["the store tells another checksum than that of what it has", 1, { do: "wrong etag" }, "small"],
+  ])("has all of it in the end though %s", async (_, times, fault, which) => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    store.fault = atFirst(times, which === "small" ? kind.put : kind.part, fault);
+    const content = which === "small" ? Buffer.from("content") : LARGE;
+    await w.checkpoint("model.bin", content);
+    await w.over();
+    await done();
+    expect(store.objects.get(key("checkpoints/model.bin"))?.bytes.equals(content)).toBe(true);
+    expect(list().complete).toBe(true);
+    expect(unfinished()).toBe(0);
+    if (fault.do === "wrong etag") expect(store.count(kind.put, key("checkpoints/model.bin"))).toBe(1);
+  });
+
+  it("goes on with an upload that was broken off, where the store has it", async () => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    // From the second part on, nothing comes through.
+    let parts = 0;
+    store.fault = (asked) => (asked.what === kind.part && ++parts > 1 ? { do: "cut" } : undefined);
+    await w.checkpoint("model.bin", LARGER);
+    await w.until(
+      "the first part is there",
+      () => w.status.uploads.some((u) => u.sent > 0) && w.status.state === "retrying",
+    );
+    expect(w.status.uploads[0]).toMatchObject({ path: "checkpoints/model.bin", size: LARGER.length });
+    store.fault = () => undefined;
+    const before = store.asked.length;
+    w = await w.restart(kind.env(store));
+    await w.over();
+    await done();
+    expect(store.objects.get(key("checkpoints/model.bin"))?.bytes.equals(LARGER)).toBe(true);
+    const again = store.asked.slice(before);
+    expect(again.filter((a) => a.what === kind.begin)).toHaveLength(0);
+    expect(again.filter((a) => a.what === kind.part).reduce((sum, a) => sum + a.bytes, 0)).toBe(
+      LARGER.length - 8 * MIB,
+    );
+    expect(unfinished()).toBe(0);
+  });
+
+  it("ends an upload whose file was replaced meanwhile, and one whose file is gone", async () => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    let parts = 0;
+    store.fault = (asked) => (asked.what === kind.part && ++parts > 1 ? { do: "cut" } : undefined);
+    await w.checkpoint("model.bin", LARGE);
+    await w.until("it is stuck", () => w.status.state === "retrying");
+    await w.checkpoint("model.bin", "short now", START + 60_000);
+    await w.until("the new one is there", () => store.objects.has(key("checkpoints/model.bin")));
+    expect(store.text(key("checkpoints/model.bin"))).toBe("short now");
+    expect(unfinished()).toBe(0);
+
+    await w.checkpoint("gone.bin", LARGE, START + 60_000);
+    await w.until("it is stuck, too", () => w.status.state === "retrying");
+    rmSync(join(w.h.home, "artifacts", JOB, "checkpoints", "gone.bin"));
+    await w.until("it is left out", () => w.status.left_out.length > 0);
+    expect(w.status.left_out).toEqual([{ path: "checkpoints/gone.bin", why: "it is not in this home any more" }]);
+    expect(unfinished()).toBe(0);
+  });
+
+  it("tries for ever while the run goes on, says what is not copied after it, gives up, and is taken up on request", async () => {
+    await w.submit({ sinks: sinks() });
+    await w.h.upTo("stream");
+    const refusal: Fault = { do: "answer", status: 403, code: "AccessDenied", message: "no storage.objects.create" };
+    store.fault = () => refusal;
+    await w.checkpoint("model.bin", "content");
+    await w.until("it fails", () => w.status.state === "retrying");
+    await w.h.clock.advance(3 * PATIENCE_MS);
+    await w.until("it still tries", () => w.status.next_attempt_at !== null && w.status.state === "retrying");
+    expect(w.h.row(JOB).state).not.toBe("terminal");
+    await w.over();
+    expect(w.h.reads.job(JOB)?.status).toBe("succeeded");
+    expect(w.h.reads.job(JOB)?.note).toMatch(/Not copied to .*\/runs yet: 1 file \(7 B\)\. .*may not write there/);
+    expect(w.status.error?.message).toContain("no storage.objects.create");
+    expect(w.events("sink.failing")).toHaveLength(1);
+    await w.h.clock.advance(2 * PATIENCE_MS);
+    await w.until("it gives up", () => w.status.state === "gave_up");
+    expect(w.h.reads.job(JOB)?.note).toMatch(/tried for long enough\. They are at home/);
+
+    store.fault = () => undefined;
+    w = await w.restart(kind.env(store));
+    expect(w.status.state).toBe("gave_up");
+    await w.sinks.retry(JOB);
+    await done();
+    expect(store.text(key("checkpoints/model.bin"))).toBe("content");
+    expect(w.h.reads.job(JOB)?.note).toBeNull();
+  });
+
+  it("copies what is left of a run that was over when another control plane starts, without the variable that it was given", async () => {
+    await w.submit({ sinks: sinks() });
+    store.fault = () => ({ do: "cut" });
+    await w.checkpoint("model.bin", "content");
+    await w.log("a line\n");
+    await w.over();
+    await w.until("it fails", () => w.status.state === "retrying");
+    store.fault = () => undefined;
+    const { SINK_SECRET: _, SINK_KEY: __, ...env } = kind.env(store);
+    w = await w.restart(env);
+    await done();
+    expect(store.text(key("run.log"))).toBe("a line\n");
+    expect(() => readFileSync(join(w.h.home, "sinks", `${JOB}.sealed`))).toThrow("ENOENT");
+  });
+
+  it("refuses, before anything is made, a bucket that is not there and credentials that are wrong; not a store that is away", async () => {
+    const wrong = (change: object) => w.submit({ sinks: [{ ...sinks()![0]!, ...change }] });
+    await expect(wrong({ url: `${kind.scheme}://another-bucket` })).rejects.toMatchObject({
+      code: "sink_refused",
+      errors: [{ field: "spec.sinks[0]", message: expect.stringContaining("no such bucket") as string }],
+    });
+    const credential = kind.kind === "objstore_a" ? "secret_access_key" : "service_account_json";
+    await expect(wrong({ [credential]: "env://NOT_SET" })).rejects.toMatchObject({
+      code: "sink_credentials",
+      message: expect.stringContaining("NOT_SET") as string,
+      errors: [{ field: "spec.sinks[0]" }],
+    });
+    store.fault = () => ({ do: "answer", status: 403, code: "AccessDenied" });
+    await expect(wrong({})).rejects.toMatchObject({ code: "sink_refused", errors: [{ field: "spec.sinks[0]" }] });
+    expect(w.h.store.liveJobs()).toEqual([]);
+    store.fault = () => ({ do: "cut" });
+    await wrong({});
+    expect(w.h.store.liveJobs()).toHaveLength(1);
+    store.fault = () => undefined;
+    await w.log("line\n");
+    await w.over();
+    await done();
+  });
+
+  it("writes no secret down in clear, and tells none", async () => {
+    await w.submit({ sinks: sinks() });
+    const token = (): string => (store instanceof GcsDouble ? [...store.tokens].at(-1)! : SECRET);
+    store.fault = (asked) =>
+      asked.what === (store instanceof GcsDouble ? "begin" : kind.part)
+        ? { do: "answer", status: 403, code: "AccessDenied", message: `not with ${token()}` }
+        : undefined;
+    await w.checkpoint("model.bin", LARGE);
+    await w.until("it fails", () => w.status.state === "retrying");
+    await w.h.engine.commit(() => w.h.store.db.pragma("wal_checkpoint(FULL)")).catch(() => undefined);
+    expect(w.status.error?.message).toContain("not with ***redacted***");
+    store.fault = (asked) => (asked.what === kind.part ? { do: "cut" } : undefined);
+    await w.until("an upload is begun", () => store.count(kind.part) > 0 && w.status.state === "retrying");
+    const own = store instanceof GcsDouble ? ["PRIVATE KEY", ...store.tokens, ...store.sessions.keys()] : [SECRET];
+    const secrets = own.filter((secret) => secret !== "");
+    expect(secrets.length).toBeGreaterThan(0);
+    const written = ["svc.db", "svc.db-wal", `sinks/${JOB}.sealed`].map((name) =>
+      readFileSync(join(w.h.home, name), "latin1"),
+    );
+    for (const secret of secrets) {
+      for (const text of written) expect(text.includes(secret)).toBe(false);
+      expect(JSON.stringify([w.status, w.h.reads.job(JOB), w.h.published])).not.toContain(secret);
+    }
+  });
+});
