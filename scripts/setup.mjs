@@ -249,11 +249,15 @@ export function setup(buildWanted = "when-changed") {
   });
 }
 
-/** Runs a file on our Node in this process's place: same terminal, same signals, same end. */
+/** Runs a file on our Node in this process's place: same terminal, same signals, same end. `-e CODE` runs code instead. */
 function runInstead(file, args) {
   const node = nodeBinary();
   const env = { ...process.env, PATH: join(ROOT, "node_modules", ".bin") + delimiter + systemPath() };
-  const child = spawn(node, [join(ROOT, file), ...args], { cwd: ROOT, env, stdio: "inherit" });
+  const child = spawn(node, [file.startsWith("-") ? file : join(ROOT, file), ...args], {
+    cwd: ROOT,
+    env,
+    stdio: "inherit",
+  });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]) {
     // A terminal tells the whole group of a Ctrl-C; only what was sent to this process alone is passed on.
     process.on(signal, () => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal)));
