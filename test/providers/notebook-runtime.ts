@@ -21,11 +21,12 @@ export class Runtime {
   /** Where the cell's sshd listens; what the stub tunnels give as the public port, too. */
   port = 0;
 
-  constructor() {
+  /** `cell` is the source of the cell; by default one with the key of this runtime. */
+  constructor(cell?: string) {
     for (const folder of ["bin", "home", "root"]) mkdirSync(join(this.dir, folder));
     this.base = userInfo().uid === 0 ? join(this.dir, "root/etc/ssh/svc") : join(this.dir, "home/.svc-ssh");
     execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "of a test", "-f", this.key]);
-    writeFileSync(join(this.dir, "cell.py"), bootstrapCell(readFileSync(`${this.key}.pub`, "utf8")));
+    writeFileSync(join(this.dir, "cell.py"), cell ?? bootstrapCell(readFileSync(`${this.key}.pub`, "utf8")));
     for (const name of ["apt-get", "ldconfig", "usermod", "rsync"]) this.program(name, 'echo "$0 $@" >>"$DIR/calls"');
     this.program("bore", 'echo "INFO bore_cli: listening at 127.0.0.1:$2"; exec sleep 300');
   }
