@@ -8,6 +8,7 @@ import { cpus, loadavg } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { commits } from "./commits.ts";
 import { controlPlane } from "./control-plane.ts";
+import { data } from "./data.ts";
 import { firstLine } from "./first-line.ts";
 import { flooding } from "./flood.ts";
 import type { Bench, Row } from "./lib/measure.ts";
@@ -18,7 +19,7 @@ import { recovery } from "./recovery.ts";
 import { svcLog } from "./svc-log.ts";
 import { rented } from "./rented.ts";
 
-const BENCHES: Bench[] = [commits, firstLine, controlPlane, listing, recovery, flooding, metrics, svcLog, rented];
+const BENCHES: Bench[] = [commits, firstLine, controlPlane, listing, recovery, flooding, metrics, svcLog, data, rented];
 const LIMIT_MS = 10 * 60_000;
 /** The one line of a group's process that holds its rows. */
 const MARK = "rows: ";
