@@ -15,7 +15,10 @@ const RANKS = 8;
 const RECORDS_EACH = 5_000;
 const PER_SECOND = 1_000;
 
-const SCRIPT = `import os, svc, sys, time
+const SCRIPT = `import os, sys, time
+began = time.perf_counter()
+import svc
+imported = time.perf_counter() - began
 line = b"x" * 119 + b"\\n"
 began = time.perf_counter()
 for step in range(${CALLS}): svc.log({"loss": 0.123456, "accuracy": 0.97}, step=step)
@@ -23,11 +26,11 @@ ours = time.perf_counter() - began
 began = time.perf_counter()
 for step in range(${CALLS}): os.write(1, line)
 bare = time.perf_counter() - began
-sys.stderr.write("%r %r" % (ours / ${CALLS} * 1e6, bare / ${CALLS} * 1e6))
+sys.stderr.write("%r %r %r" % (ours / ${CALLS} * 1e6, bare / ${CALLS} * 1e6, imported * 1e3))
 `;
 
-/** Microseconds of a call of ours and of the bare write, into an append-only file as in a run. */
-function call(python: string, folder: string): Promise<{ ours: number; bare: number }> {
+/** Microseconds of a call of ours and of the bare write, into an append-only file as in a run; milliseconds of the import. */
+function call(python: string, folder: string): Promise<{ ours: number; bare: number; imported: number }> {
   const [out, err] = ["out", "err"].map((name) => openSync(join(folder, name), name === "err" ? "w" : "a"));
   const env = {
     ...process.env,
@@ -41,9 +44,9 @@ function call(python: string, folder: string): Promise<{ ours: number; bare: num
     child.on("exit", (code) => {
       for (const fd of [out, err]) closeSync(fd!);
       const words = readFileSync(join(folder, "err"), "latin1");
-      const [ours, bare] = words.split(" ").map(Number);
-      if (code !== 0 || !ours || !bare) reject(new Error(`the script ended with ${code}: ${words}`));
-      else resolve({ ours, bare });
+      const [ours, bare, imported] = words.split(" ").map(Number);
+      if (code !== 0 || !ours || !bare || !imported) reject(new Error(`the script ended with ${code}: ${words}`));
+      else resolve({ ours, bare, imported });
     });
   });
 }
@@ -51,7 +54,7 @@ function call(python: string, folder: string): Promise<{ ours: number; bare: num
 async function measure(): Promise<Row[]> {
   return withFolder(async (folder) => {
     const python = interpreter();
-    const calls: { ours: number; bare: number }[] = [];
+    const calls: { ours: number; bare: number; imported: number }[] = [];
     for (let round = 0; round < ROUNDS; round++) calls.push(await call(python, folder));
     const heard = [];
     for (const into of ["file", "pipe", "file", "pipe"] as const) {
@@ -67,6 +70,13 @@ async function measure(): Promise<Row[]> {
         baseline: calls.map((c) => c.bare),
         target: "< 10 µs",
         met: (f) => f < 10,
+      }),
+      rowOf({
+        what: "import svc, in a script",
+        unit: "ms",
+        values: calls.map((c) => c.imported),
+        target: "< 25 ms",
+        met: (f) => f < 25,
       }),
       rowOf({
         what: `${RANKS} ranks with progress bars on one stream`,

@@ -262,22 +262,6 @@ svc.log({"after": 1})
                 result = run_script('import os, sys, svc\n{}\nfor i in range(3): svc.log({{"a": i}})\nos._exit(0)'.format(setup))
                 self.assertEqual((result.returncode, result.stderr), (0, b""))
 
-    def test_a_call_takes_less_than_ten_microseconds(self):
-        code = """
-import svc, sys, time
-best = 9e9
-for _ in range(20):
-    began = time.perf_counter()
-    for i in range(2000): svc.log({"loss": 0.123456, "accuracy": 0.97}, step=i)
-    best = min(best, (time.perf_counter() - began) / 2000)
-sys.stderr.write(str(best))
-"""
-        with open(os.devnull, "wb") as sink:
-            result = subprocess.run(
-                [sys.executable, "-c", code], env=environment(SVC_METRICS_MARK=MARK), stdout=sink, stderr=subprocess.PIPE
-            )
-        self.assertLess(float(result.stderr), 10e-6 if not os.environ.get("CI_SLOW") else 1)
-
 
 class Import(unittest.TestCase):
     def test_it_loads_next_to_nothing(self):
@@ -291,12 +275,6 @@ assert "svc._client" not in sys.modules
         result = run_script(code)
         loaded = set(result.stdout.decode().split())
         self.assertLessEqual(loaded, {"svc", "svc._checkpoints", "svc._script", "__future__", "_json", "select", "itertools"}, result.stderr)
-
-    def test_it_takes_less_than_25_milliseconds(self):
-        code = "import time; t = time.perf_counter(); import svc; print(time.perf_counter() - t)"
-        env = {"PYTHONDONTWRITEBYTECODE": ""}  # as in a run: the second import reads the compiled file
-        times = [float(run_script(code, env).stdout) for _ in range(6)]
-        self.assertLess(min(times), 0.025, times)
 
     def test_its_syntax_is_that_of_python_3_8(self):
         for path in [PACKAGE / "svc" / f"{name}.py" for name in ("__init__", "_script", "_checkpoints")] + INTEGRATIONS:

@@ -98,7 +98,7 @@ describe("a new control plane", () => {
     rmSync(run.spec.cwd, { recursive: true });
   });
 
-  it("notices growth within milliseconds, gives up its watches, and hears an abort", async () => {
+  it("notices growth by its watch and not by its tick, gives up its watches, and hears an abort", async () => {
     const run = newRun([]);
     mkdirSync(run.runDir, { recursive: true });
     const fifo = join(run.runDir, "fifo");
@@ -121,7 +121,7 @@ describe("a new control plane", () => {
     }
     late.sort((a, b) => a - b);
     console.log(`growth seen after ${late[5]?.toFixed(1)} ms (median of ${late.length})`);
-    expect(late[5]).toBeLessThan(100); // far below the fallback tick of a second
+    expect(late[5]).toBeLessThan(900); // the tick comes a second later
     const abort = new AbortController();
     const waiting = run.host.changed({ logOffset: at }, 60_000, abort.signal);
     abort.abort(new Error("enough"));

@@ -332,12 +332,9 @@ describe("a connection that stood", () => {
         const channel = await connection.open("echo up; exec sleep 1000", never);
         await once(channel, "data");
         own.pause();
-        const begin = performance.now();
         const e = await failure(connection.exec("true", { signal: never, timeoutMs: 500 }));
         expect(e.code).toBe("ssh_unreachable");
-        expect(performance.now() - begin).toBeLessThan(2_500);
         expect((await failure(channel.done)).message).toContain("did not answer for 3 s");
-        expect(performance.now() - begin).toBeLessThan(15_000);
         own.resume();
         expect((await connection.exec("echo awake", { signal: never })).stdout.toString()).toBe("awake\n");
       } finally {
