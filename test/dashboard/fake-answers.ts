@@ -73,6 +73,39 @@ export function fakeAnswers(): Record<string, unknown> {
       missing: ["gone.csv"],
     },
     "notebook/bootstrap": { cell: `print("${HOSTILE}")` },
+    plan: (body: { spec: { provider?: string; gpus?: string; price_cap?: number } }) => {
+      const { provider = "local", gpus = "cpu", price_cap: cap } = body.spec;
+      const local = provider === "local";
+      const within = cap === undefined || cap >= 1.5;
+      return {
+        provider,
+        gpus,
+        nodes: 1,
+        offers: local
+          ? []
+          : [
+              { id: "1", price_per_hour_usd: 1.5, facts: { gpu: "1 × A100", place: HOSTILE }, within_cap: within },
+              { id: "2", price_per_hour_usd: 9, facts: {}, within_cap: cap === undefined || cap >= 9 },
+            ],
+        offers_total: local ? 0 : 2,
+        price_per_hour_usd: local ? 0 : within ? 1.5 : null,
+        cost_max_usd: null,
+        code: { files: 3, bytes: 2_500_000, sent: !local, largest: [{ path: HOSTILE, size: 2_400_000 }] },
+        account: null,
+        stops: ["The script ends, well or badly."],
+        warnings: local ? [] : ["There is no limit of time."],
+        refusals: within
+          ? []
+          : [
+              {
+                code: "price_cap_exceeded",
+                message: "The machine costs more.",
+                hint: "Raise `price_cap`.",
+                field: null,
+              },
+            ],
+      };
+    },
     "hub/models": {
       models: [
         {

@@ -26,7 +26,7 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.getByRole("button", { name: "Start run" }).dblclick();
       await page.waitForURL(/\/runs\/n/);
       await page.waitForSelector("h1:has-text('from the form')");
-      const posts = server.seen.filter((each) => each.method === "POST");
+      const posts = server.seen.filter((each) => each.method === "POST" && each.path === "/jobs");
       expect(posts[0]?.body).toEqual({
         label: "from the form",
         spec: { entrypoint: "train.py", args: ["--epochs", "3"], provider: "local" },
@@ -51,7 +51,7 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.getByLabel("Disk").fill("");
       await page.getByRole("button", { name: "Start run" }).click();
       await page.waitForURL(/\/runs\/n/);
-      const keys = server.seen.flatMap((each) => (each.method === "POST" ? [each.key] : []));
+      const keys = server.seen.flatMap((each) => (each.method === "POST" && each.path === "/jobs" ? [each.key] : []));
       expect(new Set(keys).size, "a refused form may be sent again under a new key").toBe(2);
     }));
 

@@ -1,46 +1,24 @@
 import { useEffect, useMemo, useRef, useState, type FormEvent, type ReactNode } from "react";
-import schema from "virtual:submit-schema";
 import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { newKey } from "../form/new-key.ts";
 import { FieldInput } from "../form/field-input.tsx";
-import { fieldOfError, fieldsOf, fromText, toText, type Field } from "../form/schema-fields.ts";
+import { CodeTabs } from "../form/code-tabs.tsx";
+import { GpuPicker } from "../form/gpu-picker.tsx";
+import { PlanPanel } from "../form/plan-panel.tsx";
+import { bodyOf, FIELDS, initialValues, LABEL, maskedOf, valuesOf, type Values } from "../form/run-values.ts";
+import { fieldOfError, type Field } from "../form/schema-fields.ts";
+import { usePlan } from "../form/use-plan.ts";
+import { usdPerHour } from "../format.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { useTitle } from "../parts/title.ts";
 import { Link, navigate, runPath } from "../router.tsx";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 
-const LABEL: Field = {
-  name: "label",
-  kind: "text",
-  title: "Label",
-  description: "A name for people.",
-  unit: "",
-  required: false,
-  choices: [],
-  initial: "",
-};
-const FIELDS = fieldsOf(schema);
 const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", "price_cap"];
 const ADVANCED = FIELDS.filter((field) => !MAIN.includes(field.name));
 const field = (name: string) => FIELDS.find((each) => each.name === name);
-
-type Values = Record<string, string>;
-
-const initialValues = (query: URLSearchParams): Values =>
-  Object.fromEntries([LABEL, ...FIELDS].map((each) => [each.name, query.get(each.name) ?? each.initial]));
-
-/** What an earlier run was asked to do. Masked secrets cannot be asked for again and are left out. */
-const valuesOf = (job: JobRecord): Values => ({
-  label: job.label ?? "",
-  ...Object.fromEntries(
-    FIELDS.map((each) => [
-      each.name,
-      job.spec[each.name] === undefined ? each.initial : toText(each.kind, job.spec[each.name]),
-    ]),
-  ),
-});
 
 export function NewRunPage({ query }: { query: URLSearchParams }) {
   useTitle("New run");
@@ -58,7 +36,7 @@ export function NewRunPage({ query }: { query: URLSearchParams }) {
   if (from !== null && source === null) return <p className="page quiet pad">Reading the run…</p>;
   const job = source !== null && "id" in source ? source : null;
   return (
-    <div className="page page-form">
+    <div className="page page-new">
       <div className="page-head">
         <h1>New run</h1>
         {job && (
@@ -71,6 +49,11 @@ export function NewRunPage({ query }: { query: URLSearchParams }) {
         )}
       </div>
       {source !== null && !("id" in source) && <ProblemBanner problem={source} />}
+      {job && maskedOf(job).length > 0 && (
+        <Banner tone="warn" title="Secrets are not kept with a run">
+          <p>Set again under Environment: {maskedOf(job).join(", ")}.</p>
+        </Banner>
+      )}
       <RunForm initial={job ? valuesOf(job) : initialValues(query)} />
     </div>
   );
@@ -88,6 +71,9 @@ function RunForm({ initial }: { initial: Values }) {
   const errors = useMemo(() => errorsByField(problem), [problem]);
   const advancedErrors = ADVANCED.some((each) => errors[each.name]);
   const provider = providers.find((each) => each.name === values["provider"]);
+  const body = bodyOf(values);
+  const planned = usePlan(body);
+  const set = (name: string, value: string) => setValues((before) => ({ ...before, [name]: value }));
 
   useEffect(() => {
     if (problem) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
@@ -100,7 +86,7 @@ function RunForm({ initial }: { initial: Values }) {
     setBusy(true);
     setProblem(null);
     try {
-      const job = await api.submit(bodyOf(values), key.current);
+      const job = await api.submit(body, key.current);
       store.trigger.jobLoaded({ job });
       navigate(runPath(job.id));
     } catch (error) {
@@ -123,60 +109,70 @@ function RunForm({ initial }: { initial: Values }) {
         field={each}
         value={values[each.name] ?? ""}
         error={errors[each.name]}
-        onChange={(value) => setValues((before) => ({ ...before, [each.name]: value }))}
+        onChange={(value) => set(each.name, value)}
         {...extra}
       />
     );
   const notes = Object.fromEntries(
     providers.filter((each) => !each.connected).map((each) => [each.name, "not connected"]),
   );
+  const price = planned.busy ? null : (planned.plan?.price_per_hour_usd ?? null);
   return (
-    <form ref={form} className="form" onSubmit={(event) => void submit(event)} noValidate>
-      {problem && <ProblemBanner problem={problem} />}
-      <div className="panel fields">
-        {input(field("entrypoint"), { placeholder: "train.py" })}
-        {input(LABEL)}
-        {input(field("args"), { placeholder: "--epochs\n10" })}
-        {input(field("project_dir"), { placeholder: "where svc serve was started", wide: true })}
-      </div>
-      <div className="panel fields">
-        {input(field("provider"), { notes })}
-        {input(field("gpus"), { suggestions: "gpu-models" })}
-        {values["provider"] !== "local" && input(field("price_cap"))}
-        <datalist id="gpu-models">
-          <option value="cpu" />
-          {gpus
-            .filter((gpu) => provider === undefined || gpu.providers.includes(provider.name))
-            .map((gpu) => (
-              <option key={gpu.model} value={`${gpu.model}:1`}>{`${gpu.vram_gb} GB`}</option>
-            ))}
-        </datalist>
-        {provider && !provider.connected && (
-          <div className="field-wide">
-            <Banner tone="warn" title={`${provider.name} is not connected`}>
-              {provider.missing.length > 0 && <p>Missing: {provider.missing.join(", ")}.</p>}
-            </Banner>
-          </div>
-        )}
-        {values["provider"] !== "local" && values["price_cap"] === "" && (
-          <p className="help field-wide">Without a price cap any price is accepted.</p>
-        )}
-      </div>
-      <Advanced open={advancedErrors}>{ADVANCED.map((each) => input(each))}</Advanced>
-      <div className="actions form-end">
-        <button type="submit" className="button primary" disabled={busy}>
-          {busy ? "Starting…" : "Start run"}
-        </button>
-        <Link href="/" className="button">
-          Cancel
-        </Link>
-        <span className="quiet">
-          {values["provider"] === "local"
-            ? "Runs on this computer and costs nothing."
-            : "Costs money from the moment the machine is made."}
-        </span>
-      </div>
-    </form>
+    <div className="new-run">
+      <form ref={form} className="form" onSubmit={(event) => void submit(event)} noValidate>
+        {problem && <ProblemBanner problem={problem} />}
+        <div className="panel fields">
+          {input(field("entrypoint"), { placeholder: "train.py" })}
+          {input(LABEL)}
+          {input(field("args"), { placeholder: "--epochs\n10" })}
+          {input(field("project_dir"), { placeholder: "where svc serve was started", wide: true })}
+        </div>
+        <div className="panel fields">
+          {input(field("provider"), { notes })}
+          {input(field("gpus"), { suggestions: "gpu-models" })}
+          {values["provider"] !== "local" && input(field("price_cap"))}
+          <datalist id="gpu-models">
+            <option value="cpu" />
+            {gpus
+              .filter((gpu) => provider === undefined || gpu.providers.includes(provider.name))
+              .map((gpu) => (
+                <option key={gpu.model} value={`${gpu.model}:1`}>{`${gpu.vram_gb} GB`}</option>
+              ))}
+          </datalist>
+          {provider && !provider.connected && (
+            <div className="field-wide">
+              <Banner tone="warn" title={`${provider.name} is not connected`}>
+                {provider.missing.length > 0 && <p>Missing: {provider.missing.join(", ")}.</p>}
+              </Banner>
+            </div>
+          )}
+          <GpuPicker
+            gpus={gpus}
+            provider={values["provider"] ?? ""}
+            value={values["gpus"] ?? ""}
+            onChange={(value) => set("gpus", value)}
+          />
+        </div>
+        <Advanced open={advancedErrors}>{ADVANCED.map((each) => input(each))}</Advanced>
+        <div className="actions form-end">
+          <button type="submit" className="button primary" disabled={busy}>
+            {busy ? "Starting…" : price ? `Start run, ${usdPerHour(price)}` : "Start run"}
+          </button>
+          <Link href="/" className="button">
+            Cancel
+          </Link>
+          <span className="quiet">
+            {values["provider"] === "local"
+              ? "Runs on this computer and costs nothing."
+              : "Costs money from the moment the machine is made."}
+          </span>
+        </div>
+      </form>
+      <aside className="new-run-side" aria-label="Plan">
+        <PlanPanel {...planned} />
+        <CodeTabs body={body} />
+      </aside>
+    </div>
   );
 }
 
@@ -188,21 +184,6 @@ function Advanced({ open, children }: { open: boolean; children: ReactNode }) {
       <div className="fields">{children}</div>
     </details>
   );
-}
-
-function bodyOf(values: Values): unknown {
-  const spec: Record<string, unknown> = {};
-  for (const each of FIELDS) {
-    const text = values[each.name] ?? "";
-    // A paid machine's cap says nothing about this computer, where the field is not shown.
-    if (each.name === "price_cap" && values["provider"] === "local") continue;
-    if (each.name !== "provider" && text === each.initial) continue;
-    const value = fromText(each, text);
-    if (value !== undefined) spec[each.name] = value;
-  }
-  spec["entrypoint"] ??= "";
-  const label = values["label"]?.trim();
-  return { ...(label ? { label } : {}), spec };
 }
 
 function errorsByField(problem: Problem | null): Record<string, string> {

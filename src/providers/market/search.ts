@@ -133,7 +133,9 @@ function factsOf(row: OfferRow): Record<string, string> {
   const memory = numberOf(row.gpu_ram);
   const reliability = numberOf(row.reliability2 ?? row.reliability);
   const disk = numberOf(row.disk_space);
-  const place = textOf(row.geolocation).slice(0, 60);
+  const place = textOf(row.geolocation)
+    .replace(/^[,\s]+/, "")
+    .slice(0, 60);
   return {
     gpu: `${numberOf(row.num_gpus) ?? 1} × ${textOf(row.gpu_name).slice(0, 60)}`,
     ...(memory === null ? {} : { memory: `${Math.round(memory / 1024)} GB` }),

@@ -1,0 +1,55 @@
+// The run of the form in other ways to start it: Python, TypeScript, curl. Values are written as literals, never pasted as they are.
+
+import type { SubmitBodyLike } from "./run-values.ts";
+
+export const LANGUAGES = ["Python", "TypeScript", "curl"] as const;
+export type Language = (typeof LANGUAGES)[number];
+
+export function asCode(language: Language, body: SubmitBodyLike, origin: string): string {
+  if (language === "curl") return curl(body, origin);
+  const { entrypoint, args, ...rest } = body.spec;
+  const task = { entrypoint, ...(args === undefined ? {} : { args }) };
+  const named = { ...(body.label === undefined ? {} : { label: body.label }), ...rest };
+  return language === "Python" ? python(task, named) : typescript({ task, ...named });
+}
+
+function python(task: unknown, named: Record<string, unknown>): string {
+  const lines = Object.entries(named).map(([name, value]) => `    ${name}=${pythonOf(value)},`);
+  return ["import svc", "", "job = svc.run(", `    task=${pythonOf(task)},`, ...lines, ")", "svc.wait(job.id)"].join(
+    "\n",
+  );
+}
+
+const pythonOf = (value: unknown): string => {
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(pythonOf).join(", ")}]`;
+  if (typeof value === "object")
+    return `{${Object.entries(value)
+      .map(([name, each]) => `${pythonOf(name)}: ${pythonOf(each)}`)
+      .join(", ")}}`;
+  return literal(value);
+};
+
+/** JSON text that is also a literal of Python and of JavaScript. */
+const literal = (value: unknown): string =>
+  JSON.stringify(value).replace(/[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (char) => {
+    return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+
+function typescript(parameters: Record<string, unknown>): string {
+  const lines = Object.entries(parameters).map(([name, value]) => `  ${name}: ${literal(value)},`);
+  return [
+    'import { run, wait } from "svc";',
+    "",
+    "const job = await run({",
+    ...lines,
+    "});",
+    "await wait(job.id);",
+  ].join("\n");
+}
+
+function curl(body: SubmitBodyLike, origin: string): string {
+  const text = literal(body).replaceAll("'", String.raw`'\''`);
+  return [`curl -sS ${origin}/jobs \\`, "  -H 'Content-Type: application/json' \\", `  -d '${text}'`].join("\n");
+}

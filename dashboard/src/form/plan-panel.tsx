@@ -1,0 +1,133 @@
+import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
+import { bytes, plural, usd, usdPerHour } from "../format.ts";
+import { Banner } from "../parts/banner.tsx";
+import { withCode } from "../parts/with-code.tsx";
+import type { PlanState } from "./use-plan.ts";
+
+/** What the run would rent, send and cost, beside the form. */
+export function PlanPanel({ plan, problem, busy }: PlanState) {
+  return (
+    <section className="panel plan" aria-labelledby="plan" aria-busy={busy}>
+      <div className="panel-head">
+        <h2 id="plan">Before anything is paid</h2>
+        <span className="quiet small-text" role="status">
+          {busy ? "asking…" : plan ? "up to date" : ""}
+        </span>
+      </div>
+      {plan === null && !problem && (
+        <p className="quiet">{busy ? "Asking what it would cost…" : "Name the script, and the plan appears here."}</p>
+      )}
+      {problem && <p className="quiet">{problem.errors?.[0] ? fieldWords(problem.errors[0]) : problem.detail}</p>}
+      {plan && <Told plan={plan} />}
+    </section>
+  );
+}
+
+const fieldWords = ({ field, message }: { field: string; message: string }) =>
+  `${field.replace(/^spec\./, "")} ${message}.`;
+
+function Told({ plan }: { plan: Plan }) {
+  return (
+    <>
+      {plan.refusals.length > 0 && (
+        <Banner tone="bad" title="It would be refused">
+          {plan.refusals.map((refusal) => (
+            <p key={`${refusal.code} ${refusal.field}`}>
+              {refusal.message} {withCode(refusal.hint)}
+            </p>
+          ))}
+        </Banner>
+      )}
+      <dl className="facts">
+        <div className="fact">
+          <dt>{plan.nodes > 1 ? `Price of ${plan.nodes} machines` : "Price"}</dt>
+          <dd className="plan-price num">{priceWords(plan)}</dd>
+        </div>
+        {plan.cost_max_usd !== null && plan.cost_max_usd > 0 && (
+          <div className="fact">
+            <dt>At most, by its limit of time</dt>
+            <dd className="num">{usd(plan.cost_max_usd)}</dd>
+          </div>
+        )}
+        {plan.code && (
+          <div className="fact">
+            <dt>{plan.code.sent ? "Sent" : "Kept as a record"}</dt>
+            <dd className="num">
+              {plural(plan.code.files, "file")}, {bytes(plan.code.bytes)}
+            </dd>
+          </div>
+        )}
+        {plan.account?.balance_usd !== undefined && plan.account.balance_usd !== null && (
+          <div className="fact">
+            <dt>Balance</dt>
+            <dd className="num">{usd(plan.account.balance_usd)}</dd>
+          </div>
+        )}
+      </dl>
+      {plan.warnings.map((warning) => (
+        <p key={warning} className="plan-warning">
+          {warning}
+        </p>
+      ))}
+      {plan.offers.length > 0 && plan.provider !== "local" && <Offers plan={plan} />}
+      {plan.code && plan.code.largest.length > 0 && plan.code.bytes > 1_000_000 && (
+        <details className="more-fields">
+          <summary>Largest files</summary>
+          <ul className="plain small-text">
+            {plan.code.largest.map((file) => (
+              <li key={file.path}>
+                <bdi>{file.path}</bdi> <span className="quiet num">{bytes(file.size)}</span>
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+      <details className="more-fields" open>
+        <summary>What will stop it</summary>
+        <ul className="plan-stops small-text">
+          {plan.stops.map((stop) => (
+            <li key={stop}>{withCode(stop)}</li>
+          ))}
+        </ul>
+      </details>
+    </>
+  );
+}
+
+function priceWords(plan: Plan): string {
+  if (plan.provider === "local") return "free";
+  if (plan.price_per_hour_usd !== null) return usdPerHour(plan.price_per_hour_usd);
+  return plan.refusals.length > 0 ? "–" : "not told";
+}
+
+function Offers({ plan }: { plan: Plan }) {
+  const first = plan.offers.findIndex((offer) => offer.within_cap);
+  return (
+    <div className="scroll-x">
+      <table className="small-table offers">
+        <caption className="quiet small-text">
+          {plural(plan.offers_total, "offer")} now; the cheapest within the cap is rented
+        </caption>
+        <tbody>
+          {plan.offers.slice(0, 6).map((offer, i) => (
+            <OfferRow key={`${offer.id} ${i}`} offer={offer} chosen={i === first} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function OfferRow({ offer, chosen }: { offer: PlanOffer; chosen: boolean }) {
+  const facts = Object.values(offer.facts).join(" · ");
+  return (
+    <tr className={offer.within_cap ? undefined : "quiet"}>
+      <td>
+        <bdi>{facts || offer.id}</bdi>
+        {chosen && <span className="good"> ← this one</span>}
+        {!offer.within_cap && <span> above the cap</span>}
+      </td>
+      <td className="right num">{usdPerHour(offer.price_per_hour_usd)}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,70 @@
+// What stands in the form of a run, and the body of POST /jobs that it makes.
+
+import schema from "virtual:submit-schema";
+import type { JobRecord } from "../../../src/schemas/job.ts";
+import { fieldsOf, fromText, toText, type Field } from "./schema-fields.ts";
+
+export type Values = Record<string, string>;
+
+export interface SubmitBodyLike {
+  label?: string;
+  spec: Record<string, unknown>;
+}
+
+export const LABEL: Field = {
+  name: "label",
+  kind: "text",
+  title: "Label",
+  description: "A name for people.",
+  unit: "",
+  required: false,
+  choices: [],
+  initial: "",
+};
+export const FIELDS = fieldsOf(schema);
+
+/** What stands where a secret stood. */
+const MASK = "***";
+
+export const initialValues = (query: URLSearchParams): Values =>
+  Object.fromEntries([LABEL, ...FIELDS].map((each) => [each.name, query.get(each.name) ?? each.initial]));
+
+/** Names of variables whose values are masked in a record: they cannot be asked for again. */
+export function maskedOf(job: JobRecord): string[] {
+  const env = job.spec["env"];
+  if (typeof env !== "object" || env === null) return [];
+  return Object.entries(env).flatMap(([name, value]) => (value === MASK || value === "***redacted***" ? [name] : []));
+}
+
+/** What an earlier run was asked to do, without the secrets that are masked. */
+export function valuesOf(job: JobRecord): Values {
+  const masked = new Set(maskedOf(job));
+  const env = Object.fromEntries(
+    Object.entries((job.spec["env"] ?? {}) as Record<string, unknown>).filter(([name]) => !masked.has(name)),
+  );
+  const spec: Record<string, unknown> = { ...job.spec, env };
+  return {
+    label: job.label ?? "",
+    ...Object.fromEntries(
+      FIELDS.map((each) => [
+        each.name,
+        spec[each.name] === undefined ? each.initial : toText(each.kind, spec[each.name]),
+      ]),
+    ),
+  };
+}
+
+export function bodyOf(values: Values): SubmitBodyLike {
+  const spec: Record<string, unknown> = {};
+  for (const each of FIELDS) {
+    const text = values[each.name] ?? "";
+    // A paid machine's cap says nothing about this computer, where the field is not shown.
+    if (each.name === "price_cap" && values["provider"] === "local") continue;
+    if (each.name !== "provider" && text === each.initial) continue;
+    const value = fromText(each, text);
+    if (value !== undefined) spec[each.name] = value;
+  }
+  spec["entrypoint"] ??= "";
+  const label = values["label"]?.trim();
+  return { ...(label ? { label } : {}), spec };
+}

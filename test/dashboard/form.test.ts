@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
+import { HOSTILE } from "./hostile.ts";
+
+const WAIT = { timeout: 30_000 };
+
+describe.skipIf(!hasChromium)("the form of a new run", () => {
+  const board = dashboard();
+  const withPage = async (path: string, use: (opened: Opened) => Promise<void>) => {
+    const opened = await board.open(path, { viewport: { width: 1440, height: 1000 } });
+    try {
+      await opened.page.waitForSelector(".connection-live");
+      await use(opened);
+      await expectAccessible(opened.page);
+      expect(await opened.page.evaluate(() => "hacked" in globalThis)).toBe(false);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  };
+  const jobsSent = (opened: Opened) =>
+    opened.server.seen.filter((each) => each.path === "/jobs" && each.method === "POST");
+
+  it("tells price, offers, files and what will stop it before anything is started", () =>
+    withPage("/new?entrypoint=train.py&provider=market", async (opened) => {
+      const { page } = opened;
+      await page.getByRole("button", { name: "A100 80 GB" }).click();
+      expect(await page.getByLabel("GPUs").inputValue()).toBe("A100:1");
+      await page.getByRole("button", { name: "Start run, $1.50/h" }).waitFor();
+      const plan = page.getByRole("region", { name: "Before anything is paid" });
+      const words = (await plan.textContent()) ?? "";
+      for (const told of [
+        "$1.50/h",
+        "3 files, 2.5 MB",
+        "2 offers now",
+        "this one",
+        "no limit of time",
+        "The script ends",
+      ])
+        expect(words).toContain(told);
+      await page.getByLabel("Price cap").fill("1");
+      await plan.getByText("It would be refused").waitFor();
+      await plan.getByText("The machine costs more.").waitFor();
+      expect(jobsSent(opened)).toEqual([]);
+    }));
+
+  it("gives the same run as Python, TypeScript and curl, with any text as a literal", () =>
+    withPage(
+      `/new?${new URLSearchParams({ entrypoint: "train.py", label: `it's "${HOSTILE}` }).toString()}`,
+      async ({ page }) => {
+        const code = page.getByRole("region", { name: /^the run in/ });
+        const text = async () => (await code.textContent()) ?? "";
+        await code.waitFor();
+        const label = JSON.stringify(`it's "${HOSTILE}`).replace("\u202e", "\\u202e");
+        expect(await text()).toContain(`label=${label}`);
+        await page.getByText("TypeScript", { exact: true }).click();
+        await expect.poll(text, WAIT).toContain(`label: ${label}`);
+        await page.getByText("curl", { exact: true }).click();
+        await expect.poll(text, WAIT).toContain(String.raw`it'\''s`);
+      },
+    ));
+
+  it("asks for secrets again that an earlier run was given", () =>
+    withPage("/new?from=r1-digits", async ({ page }) => {
+      await page.getByText("Set again under Environment: TOKEN.").waitFor();
+      await page.getByText("More settings").click();
+      expect(await page.getByLabel("Environment").inputValue()).not.toContain("TOKEN");
+    }));
+});
