@@ -12,6 +12,7 @@ import type { Client, JobsFilter } from "./client.ts";
 import { clientOf, forget, keeps, leave } from "./control-planes.ts";
 import { tellConfigured } from "./configure.ts";
 import { SvcError } from "./errors.ts";
+import { progressOf } from "./progress.ts";
 
 export interface Task {
   entrypoint: string;
@@ -52,16 +53,23 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   return waits ? wait(started.id) : started;
 }
 
-/** Resolves with the last record when the job has ended and its machines are proven gone. */
+/** Resolves with the last record when the job has ended and its machines are proven gone; a terminal shows the steps meanwhile. */
 export async function wait(jobId: string): Promise<JobRecord> {
   watchInterrupt(jobId);
-  for (let pauseMs = 50; ; pauseMs = Math.min(1_000, pauseMs * 1.5)) {
-    const record = await job(jobId);
-    if (ENDED.has(record.status)) {
-      unwatchInterrupt(record.id, jobId);
-      return record;
+  const progress = progressOf((id) => call((client) => client.timeline(id)));
+  try {
+    for (let pauseMs = 50; ; pauseMs = Math.min(1_000, pauseMs * 1.5)) {
+      const record = await job(jobId);
+      const ended = ENDED.has(record.status);
+      await progress.saw(record, ended);
+      if (ended) {
+        unwatchInterrupt(record.id, jobId);
+        return record;
+      }
+      await new Promise((r) => setTimeout(r, pauseMs));
     }
-    await new Promise((r) => setTimeout(r, pauseMs));
+  } finally {
+    progress.close();
   }
 }
 
@@ -211,6 +219,8 @@ function unwatchInterrupt(...jobIds: string[]): void {
 let interruptedBefore = false;
 function onInterrupt(): void {
   if (process.listenerCount("SIGINT") > 1) return;
+  // Below the ^C of the terminal, and the line that shows the step.
+  if (process.stderr.isTTY) process.stderr.write("\n");
   if (interruptedBefore) {
     process.stderr.write(
       "svc: not waiting; the control plane goes on ending by itself. `svc jobs` shows what is left.\n",

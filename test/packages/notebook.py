@@ -42,8 +42,9 @@ def main(project: str) -> None:
         manager.shutdown_kernel()
     text = "".join(m["content"].get("text", "") for m in said if m["msg_type"] == "stream")
     data = [m["content"]["data"] for m in said if m["msg_type"] == "execute_result"]
+    shown = [m["content"]["data"]["text/plain"] for m in said if m["msg_type"] in ("display_data", "update_display_data")]
     replies = [reply.get("ename") or reply["status"] for reply in (first, second, third)]
-    print(json.dumps({"replies": replies, "text": text, "kinds": sorted(data[0]) if data else [], "data": data}))
+    print(json.dumps({"replies": replies, "text": text, "kinds": sorted(data[0]) if data else [], "data": data, "shown": shown}))
 
 
 main(sys.argv[1])

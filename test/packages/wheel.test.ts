@@ -180,11 +180,13 @@ test("a notebook kernel starts a run, shows it, and is interrupted", () => {
     replies: string[];
     text: string;
     kinds: string[];
+    shown: string[];
   };
   expect(said.replies).toEqual(["ok", "KeyboardInterrupt", "ok"]);
   expect(said.text).toContain("succeeded 0");
   expect(said.text).toMatch(/after: (interrupted|cancelled)/);
   expect(said.kinds).toContain("text/html");
+  expect(said.shown.some((line) => /^svc: \w+ succeeded after /.test(line)), "the steps, in place").toBe(true);
 });
 
 test("mypy --strict knows all of it, in a script of a user", () => {

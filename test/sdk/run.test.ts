@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { CLI, until, Workplace } from "../cli/serving.ts";
 
@@ -80,6 +80,17 @@ test("a script that ends while a run goes on ends it, in order, before it is gon
   expect(await s.exited, s.err()).toBe(0);
   expect(records().map((r) => [r.id, r.status])).toEqual([[s.out().trim(), "interrupted"]]);
   expect(running()).toBeNull();
+});
+
+test("a terminal shows the steps of a run that is waited for", { timeout: 90_000 }, () => {
+  const body = `import { run } from ${sdk}; await run({ task: { entrypoint: "count.py", args: ["12", "3"] }, wait: true });`;
+  const pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+  const argv = ["-c", pty, process.execPath, "--input-type=module", "-e", body];
+  const env = { ...at.env, TERM: "xterm" };
+  const seen = spawnSync("python3", argv, { env, cwd: at.project, encoding: "utf8", timeout: 80_000 });
+  expect(seen.status, seen.stdout).toBe(0);
+  expect(seen.stdout).toMatch(/\r\x1b\[Ksvc: \w+ running +\d+ s/);
+  expect(seen.stdout).toMatch(/\nsvc: \w+ failed after \d+ s, exit code 3: The script ended with exit code 3\.\r\n/);
 });
 
 test("Ctrl-C ends run and machine in order, says so, and exits with 130", { timeout: 90_000 }, async () => {

@@ -1,0 +1,89 @@
+// What a terminal shows while a script waits for a run: a line for each status, the last one drawn anew while it lasts. A pipe, a
+// file or SVC_PROGRESS=0 gets nothing. Words that came from a machine lose their control characters: a log must not steer a terminal.
+
+import type { JobRecord, Timeline } from "../src/schemas/job.ts";
+
+const ASK_MS = 2_000;
+const CLEAR = "\r\u001b[K";
+
+export interface Progress {
+  /** Is told of each record that is read. */
+  saw(record: JobRecord, ended: boolean): Promise<void>;
+  /** Leaves the screen in order. */
+  close(): void;
+}
+
+export function progressOf(timeline: (id: string) => Promise<Timeline>): Progress {
+  const off = /^(0|off|no|false)$/i.test(process.env["SVC_PROGRESS"] ?? "");
+  if (off || !process.stderr.isTTY) return { saw: () => Promise.resolve(), close: () => undefined };
+  return new Terminal(timeline);
+}
+
+class Terminal implements Progress {
+  readonly #timeline: (id: string) => Promise<Timeline>;
+  readonly #moving = !["", "dumb"].includes(process.env["TERM"] ?? "");
+  readonly #began = performance.now();
+  #since = this.#began;
+  #status = "";
+  #words = "";
+  #askAt = 0;
+  #open = false;
+
+  constructor(timeline: (id: string) => Promise<Timeline>) {
+    this.#timeline = timeline;
+  }
+
+  async saw(record: JobRecord, ended: boolean): Promise<void> {
+    const now = performance.now();
+    if (record.status !== this.#status) {
+      this.close();
+      this.#status = record.status;
+      this.#since = now;
+      this.#askAt = 0;
+      if (!ended && !this.#moving) process.stderr.write(`svc: ${record.id} ${record.status}\n`);
+    }
+    if (ended) return void process.stderr.write(`${summary(record, now - this.#began)}\n`);
+    if (!this.#moving) return;
+    if (now >= this.#askAt) {
+      this.#askAt = now + ASK_MS;
+      this.#words = record.note ?? (await this.#timeline(record.id).then(doing, () => ""));
+    }
+    const price = record.price_per_hour_usd ? `$${record.price_per_hour_usd.toFixed(2)}/hr` : "";
+    const head = `svc: ${record.id} ${record.status.padEnd(13)} ${span(now - this.#since).padStart(9)}`;
+    const line = [head, price, plain(this.#words)].filter((part) => part !== "").join("  ");
+    this.#open = true;
+    process.stderr.write(CLEAR + line.slice(0, Math.max(20, (process.stderr.columns || 80) - 1)));
+  }
+
+  close(): void {
+    if (this.#open) process.stderr.write("\n");
+    this.#open = false;
+  }
+}
+
+/** Of the newest attempt that has not ended: what it does, or why it is tried again. */
+function doing({ steps }: Timeline): string {
+  const step = steps.findLast((each) => each.status === "running" || each.status === "retrying");
+  if (!step) return "";
+  if (step.status === "retrying" && step.error) return `tried again: ${step.error.message}`;
+  const { doing: words, files, files_total: total } = step.detail ?? {};
+  if (typeof words !== "string") return "";
+  return typeof total === "number" ? `${words}: ${Number(files)} of ${total} files` : words;
+}
+
+function summary(record: JobRecord, ms: number): string {
+  const words = [`svc: ${record.id} ${record.status} after ${span(ms)}`];
+  if (record.exit_code !== null) words.push(`exit code ${record.exit_code}`);
+  if (record.cost_usd > 0) words.push(`$${record.cost_usd.toFixed(4)}`);
+  return words.join(", ") + (record.error ? `: ${plain(record.error.message)}` : "");
+}
+
+function span(ms: number): string {
+  const whole = Math.floor(ms / 1000);
+  const two = (n: number): string => String(n).padStart(2, "0");
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} m ${two(whole % 60)} s`;
+  return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} m`;
+}
+
+const plain = (words: string): string => words.replaceAll(/[\p{Cc}\u2028-\u202e\u2066-\u2069]+/gu, " ").slice(0, 500);
