@@ -186,7 +186,10 @@ test("a notebook kernel starts a run, shows it, and is interrupted", () => {
   expect(said.text).toContain("succeeded 0");
   expect(said.text).toMatch(/after: (interrupted|cancelled)/);
   expect(said.kinds).toContain("text/html");
-  expect(said.shown.some((line) => /^svc: \w+ succeeded after /.test(line)), "the steps, in place").toBe(true);
+  expect(
+    said.shown.some((line) => /^svc: \w+ succeeded after /.test(line)),
+    "the steps, in place",
+  ).toBe(true);
 });
 
 test("mypy --strict knows all of it, in a script of a user", () => {
