@@ -15,7 +15,8 @@ value = torch.ones(1) * rank
 dist.all_reduce(value)
 if mode == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("rank %d of %d: %d; pid %d" % (rank, ranks, value.item(), os.getpid()), flush=True)
+# One write: `print` writes text and line end apart, and lines of several ranks would run together.
+os.write(1, b"rank %d of %d: %d; pid %d\n" % (rank, ranks, value.item(), os.getpid()))
 if rank == ranks - 1:
     if mode == "exit":
         os._exit(7)
