@@ -64,6 +64,12 @@ export function readManifestFile(file: string, name: string): DataManifest {
   throw new SvcError("data_manifest_damaged", { name, why: "a path in it leads out of the data" });
 }
 
+/** Changes whenever the manifest is replaced; null where there is none. */
+export function stampOf(home: string, name: string): string | null {
+  const stats = statSync(manifestFile(home, name), { throwIfNoEntry: false });
+  return stats ? `${stats.ino} ${stats.mtimeMs} ${stats.size}` : null;
+}
+
 /** Everything was found as recorded: the file's own time says when, so that it need not be written for that. */
 export function markChecked(home: string, name: string, now: number): void {
   utimesSync(manifestFile(home, name), now / 1_000, now / 1_000);
@@ -100,9 +106,26 @@ export const summaryOf = (manifest: DataManifest): DataSummary => ({
   left_out_count: manifest.left_out_count,
 });
 
-/** Every readable manifest, in order of name; one that is damaged is an error with its name. */
-export const listData = (home: string): DataSummary[] =>
-  namesOf(home).map((name) => summaryOf(readManifest(home, name)));
+export interface Listed {
+  data: DataSummary[];
+  /** Manifests that cannot be used. */
+  damaged: { name: string; why: string }[];
+}
+
+/** Every manifest, in order of name: one that is damaged does not hide the others. */
+export function listData(home: string): Listed {
+  const listed: Listed = { data: [], damaged: [] };
+  for (const name of namesOf(home)) {
+    try {
+      listed.data.push(summaryOf(readManifest(home, name)));
+    } catch (e) {
+      if (!(e instanceof SvcError)) throw e;
+      // Forgotten since it was listed: it is not there, and that is all.
+      if (e.code !== "data_not_found") listed.damaged.push({ name, why: e.message });
+    }
+  }
+  return listed;
+}
 
 /** Of the whole: the files' digests, sizes and paths, in order of path. */
 export function digestOfAll(files: DataManifest["files"]): string {

@@ -5,7 +5,7 @@ import { statSync } from "node:fs";
 import type { DataManifest, DataReport } from "../schemas/data.ts";
 import { isAsRecorded, isHashed, readAll, recordOf, type DataOptions } from "./data-add.ts";
 import { placeOf, scanRoots, type Found } from "./data-scan.ts";
-import { markChecked, readManifest, writeManifest } from "./data-store.ts";
+import { markChecked, readManifest, stampOf, writeManifest } from "./data-store.ts";
 import { codeOf } from "./hash-file.ts";
 
 const SLICE_MS = 8;
@@ -17,6 +17,7 @@ const SLICE_MS = 8;
  */
 export async function verifyData(name: string, full: boolean, options: DataOptions): Promise<DataReport> {
   const { home, signal, progress } = options;
+  const stamp = stampOf(home, name);
   const manifest = readManifest(home, name);
   const looking = (done: { files: number; bytes: number }): void =>
     progress?.({ doing: "looking", ...done, files_total: manifest.files.length, bytes_total: null });
@@ -51,7 +52,7 @@ export async function verifyData(name: string, full: boolean, options: DataOptio
   const refreshed = await compare(manifest, toRead, report, options);
   for (const list of [report.changed, report.unreadable]) list.sort((a, b) => (a.path < b.path ? -1 : 1));
   report.ok = report.changed.length + report.missing.length + report.unreadable.length + report.extra.length === 0;
-  remember(manifest, refreshed, report.ok, options);
+  remember(manifest, stamp, refreshed, report.ok, options);
   return report;
 }
 
@@ -91,12 +92,13 @@ async function compare(manifest: DataManifest, files: readonly Found[], report: 
 /** Only where nobody added the data anew meanwhile. */
 function remember(
   manifest: DataManifest,
+  stamp: string | null,
   refreshed: ReadonlyMap<string, DataManifest["files"][number]>,
   ok: boolean,
   { home, now }: DataOptions,
 ): void {
   if (!ok && refreshed.size === 0) return;
-  if (readManifest(home, manifest.name).sha256 !== manifest.sha256) return;
+  if (stampOf(home, manifest.name) !== stamp) return;
   if (refreshed.size > 0) {
     const files = manifest.files.map((record) => refreshed.get(record[0]) ?? record);
     writeManifest(home, { ...manifest, files });

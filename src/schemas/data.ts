@@ -28,7 +28,9 @@ export const DataSummary = z
   .meta({ id: "DataSummary" });
 export type DataSummary = z.infer<typeof DataSummary>;
 
-export const DataList = z.object({ data: z.array(DataSummary) }).meta({ id: "DataList" });
+export const DataList = z
+  .object({ data: z.array(DataSummary), damaged: z.array(z.object({ name: z.string(), why: z.string() })) })
+  .meta({ id: "DataList" });
 
 export const DataFile = z.object({ path: z.string(), size: z.int(), sha256: z.string() });
 export type DataFile = z.infer<typeof DataFile>;

@@ -295,10 +295,19 @@ export class StoreReads implements Reads {
     const snapshot =
       this.#get<{ code_snapshot: string | null }>("SELECT code_snapshot FROM job WHERE id = ?", id)?.code_snapshot ??
       null;
-    // The id is a hash that we made; the file is ours and is written once.
-    return snapshot === null
-      ? null
-      : (JSON.parse(readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8")) as CodeSnapshot);
+    if (snapshot === null) return null;
+    try {
+      // The id is a hash that we made; the file is ours and is written once.
+      return JSON.parse(
+        readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8"),
+      ) as CodeSnapshot;
+    } catch (cause) {
+      throw new SvcError(
+        "code_snapshot_damaged",
+        { id: snapshot, why: "its manifest is missing or unreadable" },
+        { cause },
+      );
+    }
   }
 
   heldHandle(jobId: string, node: number): string | null {

@@ -11,7 +11,7 @@ it("data is added, listed, read page by page, verified and forgotten", async () 
   for (let i = 0; i < 5; i++) writeFileSync(join(folder, `f${i}`), String(i));
   const get = async (path: string) => (await ask({ port: server.port, path })).json;
   const post = async (path: string, body: unknown) => send(server.port, path, body);
-  expect(await get("/v1/data")).toEqual({ data: [] });
+  expect(await get("/v1/data")).toEqual({ data: [], damaged: [] });
   expect((await post("/v1/data", { name: "set", paths: ["relative"] })).json).toMatchObject({
     code: "invalid_request",
     errors: [{ field: "paths[0]" }],
@@ -35,6 +35,6 @@ it("data is added, listed, read page by page, verified and forgotten", async () 
   expect(await get("/v1/data/other")).toMatchObject({ code: "data_not_found" });
   expect(await get("/v1/data/..%2fcredentials")).toMatchObject({ code: "data_not_found" });
   expect((await ask({ port: server.port, path: "/v1/data/set", method: "DELETE" })).json).toEqual({ removed: "set" });
-  expect(await get("/v1/data")).toEqual({ data: [] });
+  expect(await get("/v1/data")).toEqual({ data: [], damaged: [] });
   rmSync(folder, { recursive: true });
 });

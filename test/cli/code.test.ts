@@ -67,6 +67,10 @@ test(
       replaced: ["train.py"],
       same: 1,
     });
+
+    rmSync(join(at.home, "code/snapshots"), { recursive: true });
+    const lost = at.svc("code", "ls", one, "--json");
+    expect([lost.code, JSON.parse(lost.err).error.code]).toEqual([1, "code_snapshot_damaged"]);
   },
 );
 

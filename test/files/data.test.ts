@@ -71,7 +71,7 @@ describe("adding data", () => {
     const elsewhere = join(top, "elsewhere");
     renameSync(folder, elsewhere);
     expect((await add({ name: "again", paths: [elsewhere] })).data.sha256).toBe(data.sha256);
-    expect(listData(home).map((d) => d.name)).toEqual(["again", "set"]);
+    expect(listData(home).data.map((d) => d.name)).toEqual(["again", "set"]);
   });
 
   it("gives the digests that sha256sum gives, for many files on all processors", async () => {
@@ -223,6 +223,8 @@ describe("verifying data", () => {
     await expect(verify()).rejects.toThrowError(failing("data_manifest_damaged", /leads out/));
     truncateSync(file, 20);
     await expect(verify()).rejects.toThrowError(failing("data_manifest_damaged"));
+    await add({ name: "other" });
+    expect(listData(home)).toMatchObject({ data: [{ name: "other" }], damaged: [{ name: "set" }] });
     expect((await add()).unchanged).toBeNull();
     removeManifest(home, "set");
     await expect(verify()).rejects.toThrowError(failing("data_not_found"));

@@ -46,8 +46,8 @@ export const DATA_ROUTES = [
     id: "listData",
     summary: "The data that runs may ask for by name",
     responses: { 200: { description: "In order of name.", schema: DataList } },
-    errors: ["data_manifest_damaged"],
-    handle: (call) => ok({ data: listData(call.cp.home) }),
+    errors: [],
+    handle: (call) => ok(listData(call.cp.home)),
   }),
   route({
     method: "POST",

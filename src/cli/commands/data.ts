@@ -110,8 +110,8 @@ function tellLeftOut({ left_out, left_out_count }: DataSummary, io: Io): void {
 
 async function ls(_: string[], input: Input, io: Io): Promise<number> {
   const { listData } = await store();
-  const all = listData(io.home());
-  if (input.json) await printJson(io, { data: all });
+  const { data: all, damaged } = listData(io.home());
+  if (input.json) await printJson(io, { data: all, damaged });
   else if (all.length > 0) {
     const columns = [
       { title: "NAME" },
@@ -131,7 +131,8 @@ async function ls(_: string[], input: Input, io: Io): Promise<number> {
     ]);
     await io.out(table(io, columns, rows));
   }
-  return 0;
+  if (!input.json) for (const { why } of damaged) io.err(safeField(why));
+  return damaged.length > 0 ? 1 : 0;
 }
 
 async function show([name = ""]: string[], input: Input, io: Io): Promise<number> {
