@@ -12,7 +12,7 @@ import { Link, runPath } from "../router.tsx";
 import { CheckpointsView } from "../run/checkpoints-view.tsx";
 import { LogPeek, LogView } from "../run/log/log-view.tsx";
 import { MachinesView } from "../run/machines-view.tsx";
-import { MetricsView } from "../run/metrics-view.tsx";
+import { MetricsPeek, MetricsView } from "../run/metrics/metrics-view.tsx";
 import { SpecView } from "../run/spec-view.tsx";
 import { TimelineView, TransitionsView } from "../run/timeline-view.tsx";
 import { isActive, titleOf } from "../status.ts";
@@ -60,7 +60,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
       </nav>
       {shown === "overview" && <Overview job={job} />}
       {shown === "logs" && <LogView jobId={id} ended={!isActive(job)} nodes={job.nodes} />}
-      {shown === "metrics" && <MetricsView jobId={id} ended={!isActive(job)} />}
+      {shown === "metrics" && <MetricsView job={job} />}
       {shown === "checkpoints" && <CheckpointsView job={job} />}
       {shown === "spec" && <SpecView job={job} />}
     </div>
@@ -168,7 +168,7 @@ function Overview({ job }: { job: JobRecord }) {
               All metrics
             </Link>
           </div>
-          <MetricsView jobId={job.id} ended={ended} max={2} />
+          <MetricsPeek job={job} max={2} />
         </section>
         <section className="panel" aria-labelledby="machines-title">
           <h2 id="machines-title">Machines</h2>

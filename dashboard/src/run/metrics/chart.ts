@@ -1,0 +1,282 @@
+// A chart of some lines. Drawn outside of React, a little per frame: what changes many times a second must not hold up the page.
+
+import uPlot from "uplot";
+import { duration, number } from "../../format.ts";
+import { drawnPoints, oddPlaces, smoothed, type Curve } from "./curves.ts";
+
+export interface Line {
+  label: string;
+  /** One of the page's series colours. */
+  colour: number;
+  /** Of an earlier attempt: faint and dashed. */
+  earlier: boolean;
+  curve: Curve;
+}
+
+export interface ChartLook {
+  lines: readonly Line[];
+  smooth: number;
+  logX: boolean;
+  logY: boolean;
+  /** What is zoomed into; null for everything. */
+  range: readonly [number, number] | null;
+  xWords: string;
+  timeAxis: boolean;
+}
+
+export interface Hover {
+  x: string;
+  values: { label: string; colour: number; text: string }[];
+}
+
+const HEIGHT_PX = 190;
+const COLOURS = 8;
+const FRAME_BUDGET_MS = 5;
+
+const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+const waiting = new Set<() => void>();
+let frame = 0;
+function turn(): void {
+  const start = performance.now();
+  for (const task of waiting) {
+    waiting.delete(task);
+    task();
+    if (performance.now() - start > FRAME_BUDGET_MS) break;
+  }
+  frame = waiting.size > 0 ? requestAnimationFrame(turn) : 0;
+}
+/** Runs a task in one of the next frames; one that waits already runs once. */
+function soon(task: () => void): void {
+  waiting.add(task);
+  if (frame === 0) frame = requestAnimationFrame(turn);
+}
+
+export class Chart {
+  readonly #box: HTMLElement;
+  readonly #syncKey: string;
+  readonly #hover: (hover: Hover | null) => void;
+  readonly #zoom: (range: [number, number] | null) => void;
+  readonly #resized: ResizeObserver;
+  #look: ChartLook | null = null;
+  #plot: uPlot | null = null;
+  #shape = "";
+
+  constructor(
+    box: HTMLElement,
+    options: {
+      syncKey: string;
+      hover: (hover: Hover | null) => void;
+      zoom: (range: [number, number] | null) => void;
+    },
+  ) {
+    this.#box = box;
+    this.#syncKey = options.syncKey;
+    this.#hover = options.hover;
+    this.#zoom = options.zoom;
+    this.#resized = new ResizeObserver(() => {
+      if (this.#plot && box.clientWidth > 0 && this.#plot.width !== box.clientWidth) this.recolour();
+    });
+    this.#resized.observe(box);
+  }
+
+  show(look: ChartLook): void {
+    this.#look = look;
+    soon(this.#draw);
+  }
+
+  /** Draws anew, with the colours and the width of now. */
+  recolour(): void {
+    this.#shape = "";
+    soon(this.#draw);
+  }
+
+  close(): void {
+    waiting.delete(this.#draw);
+    this.#resized.disconnect();
+    this.#plot?.destroy();
+    this.#plot = null;
+  }
+
+  /** The chart as a picture, on the page's ground. */
+  picture(): Promise<Blob | null> {
+    const from = this.#plot?.ctx.canvas;
+    if (!from) return Promise.resolve(null);
+    const canvas = document.createElement("canvas");
+    canvas.width = from.width;
+    canvas.height = from.height;
+    const context = canvas.getContext("2d");
+    if (!context) return Promise.resolve(null);
+    context.fillStyle = css("--panel");
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(from, 0, 0);
+    return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  }
+
+  readonly #draw = () => {
+    const look = this.#look;
+    if (!look || this.#box.clientWidth === 0) return;
+    const data = this.#data(look);
+    const few = (data[0]?.length ?? 0) < 2;
+    const shape = JSON.stringify([
+      look.lines.map((line) => [line.label, line.colour, line.earlier]),
+      look.smooth > 0,
+      look.logX,
+      look.logY,
+      look.timeAxis,
+      few,
+    ]);
+    if (this.#plot && shape === this.#shape) {
+      this.#plot.setData(data, false);
+      this.#scale(this.#plot, look, data);
+      return;
+    }
+    this.#shape = shape;
+    this.#plot?.destroy();
+    this.#plot = new uPlot(this.#options(look, few), data, this.#box);
+    this.#scale(this.#plot, look, data);
+  };
+
+  #scale(plot: uPlot, look: ChartLook, data: uPlot.AlignedData): void {
+    const xs = data[0];
+    const [min, max] = look.range ?? [xs[0] ?? 0, xs.at(-1) ?? 1];
+    plot.batch(() => plot.setScale("x", { min, max: max > min ? max : min + 1 }));
+  }
+
+  /** Each line twice where it is smoothed: every point faintly, the mean above. */
+  #data(look: ChartLook): uPlot.AlignedData {
+    const buckets = Math.max(100, this.#box.clientWidth);
+    const fit = (values: readonly number[], log: boolean) =>
+      values.map((value) => (Number.isFinite(value) && !(log && value <= 0) ? value : null));
+    const tables = look.lines.flatMap(({ curve }) => {
+      const rows = (y: readonly number[]): uPlot.AlignedData => {
+        const kept = drawnPoints(curve.x, y, look.range, buckets);
+        const good = look.logX ? kept.filter((i) => (curve.x[i] ?? 0) > 0) : kept;
+        return [
+          good.map((i) => curve.x[i] ?? 0),
+          fit(
+            good.map((i) => y[i] ?? Number.NaN),
+            look.logY,
+          ),
+        ];
+      };
+      return look.smooth > 0 ? [rows(curve.y), rows(smoothed(curve.y, look.smooth))] : [rows(curve.y)];
+    });
+    const [only] = tables;
+    if (!only) return [[], []];
+    // Points of one step, as several ranks or two attempts give them, are kept apart by their tables.
+    const distinct = tables.map(oneEach);
+    return distinct.length === 1 ? (distinct[0] ?? [[], []]) : uPlot.join(distinct);
+  }
+
+  #options(look: ChartLook, few: boolean): uPlot.Options {
+    const axis = {
+      stroke: css("--quiet"),
+      grid: { stroke: css("--line"), width: 1 },
+      ticks: { show: false },
+      font: "11px system-ui, sans-serif",
+    };
+    const series = look.lines.flatMap(({ label, colour, earlier }): uPlot.Series[] => {
+      const stroke = css(`--series-${colour % COLOURS}`);
+      const base: uPlot.Series = {
+        label,
+        stroke,
+        width: 1.6,
+        spanGaps: look.lines.length > 1 || look.smooth > 0,
+        points: { show: few, size: 6 },
+        ...(earlier ? { dash: [5, 4], alpha: 0.55 } : {}),
+      };
+      if (look.smooth <= 0) return [base];
+      return [{ ...base, alpha: 0.22, width: 1 }, base];
+    });
+    return {
+      width: Math.max(120, this.#box.clientWidth),
+      height: HEIGHT_PX,
+      padding: [8, 10, 0, 0],
+      legend: { show: false },
+      scales: {
+        x: { time: false, distr: look.logX ? 3 : 1, auto: false },
+        y: { distr: look.logY ? 3 : 1 },
+      },
+      cursor: {
+        sync: { key: this.#syncKey, scales: ["x", null] },
+        y: false,
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 7 },
+        bind: { dblclick: () => () => (this.#zoom(null), null) },
+      },
+      axes: [
+        { ...axis, size: 24, gap: 4, values: (_plot, splits) => splits.map(look.timeAxis ? span : short) },
+        { ...axis, size: 50, gap: 4, values: (_plot, splits) => splits.map(short) },
+      ],
+      series: [{}, ...series],
+      hooks: {
+        setCursor: [(plot) => this.#hover(this.#under(plot))],
+        setSelect: [
+          (plot) => {
+            if (plot.select.width < 4) return;
+            const from = plot.posToVal(plot.select.left, "x");
+            const to = plot.posToVal(plot.select.left + plot.select.width, "x");
+            plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            this.#zoom([from, to]);
+          },
+        ],
+        draw: [(plot) => this.#drawOdd(plot)],
+      },
+    };
+  }
+
+  /** Values that are not finite have no height: a mark at the lower edge says where they are. */
+  #drawOdd(plot: uPlot): void {
+    const { ctx, bbox } = plot;
+    const size = 4 * devicePixelRatio;
+    ctx.save();
+    ctx.fillStyle = css("--bad");
+    for (const { curve } of this.#look?.lines ?? []) {
+      for (const x of oddPlaces(curve)) {
+        const left = plot.valToPos(x, "x", true);
+        if (left < bbox.left || left > bbox.left + bbox.width) continue;
+        const bottom = bbox.top + bbox.height;
+        ctx.beginPath();
+        ctx.moveTo(left, bottom - 2 * size);
+        ctx.lineTo(left - size, bottom);
+        ctx.lineTo(left + size, bottom);
+        ctx.fill();
+      }
+    }
+    ctx.restore();
+  }
+
+  #under(plot: uPlot): Hover | null {
+    const look = this.#look;
+    const at = plot.cursor.idx;
+    if (!look || at === null || at === undefined || (plot.cursor.left ?? -1) < 0) return null;
+    const x = plot.data[0][at];
+    if (x === undefined) return null;
+    const per = look.smooth > 0 ? 2 : 1;
+    const values = look.lines.flatMap((line, i) => {
+      const value = plot.data[per * i + per]?.[at];
+      return typeof value === "number" ? [{ label: line.label, colour: line.colour, text: number(value) }] : [];
+    });
+    return { x: look.timeAxis ? duration(x * 1000) : `${look.xWords} ${number(x)}`, values };
+  }
+}
+
+/** A table may name an x only once: what follows at the same place is put a hair beside it. */
+function oneEach([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
+  let last = -Infinity;
+  const x = Array.from(xs, (at) => (last = at > last ? at : last + Math.abs(last) * 1e-12 + 1e-12));
+  return [x, ys ?? []];
+}
+
+const span = (seconds: number): string => (seconds === 0 ? "0" : duration(seconds * 1000).replace(/ 00 [sm]$/, ""));
+
+function short(value: number | null): string {
+  if (value === null) return "";
+  const size = Math.abs(value);
+  if (size >= 1e9) return Number(value.toPrecision(2)).toExponential();
+  if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
+  if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`;
+  if (size > 0 && size < 1e-3) return Number(value.toPrecision(2)).toExponential();
+  return String(Number(value.toPrecision(6)));
+}

@@ -1,0 +1,236 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+import { DASH, number, plural } from "../../format.ts";
+import { onTheme } from "../../prefs.ts";
+import { Chart, type Hover, type Line } from "./chart.ts";
+import { summary, type Columns } from "./columns.ts";
+import { csvOf, curvesOf, type Curve, type XAxis } from "./curves.ts";
+import type { MetricsSet } from "./reader.ts";
+
+const LINES_MAX = 24;
+
+export interface ShownRun {
+  id: string;
+  label: string;
+  startMs: number;
+}
+
+export interface ChartSettings {
+  /** `step`, `time`, or the name of a metric. */
+  x: string;
+  smooth: number;
+  logX: boolean;
+  logY: boolean;
+  range: readonly [number, number] | null;
+}
+
+/** True once the element has been near the view. */
+function useSeen(box: React.RefObject<HTMLElement | null>): boolean {
+  const [seen, setSeen] = useState(false);
+  useEffect(() => {
+    const element = box.current;
+    if (!element || seen) return;
+    const observer = new IntersectionObserver(
+      (entries) => entries.some((entry) => entry.isIntersecting) && setSeen(true),
+      { rootMargin: "300px" },
+    );
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [box, seen]);
+  return seen;
+}
+
+export function MetricChart(props: {
+  name: string;
+  set: MetricsSet;
+  runs: readonly ShownRun[];
+  settings: ChartSettings;
+  onZoom: (range: [number, number] | null) => void;
+  bare?: boolean;
+}) {
+  const { name, set, runs, settings, onZoom } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const figure = useRef<HTMLElement>(null);
+  const seen = useSeen(figure);
+  const [chart, setChart] = useState<Chart | null>(null);
+  const [hover, setHover] = useState<Hover | null>(null);
+  // What the machine did has no step of the script's.
+  const x = settings.x === "step" && isSystem(name) ? "time" : settings.x;
+  const zoom = useRef(onZoom);
+  useEffect(() => void (zoom.current = onZoom), [onZoom]);
+
+  useEffect(() => {
+    if (!seen) return;
+    const names = x === "step" || x === "time" || x === name ? [name] : [name, x];
+    const stops = set.readers.flatMap((reader) => names.map((each) => reader.want(each)));
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }, [seen, set, name, x]);
+  useEffect(() => {
+    if (!box.current || !seen) return;
+    const made = new Chart(box.current, { syncKey: x, hover: setHover, zoom: (range) => zoom.current(range) });
+    setChart(made);
+    const stop = onTheme(() => made.recolour());
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const changed = () => made.recolour();
+    dark.addEventListener("change", changed);
+    return () => {
+      stop();
+      dark.removeEventListener("change", changed);
+      made.close();
+    };
+  }, [seen, x]);
+
+  const versions = set.readers.map((reader) => `${reader.version(name)}/${reader.version(x)}`).join();
+  const lines = useMemo(
+    () => linesOf(set, runs, name, x, versions),
+    // The columns grow in place: their versions tell.
+    [set, runs, name, x, versions],
+  );
+  const shown = useMemo(() => lines.slice(0, LINES_MAX), [lines]);
+  const { smooth, logX, logY, range } = settings;
+  useEffect(() => {
+    const timeAxis = x === "time";
+    chart?.show({
+      lines: shown,
+      smooth,
+      logX,
+      logY,
+      range: x === settings.x ? range : null,
+      xWords: timeAxis ? "" : x,
+      timeAxis,
+    });
+  }, [chart, shown, smooth, logX, logY, range, x, settings.x]);
+
+  const columns = useMemo(
+    () => set.readers.map((reader) => ({ reader, columns: versions === "" ? null : reader.columns(name) })),
+    [set, name, versions],
+  );
+  const first = columns[0]?.columns ?? null;
+  const sum = useMemo(() => (versions === "" || !first ? null : summary(first)), [first, versions]);
+  const spoken =
+    sum === null
+      ? name
+      : `${name}: last ${number(sum.last)} at step ${number(sum.lastStep)}, least ${sum.min === null ? DASH : number(sum.min)}, most ${sum.max === null ? DASH : number(sum.max)}`;
+  const table = () =>
+    csvOf(
+      name,
+      columns.flatMap((each, i) => (each.columns ? [{ label: runs[i]?.id ?? "", columns: each.columns }] : [])),
+    );
+  return (
+    <figure ref={figure} className={props.bare ? "chart chart-bare" : "chart"}>
+      <figcaption>
+        <bdi className="chart-name" title={name}>
+          {name}
+        </bdi>
+        {!props.bare && (
+          <span className="chart-actions">
+            <button
+              type="button"
+              className="chart-save"
+              onClick={() => save(new Blob([table()], { type: "text/csv" }), `${fileName(name)}.csv`)}
+              aria-label={`Save ${name} as CSV`}
+            >
+              CSV
+            </button>
+            <button
+              type="button"
+              className="chart-save"
+              onClick={() => void chart?.picture().then((blob) => blob && save(blob, `${fileName(name)}.png`))}
+              aria-label={`Save ${name} as PNG`}
+            >
+              PNG
+            </button>
+          </span>
+        )}
+        <span className="chart-value num">
+          {hover
+            ? hover.values.length === 1
+              ? `${hover.x} · ${hover.values[0]?.text}`
+              : hover.x
+            : sum === null
+              ? DASH
+              : number(sum.last)}
+        </span>
+      </figcaption>
+      <div ref={box} className="chart-box" role="img" aria-label={spoken} />
+      {shown.length > 1 && <Legend lines={shown} hover={hover} />}
+      <Notes first={first} odd={sum?.odd ?? 0} more={lines.length - shown.length} logY={logY} min={sum?.min ?? null} />
+    </figure>
+  );
+}
+
+function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null }) {
+  return (
+    <ul className="plain legend">
+      {lines.map((line, i) => (
+        <li key={i} className={line.earlier ? "legend-earlier" : ""}>
+          <span className={`swatch swatch-${line.colour % 8}`} aria-hidden="true" />
+          <bdi>{line.label}</bdi>
+          {hover && (
+            <span className="num legend-value">
+              {hover.values.find((value) => value.label === line.label)?.text ?? DASH}
+            </span>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Notes(props: { first: Columns | null; odd: number; more: number; logY: boolean; min: number | null }) {
+  const notes = [
+    props.odd > 0 ? `${plural(props.odd, "value")} not finite, marked at the lower edge` : null,
+    props.more > 0 ? `${plural(props.more, "more line")} not drawn` : null,
+    props.logY && props.min !== null && props.min <= 0 ? "values of 0 and below have no place on a log scale" : null,
+    props.first?.thinned ? "more points than are shown: extremes are kept, smoothing is over those shown" : null,
+  ].filter((note) => note !== null);
+  return notes.length === 0 ? null : <p className="chart-note">{notes.join("; ")}</p>;
+}
+
+export const isSystem = (name: string): boolean => /^(system|sys|machine|gpu|cpu)[./]/.test(name);
+
+/** `versions` is what the columns' growth is known by. */
+function linesOf(
+  set: MetricsSet,
+  runs: readonly ShownRun[],
+  name: string,
+  x: string,
+  versions: string,
+): readonly Line[] {
+  if (versions === "") return [];
+  const found: { run: number; curve: Curve }[] = [];
+  for (const [run, reader] of set.readers.entries()) {
+    const columns = reader.columns(name);
+    const other = x === "step" || x === "time" ? null : reader.columns(x);
+    if (!columns) continue;
+    const axis: XAxis = x === "step" || x === "time" ? x : { metric: other ?? columns };
+    for (const curve of curvesOf(columns, axis, runs[run]?.startMs ?? 0)) found.push({ run, curve });
+  }
+  const ranks = new Set(found.map(({ curve }) => curve.rank));
+  const groups = [...new Set(found.map(({ run, curve }) => `${run}/${curve.rank}`))];
+  return found.map(({ run, curve }) => {
+    const words = [
+      runs.length > 1 ? (runs[run]?.label ?? "") : null,
+      ranks.size > 1 ? `${isSystem(name) ? "node" : "rank"} ${curve.rank}` : null,
+      curve.attempts > 1 ? `attempt ${curve.attempt}` : null,
+    ].filter((word) => word !== null);
+    return {
+      label: words.join(" · ") || name,
+      colour: groups.indexOf(`${run}/${curve.rank}`),
+      earlier: curve.attempt < curve.attempts,
+      curve,
+    };
+  });
+}
+
+const fileName = (name: string): string => name.replace(/[^\w.-]+/g, "_").slice(0, 80) || "metric";
+
+/** Hands a file to the person. */
+export function save(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,214 @@
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import type { JobRecord } from "../../../../src/schemas/job.ts";
+import { DASH, number } from "../../format.ts";
+import { usePlace } from "../../router.tsx";
+import { isActive, titleOf } from "../../status.ts";
+import { useData } from "../../store.ts";
+import { loadJob } from "../../sync.ts";
+import { setParams } from "../place.ts";
+import { summary } from "./columns.ts";
+import { isSystem, MetricChart, type ChartSettings, type ShownRun } from "./metric-chart.tsx";
+import { MetricsTools } from "./metrics-tools.tsx";
+import { MetricsSet } from "./reader.ts";
+
+const CHARTS_AT_ONCE = 24;
+const COMPARED_MAX = 8;
+const PLAIN: ChartSettings = { x: "step", smooth: 0, logX: false, logY: false, range: null };
+
+function useMetrics(ids: readonly string[], ended: boolean) {
+  const key = ids.join();
+  const set = useMemo(() => new MetricsSet(key.split(",")), [key]);
+  useSyncExternalStore(set.subscribe, set.version);
+  useEffect(() => {
+    if (ended) set.refresh();
+  }, [ended, set]);
+  const known = set.names;
+  const names = useMemo(() => [...known].sort(byName), [known]);
+  return { set, names, loading: set.readers[0]?.names === null, problem: set.readers[0]?.problem ?? null };
+}
+
+/** What most people look at comes first, measurements of the machine last. */
+function byName(a: string, b: string): number {
+  const rank = (name: string) =>
+    isSystem(name) ? 3 : /loss/i.test(name) ? 0 : /acc|score|reward|perplexity/i.test(name) ? 1 : 2;
+  return rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true });
+}
+
+/** Groups of names by what stands before the first slash or dot; a group of one is none, and the machine's own come last. */
+function groupsOf(names: readonly string[]): [string, string[]][] {
+  const prefixOf = (name: string) => /^([\w -]{1,40})[/.]./.exec(name)?.[1] ?? "";
+  const sizes = Map.groupBy(names, prefixOf);
+  const groups = Map.groupBy(names, (name) => ((sizes.get(prefixOf(name))?.length ?? 0) > 1 ? prefixOf(name) : ""));
+  return [...groups].sort(([, a], [, b]) => Number(isSystem(a[0] ?? "")) - Number(isSystem(b[0] ?? "")));
+}
+
+const runOf = (job: JobRecord): ShownRun => ({
+  id: job.id,
+  label: titleOf(job),
+  startMs: Date.parse(job.started_at ?? job.created_at),
+});
+
+const NONE = (
+  <code>
+    svc.log({"{"}"loss": 0.1{"}"}, step=1)
+  </code>
+);
+const noMetric = (ended: boolean) => (
+  <p className="quiet pad">
+    {ended ? "The run logged no metric. " : "No metric yet. "}
+    {NONE} charts one here.
+  </p>
+);
+
+/** The first few charts, for the overview. */
+export function MetricsPeek({ job, max }: { job: JobRecord; max: number }) {
+  const { set, names, loading, problem } = useMetrics([job.id], !isActive(job));
+  const told = JSON.stringify([runOf(job)]);
+  const runs = useMemo(() => JSON.parse(told) as ShownRun[], [told]);
+  if (problem && loading) return <p className="bad pad">{problem.detail}</p>;
+  if (loading) return <p className="quiet pad">Reading the metrics…</p>;
+  if (names.length === 0) return noMetric(!isActive(job));
+  return (
+    <div className="charts charts-narrow">
+      {names.slice(0, max).map((name) => (
+        <MetricChart key={name} name={name} set={set} runs={runs} settings={PLAIN} onZoom={() => undefined} bare />
+      ))}
+    </div>
+  );
+}
+
+function settingsOf(query: URLSearchParams): ChartSettings {
+  const [from, to] = (query.get("zoom") ?? "").split("~").map(Number);
+  const zoomed = from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to) && to > from;
+  return {
+    x: query.get("x") ?? "step",
+    smooth: Math.min(0.999, Math.max(0, Number(query.get("smooth")) || 0)),
+    logX: query.get("logx") === "1",
+    logY: query.get("logy") === "1",
+    range: zoomed ? [from, to] : null,
+  };
+}
+
+const zoomTo = (range: [number, number] | null) =>
+  setParams({ zoom: range ? range.map((value) => Number(value.toPrecision(8))).join("~") : null });
+
+/** Every metric of a run, beside those of others where the address names some. */
+export function MetricsView({ job }: { job: JobRecord }) {
+  const { query } = usePlace();
+  const search = query.toString();
+  const settings = useMemo(() => settingsOf(new URLSearchParams(search)), [search]);
+  const withIds = query.get("with") ?? "";
+  const others = useMemo(
+    () => [...new Set(withIds.split(",").filter((id) => id !== "" && id !== job.id))].slice(0, COMPARED_MAX - 1),
+    [withIds, job.id],
+  );
+  useEffect(() => {
+    for (const id of others) void loadJob(id);
+  }, [others]);
+  const jobs = useData((data) => data.jobs);
+  const ids = useMemo(() => [job.id, ...others], [job.id, others]);
+  // By its text, so that charts are drawn anew when what is told of the runs changed, and not with each second of their cost.
+  const told = JSON.stringify(
+    ids.map((id) => {
+      const known = id === job.id ? job : jobs[id];
+      return known ? runOf(known) : { id, label: id, startMs: 0 };
+    }),
+  );
+  const runs = useMemo(() => JSON.parse(told) as ShownRun[], [told]);
+  const { set, names, loading, problem } = useMetrics(ids, !isActive(job));
+  const text = query.get("find") ?? "";
+  const found = useMemo(
+    () => (text === "" ? names : names.filter((name) => name.toLowerCase().includes(text.toLowerCase()))),
+    [names, text],
+  );
+  const groups = useMemo(() => groupsOf(found), [found]);
+  if (problem && loading) return <p className="bad pad">{problem.detail}</p>;
+  if (loading) return <p className="quiet pad">Reading the metrics…</p>;
+  if (names.length === 0 && others.length === 0) return noMetric(!isActive(job));
+  return (
+    <div className="metrics">
+      <MetricsTools job={job} names={names} settings={settings} runs={runs} find={text} set={set} />
+      {found.length === 0 && <p className="quiet pad">No metric has this in its name.</p>}
+      {groups.map(([prefix, members]) => (
+        <Group key={prefix} prefix={prefix} names={members} set={set} runs={runs} settings={settings} />
+      ))}
+      <ValuesTable set={set} names={found} />
+    </div>
+  );
+}
+
+function Group(props: {
+  prefix: string;
+  names: readonly string[];
+  set: MetricsSet;
+  runs: readonly ShownRun[];
+  settings: ChartSettings;
+}) {
+  const { prefix, names, set, runs, settings } = props;
+  const [limit, setLimit] = useState(CHARTS_AT_ONCE);
+  const title = prefix || "metrics";
+  return (
+    <details className="group" open>
+      <summary>
+        <bdi>{title}</bdi> <span className="quiet num">{names.length}</span>
+      </summary>
+      <div className="charts">
+        {names.slice(0, limit).map((name) => (
+          <MetricChart key={name} name={name} set={set} runs={runs} settings={settings} onZoom={zoomTo} />
+        ))}
+      </div>
+      {names.length > limit && (
+        <p className="more">
+          <button type="button" className="button" onClick={() => setLimit(limit + CHARTS_AT_ONCE)}>
+            Show {Math.min(CHARTS_AT_ONCE, names.length - limit)} more of {number(names.length)}
+          </button>
+        </p>
+      )}
+    </details>
+  );
+}
+
+const ROWS_MAX = 200;
+
+/** For who does not see charts, and for who wants numbers. */
+function ValuesTable({ set, names }: { set: MetricsSet; names: readonly string[] }) {
+  const reader = set.readers[0];
+  const rows = names.slice(0, ROWS_MAX).flatMap((name) => {
+    const columns = reader?.columns(name);
+    const sum = columns ? summary(columns) : null;
+    return sum ? [{ name, sum }] : [];
+  });
+  return (
+    <details className="panel values">
+      <summary>Values as a table</summary>
+      <div className="scroll-x" tabIndex={0} role="region" aria-label="Last values of the metrics">
+        <table className="small-table">
+          <thead>
+            <tr>
+              <th scope="col">Metric</th>
+              {["Last", "At step", "Least", "Most", "Points"].map((title) => (
+                <th key={title} scope="col" className="right">
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ name, sum }) => (
+              <tr key={name}>
+                <th scope="row">
+                  <bdi>{name}</bdi>
+                </th>
+                <td className="right num">{number(sum.last)}</td>
+                <td className="right num">{number(sum.lastStep)}</td>
+                <td className="right num">{sum.min === null ? DASH : number(sum.min)}</td>
+                <td className="right num">{sum.max === null ? DASH : number(sum.max)}</td>
+                <td className="right num">{number(sum.points)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

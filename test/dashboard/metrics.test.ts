@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import { append, noColumns, summary, type Columns } from "../../dashboard/src/run/metrics/columns.ts";
+import { csvOf, curvesOf, drawnPoints, oddPlaces, smoothed } from "../../dashboard/src/run/metrics/curves.ts";
+
+const columns = (points: [step: number, value: number, rank?: number][]): Columns => ({
+  step: points.map(([step]) => step),
+  time: points.map((_, i) => 1_000 + i),
+  value: points.map(([, value]) => value),
+  rank: points.map(([, , rank]) => rank ?? 0),
+  next: points.length,
+  thinned: false,
+});
+
+describe("smoothing", () => {
+  it("of a constant is that constant from the first point on, whatever the weight", () => {
+    for (const weight of [0, 0.5, 0.9, 0.999])
+      for (const value of smoothed([7, 7, 7, 7, 7], weight)) expect(value).toBeCloseTo(7, 9);
+  });
+  it("is the mean weighted by wⁿ, freed of its first value's weight", () => {
+    const w = 0.6;
+    const [, second, third] = smoothed([1, 2, 4], w);
+    expect(second).toBeCloseTo((2 + w * 1) / (1 + w), 12);
+    expect(third).toBeCloseTo((4 + w * 2 + w * w * 1) / (1 + w + w * w), 12);
+  });
+  it("passes over what is not finite, and goes on as if it had not been there", () => {
+    const whole = smoothed([1, 3, 5], 0.8);
+    const holed = smoothed([1, Number.NaN, 3, Infinity, 5], 0.8);
+    expect([holed[0], holed[2], holed[4]]).toEqual(whole);
+    expect(holed[1]).toBeNaN();
+  });
+});
+
+describe("what is drawn", () => {
+  const x = Array.from({ length: 100_000 }, (_, i) => i);
+  it("keeps every spike of a hundred thousand points, and the ends", () => {
+    const y = x.map(() => 1);
+    y[51_234] = 900;
+    y[51_235] = -900;
+    y[99_000] = Number.NaN;
+    const kept = drawnPoints(x, y, null, 400);
+    expect(kept.length).toBeLessThan(900);
+    expect(kept).toEqual(expect.arrayContaining([0, 51_234, 51_235, 99_999]));
+    expect(kept.every((i, at) => at === 0 || i > (kept[at - 1] ?? 0))).toBe(true);
+  });
+  it("within a zoom is every point where they fit, with one beyond each edge", () => {
+    const kept = drawnPoints(x, x, [500, 510], 400);
+    expect([kept[0], kept.at(-1)]).toEqual([499, 511]);
+    expect(kept.length).toBe(13);
+  });
+  it("marks where values are not finite", () => {
+    const [curve] = curvesOf(
+      columns([
+        [1, 1],
+        [2, Number.NaN],
+        [3, Infinity],
+      ]),
+      "step",
+      0,
+    );
+    expect(curve && oddPlaces(curve)).toEqual([2, 3]);
+  });
+});
+
+describe("lines of a chart", () => {
+  it("tell attempts apart where a rank's step falls back, and ranks from each other", () => {
+    const points = columns([
+      [1, 10],
+      [1, 20, 1],
+      [2, 11],
+      [3, 12],
+      [2, 21, 1],
+      [2, 13],
+      [3, 14],
+    ]);
+    const found = curvesOf(points, "step", 0);
+    expect(found.map(({ rank, attempt, attempts, x, y }) => [rank, attempt, attempts, x, y])).toEqual([
+      [0, 1, 2, [1, 2, 3], [10, 11, 12]],
+      [0, 2, 2, [2, 3], [13, 14]],
+      [1, 1, 1, [1, 2], [20, 21]],
+    ]);
+  });
+  it("go over time from the run's start, or over another metric at the same step", () => {
+    const loss = columns([
+      [1, 5],
+      [2, 4],
+      [3, 3],
+    ]);
+    expect(curvesOf(loss, "time", 990_000)[0]?.x).toEqual([10, 11, 12]);
+    const tokens = columns([
+      [3, 300],
+      [1, 100],
+    ]);
+    expect(curvesOf(loss, { metric: tokens }, 0)[0]).toMatchObject({ x: [100, 300], y: [5, 3] });
+  });
+});
+
+describe("columns", () => {
+  it("take each part once, in order, and what is not finite as it is", () => {
+    const got = noColumns();
+    const part = { id: 1, from: 0, next: 2, thinned: false, step: [1, 2], time: [1, 2], rank: [0, 0] };
+    append(got, { ...part, value: [1, "NaN"] });
+    append(got, { ...part, value: [1, "NaN"] });
+    append(got, { ...part, from: 2, next: 3, step: [3], time: [3], value: ["-Infinity"], rank: [0] });
+    expect(got).toMatchObject({ step: [1, 2, 3], value: [1, Number.NaN, -Infinity], next: 3 });
+    expect(summary(got)).toMatchObject({ points: 3, odd: 2, min: 1, max: 1, lastStep: 3 });
+  });
+  it("become a table that no spreadsheet runs", () => {
+    const csv = csvOf('=cmd("x")', [{ label: "a,b", columns: columns([[1, Number.NaN]]) }]);
+    expect(csv).toBe(`run,rank,step,time,"'=cmd(""x"")"\n"a,b",0,1,1970-01-01T00:16:40.000Z,NaN\n`);
+  });
+});
