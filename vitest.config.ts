@@ -11,7 +11,7 @@ const WHOLE = ["demo", "process", "python", "e2e", "rented"].map((folder) => `te
 
 /** Real sshd and simulated machines, part by part. */
 const MACHINES = [
-  "test/ssh/{agent,connection,guard,remote-access,remote-host,tree,whole-tree}.test.ts",
+  "test/ssh/{agent,connection,data,guard,remote-access,remote-host,tree,whole-tree}.test.ts",
   "test/sim/{machines,*-sim}.test.ts",
   "test/conformance/**/*.test.ts",
 ];

@@ -52,7 +52,7 @@ export function processIo(): Io {
     },
     status(text) {
       if (!process.stderr.isTTY || (text === "" && status === "")) return;
-      process.stderr.write(`\r\u001b[K${take(text, Math.max(20, process.stderr.columns - 1))}`);
+      process.stderr.write(`\r\u001b[K${take(text, (process.stderr.columns || 80) - 1)}`);
       status = text;
     },
     tty,
