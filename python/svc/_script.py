@@ -52,6 +52,8 @@ class _State:
         self.torn = False
         self.dropped = 0
         self.names = {}  # type: dict[str, str]
+        # Takes the same records to the tracker, where one is configured; False until the first of them.
+        self.forward = False  # type: Any
         self.warned = set()  # type: set[str]
 
 
@@ -141,13 +143,35 @@ def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
                 _warn("long " + quoted[:64], "svc.log: {}… is left out: the name is too long".format(quoted[:64]))
                 continue
             if parts:
-                _emit(state, head + ",".join(parts) + "}}\n")
+                _record(state, head + ",".join(parts) + "}}\n")
             parts = []
             used = 0
         parts.append(part)
         used += len(part) + 1
     if parts:
-        _emit(state, head + ",".join(parts) + "}}\n")
+        _record(state, head + ",".join(parts) + "}}\n")
+
+
+def _record(state: _State, line: str) -> None:
+    """One record of metrics to svc and, without its mark, to the tracker."""
+    _emit(state, line)
+    if state.forward is False:
+        state.forward = _forwarding(state)
+    if state.forward is not None:
+        state.forward(line[len(state.head) :].encode("ascii", "replace"))
+
+
+def _forwarding(state: _State) -> Any:
+    env = os.environ
+    if state.rank or not (env.get("TRACKER_API_KEY") or env.get("WANDB_MODE")):
+        return None
+    try:
+        from svc import _tracker
+
+        return _tracker.start(_say)
+    except Exception as error:  # S2
+        _say("svc.log: metrics do not go to the tracker: {!r}".format(error))
+        return None
 
 
 def _log_outside(state: _State, values: Mapping[str, Any], at: str) -> None:

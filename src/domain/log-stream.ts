@@ -19,6 +19,7 @@ const LINE_BYTES_MAX = 65_536;
 const METRIC_NAME_MAX = 512;
 const METRICS_PER_RECORD_MAX = 4_096;
 const PATH_MAX = 4_096;
+const URL_MAX = 2_048;
 const NEWLINE = 0x0a;
 
 /** JSON has no NaN: these three travel as strings. */
@@ -48,7 +49,15 @@ export interface CheckpointRecord {
   offset: number;
 }
 
-export type LogRecord = MetricRecord | CheckpointRecord;
+/** Where the run can be seen at the tracker. */
+export interface TrackerRecord {
+  kind: "tracker";
+  url: string;
+  rank: number;
+  offset: number;
+}
+
+export type LogRecord = MetricRecord | CheckpointRecord | TrackerRecord;
 
 export interface ParseOptions {
   /** The nonce that this job's records carry. Give it to the redactor too: a torn record would print it. */
@@ -186,13 +195,14 @@ function readRecord(bytes: Buffer, from: number, to: number, offset: number, red
     return null;
   }
   if (typeof json !== "object" || json === null) return null;
-  const { k, n, s, t, r, m, path } = json as Record<string, unknown>;
+  const { k, n, s, t, r, m, path, url } = json as Record<string, unknown>;
   if (!isCount(r)) return null;
   if (k === "m") {
     if (!isCount(n) || !isFiniteNumber(s) || !isFiniteNumber(t)) return null;
     const values = readValues(m, redactor);
     return values && { kind: "metrics", n, step: s, time: t, rank: r, values, offset };
   }
+  if (k === "t") return isLink(url) ? { kind: "tracker", url: redactor.redactText(url), rank: r, offset } : null;
   if (k !== "c" || !isPath(path) || !(s === null || s === undefined || isFiniteNumber(s))) return null;
   return { kind: "checkpoint", path: redactor.redactText(path), step: s ?? null, rank: r, offset };
 }
@@ -212,6 +222,12 @@ function readValues(map: unknown, redactor: Redactor): [string, LoggedValue][] |
 
 const isFiniteNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+/** Shown to people as a link: of the web, without a password, in one line. */
+const isLink = (value: unknown): value is string =>
+  typeof value === "string" &&
+  value.length <= URL_MAX &&
+  /^https?:\/\/[^\s@\u0000-\u001f\u007f]+$/i.test(value) &&
+  URL.canParse(value);
 const isPath = (value: unknown): value is string =>
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
   typeof value === "string" && value.length > 0 && value.length <= PATH_MAX && !/[\u0000-\u001f\u007f]/.test(value);

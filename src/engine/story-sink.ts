@@ -98,6 +98,9 @@ export class DurableStorySink implements StorySink {
           }
         }
         this.#points(log, jobId, part.records);
+        // The first word counts: a script that repeats itself must not fill the feed.
+        const link = part.records.find((record) => record.kind === "tracker");
+        if (link && !this.#rows.linked(jobId)) tx.feed(jobId, "tracker.linked", { url: link.url });
         this.#samples(log, jobId, part.node, part.samples);
       });
     } catch (e) {

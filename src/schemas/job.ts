@@ -139,7 +139,14 @@ export const TimelineTransition = z
   .meta({ id: "TimelineTransition" });
 export type TimelineTransition = z.infer<typeof TimelineTransition>;
 export const Timeline = z
-  .object({ steps: z.array(TimelineStep), transitions: z.array(TimelineTransition) })
+  .object({
+    steps: z.array(TimelineStep),
+    transitions: z.array(TimelineTransition),
+    tracker_url: z
+      .string()
+      .optional()
+      .meta({ description: "Where the run can be seen at the tracker, as its machine said; http or https." }),
+  })
   .meta({ id: "Timeline" });
 export type Timeline = z.infer<typeof Timeline>;
 
@@ -248,7 +255,7 @@ export const FeedEvent = z
     seq: z.int(),
     job_id: z.string().nullable(),
     at: Instant,
-    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, pull.started, pull.ended, notice */
+    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, tracker.linked, pull.started, pull.ended, notice */
     type: z.string(),
     data: z.record(z.string(), z.unknown()),
   })

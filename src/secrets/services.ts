@@ -19,6 +19,8 @@ import {
 import { configured, type Configured } from "./registry.ts";
 import { blockIn, isRecord, storePath } from "./store-file.ts";
 
+const TRACKER_URL = "https://api.wandb.ai";
+
 interface Reading {
   /** Of the secret, or of what else there is; null where nothing is given. */
   source: CredentialSource | null;
@@ -64,7 +66,7 @@ export function readTracker(places: Places): TrackerCredential {
     apiKey: line("api_key")?.value ?? null,
     project: line("project")?.value ?? null,
     entity: line("entity")?.value ?? null,
-    url: addressOf("tracker", places, line("url"), "https://api.wandb.ai"),
+    url: addressOf("tracker", places, line("url"), TRACKER_URL),
     source: source(),
   };
 }
@@ -138,11 +140,12 @@ export function injectedVariables(places: Places, where: { inPlace: boolean } = 
     if (cacheDir !== null && (where.inPlace || cacheDir === cacheDirAsGiven))
       for (const name of ["HUB_HOME", "HF_HOME"]) out.plain[name] = cacheDir;
   }
-  const { apiKey, project, entity } = readTracker(places);
+  const { apiKey, project, entity, url } = readTracker(places);
   if (apiKey !== null) {
     for (const name of ["TRACKER_API_KEY", "WANDB_API_KEY"]) out.secrets[name] = apiKey;
     if (project !== null) out.plain["WANDB_PROJECT"] = project;
     if (entity !== null) out.plain["WANDB_ENTITY"] = entity;
+    if (url !== TRACKER_URL) out.plain["WANDB_BASE_URL"] = url;
   }
   return out;
 }

@@ -3,7 +3,7 @@
 
 import type { Selectable } from "kysely";
 import type { Sqlite } from "./database.ts";
-import { columns, p, prepare, q } from "./statements.ts";
+import { columns, lit, p, prepare, q } from "./statements.ts";
 import type { Tables } from "./tables.ts";
 
 export type CursorRow = Selectable<Tables["log_cursor"]>;
@@ -66,6 +66,15 @@ export class LogStore {
           .select((e) => e.fn.max("i").as("n"))
           .where("series_id", "=", p("series_id")),
       ),
+      linked: prepare<{ seq: number }>(
+        db,
+        q
+          .selectFrom("feed")
+          .select("seq")
+          .where("job_id", "=", p("job_id"))
+          .where("type", "=", lit("tracker.linked"))
+          .limit(1),
+      ),
       checkpointAt: prepare<{ size: number; modified_at: number }>(
         db,
         q
@@ -127,5 +136,10 @@ export class LogStore {
     if (before?.size === row.size && before.modified_at === row.modified_at) return false;
     this.#s.checkpoint.run(row);
     return true;
+  }
+
+  /** Whether it is known where the job can be seen at the tracker. */
+  linked(jobId: string): boolean {
+    return this.#s.linked.get({ job_id: jobId }) !== undefined;
   }
 }

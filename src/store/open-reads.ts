@@ -166,7 +166,12 @@ export class StoreReads implements Reads {
       "SELECT * FROM journal WHERE job_id = ? AND (from_state IS NULL OR from_state <> to_state) ORDER BY seq",
       id,
     );
+    const link = this.#get<{ data: string }>(
+      "SELECT data FROM feed WHERE job_id = ? AND type = 'tracker.linked' ORDER BY seq LIMIT 1",
+      id,
+    );
     return {
+      ...(link ? { tracker_url: (JSON.parse(link.data) as { url: string }).url } : {}),
       steps: attempts.flatMap((a) => {
         const effect = effects.get(a.effect_id);
         return effect ? [timelineStepOf(effect, a)] : [];

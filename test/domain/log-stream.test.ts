@@ -114,6 +114,28 @@ describe("parseLog", () => {
     expect(parseLog(many, { mark: MARK, redactor, final: false }).consumed).toBe(many.length);
   });
 
+  it("reads where the run can be seen, and takes what is no such address for text", () => {
+    const of = (url: unknown) =>
+      parseLog(Buffer.from(`${HEAD}{"k":"t","url":${JSON.stringify(url)},"r":0}\n`), {
+        mark: MARK,
+        redactor: none,
+        final: true,
+      });
+    expect(of("https://tracker.example/team/p/runs/1").records).toMatchObject([
+      { kind: "tracker", url: "https://tracker.example/team/p/runs/1" },
+    ]);
+    for (const odd of [
+      "javascript:alert(1)",
+      "https://user:pw@x/",
+      "https://a b/",
+      "http://",
+      `https://x/${"a".repeat(3_000)}`,
+      5,
+      null,
+    ])
+      expect(of(odd).records, String(odd)).toEqual([]);
+  });
+
   it("reads many starts before one far line break in a time that grows with their number", () => {
     const starts = Buffer.from(HEAD.repeat(200_000));
     const begun = performance.now();

@@ -1,0 +1,136 @@
+"""The training script's end of the way to the tracker. The other end is ``_tracker_child``, a process of its own.
+
+T1. Training comes first: nothing here raises, waits or takes memory without bound. What does not fit into the pipe at once is
+    left out there (never in svc), counted, and told once.
+T2. One process of a run forwards: rank 0 of node 0, and of its descendants none.
+T3. A script that has a run of its own at the tracker keeps it to itself: two writers with counters of their own would lose data.
+T4. At its end the process waits for what is on the way, but only so long (``SVC_TRACKER_FINISH_SECONDS``, 20).
+
+Python 3.8 or newer, standard library only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Optional
+
+_PIPE_BYTES = 1 << 20
+_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which older versions of fcntl do not name
+_FINISH_SECONDS = 20.0
+_TAKEN = "SVC_TRACKER_FORWARDER"
+
+
+def wanted() -> bool:
+    """Whether this process is the one that forwards, and there is something to forward to."""
+    env = os.environ
+    mode = env.get("WANDB_MODE", "").strip().lower()
+    if mode in ("disabled", "dryrun") or env.get(_TAKEN):
+        return False
+    if env.get("SVC_NODE_RANK", "0").strip() not in ("", "0"):
+        return False
+    return bool(env.get("TRACKER_API_KEY", "").strip()) or mode == "offline"
+
+
+def start(say: Callable[[str], None]) -> Optional[Callable[[bytes], None]]:
+    """Start the forwarding; the answer takes one record's line. None where there is nothing to do."""
+    if not wanted():
+        return None
+    if _own_run():
+        say("svc.log: this script has a run of its own at the tracker, so svc.log does not forward to it")
+        return None
+    try:
+        return _Forwarder(say).put
+    except Exception as error:  # T1
+        say("svc.log: metrics do not go to the tracker: its process cannot be started ({})".format(error))
+        return None
+
+
+def _own_run() -> bool:
+    tracker = sys.modules.get("wandb")
+    return tracker is not None and getattr(tracker, "run", None) is not None
+
+
+class _Forwarder:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._pid = os.getpid()
+        self._dropped = 0
+        child = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_tracker_child.py")
+        # Before the start, so that the child has it too: what it starts must not forward either.
+        os.environ[_TAKEN] = str(self._pid)
+        self._child = subprocess.Popen([sys.executable or "python3", "-u", child], stdin=subprocess.PIPE)
+        assert self._child.stdin is not None
+        self._fd = self._child.stdin.fileno()
+        os.set_blocking(self._fd, False)
+        try:
+            import fcntl
+
+            fcntl.fcntl(self._fd, _SET_PIPE_SIZE, _PIPE_BYTES)
+        except (ImportError, OSError):  # smaller, then
+            pass
+        atexit.register(self.end)
+
+    def put(self, line: bytes) -> None:
+        """One record, of at most PIPE_BUF bytes: a pipe takes it whole or not at all."""
+        if self._fd < 0:
+            return
+        if _own_run():
+            self._say("svc.log: the script began a run of its own at the tracker, so svc.log no longer forwards to it")
+            self._close(b'{"k":"end","code":0}\n')
+            return
+        try:
+            os.write(self._fd, line)
+        except BlockingIOError:
+            self._dropped += 1
+            if self._dropped == 1:
+                self._say("svc.log: the tracker does not keep up; what is left out there is all in svc")
+        except OSError:  # it has ended, and said why
+            self._fd = -1
+
+    def end(self) -> None:
+        """At the end of the process."""
+        if self._fd < 0 or os.getpid() != self._pid:
+            return
+        code = 1 if getattr(sys, "last_type", None) is not None else 0
+        if self._dropped:
+            self._say("svc.log: {} record(s) did not go to the tracker; svc has them".format(self._dropped))
+        self._close('{{"k":"end","code":{}}}\n'.format(code).encode())
+        seconds = _seconds()
+        try:
+            self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._say("svc.log: the tracker did not take everything within {:g} s; svc has all of it".format(seconds))
+
+    def _close(self, last: bytes) -> None:
+        """Says that it is over, waiting a moment for room; the end of the pipe says the same, less well."""
+        fd, self._fd = self._fd, -1
+        deadline = time.monotonic() + 1.0
+        while True:
+            try:
+                os.write(fd, last)
+            except BlockingIOError:
+                if time.monotonic() < deadline:
+                    time.sleep(0.01)
+                    continue
+            except OSError:  # it has ended
+                pass
+            break
+        try:
+            if self._child.stdin is not None:
+                self._child.stdin.close()
+        except OSError:
+            pass
+
+
+def _seconds() -> float:
+    try:
+        return min(3600.0, max(0.0, float(os.environ.get("SVC_TRACKER_FINISH_SECONDS", _FINISH_SECONDS))))
+    except ValueError:
+        return _FINISH_SECONDS

@@ -1,0 +1,256 @@
+"""Forwards what ``svc.log`` recorded to the tracker's own library, in a process beside the training script.
+
+P1. Whatever goes wrong here costs the training nothing: one line on stderr says it, and the pipe is read until it ends.
+P2. What waits to be forwarded is bounded; beyond that the oldest stays and the newest is counted.
+P3. It outlives a TERM to the run's processes, for that is when the last values are on their way; it ends with the pipe, and in
+    bounded time after it.
+P4. The run at the tracker has the job's id. Where it can be seen is told to svc in a record of the log stream.
+
+Started as a script; Python 3.8 or newer, and the tracker's library.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections import deque
+
+QUEUE_MAX = 100_000
+INIT_SECONDS = 30.0
+# On top of what the library is told: it does not always keep to that.
+INIT_SECONDS_MORE = 15.0
+FAILURES_MAX = 20
+STEP = "svc_step"
+
+
+class Inbox:
+    """Records in order, from the thread that reads the pipe to the one that forwards."""
+
+    def __init__(self):
+        self.records = deque()
+        self.changed = threading.Condition()
+        self.ended = False
+        self.closed = False
+        self.code = 1  # the pipe ended without a word: the script was killed
+        self.dropped = 0
+
+    def read(self, stream):
+        for line in stream:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if not isinstance(record, dict):
+                continue
+            with self.changed:
+                if record.get("k") == "end":
+                    self.code = int(record.get("code") or 0)
+                elif record.get("k") == "m" and isinstance(record.get("m"), dict) and not self.closed:
+                    if len(self.records) < QUEUE_MAX:
+                        self.records.append(record)
+                    else:
+                        self.dropped += 1
+                self.changed.notify()
+        with self.changed:
+            self.ended = True
+            self.changed.notify()
+
+    def take(self):
+        """The next call's values, with their step; None at the end. One call may have come in several records."""
+        with self.changed:
+            while not self.records and not self.ended:
+                self.changed.wait()
+            if not self.records:
+                return None
+            first = self.records.popleft()
+            values = dict(first["m"])
+            while self.records and self.records[0].get("n") == first.get("n"):
+                values.update(self.records.popleft()["m"])
+        return {name: number(value) for name, value in values.items()}, first.get("s")
+
+    def close(self):
+        """Nothing is forwarded any more; the pipe is still read, so that nobody meets a broken one."""
+        with self.changed:
+            self.closed = True
+            self.records.clear()
+
+    def wait_for_end(self):
+        with self.changed:
+            while not self.ended:
+                self.changed.wait()
+
+
+def number(value):
+    return float(value) if isinstance(value, str) else value
+
+
+class Outlet:
+    """The run's own stdout and stderr; the library's words go nowhere."""
+
+    def __init__(self):
+        self.out, self.err = os.dup(1), os.dup(2)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        self.said = set()
+
+    def say(self, text):
+        if text not in self.said:
+            self.said.add(text)
+            self.write(self.err, "svc.log: {}\n".format(text))
+
+    def record(self, fields):
+        mark = os.environ.get("SVC_METRICS_MARK", "")
+        if mark:
+            self.write(self.out, "\x1esvc1:{} {}\n".format(mark, json.dumps(fields, separators=(",", ":"))))
+
+    @staticmethod
+    def write(fd, text):
+        try:
+            os.write(fd, text.encode("ascii", "backslashreplace"))
+        except OSError:
+            pass
+
+
+def seconds_left():
+    try:
+        return min(3600.0, max(1.0, float(os.environ.get("SVC_TRACKER_FINISH_SECONDS", "20"))))
+    except ValueError:
+        return 20.0
+
+
+def plain(error):
+    """An exception in one line without the key."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    for name in ("TRACKER_API_KEY", "WANDB_API_KEY"):
+        key = os.environ.get(name, "").strip()
+        if key:
+            text = text.replace(key, "***redacted***")
+    return text[:300].rstrip(".")
+
+
+def library(outlet):
+    try:
+        import wandb
+    except ImportError:
+        wandb = None
+    if not hasattr(wandb, "init"):  # also a folder of that name, which it leaves behind
+        outlet.say(
+            "metrics do not go to the tracker: its library is not installed on this machine (add `wandb` to requirements.txt)"
+        )
+        return None
+    return wandb
+
+
+def begin(wandb, outlet):
+    """The open run, or None. Bounded by the library, and by us where it hangs all the same."""
+    done = threading.Event()
+
+    def give_up():
+        if not done.wait(INIT_SECONDS + INIT_SECONDS_MORE):
+            outlet.say("metrics do not go to the tracker: it did not answer within {:g} s".format(INIT_SECONDS + INIT_SECONDS_MORE))
+            os._exit(0)
+
+    threading.Thread(target=give_up, daemon=True).start()
+    job = os.environ.get("SVC_JOB_ID", "")
+    given = {"id": job, "resume": "allow", "name": os.environ.get("WANDB_NAME") or job} if job else {}
+    try:
+        run = wandb.init(config={"svc_job_id": job}, settings=wandb.Settings(init_timeout=INIT_SECONDS), **given)
+        for name, more in ((STEP, {"hidden": True}), ("*", {"step_metric": STEP})):
+            run.define_metric(name, **more)
+        return run
+    except BaseException as error:
+        outlet.say("metrics do not go to the tracker: {}. svc has them".format(plain(error)))
+        return None
+    finally:
+        done.set()
+
+
+def tell_where(run, outlet):
+    url = getattr(run, "url", None)
+    if isinstance(url, str) and url:
+        outlet.say("metrics also go to {}".format(url))
+        outlet.record({"k": "t", "url": url, "r": 0})
+    else:
+        outlet.say("metrics also go to {}, for `wandb sync`".format(os.path.dirname(str(getattr(run, "dir", "")))))
+
+
+def forward(run, inbox, outlet):
+    failures = 0
+    while True:
+        call = inbox.take()
+        if call is None:
+            return
+        values, step = call
+        try:
+            # The step is a value like the others, and the axis of all: steps may come in any order.
+            run.log({**values, STEP: step})
+            failures = 0
+        except Exception as error:
+            failures += 1
+            outlet.say("the tracker refused values: {}. svc has them".format(plain(error)))
+            if failures >= FAILURES_MAX:
+                return inbox.close()
+
+
+def settings_of_the_library(folder):
+    """What the owner set stays."""
+    for name, value in (
+        ("WANDB_API_KEY", os.environ.get("TRACKER_API_KEY", "").strip()),
+        ("WANDB_CONSOLE", "off"),
+        ("WANDB_SILENT", "true"),
+        ("WANDB_DISABLE_GIT", "true"),
+        ("WANDB_DISABLE_CODE", "true"),
+        ("WANDB_ERROR_REPORTING", "false"),
+        ("WANDB_DIR", folder),
+    ):
+        if value:
+            os.environ.setdefault(name, value)
+
+
+def main():
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    # The folder of this file is first: modules of svc must not stand in for those of the library.
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
+    outlet, inbox = Outlet(), Inbox()
+    threading.Thread(target=inbox.read, args=(sys.stdin.buffer,), daemon=True).start()
+    threading.Thread(target=end_in_time, args=(inbox,), daemon=True).start()
+    offline = os.environ.get("WANDB_MODE", "").strip().lower() == "offline"
+    folder = None if offline or os.environ.get("WANDB_DIR") else tempfile.mkdtemp(prefix="svc-tracker-")
+    settings_of_the_library(folder)
+    run = None
+    wandb = library(outlet)
+    if wandb is not None:
+        run = begin(wandb, outlet)
+    if run is None:
+        inbox.close()
+        inbox.wait_for_end()
+    else:
+        tell_where(run, outlet)
+        forward(run, inbox, outlet)
+        inbox.wait_for_end()
+        if inbox.dropped:
+            outlet.say("{} record(s) did not go to the tracker; svc has them".format(inbox.dropped))
+        try:
+            run.finish(exit_code=inbox.code)
+        except Exception as error:
+            outlet.say("the tracker's run was not finished: {}".format(plain(error)))
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_in_time(inbox):
+    """P3: once the pipe has ended there is only so much time."""
+    inbox.wait_for_end()
+    threading.Event().wait(seconds_left())
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""svc.log and the tracker: real processes, with a library in the tracker's place that does what a test tells it to."""
+
+import importlib.util
+import json
+import os
+import tempfile
+import textwrap
+import time
+import unittest
+from pathlib import Path
+
+from test_script import PACKAGE, records, run_script
+
+# As much of the tracker's library as is used. It writes down what it is called with.
+LIBRARY = '''
+import json, os, sys, time
+_how = os.environ.get("FAKE_TRACKER", "")
+run = None
+def _note(*words):
+    with open(os.environ["FAKE_TRACKER_FILE"], "a") as file:
+        file.write(json.dumps(words) + "\\n")
+class Settings:
+    def __init__(self, **given):
+        self.given = given
+class Run:
+    url = None if os.environ.get("WANDB_MODE") == "offline" else "https://tracker.example/team/p/runs/job1"
+    dir = "/somewhere/offline-run-1/files"
+    def define_metric(self, name, **more):
+        _note("define_metric", name, more)
+    def log(self, values):
+        if _how == "log raises":
+            raise ValueError("no more of that")
+        if _how == "slow":
+            time.sleep(0.01)
+        _note("log", {k: repr(v) if v != v else v for k, v in values.items()})
+    def finish(self, exit_code=0):
+        if _how == "finish hangs":
+            time.sleep(600)
+        _note("finish", exit_code)
+def init(**given):
+    global run
+    print("words of the library")
+    print("more of them", file=sys.stderr)
+    settings = given.pop("settings").given if "settings" in given else None
+    env = {k: os.environ.get(k) for k in ("WANDB_API_KEY", "WANDB_PROJECT", "WANDB_CONSOLE", "WANDB_BASE_URL")}
+    _note("init", given, settings, env, sys.argv, os.getpid())
+    if _how == "init raises":
+        raise RuntimeError("the key k3y-0123456789 is not\\nknown")
+    if _how == "init hangs":
+        time.sleep(600)
+    run = Run()
+    return run
+'''
+KEY = "k3y-0123456789"
+
+
+class Tracker(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "library" / "wandb").mkdir(parents=True)
+        (self.folder / "library" / "wandb" / "__init__.py").write_text(LIBRARY)
+        self.file = self.folder / "calls"
+
+    def run_job(self, code, how="", library=True, **env):
+        path = ([str(self.folder / "library")] if library else []) + [str(PACKAGE)]
+        given = {
+            "TRACKER_API_KEY": KEY, "SVC_JOB_ID": "job1", "FAKE_TRACKER": how, "FAKE_TRACKER_FILE": str(self.file),
+            "PYTHONPATH": os.pathsep.join(path), **env,
+        }  # fmt: skip
+        return run_script(textwrap.dedent(code), given, cwd=str(self.folder))
+
+    def calls(self, what=None):
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        return [call for call in map(json.loads, lines) if what in (None, call[0])]
+
+    def test_what_is_logged_reaches_the_tracker_under_the_jobs_id_in_order(self):
+        ran = self.run_job(
+            """
+            import svc
+            for i in range(50):
+                svc.log({"loss": 1 / (i + 1), "at": i}, step=i * 10)
+            svc.log({"odd": float("nan")}, step=3)
+            svc.log({"name%d" % i: i for i in range(900)})
+            """,
+            WANDB_PROJECT="digits",
+        )
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        (init,) = self.calls("init")
+        self.assertEqual(init[1]["id"], "job1")
+        self.assertEqual(init[1]["resume"], "allow")
+        self.assertEqual(init[3]["WANDB_API_KEY"], KEY)
+        self.assertEqual(init[3]["WANDB_PROJECT"], "digits")
+        self.assertNotIn(KEY, " ".join(init[4]))
+        logged = [call[1] for call in self.calls("log")]
+        self.assertEqual([v["svc_step"] for v in logged], [i * 10 for i in range(50)] + [3, 0])
+        self.assertEqual(logged[4], {"loss": 0.2, "at": 4, "svc_step": 40})
+        self.assertEqual(logged[50]["odd"], "nan")
+        self.assertEqual(len(logged[51]), 901)  # one call, though it came in several records
+        self.assertEqual(self.calls("finish"), [["finish", 0]])
+        found, text = records(ran.stdout)
+        self.assertEqual([r["url"] for r in found if r["k"] == "t"], ["https://tracker.example/team/p/runs/job1"])
+        self.assertEqual(sum(r["k"] == "m" for r in found), 51 + sum("name" in next(iter(r["m"])) for r in found if r["k"] == "m"))
+        self.assertEqual(text, b"")
+        self.assertEqual(ran.stderr, b"svc.log: metrics also go to https://tracker.example/team/p/runs/job1\n")
+
+    def test_one_process_of_the_run_forwards(self):
+        code = """
+            import os, subprocess, sys, svc
+            svc.log({"a": 1}, all_ranks=True)
+            if os.environ.get("RANK", "0") == "0" and len(sys.argv) == 1:
+                subprocess.run([sys.executable, "-c", "import svc; svc.log({'b': 2})"], check=True)
+                if os.fork() == 0:
+                    svc.log({"c": 3})
+                    os._exit(0)
+                os.wait()
+            """
+        for rank, node, inits in (("0", "0", 1), ("1", "0", 0), ("0", "1", 0)):
+            self.file.unlink(missing_ok=True)
+            self.assertEqual(self.run_job(code, RANK=rank, SVC_NODE_RANK=node).returncode, 0)
+            self.assertEqual(len(self.calls("init")), inits, (rank, node))
+
+    def test_training_goes_on_whatever_the_tracker_does(self):
+        code = """
+            import svc, time
+            begun = time.monotonic()
+            for i in range(300):
+                svc.log({"a": i})
+            print("trained", max(0, time.monotonic() - begun) < 60)
+            """
+        said = {
+            "init raises": b"metrics do not go to the tracker: the key ***redacted*** is not known. svc has them",
+            "log raises": b"the tracker refused values: no more of that. svc has them",
+            "init hangs": b"",
+            "finish hangs": b"",
+        }
+        for how, words in said.items():
+            ran = self.run_job(code, how, SVC_TRACKER_FINISH_SECONDS="1")
+            found, text = records(ran.stdout)
+            self.assertEqual((ran.returncode, text), (0, b"trained True\n"), (how, ran.stderr))
+            self.assertEqual(sum(r["k"] == "m" for r in found), 300, how)
+            self.assertIn(words, ran.stderr, how)
+            self.assertEqual(ran.stderr.count(words) if words else 1, 1, how)
+
+    def test_without_the_library_one_line_says_what_to_install(self):
+        (self.folder / "wandb").mkdir()  # what an earlier run left in the project
+        if importlib.util.find_spec("wandb") is not None:
+            self.skipTest("the library is installed for this Python")
+        ran = self.run_job("import svc\nfor i in range(5): svc.log({'a': i})", library=False)
+        self.assertEqual(ran.returncode, 0)
+        self.assertEqual(ran.stderr.count(b"\n"), 1, ran.stderr)
+        self.assertIn(b"requirements.txt", ran.stderr)
+
+    def test_what_does_not_fit_is_left_out_counted_and_told_once(self):
+        code = """
+            import svc
+            for i in range(60_000):
+                svc.log({"a metric with quite a long name, so that the pipe is full sooner": i})
+            """
+        ran = self.run_job(code, "init hangs", SVC_TRACKER_FINISH_SECONDS="1")
+        found, _ = records(ran.stdout)
+        self.assertEqual((ran.returncode, len(found)), (0, 60_000), ran.stderr)
+        self.assertLessEqual(ran.stderr.count(b"does not keep up"), 1)
+
+    def test_offline_needs_no_key_and_says_where_it_writes(self):
+        ran = self.run_job("import svc; svc.log({'a': 1})", TRACKER_API_KEY="", WANDB_MODE="offline")
+        self.assertEqual([call[1]["a"] for call in self.calls("log")], [1], ran.stderr)
+        self.assertIn(b"for `wandb sync`", ran.stderr)
+        self.assertEqual([r["k"] for r in records(ran.stdout)[0]], ["m"])
+
+    def test_a_script_with_a_run_of_its_own_keeps_it(self):
+        before = self.run_job("import svc, wandb\nwandb.init()\nsvc.log({'a': 1})")
+        self.assertIn(b"a run of its own", before.stderr)
+        self.assertEqual(len(self.calls("init")), 1)
+        self.file.unlink()
+        later = self.run_job("import svc, wandb\nsvc.log({'a': 1})\nwandb.init()\nsvc.log({'a': 2})\nsvc.log({'a': 3})")
+        self.assertIn(b"no longer forwards", later.stderr)
+        deadline = time.monotonic() + 60
+        while not self.calls("finish") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual([call[1]["a"] for call in self.calls("log")], [1])
+
+    def test_the_end_is_told_as_it_was(self):
+        self.run_job("import svc; svc.log({'a': 1}); raise SystemError('x')")
+        self.assertEqual(self.calls("finish"), [["finish", 1]])
+        self.file.unlink()
+        self.run_job("import os, svc; svc.log({'a': 1}); os._exit(0)")
+        deadline = time.monotonic() + 60
+        while not self.calls("finish") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(self.calls("finish"), [["finish", 1]])
+
+    def test_nothing_is_started_where_nothing_is_configured(self):
+        ran = self.run_job("import svc, sys; svc.log({'a': 1}); assert 'svc._tracker' not in sys.modules", TRACKER_API_KEY="")
+        self.assertEqual((ran.returncode, ran.stderr), (0, b""))
+        off = self.run_job("import svc; svc.log({'a': 1})", WANDB_MODE="disabled")
+        self.assertEqual((off.stderr, self.calls()), (b"", []))
+
+
+if __name__ == "__main__":
+    unittest.main()
