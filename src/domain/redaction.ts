@@ -191,7 +191,7 @@ function formsOf(secret: string): Buffer[] {
     json,
     json.replaceAll("/", "\\/"),
     JSON.stringify(json).slice(1, -1),
-    pythonBytes(raw),
+    ...[pythonBytes(raw), pythonText(secret)].flatMap((text) => [text, text.replaceAll("'", "\\'")]),
     ...["&#x27;", "&#39;"].map((quote) => webText(secret, quote)),
     json.replace(/[^\0-\x7f]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),
     secret.replaceAll("'", `'\\''`),
@@ -232,6 +232,9 @@ const pythonBytes = (raw: Buffer): string =>
     .toString("latin1")
     .replace(/[\\\t\n\r]|[^ -~]/g, (c) => SHORT[c] ?? `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`);
 const SHORT: Record<string, string> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
+
+/** The text as Python shows it between the quotes of '', but for its apostrophes. */
+const pythonText = (secret: string): string => secret.replace(/[\\\t\n\r]/g, (c) => SHORT[c] ?? c);
 
 /** As text of a web page, with one of the two ways to write an apostrophe. */
 const webText = (secret: string, quote: string): string =>

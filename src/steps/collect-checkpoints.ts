@@ -14,8 +14,9 @@ import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
-import type { RemoteFile, RunHost } from "../providers/host.ts";
+import type { RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
+import type { CheckpointHost } from "./hidden-names.ts";
 
 export const SETTLE_MS = 10_000;
 const STAGING = ".svc-partial";
@@ -85,7 +86,7 @@ export class CheckpointCollector {
    * One look at the checkpoint directory, and the fetching of what is ready. Safe to repeat after any failure: what came
    * home stays there. Throws what the host throws, and `disk_full`.
    */
-  async scan(host: RunHost, options: ScanOptions): Promise<ScanResult> {
+  async scan(host: CheckpointHost, options: ScanOptions): Promise<ScanResult> {
     await this.#prepare();
     const result: ScanResult = { saved: [], pending: [], skipped: [] };
     let listing = await host.listCheckpoints(options.signal);
@@ -156,7 +157,7 @@ export class CheckpointCollector {
   }
 
   /** Fetches beside, looks again, and lets those into place that did not change meanwhile. */
-  async #fetchAll(host: RunHost, files: RemoteFile[], options: ScanOptions) {
+  async #fetchAll(host: CheckpointHost, files: RemoteFile[], options: ScanOptions) {
     const { signal } = options;
     const saved: CheckpointFile[] = [];
     const moved: string[] = [];
@@ -305,7 +306,7 @@ export async function readCheckpoints(targetDir: string): Promise<CheckpointFile
 }
 
 /** False where the file is gone or is not as long as it was listed. */
-async function fetchOne(host: RunHost, file: RemoteFile, beside: string, signal: AbortSignal): Promise<boolean> {
+async function fetchOne(host: CheckpointHost, file: RemoteFile, beside: string, signal: AbortSignal): Promise<boolean> {
   try {
     await host.fetchCheckpoint(file, beside, signal);
   } catch (cause) {

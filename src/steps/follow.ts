@@ -3,6 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CheckpointCollector } from "./collect-checkpoints.ts";
+import { withHiddenNames } from "./hidden-names.ts";
 import type { LogCursor, StorySink } from "./ports.ts";
 import { SvcError } from "../errors/index.ts";
 import { parseLog, type LogRecord } from "../domain/log-stream.ts";
@@ -169,5 +170,10 @@ export function collectNow(run: FollowedRun, collector: CheckpointCollector, nam
       run.jobId,
       files.map((file) => ({ ...file, path: `${below}${file.path}` })),
     );
-  return collector.scan(run.host, { final, announced: names, signal: run.signal, record });
+  return collector.scan(withHiddenNames(run.host, run.redactor), {
+    final,
+    announced: names,
+    signal: run.signal,
+    record,
+  });
 }

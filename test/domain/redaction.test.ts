@@ -47,6 +47,7 @@ describe("Redactor", () => {
       hex: Buffer.from(SECRET).toString("hex"),
       capital_hex: Buffer.from(SECRET).toString("hex").toUpperCase(),
       json_in_json: JSON.stringify(JSON.stringify(SECRET)).slice(3, -3),
+      python_text: "hf_Ab3/+ x\\'Z\"9~é",
       web_page: "hf_Ab3/+ x&#x27;Z&quot;9~é",
       python_bytes: "b'hf_Ab3/+ x'Z\"9~\\xc3\\xa9'",
     };
