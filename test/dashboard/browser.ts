@@ -27,13 +27,58 @@ const FLAGS = [
 ];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-export interface Opened {
+export interface Visitor {
   page: Page;
-  server: FakeServer;
-  base: string;
   /** Errors of the console and refusals of the content policy so far. */
   complaints(): Promise<string[]>;
   close(): Promise<void>;
+}
+
+export interface Opened extends Visitor {
+  server: FakeServer;
+  base: string;
+}
+
+async function buildInto(outDir: string): Promise<void> {
+  const root = join(import.meta.dirname, "../../dashboard");
+  await build({
+    root,
+    configFile: join(root, "vite.config.ts"),
+    logLevel: "error",
+    build: { outDir, emptyOutDir: true },
+  });
+}
+
+async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visitor> {
+  const context = await browser.newContext({
+    reducedMotion: "reduce",
+    timezoneId: "UTC",
+    locale: "en-GB",
+    ...options,
+  });
+  context.setDefaultTimeout(20_000);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  await page.addInitScript(() => {
+    const refused: string[] = [];
+    Object.assign(globalThis, { refused });
+    document.addEventListener("securitypolicyviolation", (event) =>
+      refused.push(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+    );
+  });
+  await page.goto(url);
+  return {
+    page,
+    complaints: async () => [
+      ...complaints,
+      ...(await page.evaluate(() => (globalThis as unknown as { refused: string[] }).refused)),
+    ],
+    close: () => context.close(),
+  };
 }
 
 /** Builds the dashboard into a folder of its own and keeps a browser for the tests of one file. */
@@ -44,13 +89,7 @@ export function dashboard(): {
   let browser: Browser;
   beforeAll(async () => {
     if (!hasChromium) return;
-    const root = join(import.meta.dirname, "../../dashboard");
-    await build({
-      root,
-      configFile: join(root, "vite.config.ts"),
-      logLevel: "error",
-      build: { outDir: dist, emptyOutDir: true },
-    });
+    await buildInto(dist);
     browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
   }, 120_000);
   afterAll(async () => {
@@ -61,42 +100,32 @@ export function dashboard(): {
     async open(path, options = {}, world = fakeWorld()) {
       const server = new FakeServer(dist, world, submitted);
       const base = await server.listen();
-      const context = await browser.newContext({
-        reducedMotion: "reduce",
-        timezoneId: "UTC",
-        locale: "en-GB",
-        ...options,
-      });
-      context.setDefaultTimeout(20_000);
-      const page = await context.newPage();
-      const complaints: string[] = [];
-      page.on("console", (message) => {
-        if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
-      });
-      page.on("pageerror", (error) => complaints.push(String(error)));
-      await page.addInitScript(() => {
-        const refused: string[] = [];
-        Object.assign(globalThis, { refused });
-        document.addEventListener("securitypolicyviolation", (event) =>
-          refused.push(`policy: ${event.violatedDirective} ${event.blockedURI}`),
-        );
-      });
-      await page.goto(base + path);
+      const visitor = await visit(browser, base + path, options);
       return {
-        page,
+        ...visitor,
         server,
         base,
-        complaints: async () => [
-          ...complaints,
-          ...(await page.evaluate(() => (globalThis as unknown as { refused: string[] }).refused)),
-        ],
         close: async () => {
-          await context.close();
+          await visitor.close();
           await server.close();
         },
       };
     },
   };
+}
+
+/** A browser for a control plane that hands out the dashboard itself, which is built where it looks for it. */
+export function browserForServe(): { visit(url: string, options?: BrowserContextOptions): Promise<Visitor> } {
+  let browser: Browser;
+  beforeAll(async () => {
+    if (!hasChromium) return;
+    await buildInto(join(import.meta.dirname, "../../dashboard/dist"));
+    browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+  }, 120_000);
+  afterAll(async () => {
+    if (hasChromium) await browser.close();
+  });
+  return { visit: (url, options) => visit(browser, url, options) };
 }
 
 /** Fails with what axe finds wrong, rule by rule. */

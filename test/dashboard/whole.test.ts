@@ -1,0 +1,106 @@
+// The dashboard against the control plane that users start: a home of its own, `svc serve`, a run by the form.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { browserForServe, expectAccessible, hasChromium, type Visitor } from "./browser.ts";
+
+const WAIT = { timeout: 60_000 };
+const ROOT = join(import.meta.dirname, "../..");
+const SCRIPT = `import time
+for i in range(100_000):
+    print("tick", i, flush=True)
+    time.sleep(0.05)
+`;
+
+/** What `svc serve --json` prints first. */
+async function serve(home: string, project: string): Promise<{ child: ChildProcess; url: string }> {
+  const child = spawn(join(ROOT, "bin", "svc"), ["serve", "--port", "0", "--json"], {
+    cwd: project,
+    env: { ...process.env, SVC_HOME: home, SVC_FROM_SOURCE: "1" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [out, err] = ["", ""];
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => (err += text));
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+      out += text;
+      if (out.includes("\n")) resolve((JSON.parse(out.slice(0, out.indexOf("\n"))) as { url: string }).url);
+    });
+    child.on("exit", (code) => reject(new Error(`svc serve ended with ${code}: ${err}`)));
+  });
+  return { child, url };
+}
+
+describe.skipIf(!hasChromium)("the dashboard of a real control plane", () => {
+  const browser = browserForServe();
+  let folder: string;
+  let served: { child: ChildProcess; url: string };
+  beforeAll(async () => {
+    if (!hasChromium) return;
+    folder = mkdtempSync(join(tmpdir(), "svc-whole-"));
+    const project = join(folder, "project");
+    mkdirSync(project);
+    writeFileSync(join(project, "train.py"), SCRIPT);
+    served = await serve(join(folder, "home"), project);
+  }, 120_000);
+  afterAll(async () => {
+    if (!hasChromium) return;
+    const ended = new Promise((resolve) => served.child.removeAllListeners("exit").once("exit", resolve));
+    served.child.kill("SIGINT");
+    await ended;
+    rmSync(folder, { recursive: true, force: true });
+  }, 120_000);
+
+  const visiting = async (path: string, use: (visitor: Visitor) => Promise<void>) => {
+    const visitor = await browser.visit(served.url + path, { viewport: { width: 1440, height: 900 } });
+    try {
+      await visitor.page.waitForSelector(".connection-live", WAIT);
+      await use(visitor);
+      await expectAccessible(visitor.page);
+      expect(await visitor.complaints()).toEqual([]);
+    } finally {
+      await visitor.close();
+    }
+  };
+
+  it("starts a run by the form, shows its log as it comes, kills it and lists it", () =>
+    visiting("/", async ({ page }) => {
+      await page.getByRole("button", { name: "Run the digits example here" }).waitFor(WAIT);
+      await page.getByRole("link", { name: "New run" }).click();
+      await page.getByLabel("Entrypoint").fill("train.py");
+      await page.getByLabel("Label").fill("by the form");
+      const plan = page.getByRole("region", { name: "Before anything is paid" });
+      await plan.getByText("1 file").waitFor(WAIT);
+      await page.getByRole("button", { name: "Start run" }).click();
+      await page.waitForURL("**/runs/*", WAIT);
+      const id = page.url().split("/").at(-1) ?? "";
+      await page.getByText("tick 20", { exact: true }).waitFor(WAIT);
+      await page.goto(`${served.url}/?status=active`);
+      await page.getByRole("button", { name: `Kill by the form ${id}` }).click(WAIT);
+      await page.getByRole("dialog").getByRole("button", { name: "Kill run" }).click(WAIT);
+      await page.goto(`${served.url}/?status=cancelled&q=form`);
+      await page.locator(`#run-${id}`).waitFor(WAIT);
+    }));
+
+  it("leads from a refusal to what to do", () =>
+    visiting("/new?entrypoint=missing.py", async ({ page }) => {
+      await page.getByText("It would be refused").waitFor(WAIT);
+      await page.getByText("There is no file missing.py").first().waitFor(WAIT);
+    }));
+
+  for (const [path, ready] of [
+    ["/machines", "Nothing is being paid for"],
+    ["/connect?open=market", "In the marketplace’s console"],
+    ["/connect/notebook", "The cell"],
+    ["/gpus", "H200"],
+    ["/models", "None yet."],
+    ["/data", "There is no manifest yet."],
+  ] as const)
+    it(`shows ${path} of a fresh home under the server's own content policy`, () =>
+      visiting(path, async ({ page }) => {
+        await page.getByText(ready).first().waitFor(WAIT);
+      }));
+});
