@@ -21,6 +21,7 @@ export function entryOf(row: MachineRow): LedgerEntry {
     horizonAt: row.horizon_at,
     emptyLooks: row.empty_looks,
     lastLookAt: row.last_look_at,
+    account: row.account,
   };
 }
 
@@ -57,6 +58,7 @@ export class DurableLedger implements Ledger {
     ordinal: number;
     provider: string;
     horizonAt: number;
+    account?: string | null;
   }): Promise<void> {
     return this.#engine.commit((tx) => {
       this.#rows.insert({
@@ -65,6 +67,7 @@ export class DurableLedger implements Ledger {
         node: order.node,
         ordinal: order.ordinal,
         horizon_at: order.horizonAt,
+        account: order.account ?? null,
       });
       this.#tell(tx, order.name);
     });
@@ -87,6 +90,10 @@ export class DurableLedger implements Ledger {
         held_at: row?.held_at ?? tx.at,
       });
     });
+  }
+
+  account(name: string, account: string): Promise<void> {
+    return this.#surely(name, () => this.#rows.account(name, account));
   }
 
   unknown(name: string, note: string): Promise<void> {
@@ -190,6 +197,7 @@ function blank(name: string, provider: string, at: number): MachineRow {
     price_micro: null,
     spent_micro: 0,
     priced_at: null,
+    account: null,
     created_at: at,
     horizon_at: at,
     held_at: null,

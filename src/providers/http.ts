@@ -5,6 +5,7 @@
 // H3. Error texts name the method, the host and the path. Keys, bodies that were sent and query strings stay out of them.
 // H4. Who failed to get an answer can tell whether the request may have taken effect: `mayHaveBeenSent`.
 
+import { hash } from "node:crypto";
 import { request as plainRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import { request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
@@ -382,6 +383,9 @@ function safeBase(provider: string, baseUrl: string): URL {
   url.hash = "";
   return url;
 }
+
+/** Tells two keys apart without holding one. */
+export const keyPrint = (secret: string): string => `key:${hash("sha256", secret, "hex").slice(0, 12)}`;
 
 const UNKNOWN_SIGNER =
   "its certificate is signed by nobody known here: something in between answers in its place, unless it is your own proxy, whose certificate NODE_EXTRA_CA_CERTS can name";

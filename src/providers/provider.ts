@@ -127,6 +127,11 @@ export interface Provider {
   listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]>;
   /** Machines on the account whose name does not begin with `prefix`; absent where it cannot be told. */
   listForeign?(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]>;
+  /**
+   * Whose account the credential opens now (or, with a handle, the one that this machine is asked about on): the same for every key
+   * of one account, or `key:` and a fingerprint where the provider does not tell. Null where it makes no difference.
+   */
+  accountId?(signal: AbortSignal, handle?: MachineHandle): Promise<string | null>;
   /** Asks the provider about the credential. Throws `credential_missing`, `credential_refused`, `provider_unreachable`. */
   account?(signal: AbortSignal): Promise<Account>;
   /** Called when a login was refused: where keys are attached to a machine, attaches ours again. */

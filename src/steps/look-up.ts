@@ -2,6 +2,7 @@
 
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
+import { assertSameAccount } from "./same-account.ts";
 import type { LedgerEntry, OrphanPorts } from "./ports.ts";
 
 const LOOK_AGAIN_MS = 5_000;
@@ -28,6 +29,7 @@ export async function lookUp(
     await ports.ledger.held(entry.name, handle);
     return { is: "held", handle };
   }
+  await assertSameAccount(provider, entry, signal);
   const certainAt = entry.horizonAt + certainty.listingLagMs;
   const wait = certainAt - askedAt;
   if (wait > 0)

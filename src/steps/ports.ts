@@ -27,6 +27,8 @@ export interface LedgerEntry {
   horizonAt: number;
   emptyLooks: number;
   lastLookAt: number | null;
+  /** Whose account it was ordered on; null where that was not known. */
+  account: string | null;
 }
 
 /** Every call is durable when it resolves. */
@@ -43,6 +45,7 @@ export interface Ledger {
     ordinal: number;
     provider: string;
     horizonAt: number;
+    account?: string | null;
   }): Promise<void>;
   /** The request has not left yet and the intent grew old: move its horizon. */
   renew(name: string, horizonAt: number): Promise<void>;
@@ -50,6 +53,8 @@ export interface Ledger {
   held(name: string, handle: MachineHandle): Promise<void>;
   /** What is known by now of a machine that is held: ways in, price. Changes nothing where nothing changed. */
   known(name: string, handle: MachineHandle): Promise<void>;
+  /** Another key has shown that it opens the account that the machine is on. */
+  account(name: string, account: string): Promise<void>;
   unknown(name: string, note: string): Promise<void>;
   /** A listing after the horizon did not show it; resolves with how many such in a row. */
   emptyLook(name: string): Promise<number>;

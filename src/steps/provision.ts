@@ -13,6 +13,7 @@ import { CANNOT_ASK, NOTHING_MADE, type MachineHandle, type Offer, type Provider
 import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp, type Found } from "./look-up.ts";
 import type { LedgerEntry, StepPorts } from "./ports.ts";
+import { accountFor, assertSameAccount } from "./same-account.ts";
 import { throwIfAborted, type StepContext, type StepDefinition, type StepDone, type StepLater } from "./step.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
@@ -52,6 +53,7 @@ async function resolveOrder(
   if (entry.handle === null) return lookUp(ports, provider, entry, signal);
   const status = await provider.inspect(entry.handle, signal);
   if (status.phase !== "gone") return { is: "held", handle: entry.handle };
+  await assertSameAccount(provider, entry, signal, entry.handle);
   await ports.ledger.released(entry.name, "the provider says that it does not exist");
   return { is: "absent" };
 }
@@ -138,12 +140,13 @@ async function order(
   spec: RunSpec,
 ): Promise<MachineHandle> {
   const { jobId, node, signal } = context;
+  const account = await accountFor(provider, signal);
   const ordinal = ports.ledger.nextOrdinal(jobId, node);
   const name = `${nodePrefix(ports.installationId, jobId, node)}${ordinal}`;
   // The request may leave that long after the stamp, and the provider counts from when it left.
   const horizon = () => ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs;
   let stampedAt = ports.now();
-  await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon() });
+  await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon(), account });
   while (ports.now() - stampedAt > INTENT_FRESH_MS) {
     stampedAt = ports.now();
     await ports.ledger.renew(name, horizon());

@@ -1,6 +1,7 @@
 // Giving the machine back, until the provider proves it gone. Nothing here gives up.
 
 import { nodePrefix } from "../domain/machine-names.ts";
+import { assertSameAccount, learnAccount } from "./same-account.ts";
 import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
@@ -58,9 +59,11 @@ export async function release(
   }
   if (entry.state !== "releasing") await ports.ledger.releasing(entry.name);
   try {
+    const account = await learnAccount(ports.ledger, provider, entry, handle, signal);
     await provider.terminate(handle, signal);
     const status = await provider.inspect(handle, signal);
     if (status.phase === "gone") {
+      await assertSameAccount(provider, { name: entry.name, account }, signal, handle);
       await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist");
       ports.gone?.(entry.name);
       return null;

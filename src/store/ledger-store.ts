@@ -55,6 +55,7 @@ export class LedgerStore {
               "released_at",
               "proof",
               "note",
+              "account",
             ),
           ),
       ),
@@ -67,6 +68,7 @@ export class LedgerStore {
       look: prepare(db, change("empty_looks", "last_look_at")),
       released: prepare(db, change("state", "released_at", "proof", "note")),
       note: prepare(db, change("note")),
+      account: prepare(db, change("account")),
       handle: prepare(db, change("handle", "address")),
       reprice: prepare(db, change("price_micro", "spent_micro", "priced_at")),
     };
@@ -103,6 +105,9 @@ export class LedgerStore {
   }
   released(name: string, at: number, proof: string): void {
     this.#s.released.run({ name, state: "released", released_at: at, proof, note: null });
+  }
+  account(name: string, account: string): void {
+    this.#s.account.run({ name, account });
   }
   handle(name: string, handle: string, address: string | null): void {
     this.#s.handle.run({ name, handle, address });

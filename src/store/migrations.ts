@@ -5,6 +5,7 @@ import type { Migration } from "kysely/migration";
 import { SCHEMA_0001 } from "./schema-0001.ts";
 import { SCHEMA_0002 } from "./schema-0002.ts";
 import { SCHEMA_0003 } from "./schema-0003.ts";
+import { SCHEMA_0004 } from "./schema-0004.ts";
 
 const statements = (all: readonly string[]): Migration => ({
   async up(db: Kysely<unknown>) {
@@ -16,4 +17,5 @@ export const migrations: Record<string, Migration> = {
   "0001-first-tables": statements(SCHEMA_0001),
   "0002-price-changes": statements(SCHEMA_0002),
   "0003-sinks": statements(SCHEMA_0003),
+  "0004-accounts": statements(SCHEMA_0004),
 };

@@ -31,6 +31,7 @@ import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./se
 import { SCHEMA_0001 } from "./schema-0001.ts";
 import { SCHEMA_0002 } from "./schema-0002.ts";
 import { SCHEMA_0003 } from "./schema-0003.ts";
+import { SCHEMA_0004 } from "./schema-0004.ts";
 import { readSinks, sinkNote, type All } from "./sink-reads.ts";
 
 type Sqlite = Database.Database;
@@ -365,7 +366,7 @@ export function openReads(home: string): Reads & { close(): void } {
   if (!existsSync(file)) {
     if (existsSync(join(home, "installation.json"))) throw new SvcError("store_missing", { file });
     const empty = new Database(":memory:");
-    for (const sql of [...SCHEMA_0001, ...SCHEMA_0002, ...SCHEMA_0003]) empty.exec(sql);
+    for (const sql of [...SCHEMA_0001, ...SCHEMA_0002, ...SCHEMA_0003, ...SCHEMA_0004]) empty.exec(sql);
     return new StoreReads(empty, home);
   }
   if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });

@@ -85,6 +85,8 @@ export interface Tables {
     released_at: number | null;
     proof: string | null;
     note: string | null;
+    /** Whose account it was ordered on, as the provider calls it; null where that was not known. */
+    account: string | null;
   };
   feed: { seq: Generated<number>; job_id: string | null; at: number; type: string; data: string };
   log: { job_id: string; stored_bytes: number };

@@ -29,7 +29,7 @@ const store = (find: string, replace: string): Patch => ({ file: "src/store/engi
 
 const HORIZON = "const certainAt = entry.horizonAt + certainty.listingLagMs;";
 const INTEND =
-  "await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon() });";
+  "await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon(), account });";
 const CREATE = "handle = await provider.create(offer, { name, jobId, node, spec });";
 
 export const MUTANTS: readonly Mutant[] = [

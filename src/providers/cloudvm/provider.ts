@@ -235,6 +235,12 @@ export class CloudvmProvider implements Provider {
     return { name, balanceUsd: null, warnings: [...warningsOf(reply.body), ...missingZone(session.settings)] };
   }
 
+  /** A machine is asked about in its own project, whatever is set by now. */
+  accountId(_signal: AbortSignal, handle?: MachineHandle): Promise<string> {
+    const session = this.#open();
+    return Promise.resolve(handle ? placeOf(handle, session).project : projectOf(session));
+  }
+
   selfEnd(name: string): string {
     return powerOff(name);
   }

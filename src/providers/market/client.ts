@@ -175,11 +175,12 @@ export class MarketClient {
     this.accepted(answer, `giving machine ${id} the SSH key`);
   }
 
-  async user(signal?: AbortSignal): Promise<{ name: string; credit: number | null }> {
+  async user(signal?: AbortSignal): Promise<{ id: string | null; name: string; credit: number | null }> {
     const answer = await this.ask("user", { method: "GET", path: "/api/v0/users/current/", signal });
     const user = this.read(User.partial(), answer, "the account");
     const name = [user.email, user.username].find((part) => typeof part === "string" && part !== "");
     return {
+      id: idOf(user.id),
       name: typeof name === "string" ? name : `user ${idOf(user.id) ?? "unknown"}`,
       credit: numberOf(user.credit),
     };

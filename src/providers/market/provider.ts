@@ -12,7 +12,7 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
-import { outcomeOfCreate, RateLimiter } from "../http.ts";
+import { keyPrint, outcomeOfCreate, RateLimiter } from "../http.ts";
 import type { Account, ForeignMachine, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
@@ -83,6 +83,7 @@ export class MarketProvider implements Provider {
   private readonly memories = new Map<string, Memory>();
   private readonly offersAvoided: Recent;
   private readonly hostsAvoided: Recent;
+  private accountOf: { secret: string; id: string } | null = null;
 
   constructor(options: RemoteOptions) {
     this.options = options;
@@ -367,6 +368,14 @@ export class MarketProvider implements Provider {
         ? []
         : ["the account has no credit left: nothing can be rented, and what runs is stopped"];
     return { name, balanceUsd: credit, warnings };
+  }
+
+  async accountId(signal: AbortSignal): Promise<string> {
+    const secret = this.client.secret();
+    if (this.accountOf?.secret === secret) return this.accountOf.id;
+    const id = (await this.client.user(signal)).id ?? keyPrint(secret);
+    this.accountOf = { secret, id };
+    return id;
   }
 
   async attachKey(handle: MachineHandle, signal: AbortSignal): Promise<void> {

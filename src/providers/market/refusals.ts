@@ -46,6 +46,12 @@ export const isAboutKey = (answer: HttpAnswer, { status, code, words }: Refusal)
     (NO_KEY.test(`${code} ${words}`) && (status >= 400 || objectOf(answer)?.success === false)) ||
     (status === 403 && objectOf(answer) !== null));
 
+/** What is wrong with the key, as far as the answer tells it. */
+const keyWords = ({ status, words }: Refusal): string =>
+  status === 403
+    ? `the key may not do this: it is for reading only, or limited otherwise (${words})`
+    : `it does not know the key: it is wrong, or was revoked (${words})`;
+
 /** Asked too often. One thing with three faces: bare text, `detail`, and the usual form. */
 export const isTooOften = (answer: HttpAnswer, { status, code, words }: Refusal): boolean =>
   status === 429 ||
@@ -70,7 +76,7 @@ export const isUnclearNotFound = (answer: HttpAnswer, refusal: Refusal): boolean
 export function refused(answer: HttpAnswer, what: string, secret: string): SvcError {
   const refusal = refusalOf(answer, secret);
   if (isAboutKey(answer, refusal))
-    return new SvcError("credential_refused", { provider: PROVIDER, why: refusal.words });
+    return new SvcError("credential_refused", { provider: PROVIDER, why: keyWords(refusal) });
   const why = isTooOften(answer, refusal) ? `it was asked too often (${refusal.words})` : refusal.words;
   return new SvcError("provider_error", { provider: PROVIDER, why: `${what}: ${why}` });
 }
@@ -93,7 +99,8 @@ export function createRefused(answer: HttpAnswer, offer: string, secret: string)
   const said = { provider: PROVIDER, why: words };
   const body = objectOf(answer);
   const refuses = body !== null && (CLEAR.has(status) || (status === 200 && body.success === false));
-  if (isAboutKey(answer, refusal)) return new SvcError("credential_refused", said);
+  if (isAboutKey(answer, refusal))
+    return new SvcError("credential_refused", { provider: PROVIDER, why: keyWords(refusal) });
   if (refuses && !QUEUED.test(text)) {
     if (OFFER_GONE.test(text)) return new SvcError("offer_taken", { ...said, offer });
     if (NO_FUNDS.test(text)) return new SvcError("no_funds", said);

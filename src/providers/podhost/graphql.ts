@@ -1,5 +1,6 @@
 // The pod host's first API. Most of its errors come with status 200: they are told by their words.
 
+import { idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { Account } from "../provider.ts";
 import { PODHOST, refusalOf, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
@@ -24,6 +25,8 @@ const GET = `query Get($input: PodFilter!) { pod(input: $input) { ${POD} } }`;
 const LIST = `query List { myself { pods { ${POD} } } }`;
 const TERMINATE = `mutation Terminate($input: PodTerminateInput!) { podTerminate(input: $input) }`;
 const ACCOUNT = `query Account { myself { id email clientBalance currentSpendPerHr spendLimit minBalance underBalance } }`;
+
+const ACCOUNT_ID = `query AccountId { myself { id } }`;
 
 const RETIRED =
   /\b(graphql|this api|api version)\b.*\b(retired|removed|sunset|shut down|no longer (available|supported|served))\b/i;
@@ -143,6 +146,10 @@ export class GraphqlApi implements PodApi {
       warnings.push(`The account's limit of $${limit} an hour is reached.`);
     const names = [field(myself, "email"), field(myself, "id")].filter((one) => typeof one === "string");
     return { name: this.#transport.scrub(names.find((one) => one !== "") ?? "unnamed account"), balanceUsd, warnings };
+  }
+
+  async accountId(signal: AbortSignal): Promise<string | null> {
+    return idOf(field(await this.#myself(ACCOUNT_ID, "read", signal), "id"));
   }
 
   /** What the key's owner is; a null without an error means that there is none. */

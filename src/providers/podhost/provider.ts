@@ -11,7 +11,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
-import { neverSent, outcomeOfCreate } from "../http.ts";
+import { keyPrint, neverSent, outcomeOfCreate } from "../http.ts";
 import type {
   Account,
   Certainty,
@@ -60,6 +60,7 @@ export class PodhostProvider implements Provider {
   #list: { askedAt: number; pods: Promise<Pod[]> } | null = null;
   /** Pods that a list has shown: see `keyOf`. */
   readonly #seen = new Set<string>();
+  #accountOf: { secret: string; id: string } | null = null;
   /** When a complete look first missed a pod. */
   readonly #missedAt = new Map<string, number>();
 
@@ -171,6 +172,14 @@ export class PodhostProvider implements Provider {
 
   account(signal: AbortSignal): Promise<Account> {
     return this.#ask((api) => api.account(signal));
+  }
+
+  async accountId(signal: AbortSignal): Promise<string> {
+    const { secret } = this.#o.credential();
+    if (this.#accountOf?.secret === secret) return this.#accountOf.id;
+    const id = (await this.#ask((api) => api.accountId(signal))) ?? keyPrint(secret);
+    this.#accountOf = { secret, id };
+    return id;
   }
 
   selfEnd(): string {

@@ -118,6 +118,10 @@ export class RestApi implements PodApi {
     return { name: "account of the key", balanceUsd: null, warnings: [] };
   }
 
+  accountId(): Promise<null> {
+    return Promise.resolve(null);
+  }
+
   #list(answer: HttpAnswer, name: string): unknown[] {
     if (answer.status >= 300) throw this.#refusal(answer);
     const body = answer.json();

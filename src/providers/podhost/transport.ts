@@ -9,6 +9,8 @@ const USER_AGENT = "svc/0.1 (training control plane)";
 /** In an answer's words, what a person is shown of it. */
 const WORDS_MAX = 300;
 
+const NOT_KNOWN = "it does not know the key (status 401): it is wrong, or was revoked";
+
 /** What a call is for. A right that is missing is the key's fault only where somebody can still choose another key. */
 export type Purpose = "read" | "account" | "rent" | "release";
 
@@ -42,8 +44,7 @@ export class PodTransport {
       headers: { ...request.headers, authorization: `Bearer ${secret}` },
     });
     const { status } = answer;
-    if (status === 401)
-      throw new SvcError("credential_refused", { provider: PODHOST, why: "it does not know the key (status 401)" });
+    if (status === 401) throw new SvcError("credential_refused", { provider: PODHOST, why: NOT_KNOWN });
     if (status === 429) {
       const wait = answer.retryAfterMs ?? 0;
       this.#limiter.hold(wait);
@@ -57,7 +58,7 @@ export class PodTransport {
     if (status === 403)
       throw new SvcError("credential_refused", {
         provider: PODHOST,
-        why: `the key may not do this (status 403)${this.#said(answer)}`,
+        why: `the key may not do this (status 403): it is for reading only, or limited otherwise${this.#said(answer)}`,
       });
     if (status < 300 && answer.isHtml) throw this.error("a web page came in place of an answer");
     if (status < 300 && answer.text.trim() !== "" && answer.json() === undefined)

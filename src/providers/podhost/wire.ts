@@ -72,6 +72,8 @@ export interface PodApi {
   list(): Promise<Pod[]>;
   terminate(id: string, signal: AbortSignal): Promise<void>;
   account(signal: AbortSignal): Promise<Account>;
+  /** What the provider calls the key's account; null where this API does not tell. */
+  accountId(signal: AbortSignal): Promise<string | null>;
 }
 
 /** Missing, too. */
