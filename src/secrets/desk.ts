@@ -5,6 +5,8 @@
 // D3. A credential that the other side refuses when it is asked is not saved.
 // D4. A provider's credential is not taken away while a machine of that provider may cost money.
 
+import { Redactor } from "../domain/redaction.ts";
+import { secretParts } from "../domain/secret-names.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
 import {
   CREDENTIAL_FIELDS,
@@ -76,8 +78,8 @@ export class CredentialDesk {
     const before = this.#store();
     this.#refuseWhatIsFixed(name, [...values.keys()]);
     const places: Places = { home: this.#o.home, env: this.#o.env, store: change(structuredClone(before)) };
-    await this.#o.judge(name, places);
-    const check = options.check ? await this.#o.ask(name, places) : null;
+    await this.#unquoted(name, places, () => this.#o.judge(name, places));
+    const check = options.check ? await this.#ask(name, places) : null;
     this.#change(change);
     return { name, credential: this.#shown(name), check };
   }
@@ -113,7 +115,30 @@ export class CredentialDesk {
 
   /** Asks the other side about what is set now. */
   check(given: string): Promise<CredentialCheck> {
-    return this.#o.ask(known(given), this.#o);
+    return this.#ask(known(given), this.#o);
+  }
+
+  #ask(name: CredentialName, places: Places): Promise<CredentialCheck> {
+    return this.#unquoted(name, places, () => this.#o.ask(name, places));
+  }
+
+  /** Whoever is asked may repeat what it was sent: no answer and no error tells it on (D1). */
+  async #unquoted<T>(name: CredentialName, places: Places, work: () => Promise<T>): Promise<T> {
+    const block = blockIn(
+      readable(() => storeOf(places)),
+      name,
+    );
+    const secrets = CREDENTIAL_FIELDS[name].flatMap((field) =>
+      field.secret ? secretParts(foundIn(name, field, block, places)?.value ?? "") : [],
+    );
+    const redactor = new Redactor(secrets);
+    try {
+      return redactor.redactValue(await work());
+    } catch (e) {
+      if (!(e instanceof SvcError) || redactor.empty) throw e;
+      const errors = e.errors && redactor.redactValue(e.errors);
+      throw new SvcError(e.code, redactor.redactValue(e.data), { cause: e.cause, ...(errors ? { errors } : {}) });
+    }
   }
 
   #shown(name: CredentialName): ShownCredential {

@@ -260,6 +260,33 @@ describe("asking the other side", () => {
     expect(stored()).toMatchObject({ hub: { token: "hf_good" } });
   });
 
+  it("tells nobody what the other side repeats of a secret, in an answer or an error", async () => {
+    const token = "hf_this-is-the-token-itself";
+    const url = await double((r) => {
+      const said = r.headers.authorization ?? "";
+      return r.url === "/api/whoami-v2" ? [200, { name: said, auth: { accessToken: { role: said } } }] : [400, {}];
+    });
+    const saved = await put("hub", { token, url }, {}, true);
+    expect(saved.check?.account).toBe("Bearer ***redacted***");
+    const market = await double((r) => [400, { success: false, msg: `no such key: ${r.headers.authorization}` }]);
+    const error = await refusal(put("market", { api_key: token, url: market }, {}, true));
+    expect(JSON.stringify(saved) + JSON.stringify(error) + error.message).not.toContain("the-token");
+  });
+
+  it("does not follow a redirect with a key in hand", async () => {
+    const elsewhere: IncomingMessage[] = [];
+    const other = await double((r) => (elsewhere.push(r), [200, { name: "me" }]));
+    const server = createServer((_, response) => response.writeHead(302, { location: `${other}/api/whoami-v2` }).end());
+    servers.push(server);
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect(await refusal(put("hub", { token: "hf_token_0123", url }, {}, true))).toMatchObject({
+      code: "provider_error",
+    });
+    expect(elsewhere).toEqual([]);
+    expect(() => stored()).toThrow(/ENOENT/);
+  });
+
   it("asks the tracker, which says of a bad key that there is no viewer", async () => {
     const good = `Basic ${Buffer.from("api:good").toString("base64")}`;
     const url = await double((r, body) => [

@@ -1,0 +1,69 @@
+// What lies in a home and who may read it, whatever the umask of whoever started svc; links in place of the files that hold secrets;
+// and what a run may name as a secret.
+
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { Place, type Served } from "../process/harness.ts";
+
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+  place.file("train.py", 'print("trained", flush=True)\n');
+});
+afterEach(() => place.close());
+
+async function send(served: Served, method: string, path: string, body: unknown) {
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${served.url}${path}`, { method, headers, body: JSON.stringify(body) });
+  return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+}
+
+it("no file or folder of the home is open to others, though the umask would leave all of it open", async () => {
+  const served = await place.serve({ under: ["sh", "-c", 'umask 000; exec "$@"', "sh"] });
+  await send(served, "PUT", "/v1/credentials/hub", { token: "hf_0123456789abcdef" });
+  const tracking = { tracker: { secret_ref: "literal://tracker-key-0123", project: "p" } };
+  await send(served, "PUT", "/v1/registry", { registry: { tracking } });
+  await served.ended(await served.submit({ entrypoint: "train.py", env: { API_KEY: "literal" } }));
+  const open = [
+    place.home,
+    ...readdirSync(place.home, { recursive: true, encoding: "utf8" }).map((p) => join(place.home, p)),
+  ]
+    .filter((path) => existsSync(path) && (statSync(path).mode & 0o077) !== 0)
+    .map((path) => `${path} ${(statSync(path).mode & 0o777).toString(8)}`);
+  expect(existsSync(join(place.home, "registry.json")) && existsSync(join(place.home, "credentials.json"))).toBe(true);
+  expect(open).toEqual([]);
+});
+
+it.each(["credentials.json", "registry.json"])(
+  "a link in place of %s is neither read nor written through",
+  async (name) => {
+    const target = join(place.root, "elsewhere.json");
+    writeFileSync(target, '{"hub": {"token": "somebody-elses"}}', { mode: 0o644 });
+    mkdirSync(place.home, { mode: 0o700 });
+    symlinkSync(target, join(place.home, name));
+    const served = await place.serve();
+    const path = name === "registry.json" ? "/v1/registry" : "/v1/credentials/hub";
+    const body = name === "registry.json" ? { registry: {} } : { token: "hf_0123456789abcdef" };
+    const answer = await send(served, "PUT", path, body);
+    expect([answer.status, answer.body["code"]]).toEqual([500, "credentials_unusable"]);
+    expect(JSON.stringify(answer.body)).not.toContain("somebody-elses");
+    expect(readFileSync(target, "utf8")).toBe('{"hub": {"token": "somebody-elses"}}');
+    expect(statSync(target).mode & 0o777).toBe(0o644);
+  },
+);
+
+it.each([
+  "file:///etc/hostname",
+  "literal://x",
+  "store://../../etc/passwd",
+  "store://__proto__/constructor/name",
+  "env://NOT_SET",
+])("a run may not name %s, and nothing is started", async (reference) => {
+  const served = await place.serve();
+  const spec = { entrypoint: "train.py", project_dir: place.project, env: { SECRET: reference } };
+  const answer = await send(served, "POST", "/jobs", { spec });
+  expect(answer.status).toBe(400);
+  expect(JSON.stringify(answer.body["errors"])).toContain("spec.env.SECRET");
+  expect(JSON.parse(await served.text("/jobs"))).toMatchObject({ jobs: [] });
+});
