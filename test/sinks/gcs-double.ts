@@ -76,7 +76,12 @@ export class GcsDouble extends StoreDouble {
   }
 
   #token({ response, body }: Request): void {
-    const assertion = new URLSearchParams(body.toString("utf8")).get("assertion") ?? "";
+    const form = new URLSearchParams(body.toString("utf8"));
+    if (form.get("grant_type") === "refresh_token") {
+      if (form.get("refresh_token") !== "good") return send(response, 400, { error: "invalid_grant" });
+      return this.#grant(response);
+    }
+    const assertion = form.get("assertion") ?? "";
     const [header = "", claims = "", signature = ""] = assertion.split(".");
     const told = JSON.parse(Buffer.from(claims, "base64url").toString() || "{}") as { aud?: string; scope?: string };
     const good = createVerify("RSA-SHA256")
@@ -84,6 +89,10 @@ export class GcsDouble extends StoreDouble {
       .verify(keys.publicKey, Buffer.from(signature, "base64url"));
     if (!good || told.aud !== `${this.url}/token` || told.scope !== SCOPE)
       return send(response, 400, { error: "invalid_grant", error_description: "Invalid JWT Signature." });
+    this.#grant(response);
+  }
+
+  #grant(response: ServerResponse): void {
     const access_token = `ya29.${randomUUID()}`;
     this.tokens.add(access_token);
     send(response, 200, { access_token, expires_in: 3_600, token_type: "Bearer" });

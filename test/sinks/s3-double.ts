@@ -103,7 +103,11 @@ export class S3Double extends StoreDouble {
     const held = this.objects.get(key);
     if (!held) return this.refuse(response, 404, "NoSuchKey", "The specified key does not exist.");
     const meta = Object.entries(held.metadata).map(([name, value]) => [`x-amz-meta-${name}`, value]);
-    const headers = { ...Object.fromEntries(meta), "content-type": held.contentType, etag: `"${md5(held.bytes)}"` };
+    const headers = {
+      ...Object.fromEntries(meta),
+      "content-type": held.contentType,
+      etag: `"${held.etag ?? md5(held.bytes)}"`,
+    };
     response.writeHead(200, { ...headers, "content-length": held.bytes.length });
     response.end(request.method === "HEAD" ? undefined : held.bytes);
   }
@@ -171,7 +175,8 @@ export class S3Double extends StoreDouble {
     const etag = `${createHash("md5")
       .update(Buffer.concat(parts.map((b) => Buffer.from(md5(b), "hex"))))
       .digest("hex")}-${parts.length}`;
-    this.objects.set(key, { bytes: Buffer.concat(parts), metadata: upload.metadata, contentType: upload.contentType });
+    const { metadata, contentType } = upload;
+    this.objects.set(key, { bytes: Buffer.concat(parts), metadata, contentType, etag });
     this.uploads.delete(id);
     const told = wrong ? `${"0".repeat(32)}-${parts.length}` : etag;
     xml(response, `<CompleteMultipartUploadResult><ETag>"${told}"</ETag></CompleteMultipartUploadResult>`);

@@ -7,6 +7,8 @@ export interface Held {
   bytes: Buffer;
   metadata: Record<string, string>;
   contentType: string;
+  /** Where it is not the MD5 of the bytes. */
+  etag?: string;
 }
 
 /** What goes wrong with a request, once each time it is listed. */
