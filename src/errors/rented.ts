@@ -156,7 +156,7 @@ export const RENTED = {
     status: 502,
     exit: 1,
     retry: "backoff",
-    message: (d) => `The project could not be brought to ${d.machine}: ${d.why}.`,
+    message: (d) => `What the run needs could not be brought to ${d.machine}: ${d.why}.`,
     hint: "It is tried again by itself; what had arrived is not sent twice.",
   }),
   machine_lost: entry<{ provider: string; machine: string; why?: string | undefined }>({
