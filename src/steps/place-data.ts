@@ -16,7 +16,7 @@ import type { DataManifest } from "../schemas/data.ts";
 import type { StepContext } from "./step.ts";
 
 /** Room that is left to the run itself. */
-const SPARE_BYTES = 256 * 1024 ** 2;
+const SPARE_BYTES = 32 * 1024 ** 2;
 
 /** For the timeline: what the data was, whatever becomes of its name. */
 const told = (all: readonly DataManifest[]) =>
