@@ -23,9 +23,10 @@ from urllib.parse import quote, urlencode
 
 from svc import _http
 from svc._config import Settings, checked
-from svc._control_plane import PLANES, home
+from svc._control_plane import PLANES, STARTED
 from svc._errors import ConfigError, SvcError, WaitTimeout
 from svc._gpus import list_gpus, vram_for
+from svc._http import home
 from svc._progress import progress_of
 from svc._records import Job, LogStream, ReconcileReport, Task
 
@@ -166,6 +167,7 @@ def run(
         "POST", "/jobs", {"label": label, "spec": spec}, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"}
     )
     started = Job.from_record(record)
+    STARTED.add(started.id)
     return _wait_for(started.id, None) if wait else started
 
 

@@ -36,6 +36,9 @@ END_SECONDS_MAX = 120.0
 LAST_SECONDS_MAX = 20.0
 HEALTH_SECONDS_MAX = 10.0
 
+# The jobs that this process started: of these it tells what becomes.
+STARTED: set[str] = set()
+
 
 class _Owned:
     """A control plane that this process started."""
@@ -275,25 +278,27 @@ def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
     if hold is not None and not hold.ends_with_holders:
         hold.close()
         hold = None
-    runs = _live_runs(hold.port) if announce and hold is not None else []
+    runs, paid = _live_runs(hold.port) if announce and hold is not None else ([], False)
     released = hold.release(owned is not None) if hold is not None else None
     if owned is not None:
         _close_pipe(owned.process)
     if released is not None and not released.ending:
-        if runs:
+        kept = [run for run in runs if run in STARTED]
+        if kept:
             _tell(
-                f"svc: {_counted(runs)} may go on and cost money: other programs use the control plane, which ends with the last "
-                f"of them. `svc kill` ends a run now."
+                f"svc: {_counted(kept)} may go on{' and cost money' if paid else ''}: other programs use the control plane, which "
+                f"ends with the last of them. `svc kill` ends a run now."
             )
     elif owned is not None or released is not None:
         if runs:
-            _tell(f"svc: ending {_counted(runs)} and giving back what was rented; Ctrl-C does not wait for it")
-        _wait_for_end(hold, owned, bool(runs))
+            rented = " and giving back what was rented" if paid else ""
+            _tell(f"svc: ending {_counted(runs)}{rented}; Ctrl-C does not wait for it")
+        _wait_for_end(hold, owned, bool(runs), paid)
     if hold is not None:
         hold.close()
 
 
-def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool) -> None:
+def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool, paid: bool) -> None:
     log = owned.log if owned is not None else home() / "control-plane.log"
     try:
         said = hold.farewell(END_SECONDS_MAX) if hold is not None else {}
@@ -310,20 +315,21 @@ def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool) -> None:
         left = ", ".join(said["unfinished"])
         _tell(f"svc: not ended: {left}. A machine may still cost money; `svc reconcile` goes on with it; see {log}")
     elif tell and "unfinished" in said:
-        _tell("svc: ended in order; no machine of these runs costs money any more")
+        _tell("svc: ended in order" + ("; no machine of these runs costs money any more" if paid else ""))
 
 
-def _live_runs(port: int) -> list[str]:
-    """The runs that end with the control plane; none where it does not say."""
+def _live_runs(port: int) -> tuple[list[str], bool]:
+    """The runs that end with the control plane, and whether a machine of theirs was rented; none where it does not say."""
     try:
         page = _http.call(port, "GET", "/jobs?limit=500", seconds=5.0)
-        return [
-            str(job["id"])
+        live = [
+            job
             for job in page["jobs"]
             if job["status"] not in TERMINAL_STATUSES and job.get("spec", {}).get("terminate_on_exit", True)
         ]
+        return [str(job["id"]) for job in live], any(job.get("provider", "local") != "local" for job in live)
     except (SvcError, KeyError, TypeError):
-        return []
+        return [], False
 
 
 def _counted(runs: list[str]) -> str:

@@ -267,8 +267,9 @@ class Watch {
     const there = (atMs: number | null): number | null => (atMs === null ? null : atMs + ahead);
     const windowMs = this.#idleMs > 0 ? this.#idleMs : STALL_WINDOW_MS;
     const keptMs = HEARTBEAT_WINDOWS * windowMs + 2 * MINUTE_MS;
-    // Whoever types on this computer need not be at work on the run.
-    const seen = this.#held.access.inPlace ? fresh.map((s) => ({ ...s, terminal_idle_seconds: null })) : fresh;
+    // What is typed on this computer, and what its network moves, need not be the run's.
+    const others = { terminal_idle_seconds: null, net_bytes_per_s: null };
+    const seen = this.#held.access.inPlace ? fresh.map((s) => ({ ...s, ...others })) : fresh;
     this.#samples = [...this.#samples, ...seen].filter((s) => s.at_ms >= nowMs - keptMs);
     const input: IdleInput = {
       nowMs,

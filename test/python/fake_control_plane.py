@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         if (self.command, path) == ("POST", "/jobs"):
             key = self.headers["Idempotency-Key"]
             if key not in self.server.jobs:
-                self.server.put(key, spec=body["spec"], label=body["label"], args=body["spec"]["args"])
+                self.server.put(key, spec=body["spec"], provider=body["spec"]["provider"], label=body["label"], args=body["spec"]["args"])
             return self.answer(201, self.server.jobs[key])
         if path == "/jobs":
             return self.answer(200, {"jobs": list(self.server.jobs.values()), "next_cursor": None})
