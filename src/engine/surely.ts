@@ -9,7 +9,7 @@ const REWRITE_MS_MAX = 30_000;
 /** What may pass by itself or by a person's hand. A stale writer's refusal never does. */
 const PASSING: ReadonlySet<ErrorCode> = new Set(["disk_full", "store_failing", "home_unusable", "internal_error"]);
 
-/** Writes until it is written. `failed` hears of each failure and says whether to go on; what cannot pass is thrown. */
+/** Writes until it is written. What cannot pass is thrown; of the rest `failed` hears, and says whether to go on. */
 export async function surely<T>(
   write: () => Promise<T>,
   clock: Clock,
@@ -20,7 +20,7 @@ export async function surely<T>(
       return await write();
     } catch (e) {
       const error = asSvcError(e);
-      if (!failed(error) || !PASSING.has(error.code)) throw e;
+      if (!PASSING.has(error.code) || !failed(error)) throw e;
       if (error.code === "disk_full") wait = REWRITE_MS; // room is made by a person, who then waits
       const next = wait;
       await new Promise<void>((resolve) => clock.setTimer(next, resolve));

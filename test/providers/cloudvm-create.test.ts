@@ -63,10 +63,16 @@ describe("where it is asked for", () => {
     (await stub.provider(settings).listOffers(spec(change), never)).map((offer) => offer.extra?.["zone"]);
 
   it("the credential's zone first, then the others of its region that have the GPU, without a price", async () => {
+    const facts = (zone: string) => ({ machine: "g2-standard-8", place: `us-central1-${zone}` });
     expect(await stub.provider().listOffers(spec(), never)).toEqual([
-      { id: "us-central1-a.g2-standard-8", priceMicro: null, extra: { zone: "us-central1-a", asked: "yes" } },
-      { id: "us-central1-b.g2-standard-8", priceMicro: null, extra: { zone: "us-central1-b" } },
-      { id: "us-central1-c.g2-standard-8", priceMicro: null, extra: { zone: "us-central1-c" } },
+      {
+        id: "us-central1-a.g2-standard-8",
+        priceMicro: null,
+        extra: { zone: "us-central1-a", asked: "yes" },
+        facts: facts("a"),
+      },
+      { id: "us-central1-b.g2-standard-8", priceMicro: null, extra: { zone: "us-central1-b" }, facts: facts("b") },
+      { id: "us-central1-c.g2-standard-8", priceMicro: null, extra: { zone: "us-central1-c" }, facts: facts("c") },
     ]);
     expect(await zones({ gpus: "A100" }, { zone: "us-central1-c" })).toEqual(["us-central1-c", "us-central1-a"]);
     expect(await zones({ gpus: "cpu" })).toEqual(["us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f"]);
