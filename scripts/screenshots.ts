@@ -1,10 +1,13 @@
-// Pictures of the dashboard of a running server, at both widths and in both colour schemes.
+// Pictures of the dashboard for the documentation, by one command: `npm run screenshots`. A home with a past is made, a control
+// plane started on it, and real runs on this computer and on simulated machines; nothing costs anything.
 //
-//   node scripts/screenshots.ts http://127.0.0.1:8780 DIRECTORY
+//   npm run screenshots              into docs/images
+//   npm run screenshots -- DIRECTORY every page at both widths and in both colour schemes
 
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { chromium, type Browser, type Page } from "playwright-core";
+import { openShownWorld, type ShownWorld } from "./lib/shown-world.ts";
 
 const FLAGS = [
   "--no-sandbox",
@@ -16,49 +19,118 @@ const FLAGS = [
   "--disable-sync",
   "--disable-dev-shm-usage",
 ];
-const SHAPES = [
-  { name: "wide", width: 1440, height: 900 },
-  { name: "phone", width: 390, height: 844 },
+const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+const PAST_RUNS = 412;
+const WAIT_MS = 60_000;
+
+interface Look {
+  name: string;
+  width: number;
+  height: number;
+  colorScheme: "light" | "dark";
+}
+const LOOKS: readonly Look[] = [
+  { name: "wide-light", width: 1440, height: 900, colorScheme: "light" },
+  { name: "wide-dark", width: 1440, height: 900, colorScheme: "dark" },
+  { name: "phone-light", width: 390, height: 844, colorScheme: "light" },
+  { name: "phone-dark", width: 390, height: 844, colorScheme: "dark" },
 ];
 
-const [base, directory] = process.argv.slice(2);
-if (!base || !directory) {
-  process.stderr.write("usage: node scripts/screenshots.ts <address of svc serve> <directory>\n");
+interface Shown {
+  name: string;
+  path: string;
+  /** There when the page is worth a picture. */
+  ready: string;
+}
+
+function pagesOf({ runs }: ShownWorld): Shown[] {
+  const run = (name: string, tab = "") => `/runs/${runs[name] ?? ""}${tab && `?tab=${tab}`}`;
+  return [
+    { name: "runs", path: "/", ready: ".run-link" },
+    { name: "run", path: run("rented"), ready: "canvas" },
+    { name: "run-phone", path: run("rented"), ready: "canvas" },
+    { name: "metrics", path: run("busy", "metrics"), ready: "canvas" },
+    { name: "log", path: run("busy", "logs"), ready: ".log-row" },
+    { name: "failed", path: run("failed"), ready: ".banner" },
+    {
+      name: "new-run",
+      path: "/new?entrypoint=train.py&provider=market&gpus=RTX4090%3A1&price_cap=2",
+      ready: ".offers",
+    },
+    { name: "machines", path: "/machines", ready: ".machine-table" },
+    { name: "connect", path: "/connect?open=podhost", ready: "#podhost-api_key" },
+    { name: "gpus", path: "/gpus", ready: ".gpu-card" },
+    { name: "models", path: "/models", ready: "#pull-model" },
+    { name: "data", path: "/data", ready: "#data-name" },
+    { name: "notebook", path: "/connect/notebook", ready: ".code-block" },
+  ];
+}
+
+/** The few that the documentation shows: page, look. */
+const IN_DOCS: readonly (readonly [string, string])[] = [
+  ["runs", "wide-light"],
+  ["run", "wide-dark"],
+  ["run-phone", "phone-dark"],
+  ["new-run", "wide-light"],
+];
+
+async function shoot(browser: Browser, url: string, page: Shown, look: Look, file: string): Promise<void> {
+  const { width, height, colorScheme } = look;
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, reducedMotion: "reduce" });
+  try {
+    const tab = await context.newPage();
+    await tab.goto(new URL(page.path, url).href);
+    await tab.waitForSelector(".connection-live", { timeout: WAIT_MS });
+    await tab.waitForSelector(page.ready, { timeout: WAIT_MS });
+    await settled(tab);
+    await tab.screenshot({ path: file });
+    process.stdout.write(`${file}\n`);
+  } finally {
+    await context.close();
+  }
+}
+
+/** What a page still reads is announced by these words. */
+const settled = (tab: Page) =>
+  tab.waitForFunction(() => !/Reading the|asking…/.test(document.querySelector("main")?.textContent ?? ""), null, {
+    timeout: WAIT_MS,
+  });
+
+/** Waits until the rented runs have curves and checkpoints to show. */
+async function grown({ url, runs }: ShownWorld): Promise<void> {
+  for (const end = Date.now() + 3 * WAIT_MS; Date.now() < end;) {
+    const answers = await Promise.all(
+      ["rented", "busy"].map(async (name) => {
+        const answer = await fetch(`${url}/jobs/${runs[name] ?? ""}/metrics?max_points=1000`);
+        const { series } = (await answer.json()) as { series: Record<string, unknown[]> };
+        return Math.max(0, ...Object.values(series).map((points) => points.length));
+      }),
+    );
+    if (Math.min(...answers) > 600) return;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  throw new Error("The runs have not come far enough to be shown.");
+}
+
+if (!existsSync(EXECUTABLE)) {
+  process.stderr.write(`There is no Chromium at ${EXECUTABLE}; CHROMIUM names another one.\n`);
   process.exit(2);
 }
+const [given] = process.argv.slice(2);
+const directory = given ?? join(import.meta.dirname, "../docs/images");
 mkdirSync(directory, { recursive: true });
-
-const answer = await fetch(new URL("/jobs?limit=1", base));
-const { jobs } = (await answer.json()) as { jobs: { id: string }[] };
-const newest = jobs[0]?.id;
-const pages: [string, string][] = [
-  ["list", "/"],
-  ["new", "/new"],
-];
-if (newest) {
-  pages.push(["run", `/runs/${newest}`]);
-  for (const tab of ["logs", "metrics", "checkpoints", "spec"])
-    pages.push([`run-${tab}`, `/runs/${newest}?tab=${tab}`]);
-}
-
-const browser = await chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: FLAGS });
+const world = await openShownWorld({ past: PAST_RUNS, rented: true });
 try {
-  for (const { name: shape, width, height } of SHAPES) {
-    for (const colorScheme of ["light", "dark"] as const) {
-      const context = await browser.newContext({ viewport: { width, height }, colorScheme, reducedMotion: "reduce" });
-      const page = await context.newPage();
-      for (const [name, path] of pages) {
-        await page.goto(new URL(path, base).href);
-        await page.waitForSelector(".connection-live");
-        // What a page still reads is announced by these words.
-        await page.waitForFunction(() => !document.querySelector("main")?.textContent?.includes("Reading the"));
-        const file = join(directory, `${name}-${shape}-${colorScheme}.png`);
-        await page.screenshot({ path: file, fullPage: true });
-        process.stdout.write(`${file}\n`);
-      }
-      await context.close();
+  await grown(world);
+  const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+  for (const page of pagesOf(world))
+    for (const look of LOOKS) {
+      const shown = IN_DOCS.some(([name, of]) => name === page.name && of === look.name);
+      if (given === undefined && !shown) continue;
+      const name = given === undefined ? page.name : `${page.name}-${look.name}`;
+      await shoot(browser, world.url, page, look, join(directory, `${name}.png`));
     }
-  }
-} finally {
   await browser.close();
+} finally {
+  await world.close();
 }

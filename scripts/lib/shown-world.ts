@@ -16,6 +16,8 @@ import { EngineStore } from "../../src/store/engine-store.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const SVC = join(ROOT, "bin", "svc");
+/** Runs that are made at the same time. */
+const AT_ONCE = 200;
 const INSTALLATION = "shownshownshown1";
 
 interface PastKind {
@@ -125,39 +127,44 @@ export async function fillPast(home: string, count: number): Promise<void> {
   const gapMs = Math.min(47 * 60_000, (60 * 86_400_000) / count);
   const begin = Date.now() - count * gapMs;
   const times: { id: string; kind: PastKind; at: number }[] = [];
-  for (let i = 0; i < count; i++) {
-    const kind = PAST[(i * 5 + Math.floor(i / 7)) % PAST.length] as PastKind;
-    const at = begin + i * gapMs;
-    const id = new JobIds(() => at).next();
-    kinds.set(id, kind);
-    times.push({ id, kind, at });
-    const ended = new Promise<void>((resolve) => over.set(id, resolve));
-    const spec = RunSpec.parse({
-      entrypoint: kind.entrypoint,
-      provider: kind.provider,
-      gpus: kind.gpus,
-      project_dir: "/home/me/project",
-    });
-    await engine.create({
-      id,
-      input: { nodes: 1, max_runtime_ms: null },
-      row: {
-        label: `${kind.label} #${i + 1}`,
-        provider: kind.provider,
-        gpus: kind.gpus,
-        nodes: 1,
-        spec: JSON.stringify(spec),
-        code_snapshot: null,
-        idem_key: null,
-        idem_hash: null,
-      },
-    });
-    await ended;
-  }
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) {
+      const i = next++;
+      const kind = PAST[(i * 5 + Math.floor(i / 7)) % PAST.length] as PastKind;
+      const at = begin + i * gapMs;
+      const id = new JobIds(() => at).next();
+      kinds.set(id, kind);
+      times.push({ id, kind, at });
+      const ended = new Promise<void>((resolve) => over.set(id, resolve));
+      await engine.create(pastJob(id, i, kind));
+      await ended;
+      over.delete(id);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
   await engine.stop();
   dateBack(store, times);
   store.db.pragma("synchronous = FULL");
   store.db.close();
+}
+
+function pastJob(id: string, i: number, kind: PastKind): Parameters<Engine["create"]>[0] {
+  const { entrypoint, provider, gpus } = kind;
+  return {
+    id,
+    input: { nodes: 1, max_runtime_ms: null },
+    row: {
+      label: `${kind.label} #${i + 1}`,
+      provider,
+      gpus,
+      nodes: 1,
+      spec: JSON.stringify(RunSpec.parse({ entrypoint, provider, gpus, project_dir: "/home/me/project" })),
+      code_snapshot: null,
+      idem_key: null,
+      idem_hash: null,
+    },
+  };
 }
 
 function dateBack(store: EngineStore, times: readonly { id: string; kind: PastKind; at: number }[]): void {

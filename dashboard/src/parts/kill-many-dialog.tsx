@@ -12,12 +12,14 @@ const SHOWN = 50;
 /** Asks before several runs are ended, naming each with its machines, and what stops being paid for. */
 export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const keep = useRef<HTMLButtonElement>(null);
   const [asked] = useState(jobs);
   const [done, setDone] = useState<number | null>(null);
   const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
   useEffect(() => {
     const opened = dialog.current;
     if (opened && !opened.open) opened.showModal();
+    keep.current?.focus();
   }, []);
   const held = asked.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
   const perHour = held.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
@@ -81,7 +83,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
         </>
       )}
       <div className="actions">
-        <button type="button" className="button" onClick={onClose} autoFocus>
+        <button ref={keep} type="button" className="button" onClick={onClose}>
           Keep running
         </button>
         <button type="button" className="button danger" onClick={() => void kill()} disabled={done !== null}>

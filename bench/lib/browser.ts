@@ -1,0 +1,73 @@
+// Chromium for measurements of the dashboard, and the first moment at which something useful was painted.
+
+import { existsSync } from "node:fs";
+import { chromium, type Browser, type Page } from "playwright-core";
+
+const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--disable-dev-shm-usage",
+];
+
+export async function withBrowser<T>(use: (browser: Browser) => Promise<T>): Promise<T> {
+  if (!existsSync(EXECUTABLE)) throw new Error(`There is no Chromium at ${EXECUTABLE}; CHROMIUM names another one.`);
+  const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+  try {
+    return await use(browser);
+  } finally {
+    await browser.close();
+  }
+}
+
+/** A fresh page with an empty cache; `use` is given it before it goes anywhere. */
+export async function withPage<T>(browser: Browser, use: (page: Page) => Promise<T>): Promise<T> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+  try {
+    return await use(await context.newPage());
+  } finally {
+    await context.close();
+  }
+}
+
+/** Milliseconds from the start of the navigation until the frame after an element that matches was first there. */
+export async function paintedAfter(page: Page, url: string, selector: string): Promise<number> {
+  await page.addInitScript((wanted) => {
+    const painted = new Promise<number>((resolve) => {
+      const look = () => {
+        if (document.querySelector(wanted)) requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
+        else requestAnimationFrame(look);
+      };
+      requestAnimationFrame(look);
+    });
+    Object.assign(globalThis, { painted });
+  }, selector);
+  await page.goto(url);
+  return page.evaluate(() => (globalThis as unknown as { painted: Promise<number> }).painted);
+}
+
+/** Milliseconds between so many frames, while the page is scrolled by `scrollPx` before each. */
+export async function framesOf(page: Page, frames: number, scrollPx = 0): Promise<number[]> {
+  return page.evaluate(
+    ([count, px]) =>
+      new Promise<number[]>((resolve) => {
+        const gaps: number[] = [];
+        let before = performance.now();
+        const next = () => {
+          const now = performance.now();
+          gaps.push(now - before);
+          before = now;
+          if (gaps.length > count) return resolve(gaps.slice(1));
+          if (px !== 0) scrollBy(0, px);
+          requestAnimationFrame(next);
+        };
+        requestAnimationFrame(next);
+      }),
+    [frames, scrollPx] as const,
+  );
+}
