@@ -48,7 +48,7 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
   return [
     { name: "runs", path: "/", ready: ".run-link" },
     { name: "run", path: run("rented"), ready: "canvas" },
-    { name: "run-phone", path: run("rented"), ready: "canvas" },
+    { name: "run-phone", path: run("rented"), ready: ".log-row" },
     { name: "metrics", path: run("busy", "metrics"), ready: "canvas" },
     { name: "log", path: run("busy", "logs"), ready: ".log-row" },
     { name: "failed", path: run("failed"), ready: ".banner" },

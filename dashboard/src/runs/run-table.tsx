@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { memo, useEffect, useRef, useState } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
@@ -185,7 +185,8 @@ interface RunRowProps {
   onKill: (id: string) => void;
 }
 
-function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
+/** Drawn again only when its run changed: while one scrolls, most rows stay. */
+const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
   const reason =
     job.note ??
     job.error?.message ??
@@ -248,4 +249,4 @@ function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
       </td>
     </tr>
   );
-}
+});
