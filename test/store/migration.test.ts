@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { openStore, prepareHome, SCHEMA_VERSION } from "../../src/store/database.ts";
 import { migrations } from "../../src/store/migrations.ts";
+import { openReads } from "../../src/store/open-reads.ts";
 
 let root: string;
 let home: string;
@@ -45,6 +46,13 @@ const look = <T>(file: string, read: (db: Database.Database) => T): T => {
 };
 const tables = (db: Database.Database): unknown[] =>
   db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all();
+
+it("what this program writes can be read by its reading commands", async () => {
+  (await opened()).db.close();
+  const reads = openReads(home);
+  expect(reads.latestSeq()).toBe(0);
+  reads.close();
+});
 
 it("makes no copy of a new store, and none where nothing is to migrate", async () => {
   (await opened()).db.close();
