@@ -47,7 +47,7 @@ export function asProblem(error: unknown): Problem {
   return problemOf(-1, "Unexpected", error instanceof Error ? error.message : String(error), "Reload the page.");
 }
 
-async function call(path: string, init: RequestInit = {}): Promise<Response> {
+export async function call(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(path, { ...init, cache: "no-store" });
@@ -102,35 +102,6 @@ export const query = (values: Record<string, string | number | null | undefined>
   const text = params.toString();
   return text ? `?${text}` : "";
 };
-
-export interface LogPart {
-  /** Byte offset of the first byte. */
-  offset: number;
-  bytes: Uint8Array;
-}
-
-/** Reads at most `max` bytes of a body, then lets go of the connection. */
-async function readAtMost(response: Response, max: number): Promise<Uint8Array> {
-  const reader = response.body?.getReader();
-  if (!reader) return new Uint8Array();
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  while (size < max) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    parts.push(value);
-    size += value.byteLength;
-  }
-  void reader.cancel().catch(() => undefined);
-  const whole = new Uint8Array(Math.min(size, max));
-  let at = 0;
-  for (const part of parts) {
-    const piece = part.subarray(0, whole.length - at);
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
-}
 
 export const api = {
   jobs: (
@@ -191,20 +162,4 @@ export const api = {
   logUrl: (id: string) => `${job(id)}/logs`,
   checkpointUrl: (id: string, path: string) =>
     `${job(id)}/checkpoints/${path.split("/").map(encodeURIComponent).join("/")}`,
-
-  /** The last `lines` lines. `null` when the server does not tell at which byte they begin. */
-  async logTail(id: string, lines: number, signal: AbortSignal): Promise<LogPart | null> {
-    const response = await call(`${job(id)}/logs${query({ tail: lines })}`, { signal });
-    const offset = Number(response.headers.get("svc-log-offset") ?? Number.NaN);
-    if (!Number.isInteger(offset)) {
-      void response.body?.cancel();
-      return null;
-    }
-    return { offset, bytes: new Uint8Array(await response.arrayBuffer()) };
-  },
-  /** At most `max` bytes from `offset`. */
-  async logFrom(id: string, offset: number, max: number, signal: AbortSignal): Promise<LogPart> {
-    const response = await call(`${job(id)}/logs${query({ offset })}`, { signal });
-    return { offset, bytes: await readAtMost(response, max) };
-  },
 };

@@ -2,6 +2,7 @@
 
 import { LogIndex, type LogReads } from "../../src/api/log-index.ts";
 import { LogSearch } from "../../src/api/log-search.ts";
+import type { CodeDiff } from "../../src/schemas/code.ts";
 import type { SeriesColumns } from "../../src/schemas/series.ts";
 import type { FakeRun } from "./fake-server.ts";
 
@@ -66,6 +67,32 @@ export async function runPart(run: FakeRun, path: string, url: URL): Promise<unk
     return { series };
   }
   if (path === "checkpoint-digest") return { path: url.searchParams.get("path"), size: 1, sha256: "ab".repeat(32) };
+  if (path === "code/diff") return codeDiff(id, url.searchParams.get("with") ?? "");
   if (path === "sinks") return { sinks: [] };
   return undefined;
 }
+
+export const HOSTILE = `<img src=x onerror="globalThis.hacked=1"><script>globalThis.hacked=1</script>`;
+
+const codeDiff = (from: string, to: string): CodeDiff => ({
+  from: { job_id: from, code_snapshot: "c0ffee" },
+  to: { job_id: to, code_snapshot: "decaf" },
+  added_lines: 1,
+  removed_lines: 1,
+  changes: [
+    {
+      path: "train.py",
+      old_path: "train.py",
+      status: "changed",
+      old_mode: "file",
+      new_mode: "file",
+      old_size: 10,
+      new_size: 11,
+      binary: false,
+      added_lines: 1,
+      removed_lines: 1,
+      patch: `@@ -1,1 +1,1 @@\n-lr = 0.1\n+lr = "${HOSTILE}"\n`,
+      note: null,
+    },
+  ],
+});

@@ -17,7 +17,7 @@ import type {
   Timeline,
 } from "../../src/schemas/job.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
-import { runPart } from "./fake-run-parts.ts";
+import { HOSTILE, runPart } from "./fake-run-parts.ts";
 
 export const CSP =
   "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws://127.0.0.1:*; " +
@@ -181,6 +181,8 @@ export class FakeServer {
     if (answer !== undefined) return json(response, 200, answer);
     if (part === "timeline") return json(response, 200, run.timeline);
     if (part === "metrics") return this.#metrics(run, url, response);
+    if (part === "code" && rest[0] === "files")
+      return void response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(`print("${HOSTILE}")\n`);
     if (part === "code") return json(response, 200, run.code);
     if (part === "logs") return this.#logs(run, url, response);
     if (rest.length === 0) return json(response, 200, { files: run.checkpoints });

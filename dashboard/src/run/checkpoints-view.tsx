@@ -1,56 +1,205 @@
-import type { JobRecord } from "../../../src/schemas/job.ts";
-import { api } from "../api.ts";
-import { bytes, plural } from "../format.ts";
+import { useMemo, useState } from "react";
+import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";
+import type { SinkStatus } from "../../../src/schemas/sink.ts";
+import { api, asProblem } from "../api.ts";
+import { bytes, number, plural, words } from "../format.ts";
 import { At } from "../parts/time.tsx";
+import { useAnswer } from "../parts/use-answer.ts";
 import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
+import { runApi } from "./run-api.ts";
+
+const FILES_AT_ONCE = 200;
+
+/** The step that a path names, for people: nothing else tells it. */
+export function stepOf(path: string): number | null {
+  const found = [...path.matchAll(/(?:step|epoch|iter|iteration|checkpoint|ckpt|global_step)[-_=]?0*(\d{1,12})/gi)].at(
+    -1,
+  );
+  return found ? Number(found[1]) : null;
+}
 
 export function CheckpointsView({ job }: { job: JobRecord }) {
   const files = useData((data) => data.checkpoints[job.id]);
+  const [limit, setLimit] = useState(FILES_AT_ONCE);
+  const newest = useMemo(
+    () => [...(files ?? [])].sort((a, b) => b.modified_at.localeCompare(a.modified_at) || a.path.localeCompare(b.path)),
+    [files],
+  );
   if (!files) return <p className="quiet pad">Reading the checkpoints…</p>;
   if (files.length === 0) {
     return (
-      <p className="quiet pad">
-        {isActive(job) ? "None yet. " : "The run left no checkpoint. "}
-        What a script writes to <code>svc.checkpoint_dir()</code> is listed here.
-      </p>
+      <>
+        <p className="quiet pad">
+          {isActive(job) ? "None yet. " : "The run left no checkpoint. "}
+          What a script writes to <code>svc.checkpoint_dir()</code> is listed here.
+        </p>
+        <Sinks job={job} />
+      </>
     );
   }
-  const newest = [...files].sort((a, b) => b.modified_at.localeCompare(a.modified_at));
   return (
-    <section className="panel" aria-label="Checkpoints">
-      <p className="quiet">
-        {plural(files.length, "file")}, {bytes(files.reduce((sum, file) => sum + file.size, 0))}. Open a checkpoint only
-        when you trust the run that wrote it.
-      </p>
-      <table className="files">
-        <thead>
-          <tr>
-            <th scope="col">File</th>
-            <th scope="col" className="right">
-              Size
-            </th>
-            <th scope="col" className="right">
-              Written
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {newest.map((file) => (
-            <tr key={file.path}>
-              <td>
-                <a href={api.checkpointUrl(job.id, file.path)} download={file.path.split("/").at(-1)}>
-                  <bdi>{file.path}</bdi>
-                </a>
-              </td>
-              <td className="right num">{bytes(file.size)}</td>
-              <td className="right num">
-                <At at={file.modified_at} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <div className="stack">
+      <section className="panel" aria-label="Checkpoints">
+        <div className="panel-head">
+          <p className="quiet">
+            {plural(files.length, "file")}, {bytes(files.reduce((sum, file) => sum + file.size, 0))}. Open a checkpoint
+            only when you trust the run that wrote it.
+          </p>
+          <a className="button small" href={runApi.checkpointsTar(job.id)} download={`${job.id}-checkpoints.tar`}>
+            Download all, .tar
+          </a>
+        </div>
+        <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of checkpoint files">
+          <table className="files">
+            <thead>
+              <tr>
+                <th scope="col">File</th>
+                <th scope="col" className="right">
+                  Step
+                </th>
+                <th scope="col" className="right">
+                  Size
+                </th>
+                <th scope="col" className="right">
+                  Written
+                </th>
+                <th scope="col" className="right">
+                  SHA-256
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {newest.slice(0, limit).map((file) => (
+                <FileRow key={`${file.path}/${file.modified_at}`} id={job.id} file={file} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+        {newest.length > limit && (
+          <p className="more">
+            <button type="button" className="button" onClick={() => setLimit(limit + FILES_AT_ONCE)}>
+              Show {Math.min(FILES_AT_ONCE, newest.length - limit)} more
+            </button>
+          </p>
+        )}
+      </section>
+      <Sinks job={job} />
+    </div>
+  );
+}
+
+function FileRow({ id, file }: { id: string; file: CheckpointFile }) {
+  const step = stepOf(file.path);
+  return (
+    <tr>
+      <td>
+        <a href={api.checkpointUrl(id, file.path)} download={file.path.split("/").at(-1)}>
+          <bdi>{file.path}</bdi>
+        </a>
+      </td>
+      <td className="right num" title="from the file's name">
+        {step === null ? "" : number(step)}
+      </td>
+      <td className="right num">{bytes(file.size)}</td>
+      <td className="right num">
+        <At at={file.modified_at} />
+      </td>
+      <td className="right">
+        <Digest id={id} path={file.path} />
+      </td>
+    </tr>
+  );
+}
+
+/** Made when it is asked for: that reads the whole file. */
+function Digest({ id, path }: { id: string; path: string }) {
+  const [state, setState] = useState<{ sha256: string } | { problem: string } | "busy" | null>(null);
+  if (state === null || state === "busy") {
+    const compute = () => {
+      setState("busy");
+      runApi.digest(id, path).then(setState, (error: unknown) => setState({ problem: asProblem(error).detail }));
+    };
+    return (
+      <button
+        type="button"
+        className="button small"
+        disabled={state === "busy"}
+        onClick={compute}
+        aria-label={`Compute the SHA-256 of ${path}`}
+      >
+        {state === "busy" ? "Computing…" : "Compute"}
+      </button>
+    );
+  }
+  if ("problem" in state) return <span className="bad">{state.problem}</span>;
+  return (
+    <code className="digest" title={state.sha256}>
+      {state.sha256}
+    </code>
+  );
+}
+
+/** How far the copies elsewhere are. */
+function Sinks({ job }: { job: JobRecord }) {
+  const hasSinks = Array.isArray(job.spec["sinks"]) && job.spec["sinks"].length > 0;
+  return hasSinks ? <SinkTable key={job.status} job={job} /> : null;
+}
+
+function SinkTable({ job }: { job: JobRecord }) {
+  const files = useData((data) => data.checkpoints[job.id]?.length ?? 0);
+  return <SinkRows key={files} job={job} />;
+}
+
+function SinkRows({ job }: { job: JobRecord }) {
+  const { data } = useAnswer(() => runApi.sinks(job.id));
+  if (!data || data.sinks.length === 0) return null;
+  return (
+    <section className="panel" aria-labelledby="sinks-title">
+      <h2 id="sinks-title">Copies</h2>
+      <ul className="plain sinks">
+        {data.sinks.map((sink) => (
+          <SinkLine key={sink.sink} sink={sink} />
+        ))}
+      </ul>
     </section>
+  );
+}
+
+function SinkLine({ sink }: { sink: SinkStatus }) {
+  return (
+    <li>
+      <p>
+        <code>
+          <bdi>{sink.url}</bdi>
+        </code>{" "}
+        <strong className={sink.state === "gave_up" ? "bad" : ""}>{words(sink.state)}</strong>{" "}
+        <span className="quiet">
+          {sink.what.join(" and ")}: {plural(sink.sent.files, "file")} ({bytes(sink.sent.bytes)}) copied
+          {sink.waiting.files > 0 && `, ${number(sink.waiting.files)} (${bytes(sink.waiting.bytes)}) to go`}
+          {sink.last_copied_at && (
+            <>
+              , last <At at={sink.last_copied_at} />
+            </>
+          )}
+        </span>
+      </p>
+      {sink.uploads.map((upload) => (
+        <p key={upload.path} className="quiet small-text">
+          <bdi>{upload.path}</bdi> {bytes(upload.sent)} of {bytes(upload.size)}{" "}
+          <progress value={upload.sent} max={Math.max(1, upload.size)} aria-label={`${upload.path} copied`} />
+        </p>
+      ))}
+      {sink.error && (
+        <p className="bad">
+          <bdi>{sink.error.message}</bdi> <span className="quiet">{sink.error.hint}</span>
+        </p>
+      )}
+      {sink.left_out.map((each) => (
+        <p key={each.path} className="quiet small-text">
+          Left out: <bdi>{each.path}</bdi>, <bdi>{each.why}</bdi>
+        </p>
+      ))}
+    </li>
   );
 }

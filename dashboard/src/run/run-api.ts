@@ -4,7 +4,7 @@ import type { CodeDiff } from "../../../src/schemas/code.ts";
 import type { LogLines, LogMatches } from "../../../src/schemas/log.ts";
 import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
 import type { SinkStatus } from "../../../src/schemas/sink.ts";
-import { get, job, query } from "../api.ts";
+import { call, get, job, query } from "../api.ts";
 
 export const runApi = {
   logLines: (id: string, q: Record<string, string | number>, signal?: AbortSignal) =>
@@ -22,6 +22,14 @@ export const runApi = {
   codeDiff: (id: string, other: string) => get<CodeDiff>(`${job(id)}/code/diff${query({ with: other })}`),
   checkpointsTar: (id: string) => `${job(id)}/checkpoints.tar`,
   codeTar: (id: string) => `${job(id)}/code.tar`,
+  recordUrl: (id: string) => job(id),
+  /** The beginning of a file; null where it is no text. */
+  async codeFile(id: string, path: string, max: number): Promise<string | null> {
+    const response = await call(runApi.codeFileUrl(id, path), { headers: { range: `bytes=0-${max - 1}` } });
+    const text = (response.headers.get("content-type") ?? "").startsWith("text/plain");
+    if (!text) void response.body?.cancel();
+    return text ? response.text() : null;
+  },
   codeFileUrl: (id: string, path: string) =>
     `${job(id)}/code/files/${path.split("/").map(encodeURIComponent).join("/")}`,
 };

@@ -1,36 +1,73 @@
-import { Fragment, type CSSProperties } from "react";
+import { Fragment, useMemo, useState, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
 import { duration, words } from "../format.ts";
 import { useNow } from "../parts/now.ts";
-import { At } from "../parts/time.tsx";
+import { usePlace } from "../router.tsx";
 import { isActive, STEPS } from "../status.ts";
 import { useData } from "../store.ts";
+import { setParams } from "./place.ts";
+import { Replay } from "./replay-view.tsx";
+import { StepDetail } from "./step-detail.tsx";
+import { timeScale, type TimeScale } from "./time-scale.ts";
 
-/** Steps on a time axis: a row per node and step, a bar per attempt. */
+export const keyOf = (step: TimelineStep): string => `${step.step}.${step.node}.${step.attempt}`;
+
+/** Steps on a time axis: a row per node and step, a bar per attempt; the one that the address names is told of below. */
 export function TimelineView({ job }: { job: JobRecord }) {
   const timeline = useData((data) => data.timelines[job.id]);
   const live = isActive(job);
   const now = useNow(live);
-  if (!timeline) return <p className="quiet pad">Reading the steps…</p>;
-  const begun = timeline.steps.flatMap((step) => (step.started_at ? [Date.parse(step.started_at)] : []));
-  const from = Math.min(Date.parse(job.created_at), ...begun);
-  const ended = timeline.steps.flatMap((step) => (step.ended_at ? [Date.parse(step.ended_at)] : []));
-  const to = Math.max(live ? now : Date.parse(job.ended_at ?? job.created_at), ...ended, from + 1);
+  const { query } = usePlace();
+  const [full, setFull] = useState(false);
+  const at = Number(query.get("at")) || null;
+  const scale = useMemo(
+    () => (timeline ? scaleOf(job, timeline, live ? now : null, !full) : null),
+    [job, timeline, live, now, full],
+  );
+  if (!timeline || !scale) return <p className="quiet pad">Reading the steps…</p>;
   const rows = rowsOf(timeline, live);
   const nodes = new Set(rows.map((row) => row.node)).size;
+  const chosen = timeline.steps.find((step) => keyOf(step) === query.get("step")) ?? null;
+  const couldCollapse = full || scale.gaps.length > 0;
   return (
-    <div className="steps">
-      <Axis length={to - from} />
-      <ol className="plain">
-        {rows.map((row, i) => (
-          <Fragment key={`${row.node}/${row.step}`}>
-            {nodes > 1 && row.node !== rows[i - 1]?.node && <li className="step-node">Node {row.node}</li>}
-            <StepRow row={row} from={from} to={to} now={Math.max(now, from)} />
-          </Fragment>
-        ))}
-      </ol>
-    </div>
+    <>
+      <div className="steps">
+        <Axis scale={scale} />
+        <ol className="plain">
+          {rows.map((row, i) => (
+            <Fragment key={`${row.node}/${row.step}`}>
+              {nodes > 1 && row.node !== rows[i - 1]?.node && <li className="step-node">Node {row.node}</li>}
+              <StepRow row={row} scale={scale} now={Math.max(now, scale.from)} chosen={chosen} at={at} />
+            </Fragment>
+          ))}
+        </ol>
+      </div>
+      {couldCollapse && (
+        <p className="steps-quiet">
+          <button type="button" className="button small" onClick={() => setFull(!full)}>
+            {full ? "Collapse quiet stretches" : "Show true lengths"}
+          </button>
+          {!full && (
+            <span className="quiet">
+              {scale.gaps.map((gap) => duration(gap.to - gap.from)).join(" and ")} without a step beginning or ending
+              drawn short
+            </span>
+          )}
+        </p>
+      )}
+      {chosen && <StepDetail job={job} step={chosen} now={now} />}
+      <Replay job={job} timeline={timeline} scale={scale} at={at} />
+    </>
   );
+}
+
+function scaleOf(job: JobRecord, timeline: Timeline, now: number | null, collapse: boolean): TimeScale {
+  const instants = timeline.steps.flatMap((step) =>
+    [step.started_at, step.ended_at].flatMap((at) => (at ? [Date.parse(at)] : [])),
+  );
+  const from = Math.min(Date.parse(job.created_at), ...instants);
+  const to = Math.max(now ?? Date.parse(job.ended_at ?? job.created_at), ...instants, from + 1);
+  return timeScale(instants, from, to, collapse);
 }
 
 interface Row {
@@ -54,26 +91,47 @@ function rowsOf(timeline: Timeline, live: boolean): Row[] {
   return rows;
 }
 
-function StepRow({ row, from, to, now }: { row: Row; from: number; to: number; now: number }) {
+function StepRow(props: { row: Row; scale: TimeScale; now: number; chosen: TimelineStep | null; at: number | null }) {
+  const { row, scale, now, chosen, at } = props;
   const last = row.attempts.at(-1);
-  const length = to - from;
   const began = row.attempts.find((attempt) => attempt.started_at)?.started_at ?? null;
   const ms =
     last === undefined || began === null ? null : (last.ended_at ? Date.parse(last.ended_at) : now) - Date.parse(began);
   const running = last?.status === "running";
+  const name = words(row.step);
   return (
     <li className={last ? `step step-${last.status}` : "step step-todo"}>
-      <span className="step-name">{words(row.step)}</span>
-      <span className="step-track" aria-hidden="true">
-        {row.attempts.map((attempt) => {
-          if (!attempt.started_at) return null;
-          const start = Date.parse(attempt.started_at);
-          const end = attempt.ended_at ? Date.parse(attempt.ended_at) : attempt.status === "running" ? now : start;
-          const left = Math.min(99.5, ((start - from) / length) * 100);
-          const width = Math.min(100 - left, (Math.max(0, end - start) / length) * 100);
-          const style: CSSProperties = { left: `${left}%`, width: `max(4px, ${width}%)` };
-          return <span key={attempt.attempt} className={`bar bar-${attempt.status}`} style={style} />;
-        })}
+      {last ? (
+        <button
+          type="button"
+          className="step-name step-link"
+          aria-expanded={chosen?.step === row.step && chosen.node === row.node}
+          onClick={() => choose(last, chosen)}
+        >
+          {name}
+        </button>
+      ) : (
+        <span className="step-name">{name}</span>
+      )}
+      <span className="step-track">
+        {scale.gaps.map((gap) => (
+          <span
+            key={gap.from}
+            className="step-gap"
+            style={{ left: `${gap.left * 100}%`, width: `${(gap.right - gap.left) * 100}%` }}
+          />
+        ))}
+        {row.attempts.map((attempt) => (
+          <Bar
+            key={attempt.attempt}
+            attempt={attempt}
+            scale={scale}
+            now={now}
+            on={attempt === chosen}
+            choose={() => choose(attempt, chosen)}
+          />
+        ))}
+        {at !== null && <span className="step-cursor" style={{ left: `${scale.at(at) * 100}%` }} />}
       </span>
       <span className="step-time num">
         {ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}
@@ -84,24 +142,53 @@ function StepRow({ row, from, to, now }: { row: Row; from: number; to: number; n
   );
 }
 
+const choose = (step: TimelineStep, chosen: TimelineStep | null) =>
+  setParams({ step: chosen && keyOf(chosen) === keyOf(step) ? null : keyOf(step) });
+
+/** The row's name opens the same for who does not point: the bar is out of the order of keys. */
+function Bar(props: { attempt: TimelineStep; scale: TimeScale; now: number; on: boolean; choose: () => void }) {
+  const { attempt, scale, now } = props;
+  if (!attempt.started_at) return null;
+  const start = Date.parse(attempt.started_at);
+  const end = attempt.ended_at ? Date.parse(attempt.ended_at) : attempt.status === "running" ? now : start;
+  const left = Math.min(0.995, scale.at(start));
+  const width = Math.max(0, Math.min(1 - left, scale.at(Math.max(start, end)) - left));
+  const style: CSSProperties = { left: `${left * 100}%`, width: `max(4px, ${width * 100}%)` };
+  return (
+    <button
+      type="button"
+      tabIndex={-1}
+      aria-hidden="true"
+      className={`bar bar-${attempt.status}${props.on ? " bar-on" : ""}`}
+      style={style}
+      title={`attempt ${attempt.attempt}, ${words(attempt.status)}, ${duration(end - start)}`}
+      onClick={props.choose}
+    />
+  );
+}
+
 function stateWords(last: TimelineStep): string {
   const tries = last.attempt > 1 ? `, attempt ${last.attempt}` : "";
   return last.status === "retrying" ? "retrying" : words(last.status) + tries;
 }
 
+/** When the next try of a step is due, in words. */
+export function dueWords(step: TimelineStep, now: number): string {
+  if (step.next_attempt_at === null) return "follows";
+  const due = Date.parse(step.next_attempt_at) - now;
+  if (due <= 0) return "is being made now";
+  return `in ${due < 60_000 ? `${Math.ceil(due / 1000)} s` : duration(due)}`;
+}
+
 function StepWords({ last, now }: { last: TimelineStep; now: number }) {
   if (!last.error && last.status !== "retrying") return null;
-  const due = last.next_attempt_at === null ? null : Date.parse(last.next_attempt_at) - now;
+  const due = dueWords(last, now);
   return (
     <span className="step-words">
       {last.status === "retrying" && (
         <strong>
           Attempt {last.attempt + 1}
-          {due === null
-            ? " follows"
-            : due > 0
-              ? `, next try in ${due < 60_000 ? `${Math.ceil(due / 1000)} s` : duration(due)}`
-              : ", trying now"}
+          {due === "follows" ? " follows" : due.startsWith("in ") ? `, next try ${due}` : ", trying now"}
           {last.error ? ". " : ""}
         </strong>
       )}
@@ -120,18 +207,24 @@ const NICE_S = [
   7_200, 14_400, 28_800, 86_400,
 ];
 
-function Axis({ length }: { length: number }) {
-  const s = length / 1000;
+/** Marks at round times; on an axis with stretches drawn short, at equal places. */
+function Axis({ scale }: { scale: TimeScale }) {
+  const s = (scale.to - scale.from) / 1000;
   const stride = NICE_S.find((nice) => s / nice <= 5) ?? Math.ceil(s / 5 / 86_400) * 86_400;
-  const ticks: number[] = [];
-  for (let at = 0; at <= s * 0.94; at += stride) ticks.push(at);
+  const ticks: { place: number; s: number }[] = [];
+  if (scale.gaps.length > 0) {
+    for (const place of [0, 0.2, 0.4, 0.6, 0.8])
+      ticks.push({ place, s: Math.round((scale.when(place) - scale.from) / 100) / 10 });
+  } else {
+    for (let at = 0; at <= s * 0.94; at += stride) ticks.push({ place: at / s, s: at });
+  }
   return (
     <div className="step axis" aria-hidden="true">
       <span className="step-name" />
       <span className="step-track">
-        {ticks.map((at) => (
-          <span key={at} className="tick num" style={{ left: `${(at / s) * 100}%` }}>
-            {tickWords(at)}
+        {ticks.map((tick) => (
+          <span key={tick.place} className="tick num" style={{ left: `${tick.place * 100}%` }}>
+            {tickWords(tick.s)}
           </span>
         ))}
       </span>
@@ -147,34 +240,4 @@ function tickWords(s: number): string {
   if (s < 120) return `${Number(s.toFixed(1))} s`;
   if (s < 7_200) return `${Math.round(s / 60)} m`;
   return s < 172_800 ? `${Number((s / 3_600).toFixed(1))} h` : `${Math.round(s / 86_400)} d`;
-}
-
-/** Every state that the run went through, and what moved it. */
-export function TransitionsView({ id }: { id: string }) {
-  const timeline = useData((data) => data.timelines[id]);
-  if (!timeline) return <p className="quiet pad">Reading the transitions…</p>;
-  return (
-    <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of transitions">
-      <table className="small-table">
-        <thead>
-          <tr>
-            <th scope="col">At</th>
-            <th scope="col">State</th>
-            <th scope="col">Because of</th>
-          </tr>
-        </thead>
-        <tbody>
-          {timeline.transitions.map((transition) => (
-            <tr key={transition.seq}>
-              <td className="num">
-                <At at={transition.at} />
-              </td>
-              <td title={transition.from ? `from ${transition.from}` : ""}>{words(transition.to)}</td>
-              <td className="quiet">{transition.event}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
 }

@@ -1,0 +1,275 @@
+import { useEffect, useMemo, useState } from "react";
+import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
+import type { CodeSnapshot, JobRecord, Problem } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
+import { bytes, plural } from "../format.ts";
+import { CopyButton } from "../parts/copy-button.tsx";
+import { At } from "../parts/time.tsx";
+import { useAnswer } from "../parts/use-answer.ts";
+import { usePlace } from "../router.tsx";
+import { titleOf } from "../status.ts";
+import { setParams } from "./place.ts";
+import { runApi } from "./run-api.ts";
+
+const FILES_MAX = 1_000;
+const SHOWN_BYTES = 512 * 1024;
+
+/** The code that a run ran: its files, one of them, and what leads from it to another run's. */
+export function CodeView({ job }: { job: JobRecord }) {
+  const { query } = usePlace();
+  const path = query.get("file");
+  const other = query.get("diff");
+  if (job.code_snapshot === null) return <p className="quiet pad">No snapshot of the code was taken.</p>;
+  return (
+    <div className="stack">
+      <CodeTools job={job} other={other} />
+      {other ? <DiffPanel key={other} job={job} other={other} /> : <Files job={job} path={path} />}
+    </div>
+  );
+}
+
+function CodeTools({ job, other }: { job: JobRecord; other: string | null }) {
+  const { data } = useAnswer(() => api.jobs({ limit: 100 }));
+  const offered = (data?.jobs ?? []).filter((each) => each.id !== job.id && each.code_snapshot !== null);
+  return (
+    <div className="code-tools">
+      <select
+        aria-label="Compare the code with another run's"
+        value={other ?? ""}
+        onChange={(event) => setParams({ diff: event.target.value || null })}
+      >
+        <option value="">Compare with another run…</option>
+        {other && !offered.some((each) => each.id === other) && <option value={other}>{other}</option>}
+        {offered.map((each) => (
+          <option key={each.id} value={each.id}>
+            {each.code_snapshot === job.code_snapshot ? "same code: " : ""}
+            {titleOf(each)} · {each.id}
+          </option>
+        ))}
+      </select>
+      {other && (
+        <button type="button" className="button small" onClick={() => setParams({ diff: null })}>
+          Back to the files
+        </button>
+      )}
+      <span className="quiet code-here">
+        with the working directory: <CopyButton text={`svc code diff ${job.id}`} what="the command" />
+      </span>
+      <a className="button small" href={runApi.codeTar(job.id)} download={`${job.id}-code.tar`}>
+        Download, .tar
+      </a>
+    </div>
+  );
+}
+
+function Files({ job, path }: { job: JobRecord; path: string | null }) {
+  const { data, problem } = useAnswer(() => api.code(job.id));
+  if (problem && !data) return <p className="bad pad">{problem.detail}</p>;
+  if (!data) return <p className="quiet pad">Reading the files…</p>;
+  const open = path ?? (data.files.some((file) => file.path === job.entrypoint) ? job.entrypoint : null);
+  return (
+    <div className="code-two">
+      <section className="panel" aria-label="Files">
+        <Taken code={data} />
+        <FileList code={data} open={open} />
+      </section>
+      <section className="panel code-file" aria-label="File">
+        {open === null ? (
+          <p className="quiet pad">Choose a file to read it.</p>
+        ) : (
+          <FileText
+            key={open}
+            id={job.id}
+            path={open}
+            size={data.files.find((file) => file.path === open)?.size ?? 0}
+          />
+        )}
+      </section>
+    </div>
+  );
+}
+
+function Taken({ code }: { code: CodeSnapshot }) {
+  return (
+    <p className="quiet">
+      {plural(code.files.length, "file")}, {bytes(code.bytes)}, taken <At at={code.created_at} />
+      {code.git && (
+        <>
+          {" "}
+          at <code>{code.git.commit.slice(0, 10)}</code>
+          {code.git.branch && ` on ${code.git.branch}`}
+          {code.git.dirty && ", with uncommitted changes"}
+        </>
+      )}
+    </p>
+  );
+}
+
+function FileList({ code, open }: { code: CodeSnapshot; open: string | null }) {
+  return (
+    <>
+      <div className="file-list" tabIndex={0} role="region" aria-label="Files of the snapshot">
+        <table className="files">
+          <thead>
+            <tr>
+              <th scope="col">File</th>
+              <th scope="col" className="right">
+                Size
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {code.files.slice(0, FILES_MAX).map((file) => (
+              <tr key={file.path}>
+                <td>
+                  <button
+                    type="button"
+                    className="file-link"
+                    aria-current={file.path === open ? "true" : undefined}
+                    onClick={() => setParams({ file: file.path }, { push: true })}
+                  >
+                    <bdi>{file.path}</bdi>
+                  </button>
+                  {file.mode === "executable" && <span className="quiet"> executable</span>}
+                </td>
+                <td className="right num">{bytes(file.size)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {code.files.length > FILES_MAX && (
+        <p className="quiet">And {plural(code.files.length - FILES_MAX, "more file")}: see the archive.</p>
+      )}
+    </>
+  );
+}
+
+function FileText({ id, path, size }: { id: string; path: string; size: number }) {
+  const [state, setState] = useState<{ text: string | null } | { problem: Problem } | null>(null);
+  useEffect(() => {
+    let gone = false;
+    runApi.codeFile(id, path, SHOWN_BYTES).then(
+      (text) => !gone && setState({ text }),
+      (error: unknown) => !gone && setState({ problem: asProblem(error) }),
+    );
+    return () => void (gone = true);
+  }, [id, path]);
+  const head = (
+    <div className="panel-head">
+      <h2>
+        <bdi>{path}</bdi>
+      </h2>
+      <a href={runApi.codeFileUrl(id, path)} download={path.split("/").at(-1)}>
+        Download
+      </a>
+    </div>
+  );
+  if (state === null)
+    return (
+      <>
+        {head}
+        <p className="quiet">Reading the file…</p>
+      </>
+    );
+  if ("problem" in state)
+    return (
+      <>
+        {head}
+        <p className="bad">{state.problem.detail}</p>
+      </>
+    );
+  return (
+    <>
+      {head}
+      {state.text === null ? (
+        <p className="quiet">This is no text ({bytes(size)}).</p>
+      ) : (
+        <>
+          <NumberedText text={state.text} name={path} />
+          {size > SHOWN_BYTES && <p className="quiet">Only the first {bytes(SHOWN_BYTES)} are shown.</p>}
+        </>
+      )}
+    </>
+  );
+}
+
+function NumberedText({ text, name }: { text: string; name: string }) {
+  const lines = text.replace(/\n$/, "").split("\n");
+  return (
+    <div className="code-text" tabIndex={0} role="region" aria-label={`Text of ${name}`}>
+      <pre aria-hidden="true" className="code-numbers">
+        {lines.map((_, i) => i + 1).join("\n")}
+      </pre>
+      <pre>{lines.join("\n")}</pre>
+    </div>
+  );
+}
+
+function DiffPanel({ job, other }: { job: JobRecord; other: string }) {
+  const { data, problem } = useAnswer(() => runApi.codeDiff(job.id, other));
+  if (problem && !data) return <p className="bad pad">{problem.detail}</p>;
+  if (!data) return <p className="quiet pad">Comparing…</p>;
+  return (
+    <section className="panel" aria-labelledby="diff-title">
+      <h2 id="diff-title">
+        From {job.id} to {other}
+      </h2>
+      {data.changes.length === 0 ? (
+        <p className="quiet pad">The code is the same.</p>
+      ) : (
+        <>
+          <DiffSum diff={data} />
+          {data.changes.map((change) => (
+            <Change key={change.path} change={change} />
+          ))}
+        </>
+      )}
+    </section>
+  );
+}
+
+const DiffSum = ({ diff }: { diff: CodeDiff }) => (
+  <p className="quiet">
+    {plural(diff.changes.length, "file")} changed, <span className="diff-more">+{diff.added_lines}</span>{" "}
+    <span className="diff-less">−{diff.removed_lines}</span>
+  </p>
+);
+
+function Change({ change }: { change: CodeChange }) {
+  const lines = useMemo(() => (change.patch ?? "").replace(/\n$/, "").split("\n"), [change.patch]);
+  return (
+    <details className="change" open={lines.length < 400}>
+      <summary>
+        {change.old_path !== null && change.old_path !== change.path && (
+          <>
+            <bdi>{change.old_path}</bdi> →{" "}
+          </>
+        )}
+        <bdi>{change.path}</bdi> <span className="quiet">{change.status}</span>{" "}
+        <span className="diff-more">+{change.added_lines}</span>{" "}
+        <span className="diff-less">−{change.removed_lines}</span>
+      </summary>
+      {change.note && <p className="quiet">{change.note}</p>}
+      {change.patch !== null && (
+        <pre className="diff" tabIndex={0} role="region" aria-label={`Changes of ${change.path}`}>
+          {lines.map((line, i) => (
+            <span key={i} className={lineClass(line)}>
+              {line}
+              {"\n"}
+            </span>
+          ))}
+        </pre>
+      )}
+    </details>
+  );
+}
+
+const lineClass = (line: string): string =>
+  line.startsWith("@@")
+    ? "diff-hunk"
+    : line.startsWith("+")
+      ? "diff-added"
+      : line.startsWith("-")
+        ? "diff-removed"
+        : "";

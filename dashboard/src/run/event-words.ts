@@ -1,0 +1,26 @@
+// An event of the feed as a sentence. What is not known here is shown as it is.
+
+import type { FeedEvent } from "../../../src/schemas/job.ts";
+import { bytes, words } from "../format.ts";
+
+const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
+
+export function eventWords({ type, data }: FeedEvent): string {
+  const node = typeof data["node"] === "number" && data["node"] > 0 ? ` on node ${data["node"]}` : "";
+  if (type === "job.created") return "created";
+  if (type === "job.transition")
+    return `${words(text(data["from"]) || "created")} → ${words(text(data["to"]))} (${text(data["event"])})`;
+  if (type.startsWith("step.")) {
+    const attempt = Number(data["attempt"]) > 1 ? `, attempt ${text(data["attempt"])}` : "";
+    return `${words(text(data["step"]))}${node} ${words(type.slice(5))}${attempt}${reason(data["error"])}`;
+  }
+  if (type === "machine.changed")
+    return `machine ${text(data["name"])} ${words(text(data["state"]))}${data["note"] ? `: ${text(data["note"])}` : ""}`;
+  if (type === "checkpoint.saved")
+    return `checkpoint ${text(data["path"])}${typeof data["size"] === "number" ? `, ${bytes(data["size"])}` : ""}`;
+  if (type === "notice") return text(data["message"]);
+  return `${type} ${JSON.stringify(data)}`;
+}
+
+const reason = (error: unknown): string =>
+  typeof error === "object" && error !== null && "message" in error ? `: ${text(error.message)}` : "";

@@ -1,0 +1,66 @@
+// What was the case at a moment of a run, from what is recorded of it: transitions, attempts, events.
+
+import type { FeedEvent, JobMachine, JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
+
+export interface Moment {
+  at: number;
+  state: string;
+  /** What moved it there. */
+  because: string | null;
+  running: TimelineStep[];
+  retrying: TimelineStep[];
+  /** Machines that might have cost money then. */
+  machines: JobMachine[];
+  /** Dollars owed until then, as far as prices are known. */
+  spentUsd: number | null;
+  /** Events of the last moments before. */
+  events: FeedEvent[];
+}
+
+const EVENTS_SHOWN = 6;
+const ms = (at: string | null): number | null => (at === null ? null : Date.parse(at));
+
+/** Instants at which something changed, ascending. */
+export function moments(timeline: Timeline, events: readonly FeedEvent[]): number[] {
+  const all = [
+    ...timeline.transitions.map((each) => each.at),
+    ...timeline.steps.flatMap((step) => [step.started_at, step.ended_at]),
+    ...events.map((event) => event.at),
+  ];
+  return [...new Set(all.flatMap((at) => ms(at) ?? []))].sort((a, b) => a - b);
+}
+
+export function momentOf(job: JobRecord, timeline: Timeline, events: readonly FeedEvent[], at: number): Moment {
+  const last = timeline.transitions.filter((each) => Date.parse(each.at) <= at).at(-1);
+  const begun = timeline.steps.filter((step) => (ms(step.started_at) ?? Infinity) <= at);
+  const running = begun.filter((step) => (ms(step.ended_at) ?? Infinity) > at && step.status !== "pending");
+  // An attempt that failed waits for the next one of its step and node.
+  const retrying = begun.filter((step) => {
+    if (step.error === null || running.includes(step)) return false;
+    const same = timeline.steps.filter((each) => each.step === step.step && each.node === step.node);
+    const next = same.find((each) => each.attempt === step.attempt + 1);
+    const newest = begun.every(
+      (each) => each.step !== step.step || each.node !== step.node || each.attempt <= step.attempt,
+    );
+    return newest && (next !== undefined || step.status === "retrying");
+  });
+  const machines = job.machines.filter(
+    (machine) => Date.parse(machine.created_at) <= at && (ms(machine.terminated_at) ?? Infinity) > at,
+  );
+  const priced = job.machines.filter((machine) => machine.price_per_hour_usd !== null);
+  const spentUsd = priced.reduce((sum, machine) => {
+    const until = Math.min(at, ms(machine.terminated_at) ?? at);
+    const heldMs = Math.max(0, until - Date.parse(machine.created_at));
+    return sum + (heldMs / 3_600_000) * (machine.price_per_hour_usd ?? 0);
+  }, 0);
+  return {
+    at,
+    state: last?.to ?? "created",
+    because: last?.event ?? null,
+    running,
+    retrying,
+    machines,
+    spentUsd: priced.length === 0 ? null : spentUsd,
+    events: events.filter((event) => Date.parse(event.at) <= at).slice(-EVENTS_SHOWN),
+  };
+}

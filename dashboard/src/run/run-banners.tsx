@@ -1,0 +1,93 @@
+import type { FeedEvent, JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
+import { words } from "../format.ts";
+import { Banner } from "../parts/banner.tsx";
+import { useNow } from "../parts/now.ts";
+import { At } from "../parts/time.tsx";
+import { withCode } from "../parts/with-code.tsx";
+import { isActive } from "../status.ts";
+import { useData } from "../store.ts";
+import { useRunEvents } from "./run-events.ts";
+import { dueWords } from "./timeline-view.tsx";
+
+const NO_STEPS: TimelineStep[] = [];
+
+/** In words what needs words: what went wrong, what may still cost money, what is tried again, what stands still. */
+export function RunBanners({ job }: { job: JobRecord }) {
+  const active = isActive(job);
+  const steps = useData((data) => data.timelines[job.id]?.steps ?? NO_STEPS);
+  const events = useRunEvents(job.id);
+  const retrying = active ? newestOf(steps).filter((step) => step.status === "retrying") : [];
+  const unsure = job.machines.filter(
+    (machine) =>
+      machine.terminated_at === null && machine.price_per_hour_usd !== 0 && (machine.state === "unknown" || !active),
+  );
+  const warning = active ? lastWarning(events) : null;
+  return (
+    <>
+      {job.error && (
+        <Banner tone="bad" title={<bdi>{job.error.message}</bdi>}>
+          <p>
+            {withCode(job.error.hint)} <code className="quiet">{job.error.code}</code>
+          </p>
+        </Banner>
+      )}
+      {job.note && (
+        <Banner
+          tone={/cost money|^Parked/.test(job.note) || job.status === "terminating" ? "warn" : "info"}
+          title={<bdi>{withCode(job.note)}</bdi>}
+        />
+      )}
+      {unsure.length > 0 && !job.note && (
+        <Banner tone="warn" title="May still cost money">
+          <p>
+            The end of {unsure.map((machine) => machine.name).join(", ")} is not proven. It is looked after until the
+            provider says that it is gone.
+          </p>
+        </Banner>
+      )}
+      {retrying.map((step) => (
+        <RetryBanner key={`${step.step}/${step.node}`} step={step} nodes={job.nodes} />
+      ))}
+      {warning && (
+        <Banner tone="warn" title={<bdi>{String(warning.data["message"])}</bdi>}>
+          <p className="quiet">
+            <At at={warning.at} />
+          </p>
+        </Banner>
+      )}
+    </>
+  );
+}
+
+function RetryBanner({ step, nodes }: { step: TimelineStep; nodes: number }) {
+  const now = useNow();
+  return (
+    <Banner
+      tone="info"
+      title={`Attempt ${step.attempt + 1} of ${words(step.step)}${nodes > 1 ? ` on node ${step.node}` : ""} ${dueWords(step, now)}`}
+    >
+      {step.error && (
+        <p>
+          Last error: <bdi>{step.error.message}</bdi> <span className="quiet">{step.error.hint}</span>
+        </p>
+      )}
+    </Banner>
+  );
+}
+
+/** The newest attempt of each step and node. */
+function newestOf(steps: readonly TimelineStep[]): TimelineStep[] {
+  const newest = new Map<string, TimelineStep>();
+  for (const step of steps) {
+    const key = `${step.step}/${step.node}`;
+    if ((newest.get(key)?.attempt ?? 0) <= step.attempt) newest.set(key, step);
+  }
+  return [...newest.values()];
+}
+
+/** That a run stands still or is about to count as idle is told in a notice; what happened since makes it void. */
+function lastWarning(events: readonly FeedEvent[]): FeedEvent | null {
+  const at = events.findLastIndex((event) => event.type === "notice" && event.data["level"] === "warning");
+  const since = events.slice(at + 1).some((event) => event.type === "job.transition");
+  return at < 0 || since ? null : (events[at] ?? null);
+}

@@ -1,0 +1,109 @@
+import { useState, type ReactNode } from "react";
+import type { JobRecord } from "../../../src/schemas/job.ts";
+import { api } from "../api.ts";
+import { DASH, usd, usdPerHour } from "../format.ts";
+import { CopyButton } from "../parts/copy-button.tsx";
+import { KillDialog } from "../parts/kill-dialog.tsx";
+import { StatusPill } from "../parts/status-pill.tsx";
+import { At, Span } from "../parts/time.tsx";
+import { Link } from "../router.tsx";
+import { isActive, titleOf } from "../status.ts";
+import { runApi } from "./run-api.ts";
+import { RunBanners } from "./run-banners.tsx";
+
+/** What a run is, what can be done with it, and what its owner should know. */
+export function RunHead({ job }: { job: JobRecord }) {
+  const [killing, setKilling] = useState(false);
+  const args = job.args.length > 0 ? ` ${job.args.join(" ")}` : "";
+  const held = job.machines.some((machine) => machine.terminated_at === null && machine.address !== null);
+  return (
+    <div className="run-head">
+      <div className="run-head-row">
+        <div className="run-name">
+          <StatusPill status={job.status} />
+          <h1 className="run-title">
+            <bdi>{titleOf(job)}</bdi>
+          </h1>
+          <CopyButton text={job.id} what="the run's id" />
+          {isActive(job) && job.provider !== "local" && held && (
+            <CopyButton text={`svc ssh ${job.id}`} what="the line that opens a shell on the machine" />
+          )}
+        </div>
+        <div className="actions">
+          <Downloads job={job} />
+          <Link className="button" href={`/new?from=${encodeURIComponent(job.id)}`}>
+            Rerun with changes
+          </Link>
+          {isActive(job) && job.status !== "terminating" && (
+            <button type="button" className="button danger" onClick={() => setKilling(true)}>
+              Kill
+            </button>
+          )}
+        </div>
+      </div>
+      <dl className="facts">
+        <Fact name="Command" wide>
+          <code title={job.entrypoint + args}>
+            <bdi>{job.entrypoint + args}</bdi>
+          </code>
+        </Fact>
+        <Fact name="Machine">
+          {job.provider}, {job.gpus}
+          {job.nodes > 1 && ` × ${job.nodes}`}
+        </Fact>
+        <Fact name="Created">
+          <At at={job.created_at} />
+        </Fact>
+        <Fact name="Duration">
+          {job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : isActive(job) ? "not started" : DASH}
+        </Fact>
+        <Fact name="Cost">
+          <span className="num">{usd(job.cost_usd)}</span>
+          {job.price_per_hour_usd !== null && job.price_per_hour_usd > 0 && (
+            <span className="quiet"> at {usdPerHour(job.price_per_hour_usd)}</span>
+          )}
+        </Fact>
+        {job.exit_code !== null && (
+          <Fact name="Exit code">
+            <span className="num">{job.exit_code}</span>
+          </Fact>
+        )}
+      </dl>
+      <RunBanners job={job} />
+      {killing && <KillDialog job={job} onClose={() => setKilling(false)} />}
+    </div>
+  );
+}
+
+function Fact({ name, wide, children }: { name: string; wide?: boolean; children: ReactNode }) {
+  return (
+    <div className={wide ? "fact fact-wide" : "fact"}>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function Downloads({ job }: { job: JobRecord }) {
+  return (
+    <details className="pop downloads">
+      <summary className="button">Download</summary>
+      <div className="pop-body menu-list">
+        <a href={api.logUrl(job.id)} download={`${job.id}.log`}>
+          Log
+        </a>
+        <a href={runApi.checkpointsTar(job.id)} download={`${job.id}-checkpoints.tar`}>
+          Checkpoints, .tar
+        </a>
+        {job.code_snapshot !== null && (
+          <a href={runApi.codeTar(job.id)} download={`${job.id}-code.tar`}>
+            Code, .tar
+          </a>
+        )}
+        <a href={runApi.recordUrl(job.id)} download={`${job.id}.json`}>
+          Record, .json
+        </a>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,95 @@
+import type { JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
+import { duration, words } from "../format.ts";
+import { At } from "../parts/time.tsx";
+import { useAnswer } from "../parts/use-answer.ts";
+import { withCode } from "../parts/with-code.tsx";
+import { Link } from "../router.tsx";
+import { ansiNodes, parseAnsi, PLAIN } from "./log/ansi.ts";
+import { setParams } from "./place.ts";
+import { runApi } from "./run-api.ts";
+
+const LINES = 12;
+
+/** Everything that is known of one attempt: when, what came of it, what the provider answered, what was written meanwhile. */
+export function StepDetail({ job, step, now }: { job: JobRecord; step: TimelineStep; now: number }) {
+  const end = step.ended_at ? Date.parse(step.ended_at) : now;
+  const detail = Object.entries(step.detail ?? {});
+  return (
+    <section className="step-detail" aria-label={`Step ${words(step.step)}`}>
+      <div className="panel-head">
+        <h3>
+          {words(step.step)}
+          {job.nodes > 1 && `, node ${step.node}`}, attempt {step.attempt}
+        </h3>
+        <button type="button" className="button small" onClick={() => setParams({ step: null })}>
+          Close
+        </button>
+      </div>
+      <p className="quiet">
+        {words(step.status)}
+        {step.started_at && (
+          <>
+            {" "}
+            · began <At at={step.started_at} />
+          </>
+        )}
+        {step.ended_at && (
+          <>
+            {" "}
+            · ended <At at={step.ended_at} />
+          </>
+        )}
+        {step.started_at && ` · ${duration(end - Date.parse(step.started_at))}`}
+      </p>
+      {step.error && (
+        <p className="step-error">
+          <strong>
+            <bdi>{step.error.message}</bdi>
+          </strong>{" "}
+          {withCode(step.error.hint)} <code className="quiet">{step.error.code}</code>
+        </p>
+      )}
+      {detail.length > 0 && (
+        <dl className="spec">
+          {detail.map(([name, value]) => (
+            <div key={name}>
+              <dt>
+                <bdi>{words(name)}</bdi>
+              </dt>
+              <dd>
+                <code>{typeof value === "string" ? value : JSON.stringify(value, null, 2)}</code>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {step.started_at && <Written key={step.started_at} job={job} step={step} from={Date.parse(step.started_at)} />}
+    </section>
+  );
+}
+
+/** The beginning of what the log says of that time. */
+function Written({ job, step, from }: { job: JobRecord; step: TimelineStep; from: number }) {
+  const { data } = useAnswer(() => runApi.logLines(job.id, { at_ms: from, count: LINES }));
+  const until = step.ended_at ? Date.parse(step.ended_at) : Infinity;
+  const lines = (data?.lines ?? []).filter((line) => line.at_ms >= from - 1_000 && line.at_ms <= until);
+  const [first] = lines;
+  if (!first) return <p className="quiet">Nothing was written to the log meanwhile.</p>;
+  return (
+    <>
+      <pre className="log-excerpt" tabIndex={0} role="region" aria-label="Log of this step">
+        {lines.map((line) => (
+          <span
+            key={line.line}
+            ref={(element) => element?.replaceChildren(...ansiNodes(parseAnsi(line.text, PLAIN).pieces), "\n")}
+          />
+        ))}
+      </pre>
+      <p>
+        <Link href={`/runs/${encodeURIComponent(job.id)}?tab=logs&line=${first.line}`}>
+          Open the log at line {first.line.toLocaleString("en-US")}
+        </Link>
+      </p>
+    </>
+  );
+}
