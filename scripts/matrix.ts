@@ -3,15 +3,17 @@
 //   npm run matrix                                        all faults, some boundaries each; writes docs/FAULT-MATRIX.md
 //   npm run matrix -- --quick                             each fault once, and five boundaries without a fault; writes nothing
 //   npm run matrix -- --every                             every fault at every boundary; takes hours
+//   npm run matrix -- --draw N [--pairs]                  N cells drawn from all of them, or N pairs of faults
+//   npm run matrix -- --keep FILE                         adds what was found to FILE, and leaves out what stands there already
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
 //   npm run matrix -- --jobs N --seed S                   so many worlds at once; another drawing of instants and boundaries
 //   npm run matrix -- --minutes N                         begins no cell after so long; those with a control plane that lives come first
 
-import { writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { nameOf, runCell, type Outcome } from "../test/rented/cell.ts";
-import { chooseCells } from "../test/rented/choose.ts";
+import { chooseCells, drawCells, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
 
 const { values: flags } = parseArgs({
@@ -24,26 +26,41 @@ const { values: flags } = parseArgs({
     seed: { type: "string", default: "1" },
     quick: { type: "boolean", default: false },
     every: { type: "boolean", default: false },
+    draw: { type: "string" },
+    pairs: { type: "boolean", default: false },
+    keep: { type: "string" },
   },
 });
 const seed = Number(flags.seed);
-const cells = chooseCells({
+const choice: Choice = {
   seed,
   kind: flags.quick ? "quick" : flags.every ? "every" : "usual",
   provider: flags.provider,
   fault: flags.fault,
   kill: flags.kill,
-});
+};
+const draw = Number(flags.draw ?? 0);
+const cells = draw > 0 ? drawCells(choice, draw, flags.pairs) : chooseCells(choice);
+const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
+/** What earlier runs have found; written by them. */
+function keptIn(file: string): Outcome[] {
+  const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Outcome);
+}
+
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const began = performance.now();
 const outcomes: Outcome[] = [];
-const waiting = [...cells.filter(({ kill }) => kill === null), ...cells.filter(({ kill }) => kill !== null)];
+const done = new Set(kept.map(({ cell }) => nameOf(cell)));
+const todo = cells.filter((cell) => !done.has(nameOf(cell)));
+const waiting = [...todo.filter(({ kill }) => kill === null), ...todo.filter(({ kill }) => kill !== null)];
 const until = began + Number(flags.minutes) * 60_000;
 
 async function lane(): Promise<void> {
   for (let cell = waiting.shift(); cell && performance.now() < until; cell = waiting.shift()) {
     const outcome = await runCell(cell);
     outcomes.push(outcome);
+    if (flags.keep !== undefined) appendFileSync(flags.keep, `${JSON.stringify(outcome)}\n`);
     if (outcome.wrong.length > 0 || cells.length < 20) {
       const mark = outcome.wrong.length > 0 ? "FAIL" : "ok  ";
       say(`${mark} ${nameOf(cell)}: ${outcome.came} in ${outcome.seconds.toFixed(1)} s, ${outcome.lives} lives`);
@@ -56,12 +73,19 @@ async function lane(): Promise<void> {
 const lanes = Math.max(1, Math.min(8, Number(flags.jobs) || 4));
 await Promise.all(Array.from({ length: lanes }, lane));
 
-const ordered = cells.flatMap((cell) => outcomes.filter((outcome) => outcome.cell === cell));
+const ordered = [...kept, ...cells.flatMap((cell) => outcomes.filter((outcome) => outcome.cell === cell))];
 for (const line of matrixTable(ordered)) say(line);
 const failed = ordered.filter(({ wrong }) => wrong.length > 0).length;
 say(
-  `\n${ordered.length} of ${cells.length} cells, ${failed} failed, ${((performance.now() - began) / 60_000).toFixed(1)} minutes`,
+  `\nseed ${seed}: ${outcomes.length} of ${todo.length} cells now, ${ordered.length} in all, ${failed} failed, ${((performance.now() - began) / 60_000).toFixed(1)} minutes`,
 );
-const whole = !flags.quick && [flags.provider, flags.fault, flags.kill].every((flag) => flag === undefined);
-if (whole) writeFileSync(join(import.meta.dirname, "../docs/FAULT-MATRIX.md"), matrixPage(ordered, seed, cells.length));
+const whole =
+  (flags.keep !== undefined || draw === 0) &&
+  !flags.quick &&
+  [flags.provider, flags.fault, flags.kill].every((flag) => flag === undefined);
+if (whole)
+  writeFileSync(
+    join(import.meta.dirname, "../docs/FAULT-MATRIX.md"),
+    matrixPage(ordered, seed, done.size + todo.length),
+  );
 process.exit(failed > 0 ? 1 : 0);

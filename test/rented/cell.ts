@@ -3,12 +3,14 @@
 
 import { FACTOR, World, type Ending, type ProviderCase } from "./world.ts";
 import type { FaultName, LedgerLine } from "../sim/providers/parts.ts";
-import { endsOf, FAULT_CASES } from "./faults.ts";
+import { endsOfAll, FAULT_CASES } from "./faults.ts";
 import type { KillPoint } from "./words.ts";
 
 export interface Cell {
   provider: ProviderCase;
   fault: FaultName | "none";
+  /** A second fault, committed beside the first one. */
+  also?: FaultName;
   /** Null: the control plane lives. */
   kill: KillPoint | null;
   seed: number;
@@ -33,31 +35,30 @@ const FOREIGN = "somebody-elses-0";
 const TOO_DEAR_MS = 6 * 60_000;
 const WHEN_ANY = ["start", "machine.intended", "sim.made", "machine.held", "log", "machine.releasing"] as const;
 
-export const nameOf = ({ provider, fault, kill }: Cell): string => `${provider} ${fault} ${kill ?? "lives"}`;
+export const nameOf = ({ provider, fault, also, kill }: Cell): string =>
+  `${provider} ${also === undefined ? fault : `${fault}+${also}`} ${kill ?? "lives"}`;
 
 export async function runCell(cell: Cell): Promise<Outcome> {
   const began = performance.now();
-  const { provider, fault, kill, seed } = cell;
-  const { when, measure, seconds, spec } = FAULT_CASES[fault];
+  const { provider, fault, also, kill, seed } = cell;
+  const both = also === undefined ? [fault] : [fault, also];
+  const cases = both.map((name) => FAULT_CASES[name]);
+  const longest = Math.max(...cases.map(({ seconds }) => seconds ?? 0));
+  const seconds = longest > 0 ? longest : undefined;
+  const spec = Object.assign({}, ...cases.map((one) => one.spec ?? {})) as Record<string, unknown>;
   const world = await World.start({
     provider,
-    ...(spec && { spec }),
+    spec,
     ...(seconds !== undefined && { seconds, lines: seconds * 60 }),
   });
   const wrong: string[] = [];
   let came = "?";
   try {
     addForeign(world);
-    const at = when === "any" ? (WHEN_ANY[seed % WHEN_ANY.length] ?? "start") : when;
-    const commit = (): void => {
-      if (fault !== "none") world.faults.set(fault, measure);
-      if (provider === "notebook") ownerActs(world, fault, measure ?? 0);
-    };
-    if (at === "start") commit();
-    else world.once(at, commit);
+    both.forEach((name, nth) => commitWhenDue(world, name, seed + nth));
     const ending = await world.live(kill);
     came = ending.records[0]?.error?.code ?? ending.records[0]?.status ?? "nothing";
-    wrong.push(...verdict(world, ending, endsOf(provider, fault)));
+    wrong.push(...verdict(world, ending, endsOfAll(provider, both)));
   } catch (error) {
     wrong.push(error instanceof Error ? error.message : String(error));
     const left = world.ledger.alive().map(({ name }) => name);
@@ -73,6 +74,17 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     seconds: (performance.now() - began) / 1000,
     dir: wrong.length > 0 ? world.dir : null,
   };
+}
+
+function commitWhenDue(world: World, fault: Cell["fault"], seed: number): void {
+  const { when, measure } = FAULT_CASES[fault];
+  const at = when === "any" ? (WHEN_ANY[seed % WHEN_ANY.length] ?? "start") : when;
+  const commit = (): void => {
+    if (fault !== "none") world.faults.set(fault, measure);
+    if (world.provider === "notebook") ownerActs(world, fault, measure ?? 0);
+  };
+  if (at === "start") commit();
+  else world.once(at, commit);
 }
 
 /** What the owner of a notebook does, as there is no provider to ask. */

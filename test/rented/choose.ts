@@ -35,6 +35,39 @@ export function chooseCells(choice: Choice): Cell[] {
   return cells;
 }
 
+/** So many cells of the whole, as the seed shuffles them; with `pairs` each has a second fault. */
+export function drawCells(choice: Choice, count: number, pairs: boolean): Cell[] {
+  const whole = chooseCells({ ...choice, kind: "every" }).filter(({ fault }) => !pairs || fault !== "none");
+  const random = mulberry(choice.seed);
+  for (let i = whole.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1));
+    const one = whole[i];
+    const other = whole[j];
+    if (one && other) [whole[i], whole[j]] = [other, one];
+  }
+  if (whole.length === 0) return [];
+  // More than there are: from the first one on again, with other instants and other second faults.
+  return Array.from({ length: count }, (_, n) => {
+    const cell = whole[n % whole.length] as Cell;
+    const seed = choice.seed * 1_000 + n;
+    if (!pairs) return { ...cell, seed };
+    const others = FAULTS.filter((fault) => fault !== cell.fault && appliesTo(cell.provider, fault));
+    const also = others[Math.floor(random() * others.length)];
+    return also === undefined ? { ...cell, seed } : { ...cell, seed, also };
+  });
+}
+
+/** Numbers in [0, 1), the same for the same seed. */
+function mulberry(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 0x1_0000_0000;
+  };
+}
+
 const wanted = (name: string, asked: string | undefined): boolean => asked === undefined || asked === name;
 
 const skipped = (provider: ProviderCase, fault: FaultName | "none"): boolean =>

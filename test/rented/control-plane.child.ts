@@ -30,10 +30,9 @@ cp.subscribe((event) => {
   else passed(type, data);
 });
 
-process.on("message", (asked: { ask: "reconcile" | "close" | "kill" }) => {
+process.on("message", (asked: { ask: "reconcile" | "close" }) => {
   if (asked.ask === "reconcile")
     void cp.reconcile({ dryRun: true }).then((report) => tell({ is: "reconciled", report }));
-  else if (asked.ask === "kill") void cp.killAll();
   else void cp.close().then(() => process.exit(0));
 });
 process.once("disconnect", () => process.exit(0));

@@ -72,8 +72,15 @@ export const NOTEBOOK_ENDS: Readonly<Partial<Record<FaultName, readonly string[]
   preempted: ["runtime_gone"],
 };
 
-export const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly string[] =>
+const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly string[] =>
   (provider === "notebook" && fault !== "none" ? NOTEBOOK_ENDS[fault] : undefined) ?? FAULT_CASES[fault].ends;
+
+/** Of two faults either may decide; that all goes well in spite of both fits only where it fits each of them. */
+export function endsOfAll(provider: ProviderCase, faults: readonly (FaultName | "none")[]): readonly string[] {
+  const all = faults.map((fault) => endsOf(provider, fault));
+  const any = [...new Set(all.flat())];
+  return any.filter((end) => end !== "succeeded" || all.every((ends) => ends.includes(end)));
+}
 
 export const appliesTo = (provider: ProviderCase, fault: FaultName | "none"): boolean =>
   FAULT_CASES[fault].only?.includes(provider) ?? true;

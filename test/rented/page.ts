@@ -40,9 +40,20 @@ const markdown = (rows: readonly (readonly string[])[]): string => {
   return [line(head), line(head.map(() => "---")), ...body.map(line)].join("\n");
 };
 
+function pairTable(pairs: readonly Outcome[]): string {
+  const rows = PROVIDERS.map((provider) => {
+    const mine = pairs.filter(({ cell }) => cell.provider === provider);
+    const killed = mine.filter((outcome) => outcome.killed).length;
+    return [provider, String(mine.length), String(killed), String(mine.filter(({ wrong }) => wrong.length > 0).length)];
+  });
+  return `## Two faults at once\n\n${markdown([["provider", "pairs", "with a kill", "wrong"], ...rows])}\n\n`;
+}
+
 /** `drawn` is how many cells there would have been without a time limit. */
-export function matrixPage(outcomes: readonly Outcome[], seed: number, drawn: number): string {
-  const failed = outcomes.filter(({ wrong }) => wrong.length > 0);
+export function matrixPage(all: readonly Outcome[], seed: number, drawn: number): string {
+  const outcomes = all.filter(({ cell }) => cell.also === undefined);
+  const pairs = all.filter(({ cell }) => cell.also !== undefined);
+  const failed = all.filter(({ wrong }) => wrong.length > 0);
   const faults = faultsOf(outcomes).map((fault) => [
     `\`${fault}\``,
     ...PROVIDERS.map((provider) =>
@@ -73,7 +84,7 @@ A cell is right when, at its end, by the simulator's books:
 - the numbered lines of the run are home, each once and in order: all of them where the run succeeded, else the first ones; and
   so is its checkpoint.
 
-${outcomes.length} cells of ${drawn} that were drawn were run within the time limit, ${failed.length} wrong. Made by \`npm run matrix -- --seed ${seed}\`; one cell again by
+${all.length} cells of ${drawn} that were drawn were run within the time limit, ${pairs.length} of them with two faults at once; ${failed.length} wrong. Made by \`npm run matrix -- --seed ${seed}\`; one cell again by
 \`npm run matrix -- --provider P --fault F --kill K --seed S\`.
 
 ## By fault and provider
@@ -89,7 +100,7 @@ Some boundaries are never passed: a run that got no machine has no log.
 
 ${markdown([["boundary", "cells", "killed there", "wrong"], ...kills])}
 
-## What fits
+${pairs.length === 0 ? "" : pairTable(pairs)}## What fits
 
 ${markdown([
   ["fault", "when", "measure", "the job may come to"],
@@ -101,11 +112,11 @@ ${markdown([
   ]),
 ])}
 
-On the notebook, which has no API, nobody can be asked whether the machine still is: there the owner ends a run whose runtime is
-gone, and writes down the tunnel's new port where it has one.
+On the notebook, which has no API, nobody can be asked whether the machine still is: there a run whose tunnel turns everybody away
+for minutes is given up (\`runtime_gone\`), and the owner writes down the tunnel's new port where it has one.
 ${
   failed.length === 0
     ? ""
-    : `\n## Wrong\n\n${failed.map(({ cell, wrong }) => `- ${cell.provider}, ${cell.fault}, ${cell.kill ?? "lives"}, seed ${cell.seed}: ${wrong.join("; ").replaceAll(/\s+/g, " ")}`).join("\n")}\n`
+    : `\n## Wrong\n\n${failed.map(({ cell, wrong }) => `- ${cell.provider}, ${cell.also === undefined ? cell.fault : `${cell.fault} and ${cell.also}`}, ${cell.kill ?? "lives"}, seed ${cell.seed}: ${wrong.join("; ").replaceAll(/\s+/g, " ")}`).join("\n")}\n`
 }`;
 }

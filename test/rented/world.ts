@@ -231,11 +231,6 @@ export class World {
     return out;
   }
 
-  /** The owner gives the run up. */
-  giveUp(): void {
-    if (this.#child?.connected) this.#child.send({ ask: "kill" });
-  }
-
   /** The owner writes down where the provider is to be found by now. */
   tellSettings(): void {
     const { credentials } = this.sim.settings();

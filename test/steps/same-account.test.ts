@@ -1,7 +1,7 @@
 // The key of another account, given while a machine is held: what does not show there is not gone.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { lookAtMachine } from "../../src/steps/held-machine.ts";
+import { lookAtMachine, type HeldMachine } from "../../src/steps/held-machine.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import type { StepContext } from "../../src/steps/step.ts";
@@ -34,7 +34,7 @@ test("neither closes the row nor gives the run up, and the right key goes on", a
   if (handle === null) throw new Error("nothing is held");
   useKeyOf("theirs");
   const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
-  const held = { provider: rent.cloud, handle, access: rent.cloud.access() };
+  const held = { provider: rent.cloud, handle } as unknown as HeldMachine;
   await expect(lookAtMachine(rent.ports, context, held)).rejects.toMatchObject(refused);
   for (let i = 0; i < 3; i++) await expect(terminate()).rejects.toMatchObject(refused);
   expect(rent.states()).toEqual(["1 releasing"]);

@@ -1,0 +1,29 @@
+// Which cells a drawing of the fault matrix has.
+
+import { expect, test } from "vitest";
+import { nameOf } from "./cell.ts";
+import { chooseCells, drawCells } from "./choose.ts";
+import { endsOfAll } from "./faults.ts";
+
+const choice = { seed: 5, kind: "every" } as const;
+const whole = chooseCells(choice);
+
+test("a drawing is the same for the same seed, another for another, and has each cell once before it begins anew", () => {
+  const drawn = drawCells(choice, whole.length, false).map(nameOf);
+  expect(new Set(drawn)).toEqual(new Set(whole.map(nameOf)));
+  expect(drawCells(choice, 50, false).map(nameOf)).toEqual(drawn.slice(0, 50));
+  expect(drawCells({ ...choice, seed: 6 }, 50, false).map(nameOf)).not.toEqual(drawn.slice(0, 50));
+  expect(drawCells(choice, whole.length + 10, false)).toHaveLength(whole.length + 10);
+});
+
+test("each pair has two faults that the provider knows; success fits only where it fits both", () => {
+  const pairs = drawCells(choice, 300, true);
+  for (const { provider, fault, also } of pairs) {
+    expect([fault, also]).not.toContain("none");
+    expect(also).not.toBe(fault);
+    if (provider === "notebook")
+      expect(whole.some((cell) => cell.provider === "notebook" && cell.fault === also)).toBe(true);
+  }
+  expect(endsOfAll("market", ["hang", "vanishes"])).toEqual(["machine_lost", "machine_broken"]);
+  expect(endsOfAll("market", ["hang", "slow_link"])).toEqual(["succeeded"]);
+});
