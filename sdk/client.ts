@@ -16,6 +16,7 @@ import type {
   Timeline,
   Health as HealthSchema,
 } from "../src/schemas/job.ts";
+import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
@@ -101,6 +102,25 @@ export class Client {
   /** May take as long as the providers do. */
   reconcile(dryRun: boolean, signal?: AbortSignal): Promise<ReconcileReport> {
     return this.#json("/v1/reconcile", { method: "POST", body: { dry_run: dryRun }, deadlineMs: 600_000, signal });
+  }
+  credentials(): Promise<Credentials> {
+    return this.#json("/v1/credentials", {});
+  }
+  /** With `check` the other side is asked first, which may take as long as it does. */
+  saveCredential(name: string, body: CredentialBody, check = false): Promise<SavedCredential> {
+    const query = { check: String(check) };
+    return this.#json(`/v1/credentials/${encodeURIComponent(name)}`, {
+      method: "PUT",
+      query,
+      body,
+      deadlineMs: 90_000,
+    });
+  }
+  removeCredential(name: string): Promise<SavedCredential> {
+    return this.#json(`/v1/credentials/${encodeURIComponent(name)}`, { method: "DELETE" });
+  }
+  checkCredential(name: string): Promise<CredentialCheck> {
+    return this.#json(`/v1/credentials/${encodeURIComponent(name)}/check`, { method: "POST", deadlineMs: 90_000 });
   }
   /** What `configure` named; the values go no further than the home's owner. */
   configure(body: z.input<typeof RegistryBody>): Promise<RegistryInUse> {

@@ -12,6 +12,10 @@ export interface ErrorWords {
   cause?: unknown;
 }
 
+/** Of the catalogue's exit code 4: a test of the CLI holds the two together. */
+const OF_CREDENTIALS =
+  /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$)/;
+
 /** `code` is for programs and stable; `message` says what happened, `hint` what to do. */
 export class SvcError extends Error {
   override readonly name = "SvcError";
@@ -34,7 +38,8 @@ export class SvcError extends Error {
     if (this.status === 0)
       return this.code === "unreachable" || this.code === "start_failed" ? 5 : this.code === "job_not_found" ? 3 : 1;
     if (this.status === 404) return 3;
-    if (this.status === 401 || this.code === "provider_unavailable") return 4;
+    if (this.status === 401 || OF_CREDENTIALS.test(this.code)) return 4;
+    if (this.code === "provider_unreachable") return 5;
     return this.status === 400 ||
       this.status === 405 ||
       this.status === 409 ||

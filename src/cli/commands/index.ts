@@ -2,6 +2,7 @@
 
 import type { Command } from "../command.ts";
 import { code } from "./code.ts";
+import { credentials } from "./credentials.ts";
 import { data } from "./data.ts";
 import { doctor } from "./doctor.ts";
 import { gpus } from "./gpus.ts";
@@ -24,6 +25,7 @@ export const COMMANDS: Command[] = [
   reconcile,
   run,
   gpus,
+  credentials,
   code,
   data,
   ssh,

@@ -1,0 +1,157 @@
+// `svc credentials`: what svc may do in its owner's name. A secret is read from standard input and never from the command line,
+// which every user of this computer can see.
+
+import {
+  CREDENTIAL_FIELDS,
+  CREDENTIAL_NAMES,
+  type CredentialBody,
+  type CredentialCheck,
+  type CredentialName,
+  type Credentials,
+} from "../../schemas/credentials.ts";
+import type { CredentialsOf } from "../../engine/control-plane.ts";
+import { usage } from "../argv.ts";
+import type { Command, Input } from "../command.ts";
+import { runningClient, withOwnControlPlane } from "../control-plane.ts";
+import type { Io } from "../io.ts";
+import { readSecret } from "../read-secret.ts";
+import { printJson, safeField } from "../text.ts";
+
+/** The same over HTTP or in this process. */
+interface Desk {
+  list(): Credentials | Promise<Credentials>;
+  save: CredentialsOf["save"];
+  remove(name: string): unknown;
+  check: CredentialsOf["check"];
+}
+
+export const credentials: Command = {
+  name: "credentials",
+  args: "[verb] [name] [...fields]",
+  summary: "List, set, check or remove credentials; secrets are read from standard input",
+  options: [{ flags: "--check", what: "With `set`: ask the other side first, and save only what works" }],
+  exits: [
+    ["4", "credential missing or refused"],
+    ["5", "control plane, or who was asked, not reachable"],
+  ],
+  examples: [
+    "svc credentials",
+    "svc credentials set podhost --check",
+    "svc credentials set hub token < token.txt",
+    "svc credentials set objstore_a access_key_id=AKIA… region=eu-west-1 secret_access_key",
+    "svc credentials set cloudvm zone=europe-west4-a service_account_json < key.json",
+    "svc credentials check market",
+    "svc credentials rm market",
+  ],
+  async run(input, io) {
+    const [verb = "ls", name, ...fields] = input.args;
+    if (!["ls", "set", "check", "rm"].includes(verb))
+      throw usage(`There is no \`svc credentials ${safeField(verb)}\`.`, "Use ls, set, check or rm.");
+    if (verb === "ls") return withDesk(io, async (desk) => list(await desk.list(), input, io));
+    const known = nameOf(name);
+    if (verb !== "set" && fields.length > 0) throw usage(`\`${verb}\` takes a name and no fields.`, "Leave them out.");
+    const body = verb === "set" ? await bodyOf(known, fields, io) : {};
+    return withDesk(io, async (desk) => {
+      if (verb === "check") return told(known, await desk.check(known), input, io);
+      if (verb === "rm") {
+        await desk.remove(known);
+        io.err(`What was stored for ${known} is removed.`);
+        return 0;
+      }
+      const saved = await desk.save(known, body, { check: input.flags.has("check") });
+      io.err(`Saved for ${known}.`);
+      if (saved.check) return told(known, saved.check, input, io);
+      if (input.json) await printJson(io, saved);
+      return 0;
+    });
+  },
+};
+
+async function withDesk(io: Io, use: (desk: Desk) => Promise<number>): Promise<number> {
+  const client = await runningClient(io);
+  if (!client) return withOwnControlPlane(io, "look", (cp) => use(cp.credentials));
+  return use({
+    list: () => client.credentials(),
+    save: (name, body, { check }) => client.saveCredential(name, body, check),
+    remove: (name) => client.removeCredential(name),
+    check: (name) => client.checkCredential(name),
+  });
+}
+
+function nameOf(name: string | undefined): CredentialName {
+  const known = CREDENTIAL_NAMES.find((each) => each === name);
+  if (known) return known;
+  throw usage(
+    name === undefined ? "A name is missing." : "There is no credential of that name.",
+    `Use one of ${CREDENTIAL_NAMES.join(", ")}.`,
+  );
+}
+
+/** `FIELD=VALUE` sets, `FIELD=` takes away, `FIELD` is read from standard input; nothing at all means the first secret there is. */
+async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<CredentialBody> {
+  const body: CredentialBody = {};
+  const secret = CREDENTIAL_FIELDS[name].find((f) => f.secret && f.kind !== "path");
+  const given = words.length === 0 && secret ? [secret.name] : words;
+  const read = given.filter((word) => !word.includes("="));
+  if (read.length > 1) throw usage("Only one field can be read from standard input.", "Set the others one by one.");
+  for (const word of given.filter((w) => w.includes("="))) {
+    const [field = "", value = ""] = [word.slice(0, word.indexOf("=")), word.slice(word.indexOf("=") + 1)];
+    const path = /^(\/|~\/)/.test(value);
+    if (value !== "" && !path && CREDENTIAL_FIELDS[name].some((f) => f.name === field && f.secret))
+      throw usage(
+        `The value of ${field} stood on the command line, where others can read it: take it for known, and make a new one.`,
+        `Give it on standard input: svc credentials set ${name} ${field}`,
+      );
+    body[field] = value === "" ? null : value;
+  }
+  for (const field of read) body[field] = await readSecret(`${name}.${safeField(field)}: `, io);
+  return body;
+}
+
+async function list(all: Credentials, input: Input, io: Io): Promise<number> {
+  if (input.json) {
+    await printJson(io, all);
+    return 0;
+  }
+  const { providers, ...services } = all;
+  const rows = Object.entries({ ...providers, ...services }).flatMap(([name, fields]) =>
+    Object.entries(fields).map(([field, { value, source }]) => [`${name}.${field}`, value, source].map(safeField)),
+  );
+  if (rows.length === 0) io.err("Nothing is set. `svc credentials set podhost` asks for a key.");
+  const widths = [0, 1].map((i) => Math.max(0, ...rows.map((row) => row[i]?.length ?? 0)));
+  const line = (row: string[]): string =>
+    io.tty
+      ? row
+          .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+          .join("  ")
+          .trimEnd()
+      : row.join("\t");
+  await io.out(rows.map((row) => `${line(row)}\n`).join(""));
+  return 0;
+}
+
+async function told(name: string, check: CredentialCheck, input: Input, io: Io): Promise<number> {
+  if (input.json) {
+    await printJson(io, { name, ...check });
+    return 0;
+  }
+  const balance = check.balance_usd === null ? [] : [`balance\t$${check.balance_usd.toFixed(2)}`];
+  const lines = [
+    `account\t${check.account ?? "not told"}`,
+    ...check.may.map((what) => `may\t${what}`),
+    ...balance,
+    ...check.warnings.map((what) => `note\t${what}`),
+  ];
+  await io.out(
+    lines
+      .map(
+        (l) =>
+          `${l
+            .split("\t")
+            .map(safeField)
+            .join(io.tty ? "  " : "\t")}\n`,
+      )
+      .join(""),
+  );
+  return 0;
+}

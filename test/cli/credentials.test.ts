@@ -1,0 +1,96 @@
+// `svc credentials` as a process, with and without a control plane.
+
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { CLI, Workplace } from "./serving.ts";
+
+let at: Workplace;
+beforeEach(() => void (at = new Workplace()));
+afterEach(() => at.close());
+
+const svc = (input: string, ...args: string[]) => {
+  const r = spawnSync(CLI, ["credentials", ...args], {
+    env: at.env,
+    cwd: at.project,
+    input,
+    encoding: "utf8",
+    timeout: 60_000,
+  });
+  return { code: r.status, out: r.stdout, err: r.stderr };
+};
+const stored = (): unknown => JSON.parse(readFileSync(join(at.home, "credentials.json"), "utf8"));
+const SECRET = "hf_0123456789abcdef";
+
+test.each([
+  ["with a control plane", true],
+  ["without one", false],
+])("are set from standard input, listed masked and removed, %s", { timeout: 120_000 }, async (_, running) => {
+  if (running) await at.serve();
+  expect(svc(`${SECRET}\n`, "set", "hub", "token", "cache_dir=/models")).toEqual({
+    code: 0,
+    out: "",
+    err: "Saved for hub.\n",
+  });
+  expect(stored()).toEqual({ hub: { token: SECRET, cache_dir: "/models" } });
+  expect(svc("", "ls").out).toBe("hub.token\t…cdef\tstore\nhub.cache_dir\t/models\tstore\n");
+  expect(JSON.parse(svc("", "--json").out)).toMatchObject({ hub: { token: { value: "…cdef" } } });
+  expect(svc("", "set", "hub", "cache_dir=").code).toBe(0);
+  expect(stored()).toEqual({ hub: { token: SECRET } });
+  expect(svc("two words", "set", "market")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("api_key") as string,
+  });
+  expect(svc("", "check", "market")).toMatchObject({ code: 4, out: "" });
+  expect(svc("", "rm", "hub").code).toBe(0);
+  expect(stored()).toEqual({});
+});
+
+test("a secret on the command line is refused and not repeated", { timeout: 60_000 }, () => {
+  const r = svc("", "set", "hub", `token=${SECRET}`);
+  expect([r.code, r.out]).toEqual([2, ""]);
+  expect(r.err).toContain("svc credentials set hub token");
+  expect(r.err).not.toContain(SECRET);
+  for (const words of [
+    ["set", "moon"],
+    ["set"],
+    ["rm", "hub", "token"],
+    ["spell", "hub"],
+    ["set", "hub", "token", "url"],
+  ])
+    expect(svc("", ...words).code, words.join(" ")).toBe(2);
+});
+
+const TYPE = `import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "credentials", "set", "hub"])
+seen = b""
+while b"hub.token: " not in seen:
+    seen += os.read(fd, 4096)
+os.write(fd, sys.argv[2].encode() + b"\\r")
+try:
+    while True:
+        part = os.read(fd, 4096)
+        if not part:
+            break
+        seen += part
+except OSError:
+    pass
+sys.stdout.buffer.write(seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+`;
+
+test("on a terminal what is typed is not shown", { timeout: 60_000 }, () => {
+  const r = spawnSync("python3", ["-c", TYPE, CLI, SECRET], {
+    env: at.env,
+    cwd: at.project,
+    encoding: "utf8",
+    timeout: 50_000,
+  });
+  expect([r.status, r.stderr]).toEqual([0, ""]);
+  expect(r.stdout).toContain("Saved for hub.");
+  expect(r.stdout).not.toContain(SECRET);
+  expect(stored()).toEqual({ hub: { token: SECRET } });
+});
