@@ -12,9 +12,9 @@ export interface ErrorWords {
   cause?: unknown;
 }
 
-/** Of the catalogue's exit code 4: a test of the CLI holds the two together. */
+/** Of the catalogue's exit code 4; a test holds the two together. */
 const OF_CREDENTIALS =
-  /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$)/;
+  /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$|hub_gated$|hub_token_|sink_credentials$|sink_refused$)/;
 
 /** `code` is for programs and stable; `message` says what happened, `hint` what to do. */
 export class SvcError extends Error {

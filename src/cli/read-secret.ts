@@ -8,9 +8,10 @@ const BYTES_MAX = 64 * 1024;
 export async function readSecret(prompt: string, io: Io): Promise<string> {
   const { stdin } = process;
   if (stdin.isTTY) {
-    process.stderr.write(prompt);
     const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
     const terminal = createInterface({ input: stdin, output: unseen, terminal: true });
+    // Only now does the terminal not show any more what is typed.
+    process.stderr.write(prompt);
     try {
       return await terminal.question("", { signal: io.interrupted });
     } finally {

@@ -8,8 +8,8 @@ import {
   type CredentialCheck,
   type CredentialName,
   type Credentials,
+  type SavedCredential,
 } from "../../schemas/credentials.ts";
-import type { CredentialsOf } from "../../engine/control-plane.ts";
 import { usage } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
@@ -20,9 +20,9 @@ import { printJson, safeField } from "../text.ts";
 /** The same over HTTP or in this process. */
 interface Desk {
   list(): Credentials | Promise<Credentials>;
-  save: CredentialsOf["save"];
+  save(name: string, body: CredentialBody, options: { check: boolean }): Promise<SavedCredential>;
   remove(name: string): unknown;
-  check: CredentialsOf["check"];
+  check(name: string): Promise<CredentialCheck>;
 }
 
 export const credentials: Command = {
@@ -95,7 +95,8 @@ async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<Cr
   const read = given.filter((word) => !word.includes("="));
   if (read.length > 1) throw usage("Only one field can be read from standard input.", "Set the others one by one.");
   for (const word of given.filter((w) => w.includes("="))) {
-    const [field = "", value = ""] = [word.slice(0, word.indexOf("=")), word.slice(word.indexOf("=") + 1)];
+    const at = word.indexOf("=");
+    const [field, value] = [word.slice(0, at), word.slice(at + 1)];
     const path = /^(\/|~\/)/.test(value);
     if (value !== "" && !path && CREDENTIAL_FIELDS[name].some((f) => f.name === field && f.secret))
       throw usage(
