@@ -14,6 +14,7 @@ import { firstLine } from "./first-line.ts";
 import { flooding } from "./flood.ts";
 import type { Bench, Row } from "./lib/measure.ts";
 import { table } from "./lib/table.ts";
+import { hub } from "./hub.ts";
 import { listing } from "./listing.ts";
 import { metrics } from "./metrics.ts";
 import { recovery } from "./recovery.ts";
@@ -32,6 +33,7 @@ const BENCHES: Bench[] = [
   data,
   dashboard,
   rented,
+  hub,
 ];
 const LIMIT_MS = 10 * 60_000;
 /** The one line of a group's process that holds its rows. */

@@ -7,7 +7,7 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import { mkdir, open, rename, stat, type FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
@@ -211,9 +211,6 @@ export async function nameOfContent(path: string, file: HubFile, signal: AbortSi
   }
   return hash.digest("hex");
 }
-
-/** Removes a partial that nobody goes on with. */
-export const dropPartial = (places: BlobPlaces): Promise<void> => rm(places.partial, { force: true });
 
 const corrupt = (path: string, why: string): SvcError => new SvcError("hub_file_corrupt", { path, why });
 const tooMuch = (path: string, size: number): Transient => new Transient(corrupt(path, `more than ${size} bytes came`));

@@ -39,18 +39,19 @@ export function content(of: string | Buffer): Content {
 /** As many bytes as wanted, never held in memory: one mebibyte again and again, each with its number in front. */
 export function largeContent(size: number): Content {
   const block = randomBytes(1024 * 1024);
+  const number = Buffer.alloc(4);
   const slice = (from: number, to: number): Buffer => {
-    const parts: Buffer[] = [];
-    for (let at = from; at < Math.min(to, size);) {
-      const index = Math.floor(at / block.length);
-      const one = Buffer.from(block);
-      one.writeUInt32LE(index);
+    const end = Math.min(to, size);
+    const out = Buffer.allocUnsafe(Math.max(0, end - from));
+    for (let at = from; at < end;) {
       const begin = at % block.length;
-      const part = one.subarray(begin, Math.min(block.length, begin + Math.min(to, size) - at));
-      parts.push(part);
-      at += part.length;
+      const length = Math.min(block.length - begin, end - at);
+      block.copy(out, at - from, begin, begin + length);
+      number.writeUInt32LE(Math.floor(at / block.length));
+      if (begin < number.length) number.copy(out, at - from, begin, Math.min(number.length, begin + length));
+      at += length;
     }
-    return Buffer.concat(parts);
+    return out;
   };
   const hash = createHash("sha256");
   for (let at = 0; at < size; at += block.length) hash.update(slice(at, at + block.length));
@@ -100,7 +101,7 @@ export interface Faults {
 }
 
 const TOKENS = { alice: "hf_alice0000000000000000000000000000", bob: "hf_bob000000000000000000000000000000" };
-const PART = 64 * 1024;
+const PART = 256 * 1024;
 
 export class HubDouble {
   static readonly tokens = TOKENS;
@@ -362,8 +363,7 @@ export class HubDouble {
     for (let at = from; at < to; at += PART) {
       let end = Math.min(at + PART, to);
       if (cut !== undefined && end - from > cut) end = Math.max(at, from + cut);
-      const part = Buffer.from(c.slice(at, end));
-      if (wrong && part.length > 0) part[0] = (part[0] ?? 0) ^ 0xff;
+      const part = wrong ? Buffer.from(c.slice(at, end)).fill(0xff, 0, 8) : c.slice(at, end);
       if (part.length > 0 && !response.write(part)) await taken(response);
       if (response.destroyed) return;
       if (cut !== undefined && end - from >= cut && end < to) {
