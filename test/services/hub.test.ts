@@ -108,7 +108,7 @@ describe("the cache", () => {
     expect(
       p.hub
         .filesAsked()
-        .map((a) => a.path.split(`/${commit}/`)[1])
+        .map((a) => a.path.split(`/${commit}/`)[1] ?? "")
         .sort(),
     ).toEqual(["config.json", "sub/deep/tokenizer.json"]);
     p.hub.asked.length = 0;
