@@ -118,8 +118,13 @@ function Offers({ plan }: { plan: Plan }) {
   );
 }
 
+/** Facts that need no name. */
+const PLAIN = new Set(["gpu", "machine", "memory", "place"]);
+
 function OfferRow({ offer, chosen }: { offer: PlanOffer; chosen: boolean }) {
-  const facts = Object.values(offer.facts).join(" · ");
+  const facts = Object.entries(offer.facts)
+    .map(([name, value]) => (PLAIN.has(name) ? value : `${name} ${value}`))
+    .join(" · ");
   return (
     <tr className={offer.within_cap ? undefined : "quiet"}>
       <td>
