@@ -47,7 +47,7 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
   const run = (name: string, tab = "") => `/runs/${runs[name] ?? ""}${tab && `?tab=${tab}`}`;
   return [
     { name: "runs", path: "/", ready: ".run-link" },
-    { name: "run", path: run("rented"), ready: "canvas" },
+    { name: "run", path: run("rented"), ready: ".log-row" },
     { name: "run-phone", path: run("rented"), ready: ".log-row" },
     { name: "metrics", path: run("busy", "metrics"), ready: "canvas" },
     { name: "log", path: run("busy", "logs"), ready: ".log-row" },
@@ -90,11 +90,15 @@ async function shoot(browser: Browser, url: string, page: Shown, look: Look, fil
   }
 }
 
-/** What a page still reads is announced by these words. */
+/** What a page still reads is announced by these words; a chart without a value shows a dash. */
 const settled = (tab: Page) =>
-  tab.waitForFunction(() => !/Reading the|asking…/.test(document.querySelector("main")?.textContent ?? ""), null, {
-    timeout: WAIT_MS,
-  });
+  tab.waitForFunction(
+    () =>
+      !/Reading the|asking…/.test(document.querySelector("main")?.textContent ?? "") &&
+      [...document.querySelectorAll("figcaption")].every((each) => !each.textContent.trimEnd().endsWith("–")),
+    null,
+    { timeout: WAIT_MS },
+  );
 
 /** Waits until the rented runs have curves and checkpoints to show. */
 async function grown({ url, runs }: ShownWorld): Promise<void> {
