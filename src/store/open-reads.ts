@@ -36,8 +36,8 @@ import { readSinks, sinkNote, type All } from "./sink-reads.ts";
 
 type Sqlite = Database.Database;
 
-/** Schema that these queries are written for; kept beside them because counting migrations would load the migrator. */
-const READS_SCHEMA = 4;
+/** The schema that these queries are written for; not asked of the migrations, which would load the migrator. */
+const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004];
 
 /** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
 const ANSWER_POINTS_MAX = 2_000_000;
@@ -366,7 +366,7 @@ export function openReads(home: string): Reads & { close(): void } {
   if (!existsSync(file)) {
     if (existsSync(join(home, "installation.json"))) throw new SvcError("store_missing", { file });
     const empty = new Database(":memory:");
-    for (const sql of [...SCHEMA_0001, ...SCHEMA_0002, ...SCHEMA_0003, ...SCHEMA_0004]) empty.exec(sql);
+    for (const sql of SCHEMAS.flat()) empty.exec(sql);
     return new StoreReads(empty, home);
   }
   if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });
@@ -374,7 +374,7 @@ export function openReads(home: string): Reads & { close(): void } {
   try {
     db = new Database(file, { readonly: true, timeout: 5_000 });
     const version = db.pragma("user_version", { simple: true }) as number;
-    if (version > READS_SCHEMA) throw new SvcError("store_newer", { file });
+    if (version > SCHEMAS.length) throw new SvcError("store_newer", { file });
   } catch (e) {
     if (e instanceof SvcError) throw e;
     const why = e instanceof Error ? e.message : String(e);
