@@ -10,11 +10,15 @@ import { mkdir, rm, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { bytes } from "../domain/bytes.ts";
 import { SvcError } from "../errors/index.ts";
+import { placeOf } from "../files/data-scan.ts";
 import { doubts } from "../files/data-verify.ts";
+import { hashFiles } from "../files/hash-pool.ts";
 import type { MachineAccess, TreeFile, TreePush } from "../providers/host.ts";
 import type { DataManifest } from "../schemas/data.ts";
 import type { StepContext } from "./step.ts";
 
+/** Of the files that are wrong on the machine, how many are read here to find out whose fault it is. */
+const SUSPECTS_MAX = 100;
 /** Room that is left to the run itself. */
 const SPARE_BYTES = 32 * 1024 ** 2;
 
@@ -79,6 +83,25 @@ async function checkUnchanged(data: DataManifest): Promise<void> {
   if (why !== null) throw new SvcError("data_changed", { name: data.name, why });
 }
 
+/** A file may be another one though size and times are as recorded: to send it again would be of no use, and costs money. */
+async function checkContents(data: DataManifest, paths: readonly string[], signal: AbortSignal): Promise<void> {
+  const suspects = new Set(paths.slice(0, SUSPECTS_MAX));
+  const records = data.files.filter(([path]) => suspects.has(path));
+  const results = await hashFiles(
+    records.map(([path, size]) => ({ at: placeOf(data.roots, path) ?? "", size })),
+    { signal },
+  );
+  const odd = records.flatMap(([path, , sha256], i) => {
+    const result = results[i]!;
+    return "why" in result
+      ? [`${path}: ${result.why}`]
+      : result.sha256 === sha256
+        ? []
+        : [`${path} has another content`];
+  });
+  if (odd.length > 0) throw new SvcError("data_changed", { name: data.name, why: odd.slice(0, 3).join(", ") });
+}
+
 const filesOf = (data: DataManifest): TreeFile[] => data.files.map(([path, size, sha256]) => ({ path, size, sha256 }));
 
 async function checkRoom(
@@ -128,6 +151,11 @@ async function verifyThere(
   );
   if (wrong.length === 0) return;
   await checkUnchanged(data);
+  await checkContents(
+    data,
+    wrong.map(({ path }) => path),
+    context.signal,
+  );
   const named = wrong.slice(0, 3).map(({ path, why }) => `${path} ${why}`);
   const more = wrong.length > named.length ? ` and ${wrong.length - named.length} more files` : "";
   throw new SvcError("sync_failed", { machine, why: `of the data ${data.name}, ${named.join(", ")}${more}` });

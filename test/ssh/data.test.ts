@@ -153,6 +153,17 @@ it("a large file goes on where a lost connection left it", async () => {
   expect([files(), sha(there("large"))]).toEqual([["large"], data.files[0]![2]]);
 });
 
+it("is not sent again and again where it is another one here, though nothing shows it", async () => {
+  writeFileSync(join(set, "a"), "1");
+  const data = await add();
+  data.files[0]![2] = "0".repeat(64);
+  await expect(send(data)).rejects.toMatchObject({
+    code: "data_changed",
+    message: expect.stringContaining("a has another content") as string,
+  });
+  expect(existsSync(there("a"))).toBe(false);
+});
+
 it("ends before anything is sent where the data has changed here, or does not fit there", async () => {
   writeFileSync(join(set, "a"), "1");
   const data = await add();
