@@ -36,7 +36,8 @@ test("a run finds the data that it names, as it was at submission", { timeout: 1
   };
   const { json } = await submit(["several", "single", "single"]);
   const followed = at.svc("logs", "-f", json.id, "--exit-status");
-  if (followed.code !== 0) throw new Error(`${followed.out}${followed.err}${at.svc("timeline", json.id, "--json").out}`);
+  if (followed.code !== 0)
+    throw new Error(`${followed.out}${followed.err}${at.svc("timeline", json.id, "--json").out}`);
   await until(async () => (await at.status(served, json.id)) === "succeeded", "the run is over");
   const lines = at.svc("logs", json.id).out.trimEnd().split("\n");
   expect(lines.at(-1)).toBe("['several', 'single']");
