@@ -5,7 +5,8 @@ import { assertSameAccount, learnAccount } from "./same-account.ts";
 import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
-import type { MachineHandle, Provider } from "../providers/provider.ts";
+import { SvcError } from "../errors/index.ts";
+import { CANNOT_ASK, type MachineHandle, type Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
 const STILL_THERE =
@@ -26,12 +27,27 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       }
       // The ledger is clean. The provider has the last word: a create call may have made more than it said.
       const prefix = nodePrefix(ports.installationId, jobId, node);
-      const left = (await provider.listOwned(prefix, signal)).filter((machine) => machine.name.startsWith(prefix));
+      const left = await listed(ports, provider, { jobId, node, signal }, prefix);
       for (const handle of left) await provider.terminate(handle, signal);
       if (left.length > 0) return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
       return { done: {}, detail: { released: entries.map((e) => e.name) } };
     },
   };
+}
+
+/** A key that is refused keeps nobody waiting who never ordered anything with it: without an intent no request has left. */
+async function listed(
+  { ledger }: StepPorts,
+  provider: Provider,
+  { jobId, node, signal }: Pick<StepContext, "jobId" | "node" | "signal">,
+  prefix: string,
+): Promise<MachineHandle[]> {
+  try {
+    return (await provider.listOwned(prefix, signal)).filter((machine) => machine.name.startsWith(prefix));
+  } catch (e) {
+    if (e instanceof SvcError && CANNOT_ASK.has(e.code) && ledger.nextOrdinal(jobId, node) === 1) return [];
+    throw e;
+  }
 }
 
 /** What cannot be reached any more keeps what it has: the owner ends it, and the run's files with it. */

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
+import { SvcError } from "../../src/errors/index.ts";
 import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { INSTALLATION, removeHomes } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
@@ -34,6 +35,21 @@ describe("giving back", () => {
     expect(await terminate()).toMatchObject({ done: {} });
     expect(rent.cloud.calls).toEqual(["list"]);
   });
+
+  it.each(["credential_missing", "credential_refused", "provider_unavailable"] as const)(
+    "has nobody to ask where nothing was ordered and the provider cannot be asked (%s); with an order it waits",
+    async (code) => {
+      const no = () => {
+        throw new SvcError(code, { provider: "podhost", why: "set wrongly", missing: "PODHOST_API_KEY" });
+      };
+      rent.cloud.before = no;
+      expect(await terminate()).toMatchObject({ done: {} });
+      rent.cloud.before = () => {};
+      await rent.run(provisionStep);
+      rent.cloud.before = no;
+      await expect(terminate()).rejects.toMatchObject({ code });
+    },
+  );
 
   it("is not done by a provider's word alone: while it says that the machine exists, it is asked again", async () => {
     await rent.run(provisionStep);

@@ -2,7 +2,7 @@
 
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf } from "../gpu-names.ts";
+import { gpuIds, gpuWishOf, neverSold } from "../gpu-names.ts";
 import type { Offer } from "../provider.ts";
 import { PODHOST } from "./transport.ts";
 import type { Cloud, GpuType, Place } from "./wire.ts";
@@ -17,15 +17,9 @@ const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._/:@-]*$/;
 /** Throws where no pod can ever be like that, naming the field. */
 export function checkSpec(spec: RunSpec): void {
   const wish = gpuWishOf(PODHOST, spec.gpus);
-  const no = (message: string): never => {
-    throw new SvcError(
-      "gpus_unsupported",
-      { provider: PODHOST, gpus: spec.gpus },
-      { errors: [{ field: "spec.gpus", message }] },
-    );
-  };
-  if (wish.count > GPUS_MAX) no(`must ask for at most ${GPUS_MAX} GPUs on one machine; use nodes for more`);
-  if (gpuIds(PODHOST, wish.model).length === 0) no(`${wish.model} is not sold there`);
+  if (wish.count > GPUS_MAX)
+    throw neverSold(PODHOST, spec.gpus, `no machine has more than ${GPUS_MAX}; use nodes for more`);
+  if (gpuIds(PODHOST, wish.model).length === 0) throw neverSold(PODHOST, spec.gpus, `${wish.model} is not sold there`);
   const invalid = (field: string, message: string): never => {
     throw new SvcError(
       "invalid_request",
