@@ -17,6 +17,7 @@ import { table } from "./lib/table.ts";
 import { hub } from "./hub.ts";
 import { listing } from "./listing.ts";
 import { metrics } from "./metrics.ts";
+import { runPage } from "./run-page.ts";
 import { recovery } from "./recovery.ts";
 import { svcLog } from "./svc-log.ts";
 import { rented } from "./rented.ts";
@@ -34,6 +35,7 @@ const BENCHES: Bench[] = [
   dashboard,
   rented,
   hub,
+  runPage,
 ];
 const LIMIT_MS = 10 * 60_000;
 /** The one line of a group's process that holds its rows. */
