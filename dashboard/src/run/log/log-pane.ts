@@ -207,17 +207,18 @@ export class LogPane {
     const first = Math.max(0, Math.floor(top) - ROWS_AROUND);
     const last = Math.min(rows, Math.floor(top) + seen + ROWS_AROUND);
     this.#source.want(first - 2 * seen, last + 2 * seen);
+    // Read before rows are put in, so that the browser lays them out once.
+    const bar = this.#view.scrollTop;
     this.#show(first, last);
-    this.#place(first);
+    this.#place(first, bar);
     if (this.#look.mark) highlight(rangesOf(this.#drawn, this.#look.mark));
     else highlight([]);
     this.#report();
   }
 
   /** D1, D3. */
-  #place(first: number): void {
+  #place(first: number, bar: number): void {
     const { top, topMax, viewPx, rowPx, rows } = this.#scroll;
-    const bar = this.#view.scrollTop;
     if (!this.#look.wrap) {
       this.#rows.style.transform = `translateY(${bar + (first - top) * rowPx}px)`;
       return;
