@@ -161,6 +161,8 @@ test("Ctrl-C ends the run in order", async () => {
   const code = 'import svc; svc.run(task={"entrypoint": "endless.py"}, provider="local", gpus="cpu", wait=True)';
   const running = start([python, "-c", code], { env: env(), cwd: project });
   const pid = Number(await appears(join(project, "started"), running));
+  // Whatever becomes of this one, the next to start it must not be taken for it.
+  rmSync(join(project, "started"));
   expect(isAlive(pid)).toBe(true);
   running.child.kill("SIGINT");
   const end = await running.ended;
@@ -169,7 +171,6 @@ test("Ctrl-C ends the run in order", async () => {
   expect(isAlive(pid)).toBe(false);
   expect(["interrupted", "cancelled"]).toContain(rows()[0]?.status);
   expect(existsSync(join(computer.folder, "svc home", "control-plane.json")), "its control plane is gone").toBe(false);
-  rmSync(join(project, "started"));
 });
 
 test("a notebook kernel starts a run, shows it, and is interrupted", () => {
