@@ -228,6 +228,17 @@ describe("what the hub refuses", () => {
     expect(p.hub.filesAsked()).toEqual([]);
   });
 
+  it("of a model that the disk has no room for comes before the first byte", async () => {
+    const size = 2 ** 50;
+    const vast = { size, sha256: "a".repeat(64), oid: "b".repeat(40), slice: () => Buffer.alloc(0) };
+    p.hub.commit("ann/vast", { "config.json": "{}", "model.safetensors": vast });
+    expect(await refused(p.pull("ann/vast"))).toMatchObject({
+      code: "hub_no_room",
+      message: expect.stringContaining("1024.0 TiB"),
+    });
+    expect(p.hub.filesAsked()).toEqual([]);
+  });
+
   it("names paths that would leave the folder or mean another thing on Windows: nothing is written", async () => {
     for (const path of [
       "../evil",
