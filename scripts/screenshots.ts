@@ -57,7 +57,7 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
       path: "/new?entrypoint=train.py&provider=market&gpus=RTX4090%3A1&price_cap=2",
       ready: ".offers",
     },
-    { name: "machines", path: "/machines", ready: ".machine-table" },
+    { name: "machines", path: "/machines", ready: "main .machine-table" },
     { name: "connect", path: "/connect?open=podhost", ready: "#podhost-api_key" },
     { name: "gpus", path: "/gpus", ready: ".gpu-card" },
     { name: "models", path: "/models", ready: "#pull-model" },
@@ -90,12 +90,14 @@ async function shoot(browser: Browser, url: string, page: Shown, look: Look, fil
   }
 }
 
-/** What a page still reads is announced by these words; a chart without a value shows a dash. */
+/** What a page still reads is announced by these words; a chart in view without a value shows a dash. */
 const settled = (tab: Page) =>
   tab.waitForFunction(
     () =>
       !/Reading the|asking…/.test(document.querySelector("main")?.textContent ?? "") &&
-      [...document.querySelectorAll("figcaption")].every((each) => !each.textContent.trimEnd().endsWith("–")),
+      [...document.querySelectorAll("figcaption")].every(
+        (each) => each.getBoundingClientRect().top > innerHeight || !each.textContent.trimEnd().endsWith("–"),
+      ),
     null,
     { timeout: WAIT_MS },
   );
