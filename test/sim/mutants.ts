@@ -183,7 +183,7 @@ export const MUTANTS: readonly Mutant[] = [
     main: false,
     patches: [
       provision(
-        'if (found.is === "held") return affordably(spec, found.handle);',
+        'if (found.is === "held") return affordably(provider, spec, found.handle);',
         'if (found.is === "held") return done(found.handle);',
       ),
     ],
