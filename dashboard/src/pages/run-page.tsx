@@ -1,4 +1,4 @@
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useTitle } from "../parts/title.ts";
@@ -50,13 +50,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
   return (
     <div className="page">
       <RunHead job={job} />
-      <nav className="tabs" aria-label="Parts of the run">
-        {TABS.map(([name, title]) => (
-          <Link key={name} href={runPath(id, name)} keepScroll aria-current={name === shown ? "page" : undefined}>
-            {title}
-          </Link>
-        ))}
-      </nav>
+      <Tabs id={id} shown={shown} />
       {shown === "overview" && <Overview job={job} />}
       {shown === "logs" && <LogView jobId={id} ended={!isActive(job)} nodes={job.nodes} />}
       {shown === "metrics" && <MetricsView job={job} />}
@@ -65,6 +59,28 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
       {shown === "code" && <CodeView job={job} />}
       {shown === "spec" && <SpecView job={job} />}
     </div>
+  );
+}
+
+function Tabs({ id, shown }: { id: string; shown: string }) {
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // On a phone the tab that is shown may lie outside of the row; the page itself stays where it is.
+    const current = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (!nav.current || !current) return;
+    const { offsetLeft, offsetWidth } = current;
+    const { scrollLeft, clientWidth, offsetLeft: start } = nav.current;
+    const left = offsetLeft - start;
+    if (left < scrollLeft || left + offsetWidth > scrollLeft + clientWidth) nav.current.scrollLeft = left - 40;
+  }, [shown]);
+  return (
+    <nav ref={nav} className="tabs" aria-label="Parts of the run">
+      {TABS.map(([name, title]) => (
+        <Link key={name} href={runPath(id, name)} keepScroll aria-current={name === shown ? "page" : undefined}>
+          {title}
+        </Link>
+      ))}
+    </nav>
   );
 }
 

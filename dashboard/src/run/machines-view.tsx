@@ -1,9 +1,10 @@
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { usdPerHour, words } from "../format.ts";
 import { Span } from "../parts/time.tsx";
+import { isActive } from "../status.ts";
 
 export function MachinesView({ job }: { job: JobRecord }) {
-  if (job.machines.length === 0) return <p className="quiet pad">None yet.</p>;
+  if (job.machines.length === 0) return <p className="quiet pad">{isActive(job) ? "None yet." : "None."}</p>;
   return (
     <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of machines">
       <table className="small-table">

@@ -21,6 +21,7 @@ export function RunBanners({ job }: { job: JobRecord }) {
     (machine) =>
       machine.terminated_at === null && machine.price_per_hour_usd !== 0 && (machine.state === "unknown" || !active),
   );
+  const costly = job.note !== null && (/cost money|^Parked/.test(job.note) || job.status === "terminating");
   const warning = active ? lastWarning(events) : null;
   return (
     <>
@@ -31,11 +32,8 @@ export function RunBanners({ job }: { job: JobRecord }) {
           </p>
         </Banner>
       )}
-      {job.note && (
-        <Banner
-          tone={/cost money|^Parked/.test(job.note) || job.status === "terminating" ? "warn" : "info"}
-          title={<bdi>{withCode(job.note)}</bdi>}
-        />
+      {job.note && (costly || retrying.length === 0) && (
+        <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(job.note)}</bdi>} />
       )}
       {unsure.length > 0 && !job.note && (
         <Banner tone="warn" title="May still cost money">

@@ -214,7 +214,7 @@ function Axis({ scale }: { scale: TimeScale }) {
   const ticks: { place: number; s: number }[] = [];
   if (scale.gaps.length > 0) {
     for (const place of [0, 0.2, 0.4, 0.6, 0.8])
-      ticks.push({ place, s: Math.round((scale.when(place) - scale.from) / 100) / 10 });
+      ticks.push({ place, s: rounded((scale.when(place) - scale.from) / 1000) });
   } else {
     for (let at = 0; at <= s * 0.94; at += stride) ticks.push({ place: at / s, s: at });
   }
@@ -233,6 +233,8 @@ function Axis({ scale }: { scale: TimeScale }) {
     </div>
   );
 }
+
+const rounded = (s: number): number => (s < 10 ? Math.round(s * 10) / 10 : Math.round(s));
 
 function tickWords(s: number): string {
   if (s === 0) return "0";

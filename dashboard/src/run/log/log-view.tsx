@@ -4,7 +4,7 @@ import { plural } from "../../format.ts";
 import { usePlace } from "../../router.tsx";
 import { onHint } from "../../sync.ts";
 import { remember, remembered, setParams } from "../place.ts";
-import { LogPane, type LogState } from "./log-pane.ts";
+import { LogPane, ROW_PX, type LogState } from "./log-pane.ts";
 import { askLog, type LogFilter } from "./log-source.ts";
 import { LogTools } from "./log-tools.tsx";
 import { useFinder } from "./use-finder.ts";
@@ -68,13 +68,24 @@ const emptyWords = (state: LogState, ended: boolean, filtered: boolean) =>
         ? "The run wrote nothing."
         : "Nothing written yet.";
 
+/** As high as what is written, within bounds. */
+const PEEK_PX = { min: 84, max: 340 };
+
 /** The end of a run's log, for the overview. */
 export function LogPeek({ jobId, ended }: { jobId: string; ended: boolean }) {
   const { view, pane, state } = useLogPane(jobId, ended, null);
   useEffect(() => pane?.look({ wrap: false, times: false, numbers: false, mark: "", picked: null }), [pane]);
   return (
-    <div className={ended ? "log log-short" : "log"}>
-      <div ref={view} className="log-view" role="log" aria-live="off" aria-label="Log of the run" tabIndex={0} />
+    <div className="log">
+      <div
+        ref={view}
+        className="log-view"
+        role="log"
+        aria-live="off"
+        aria-label="Log of the run"
+        tabIndex={0}
+        style={{ height: `${Math.max(PEEK_PX.min, Math.min(PEEK_PX.max, state.rows * ROW_PX + 2))}px` }}
+      />
       <LogWords state={state} ended={ended} filtered={false} />
       <JumpButton state={state} pane={pane} />
     </div>

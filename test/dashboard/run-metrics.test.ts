@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { dashboard, hasChromium } from "./browser.ts";
+import { fakeRun, HOSTILE } from "./fake-world.ts";
+import type { MetricPoint } from "../../src/schemas/job.ts";
+
+const WAIT = { timeout: 30_000 };
+const points = (count: number, value: (i: number) => MetricPoint["value"]): MetricPoint[] =>
+  Array.from({ length: count }, (_, i) => ({ step: i, time: 1_700_000_000 + i, value: value(i), rank: 0 }));
+
+describe.skipIf(!hasChromium)("the metrics of a run", () => {
+  const board = dashboard();
+
+  it("are compared, zoomed, smoothed and saved; the address keeps it, and names stay words", async () => {
+    const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: HOSTILE })];
+    const dipped = points(300, (i) => (i === 150 ? "NaN" : 1 / (i + 1)));
+    // After a restart it went on from step 200.
+    one.metrics = {
+      "train/loss": [...dipped, ...points(300, () => 0.5).slice(200)],
+      [`train/${HOSTILE}`]: points(3, (i) => i),
+    };
+    two.metrics = { "train/loss": points(300, () => 0.25) };
+    const opened = await board.open(
+      "/runs/r-one?tab=metrics",
+      { viewport: { width: 1280, height: 900 } },
+      { runs: [one, two], machines: [], providers: [] },
+    );
+    const { page } = opened;
+    page.setDefaultTimeout(WAIT.timeout);
+    try {
+      const loss = page.locator("figure:has(.chart-name:text-is('train/loss'))");
+      await loss.locator("canvas").waitFor(WAIT);
+      await loss.locator(".legend-earlier:has-text('attempt 1')").waitFor(WAIT);
+      await loss.getByText("1 value not finite, marked at the lower edge").waitFor(WAIT);
+
+      await page.getByLabel("Compare with another run").selectOption("r-two");
+      await loss.locator(".legend li").nth(2).waitFor(WAIT);
+      expect(page.url()).toContain("with=r-two");
+      await page.getByRole("button", { name: "Log y" }).click();
+      await page.getByLabel("Smoothing").fill("0.9");
+      await expect.poll(() => page.url(), WAIT).toContain("smooth=0.9");
+
+      const plot = loss.locator(".u-over");
+      await plot.scrollIntoViewIfNeeded();
+      const box = await plot.boundingBox();
+      if (!box) throw new Error("the chart has no place");
+      await page.mouse.move(box.x + box.width * 0.25, box.y + 60);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.75, box.y + 60, { steps: 5 });
+      await page.mouse.up();
+      await page.getByRole("button", { name: "Reset zoom" }).waitFor(WAIT);
+      const [from = 0, to = 0] = (new URL(page.url()).searchParams.get("zoom") ?? "").split("~").map(Number);
+      expect([from > 40 && from < 110, to > 190 && to < 260]).toEqual([true, true]);
+
+      const coming = page.waitForEvent("download", WAIT);
+      await page.getByRole("button", { name: "Save train/loss as CSV" }).click();
+      expect((await coming).suggestedFilename()).toBe("train_loss.csv");
+      const picture = page.waitForEvent("download", WAIT);
+      await page.getByRole("button", { name: "Save train/loss as PNG" }).click();
+      expect((await picture).suggestedFilename()).toBe("train_loss.png");
+
+      await page.reload();
+      await page.getByRole("button", { name: "Reset zoom" }).click();
+      await expect.poll(() => page.url(), WAIT).not.toContain("zoom=");
+      await page.getByRole("button", { name: /^Leave out/ }).click();
+      await expect.poll(() => page.url(), WAIT).not.toContain("with=");
+      expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  });
+});
