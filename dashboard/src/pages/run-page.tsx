@@ -66,7 +66,7 @@ function Tabs({ id, shown }: { id: string; shown: string }) {
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
     // On a phone the tab that is shown may lie outside of the row; the page itself stays where it is.
-    const current = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    const current = nav.current?.querySelector<HTMLElement>(`[data-tab="${shown}"]`);
     if (!nav.current || !current) return;
     const { offsetLeft, offsetWidth } = current;
     const { scrollLeft, clientWidth, offsetLeft: start } = nav.current;
@@ -76,7 +76,13 @@ function Tabs({ id, shown }: { id: string; shown: string }) {
   return (
     <nav ref={nav} className="tabs" aria-label="Parts of the run">
       {TABS.map(([name, title]) => (
-        <Link key={name} href={runPath(id, name)} keepScroll aria-current={name === shown ? "page" : undefined}>
+        <Link
+          key={name}
+          href={runPath(id, name)}
+          keepScroll
+          data-tab={name}
+          aria-current={name === shown ? "page" : undefined}
+        >
           {title}
         </Link>
       ))}
