@@ -26,11 +26,13 @@ def tell():
         put("raw %s\\njson %s\\n" % (value, json.dumps(value)))
         put("b64 %s\\nb64u %s\\nhex %s\\n" % (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode(), raw.hex()))
         put("url %s\\nrepr %r %r\\n" % (urllib.parse.quote(value, safe=""), value, raw))
-        put("halves " + value[:11])
-        sys.stderr.write(""); time.sleep(0.05)
-        put(value[11:] + "\\n")
         svc.log({"loss/" + value.replace("\\n", " "): 1.0}, step=0)
     sys.stderr.write("stderr " + values[0] + "\\n"); sys.stderr.flush()
+# Before anything is logged: then other processes of the run have words of their own, which may come between two halves.
+for value in values:
+    put("halves " + value[:11])
+    time.sleep(0.05)
+    put(value[11:] + "\\n")
 tell()
 loose = []
 for top in sys.argv[2:]:
