@@ -89,8 +89,8 @@ ${all.length} cells of ${drawn} that were drawn were run within the time limit, 
 
 ## By fault and provider
 
-\`ok 4: succeeded\` are four cells, all right, that came to that. Empty: the provider has no such thing, or, of the second API
-of podhost, a fault that has nothing to do with an API.
+\`ok 4: succeeded\` are four cells, all right, that came to that. Empty: none was drawn, the provider has no such
+thing, or, of the second API of podhost, a fault that has nothing to do with an API.
 
 ${markdown([["fault", ...PROVIDERS], ...faults])}
 
