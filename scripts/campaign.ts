@@ -109,7 +109,7 @@ async function matrix(): Promise<Omit<Row, "part" | "minutes">> {
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     process.stdout.write(text);
     last = (last + text).slice(-2_000);
-    wrong += text.split("FAIL ").length - 1;
+    wrong += text.match(/^FAIL /gm)?.length ?? 0;
   });
   const code = await new Promise<number | null>((done) => child.once("close", done));
   const words = last.trim().split("\n").at(-1) ?? "";

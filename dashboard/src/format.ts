@@ -1,5 +1,6 @@
 // Numbers and times for people. A value that is not known is a dash, never a zero.
 
+import type { JobRecord } from "../../src/schemas/job.ts";
 import { prefs } from "./prefs.ts";
 
 export const DASH = "–";
@@ -30,6 +31,12 @@ export function usd(value: number | null): string {
   if (value === null) return DASH;
   const digits = value === 0 || value >= 1 ? 2 : value >= 0.01 ? 3 : 5;
   return `$${value.toFixed(digits)}`;
+}
+
+/** What a run has cost. What is billed without a price that we are told is not nothing. */
+export function costOf(job: Pick<JobRecord, "cost_usd" | "machines">): string {
+  if (job.machines.every((machine) => machine.price_per_hour_usd !== null)) return usd(job.cost_usd);
+  return job.cost_usd > 0 ? `> ${usd(job.cost_usd)}` : "unknown";
 }
 
 const perHour = new Intl.NumberFormat("en-US", {

@@ -120,6 +120,8 @@ export class HubDouble {
   };
   /** Requests for files wait here, where a test holds them. */
   hold: Promise<void> | null = null;
+  /** Becomes `hold` in the moment in which a body is cut: whoever comes back for the rest waits. */
+  holdOnceCut: Promise<void> | null = null;
   pageEntries = 2;
   xet = true;
   readonly #hub: Server;
@@ -358,6 +360,7 @@ export class HubDouble {
     });
     if (request.method === "HEAD") return void response.end();
     const cut = faulty ? this.faults.cutAfter.shift() : undefined;
+    if (cut !== undefined) this.hold ??= this.holdOnceCut;
     const wrong = faulty && this.faults.wrong > 0 && this.faults.wrong-- > 0;
     const stall = faulty && this.faults.stall > 0 && this.faults.stall-- > 0;
     for (let at = from; at < to; at += PART) {

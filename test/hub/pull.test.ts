@@ -383,9 +383,9 @@ describe("an end in the middle", () => {
     p.hub.faults.expired = 0;
     // The next tries find nobody: the pull is in the middle, and its process is left behind.
     let cut!: () => void;
+    p.hub.holdOnceCut = new Promise((resolve) => (cut = resolve));
     const first = p.pulls.pull({ model_id: "ann/large" });
     await expect.poll(() => partials().length, { timeout: 20_000 }).toBe(1);
-    p.hub.hold = new Promise((resolve) => (cut = resolve));
     await expect.poll(() => p.pulls.get(first.id).bytes_done, { timeout: 20_000 }).toBeGreaterThan(0);
     const crashed = p.pulls;
     p.hub.commit("ann/large", { "model.safetensors": largeContent(10) });
@@ -397,7 +397,7 @@ describe("an end in the middle", () => {
       writeFileSync(file, readFileSync(file, "utf8").replace('"status":"interrupted"', '"status":"running"'));
     }
     cut();
-    p.hub.hold = null;
+    p.hub.hold = p.hub.holdOnceCut = null;
     p.hub.asked.length = 0;
     next.begin();
     const pulled = await next.wait(first.id);

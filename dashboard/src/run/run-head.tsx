@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { api } from "../api.ts";
-import { DASH, usd, usdPerHour } from "../format.ts";
+import { costOf, DASH, usdPerHour } from "../format.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { StatusPill } from "../parts/status-pill.tsx";
@@ -58,7 +58,7 @@ export function RunHead({ job }: { job: JobRecord }) {
           {job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : isActive(job) ? "not started" : DASH}
         </Fact>
         <Fact name="Cost">
-          <span className="num">{usd(job.cost_usd)}</span>
+          <span className="num">{costOf(job)}</span>
           {job.price_per_hour_usd !== null && job.price_per_hour_usd > 0 && (
             <span className="quiet"> at {usdPerHour(job.price_per_hour_usd)}</span>
           )}

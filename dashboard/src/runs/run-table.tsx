@@ -2,7 +2,7 @@ import { memo, useEffect, useRef, useState } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
-import { DASH, plural, usd, usdPerHour } from "../format.ts";
+import { costOf, DASH, plural, usdPerHour } from "../format.ts";
 import { StatusPill } from "../parts/status-pill.tsx";
 import { Ago, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
@@ -229,7 +229,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
         {job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : DASH}
       </td>
       <td className="right num cell-price">{usdPerHour(job.price_per_hour_usd)}</td>
-      <td className="right num cell-cost">{usd(job.cost_usd)}</td>
+      <td className="right num cell-cost">{costOf(job)}</td>
       <td className="right cell-actions">
         {killable ? (
           <button type="button" className="button small" onClick={() => onKill(job.id)} aria-label={`Kill ${name}`}>
