@@ -482,7 +482,6 @@ test("the OpenAPI document describes these very answers", async () => {
     "/jobs/{id}/code/diff": `?with=${done.id}`,
     "/jobs/{id}/series/points": "?of=1:0",
   };
-  // What needs a name or a question that this run has no answer to is left to the tests of its own route.
   const open = (path: string): boolean =>
     /^\/jobs\/\{id\}[^{]*$|^[^{]+$/.test(path) &&
     !doc.paths[path]?.["get"]?.parameters?.some((p) => p.in === "query" && p.required);
