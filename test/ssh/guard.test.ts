@@ -46,6 +46,15 @@ const childrenOf = (pid: number): number[] =>
     .filter((line) => line.trim() !== "")
     .flatMap((line) => [Number(line), ...childrenOf(Number(line))]);
 
+/** Of a process that has just ended: none. */
+function wordsOf(pid: string | undefined): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0");
+  } catch {
+    return [];
+  }
+}
+
 /** Shells that watch the machine of this name, found as the agent finds them. */
 function guards(of = name): number[] {
   const script = join(guardDir(of), "guard.sh");
@@ -56,8 +65,7 @@ function guards(of = name): number[] {
         const words = readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0");
         // A subshell on its way to end the machine bears the same words; its parent is the guard.
         const parent = /\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, "latin1"))?.[1];
-        const above = readFileSync(`/proc/${parent}/cmdline`, "latin1").split("\0");
-        return words[1] === script && above[1] !== script;
+        return words[1] === script && wordsOf(parent)[1] !== script;
       } catch {
         return false;
       }
