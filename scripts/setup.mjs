@@ -83,7 +83,9 @@ function installPackages() {
   delete env.NODE_ENV;
   for (const name of Object.keys(env))
     if (/^npm_config_(omit|only|production|include|loglevel)$/i.test(name)) delete env[name];
-  const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error", "--no-progress"];
+  // No package runs anything: what is native comes built. npm would rebuild better-sqlite3 for its binding.gyp alone, which needs a
+  // compiler and the headers of Node from afar.
+  const args = ["ci", "--ignore-scripts", "--include=dev", "--include=optional", "--loglevel=error", "--no-progress"];
   const done = spawnSync("npm", args, { cwd: ROOT, env, stdio: ["ignore", "ignore", "inherit"] });
   if (done.error)
     throw new SetupError(`npm could not be started (${done.error.message}). Install npm, or put it on the PATH.`);
