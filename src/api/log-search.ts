@@ -142,7 +142,8 @@ function matcher({ text, tag }: LogQuestion): (line: string) => boolean {
 /** The marks that a line begins with: `[node 1] [rank3]: …`. */
 const marksOf = (line: string): string => /^(?:\[[^\]]{1,40}\]:?\s*)*/.exec(line)?.[0] ?? "";
 
-const TRACE = /^(?:\[[^\]]{1,40}\]:?\s*)*\s*Traceback \(most recent call last\)/;
+// Blanks stand at one place only: where two parts could take them, a line of nothing else would be tried in every way.
+const TRACE = /^\s*(?:\[[^\]]{1,40}\]:?\s*)*Traceback \(most recent call last\)/;
 const BAD =
   /\b(?:error|fatal|critical|panic(?:ked)?|exception|segmentation fault|core dumped|out of memory|oom-kill\w*|killed)\b|nccl warn/i;
 /** The name of an exception, or the level of a log line. */

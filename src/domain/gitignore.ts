@@ -3,9 +3,11 @@
 // Only the path itself is matched, never its parents: whoever walks the tree does not enter a folder that is left out, and
 // a nested file may take back what a file above it left out, folders included. Libraries that look at parents as well get
 // that case wrong, and a training run would miss code.
+//
+// A rule may be a stranger's, as the project that holds it may be: none takes longer than its length times that of the path.
 
 interface Rule {
-  pattern: RegExp;
+  glob: { test(text: string): boolean };
   takesBack: boolean;
   foldersOnly: boolean;
   /** Matched against the last name alone. */
@@ -30,7 +32,7 @@ export class IgnoreRules {
     const name = path.slice(path.lastIndexOf("/") + 1);
     for (const rule of this.#rules) {
       if (rule.foldersOnly && !isFolder) continue;
-      if (rule.pattern.test(rule.byName ? name : path)) return !rule.takesBack;
+      if (rule.glob.test(rule.byName ? name : path)) return !rule.takesBack;
     }
     return undefined;
   }
@@ -46,8 +48,8 @@ function parseRule(line: string): Rule | null {
   if (glob === "") return null;
   const byName = !glob.includes("/");
   if (glob.startsWith("/")) glob = glob.slice(1);
-  const source = sourceOf(glob);
-  return source === null ? null : { pattern: new RegExp(`^${source}$`, "s"), takesBack, foldersOnly, byName };
+  const tokens = tokensOf(glob);
+  return tokens === null ? null : { glob: matcherOf(tokens), takesBack, foldersOnly, byName };
 }
 
 /** Blanks at the end do not count unless a backslash stands before them. */
@@ -63,9 +65,86 @@ function escaped(line: string, at: number): boolean {
   return slashes % 2 === 1;
 }
 
-/** The glob as a regular expression; null where git takes it for one that matches nothing. */
-function sourceOf(glob: string): string | null {
-  let out = "";
+/** One character, a pattern of one, or any number of them: within a name, of all, or of whole folders. */
+type Token = string | RegExp | Many;
+interface Many {
+  many: string;
+}
+const STAR: Many = { many: "[^/]*" };
+const ANY: Many = { many: ".*" };
+const FOLDERS: Many = { many: "(?:.*/)?" };
+const isMany = (token: Token | undefined): token is Many => typeof token === "object" && "many" in token;
+
+/** As a regular expression, which is faster by far, unless it could try several `*` in every combination. */
+function matcherOf(tokens: readonly Token[]): Rule["glob"] {
+  if (tokens.filter(isMany).length > 1) return new Glob(tokens);
+  const source = tokens.map((t) => (typeof t === "string" ? literal(t) : isMany(t) ? t.many : t.source)).join("");
+  return new RegExp(`^(?:${source})$`, "s");
+}
+
+/** Goes through a text once, with every place of the pattern at which it may be. */
+class Glob {
+  readonly #tokens: readonly Token[];
+  /** Characters that a text must have at least. */
+  readonly #least: number;
+  /** For each place, the step at which it was last taken up, and at which it was last come to from the one before. */
+  readonly #taken: Int32Array;
+  readonly #entered: Int32Array;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+    this.#least = tokens.filter((token) => !isMany(token)).length;
+    this.#taken = new Int32Array(tokens.length + 1);
+    this.#entered = new Int32Array(tokens.length + 1);
+  }
+
+  test(text: string): boolean {
+    if (text.length < this.#least) return false;
+    this.#taken.fill(0);
+    this.#entered.fill(0);
+    let places: number[] = [];
+    this.#enter(0, 1, places);
+    for (let i = 0; i < text.length && places.length > 0; i++) {
+      const next: number[] = [];
+      for (const place of places) this.#step(place, text[i]!, i + 2, next);
+      places = next;
+    }
+    return places.includes(this.#tokens.length);
+  }
+
+  #step(place: number, c: string, step: number, next: number[]): void {
+    const token = this.#tokens[place];
+    if (token === undefined) return;
+    if (token === FOLDERS) {
+      // Within the name of a folder; what follows comes behind its slash.
+      this.#take(place, step, next);
+      if (c === "/") this.#enter(place + 1, step, next);
+    } else if (isMany(token)) {
+      if (token === ANY || c !== "/") this.#enter(place, step, next);
+    } else if (typeof token === "string" ? token === c : token.test(c)) {
+      this.#enter(place + 1, step, next);
+    }
+  }
+
+  #take(place: number, step: number, into: number[]): void {
+    if (this.#taken[place] === step) return;
+    this.#taken[place] = step;
+    into.push(place);
+  }
+
+  /** Takes up a place, and those behind it as long as nothing need stand for it. */
+  #enter(place: number, step: number, into: number[]): void {
+    for (let at = place; this.#entered[at] !== step; at++) {
+      this.#entered[at] = step;
+      this.#take(at, step, into);
+      if (!isMany(this.#tokens[at])) return;
+    }
+  }
+}
+
+/** The parts of a glob; null where git takes it for one that matches nothing. */
+function tokensOf(glob: string): Token[] | null {
+  const tokens: Token[] = [];
   // Git compares what comes before the first wildcard by itself and matches the rest alone: so `**` also counts as leading
   // right behind a literal beginning (`a**` reaches below the folder `ab`; seen with git 2.39).
   const literalLength = glob.search(/[*?[\\]/);
@@ -74,32 +153,29 @@ function sourceOf(glob: string): string | null {
     if (c === "*") {
       let end = i;
       while (glob[end] === "*") end++;
-      const fromSlash = i === literalLength || glob[i - 1] === "/";
-      if (end - i >= 2 && fromSlash && glob[end] === "/") {
-        out += "(?:.*/)?";
+      const leading = end - i >= 2 && (i === literalLength || glob[i - 1] === "/");
+      if (leading && glob[end] === "/") {
+        tokens.push(FOLDERS);
         end++;
-      } else if (end - i >= 2 && fromSlash && end === glob.length) {
-        out += ".*";
       } else {
-        out += "[^/]*";
+        tokens.push(leading && end === glob.length ? ANY : STAR);
       }
       i = end;
     } else if (c === "?") {
-      out += "[^/]";
+      tokens.push(/[^/]/s);
       i++;
     } else if (c === "[") {
       const set = setOf(glob, i + 1);
       if (set === null) return null;
-      out += set.source;
+      tokens.push(new RegExp(set.source, "s"));
       i = set.next;
     } else {
       if (c === "\\") i++;
       if (i >= glob.length) return null;
-      out += literal(glob[i]!);
-      i++;
+      tokens.push(glob[i++]!);
     }
   }
-  return out;
+  return tokens;
 }
 
 const CLASSES: Record<string, string> = {

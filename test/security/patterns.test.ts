@@ -1,0 +1,46 @@
+// Patterns and texts of strangers that would keep a backtracking matcher busy for hours. Each is tried in a process of its own,
+// which is ended when it does not come to an answer: nothing else could interrupt it.
+
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const SRC = join(import.meta.dirname, "../../src");
+const PATIENCE_MS = 60_000;
+
+/** What the expression gives, as JSON; null where it gave nothing in time. */
+function ask(file: string, name: string, expression: string): unknown {
+  const program = `import { ${name} } from ${JSON.stringify(join(SRC, file))}; console.log(JSON.stringify(${expression}));`;
+  const done = spawnSync(process.execPath, ["--no-warnings", "--input-type=module", "-e", program], {
+    encoding: "utf8",
+    timeout: PATIENCE_MS,
+    killSignal: "SIGKILL",
+  });
+  return done.status === 0 ? JSON.parse(done.stdout) : null;
+}
+
+describe("what is matched against a stranger's text comes to an end", () => {
+  it.each([
+    ["*a*a*a*a*a*a*a*a*a*a*a*b", "a".repeat(250)],
+    ["**/a/**/a/**/a/**/a/**/a/**/a/b", `${"a/".repeat(1_000)}c`],
+    [`${"?*".repeat(100)}b`, "a".repeat(250)],
+  ])(
+    "the rule %s of an ignore file",
+    (rule, path) => {
+      const asked = `[${JSON.stringify(path)}, ${JSON.stringify(`${path.slice(0, -1)}b`)}].map((p) => new IgnoreRules(${JSON.stringify(rule)}).decide(p, true) ?? null)`;
+      expect(ask("domain/gitignore.ts", "IgnoreRules", asked)).toEqual([null, true]);
+    },
+    90_000,
+  );
+
+  it("lines of a log in which errors are looked for", () => {
+    const line = `"[rank0]: " + " ".repeat(16_000) + "x"`;
+    const looked = `Array.from({ length: 3_000 }, () => errorLine(${line}, false)).filter((found) => found.bad).length`;
+    expect(ask("api/log-search.ts", "errorLine", looked)).toBe(0);
+  }, 90_000);
+
+  it("patterns of files to pull from the hub", () => {
+    const tried = `chooserOf([${JSON.stringify("*a".repeat(40))} + "b"])("a".repeat(1_000))`;
+    expect(ask("hub/patterns.ts", "chooserOf", tried)).toBe(false);
+  }, 90_000);
+});
