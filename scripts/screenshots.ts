@@ -4,22 +4,12 @@
 //   npm run screenshots              into docs/images
 //   npm run screenshots -- DIRECTORY every page at both widths and in both colour schemes
 
-import { existsSync, mkdirSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { chromium, type Browser, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
+import { hasChromium, launchChromium, NO_CHROMIUM } from "./lib/chromium.ts";
 import { openShownWorld, type ShownWorld } from "./lib/shown-world.ts";
 
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--disable-dev-shm-usage",
-];
-const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const PAST_RUNS = 412;
 const WAIT_MS = 60_000;
 
@@ -118,8 +108,8 @@ async function grown({ url, runs }: ShownWorld): Promise<void> {
   throw new Error("The runs have not come far enough to be shown.");
 }
 
-if (!existsSync(EXECUTABLE)) {
-  process.stderr.write(`There is no Chromium at ${EXECUTABLE}; CHROMIUM names another one.\n`);
+if (!hasChromium) {
+  process.stderr.write(`${NO_CHROMIUM}\n`);
   process.exit(2);
 }
 const [given] = process.argv.slice(2);
@@ -128,7 +118,7 @@ mkdirSync(directory, { recursive: true });
 const world = await openShownWorld({ past: PAST_RUNS, rented: true });
 try {
   await grown(world);
-  const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+  const browser = await launchChromium();
   for (const page of pagesOf(world))
     for (const look of LOOKS) {
       const shown = IN_DOCS.some(([name, of]) => name === page.name && of === look.name);

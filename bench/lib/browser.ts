@@ -1,23 +1,10 @@
 // Chromium for measurements of the dashboard, and the first moment at which something useful was painted.
 
-import { existsSync } from "node:fs";
-import { chromium, type Browser, type Page } from "playwright-core";
-
-const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--disable-dev-shm-usage",
-];
+import type { Browser, Page } from "playwright-core";
+import { launchChromium } from "../../scripts/lib/chromium.ts";
 
 export async function withBrowser<T>(use: (browser: Browser) => Promise<T>): Promise<T> {
-  if (!existsSync(EXECUTABLE)) throw new Error(`There is no Chromium at ${EXECUTABLE}; CHROMIUM names another one.`);
-  const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+  const browser = await launchChromium();
   try {
     return await use(browser);
   } finally {

@@ -1,30 +1,19 @@
 // Chromium for the dashboard's tests: one browser per file, a context per test, and a page that tells what went wrong on it.
 
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { build } from "vite";
 import { afterAll, beforeAll, expect } from "vitest";
+import { hasChromium, launchChromium, NO_CHROMIUM } from "../../scripts/lib/chromium.ts";
 import { FakeServer, type FakeWorld } from "./fake-server.ts";
 import { fakeWorld, submitted } from "./fake-world.ts";
 
-const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
-export const hasChromium = existsSync(EXECUTABLE);
-if (!hasChromium)
-  process.stderr.write(`SKIPPED: the dashboard's browser tests need Chromium at ${EXECUTABLE} (or set CHROMIUM).\n`);
+export { hasChromium };
+if (!hasChromium) process.stderr.write(`SKIPPED: the dashboard's tests in a browser. ${NO_CHROMIUM}\n`);
 
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--disable-dev-shm-usage",
-];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export interface Visitor {
@@ -90,7 +79,7 @@ export function dashboard(): {
   beforeAll(async () => {
     if (!hasChromium) return;
     await buildInto(dist);
-    browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+    browser = await launchChromium();
   }, 120_000);
   afterAll(async () => {
     if (hasChromium) await browser.close();
@@ -120,7 +109,7 @@ export function browserForServe(): { visit(url: string, options?: BrowserContext
   beforeAll(async () => {
     if (!hasChromium) return;
     await buildInto(join(import.meta.dirname, "../../dashboard/dist"));
-    browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+    browser = await launchChromium();
   }, 120_000);
   afterAll(async () => {
     if (hasChromium) await browser.close();
