@@ -1,7 +1,8 @@
 // Redaction. Known secrets, and the forms in which programs commonly print them, become a marker before anything is stored.
 //
 // R1. Bytes in, bytes out: a log need not be UTF-8, and a secret may lie across two reads.
-// R2. Leftmost first, then longest: a short secret never uncovers the tail of a longer one that begins at the same place.
+// R2. Whatever some form covers goes, and findings that overlap become one marker: no secret uncovers the end of another that
+//     begins where it begins, or within it. Only a chain of overlapping findings that is CHAIN_BYTES_MAX long takes in no more.
 // R3. Nothing is remembered between calls. What may still become a secret is not consumed; the caller presents it again
 //     with what follows. So a cursor alone is enough to continue after a crash.
 // R4. The result does not depend on how the stream was cut.
@@ -18,6 +19,9 @@ export const FORM_BYTES_MIN = 6;
 
 /** A shorter end of base64 would match other text. */
 const BASE64_LINE_MIN = 12;
+
+/** Text that overlaps with itself without end, such as a secret of one letter repeated, must not be held back for ever. */
+const CHAIN_BYTES_MAX = 16_384;
 
 const MARKER = Buffer.from(REDACTED);
 
@@ -58,7 +62,8 @@ export class Redactor {
 
   /**
    * Replaces every secret in `bytes`. `consumed` says how many bytes of the input are decided; the rest, a tail that is the
-   * beginning of some form, is to be presented again before what follows. With `final` everything is consumed.
+   * beginning of some form, with the finding that it begins in, is to be presented again before what follows. With `final`
+   * everything is consumed.
    */
   redact(bytes: Buffer, final: boolean, rule?: SpanRule): { out: Buffer; consumed: number } {
     if (this.empty || bytes.length === 0) return { out: bytes, consumed: bytes.length };
@@ -69,14 +74,15 @@ export class Redactor {
     for (;;) {
       while (tail < tails.length && tails[tail]! < at) tail++;
       const undecided = tails[tail] ?? bytes.length;
-      const match = this.#next(bytes, at, undecided, rule);
-      if (match === null) {
-        if (parts.length === 0) return { out: bytes.subarray(0, undecided), consumed: undecided };
-        parts.push(bytes.subarray(at, undecided));
-        return { out: Buffer.concat(parts), consumed: undecided };
+      const covered = this.#covered(bytes, at, undecided, rule);
+      if (covered === null || covered.open) {
+        const consumed = covered?.start ?? undecided;
+        if (parts.length === 0) return { out: bytes.subarray(0, consumed), consumed };
+        parts.push(bytes.subarray(at, consumed));
+        return { out: Buffer.concat(parts), consumed };
       }
-      parts.push(bytes.subarray(at, match.start), MARKER);
-      at = match.end;
+      parts.push(bytes.subarray(at, covered.start), MARKER);
+      at = covered.end;
     }
   }
 
@@ -115,6 +121,24 @@ export class Redactor {
     const bucket = this.#buckets.get(last);
     if (bucket) bucket.push(form);
     else this.#buckets.set(last, [form]);
+  }
+
+  /** The first stretch from `from` on that overlapping matches cover. `open`: what begins at `undecided` may stretch it. */
+  #covered(
+    bytes: Buffer,
+    from: number,
+    undecided: number,
+    rule?: SpanRule,
+  ): { start: number; end: number; open: boolean } | null {
+    let match = this.#next(bytes, from, undecided, rule);
+    if (match === null) return null;
+    const { start } = match;
+    let { end } = match;
+    while (match !== null && end - start < CHAIN_BYTES_MAX) {
+      match = this.#next(bytes, match.start + 1, Math.min(end, undecided), rule);
+      end = Math.max(end, match?.end ?? 0);
+    }
+    return { start, end, open: end > undecided && end - start < CHAIN_BYTES_MAX };
   }
 
   /** The leftmost match that starts in `[from, before)`, the longest there. */

@@ -1,5 +1,7 @@
 // What a sink needs of an object store, whichever protocol it speaks.
 
+import { Redactor } from "../domain/redaction.ts";
+
 /** A file as it is sent: its fingerprints were taken before, and `read` gives the same bytes for as long as it is sent. */
 export interface SourceFile {
   /** Full name of the object in its bucket. */
@@ -59,9 +61,8 @@ export const timeLimitMs = (bytes: number): number => 60_000 + Math.ceil(bytes /
 /** Words of a stranger, in one line and without what must not be repeated. */
 export function plainWords(text: string, secrets: readonly string[]): string {
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is taken out
-  let plain = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
-  for (const secret of secrets) if (secret.length >= 4) plain = plain.replaceAll(secret, "***redacted***");
-  return plain.replace(/\.+$/, "").slice(0, 300);
+  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
+  return new Redactor(secrets).redactText(line).replace(/\.+$/, "").slice(0, 300);
 }
 
 /** A fault of ours, and none of the network's. */

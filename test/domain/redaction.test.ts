@@ -4,13 +4,15 @@ import { REDACTED, Redactor } from "../../src/domain/redaction.ts";
 
 const SECRET = "hf_Ab3/+ x'Z\"9~é";
 
-/** What rule R2 says, in the plainest way: at each place the longest form that matches. */
+/** What rule R2 says, in the plainest way: whatever some form covers goes; findings that overlap become one marker. */
 function plainly(forms: string[], text: string): string {
   let out = "";
-  for (let i = 0; i < text.length;) {
-    const hit = forms.filter((f) => text.startsWith(f, i)).sort((a, b) => b.length - a.length)[0];
-    out += hit ? REDACTED : text[i]!;
-    i += hit?.length ?? 1;
+  for (let at = 0; at < text.length;) {
+    let end = at;
+    for (let i = at; i === at || i < end; i++)
+      for (const form of forms) if (text.startsWith(form, i)) end = Math.max(end, i + form.length);
+    out += end > at ? REDACTED : text[at]!;
+    at = Math.max(at + 1, end);
   }
   return out;
 }
@@ -87,6 +89,23 @@ describe("Redactor", () => {
     const redactor = new Redactor(["abcdef", "abcdefghij"]);
     expect(redactor.redactText("abcdefghij abcdefgh")).toBe(`${REDACTED} ${REDACTED}gh`);
     expect(redactor.redact(Buffer.from("x abcdef"), false).consumed).toBe(2);
+  });
+
+  it("leaves nothing of two secrets where one begins within the other, however the stream is cut", () => {
+    const redactor = new Redactor(["first-key-0123", "0123-second-key", "key-0123-s"]);
+    const bytes = Buffer.from("a first-key-0123-second-key b first-key-0123-sec 0123-second-key0123-second-key");
+    const whole = `a ${REDACTED} b ${REDACTED}ec ${REDACTED}${REDACTED}`;
+    for (let i = 0; i <= bytes.length; i++)
+      for (let j = i; j <= bytes.length; j++) expect(inPieces(redactor, bytes, [i, j]).toString()).toBe(whole);
+  });
+
+  it("does not wait for ever for the end of secrets that overlap without end", () => {
+    const redactor = new Redactor(["abab"]);
+    const bytes = Buffer.from("ab".repeat(100_000));
+    const once = redactor.redact(bytes, false);
+    expect(once.consumed).toBeGreaterThan(bytes.length - 20_000);
+    expect(inPieces(redactor, bytes, [70_001, 90_000]).toString()).toBe(inPieces(redactor, bytes, []).toString());
+    expect(inPieces(redactor, bytes, []).toString()).toMatch(/^(\*\*\*redacted\*\*\*){1,20}$/);
   });
 
   it("ignores secrets too short to protect and passes everything when there are none", () => {
