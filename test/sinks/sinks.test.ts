@@ -205,6 +205,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await w.until("it fails", () => w.status.state === "retrying");
     await w.h.clock.advance(3 * PATIENCE_MS);
     await w.until("it still tries", () => w.status.next_attempt_at !== null && w.status.state === "retrying");
+    await w.until("that it fails is told", () => w.events("sink.failing").length > 0);
     expect(w.h.row(JOB).state).not.toBe("terminal");
     await w.over();
     expect(w.h.reads.job(JOB)?.status).toBe("succeeded");
