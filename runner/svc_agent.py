@@ -555,27 +555,13 @@ def check_unchanged(fd, ask):
 
 
 def op_read_file(ask):
+    import hashlib
+
     fd = open_checkpoint(ask)
     try:
         data = os.pread(fd, min(int(ask["max"]), PIECE_MAX), int(ask["offset"]))
         check_unchanged(fd, ask)
-        return {}, data
-    finally:
-        os.close(fd)
-
-
-def op_hash_file(ask):
-    import hashlib
-
-    digest, fd = hashlib.sha256(), open_checkpoint(ask)
-    try:
-        while True:
-            data = os.read(fd, 1 << 20)
-            if not data:
-                break
-            digest.update(data)
-        check_unchanged(fd, ask)
-        return {"sha256": digest.hexdigest()}, b""
+        return {"sha256": hashlib.sha256(data).hexdigest()}, data
     finally:
         os.close(fd)
 
@@ -905,7 +891,7 @@ def op_guard(ask, body=b""):
 QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_samples, "ack": op_ack,
          "read_file": op_read_file, "mkdir": op_mkdir}
 SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "changed": op_changed, "list": op_list,
-        "hash_file": op_hash_file, "keep": op_keep, "remove_tree": op_remove_tree}
+        "keep": op_keep, "remove_tree": op_remove_tree}
 BODIED = {"runner": op_runner, "guard": op_guard, "compare": op_compare, "put": op_put}
 
 

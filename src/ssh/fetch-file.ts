@@ -1,7 +1,6 @@
-// One file from a machine, in pieces, over a link that may break: each piece is named by its offset, what has come stays, and
-// the whole is compared with a hash that the machine made on its side.
+// One file from a machine, in pieces, over a link that may break: each piece is named by its offset and compared with a hash that
+// the machine made of what it read there; what has come stays.
 
-import { createHash, type Hash } from "node:crypto";
 import { open, rename, rm, type FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -27,18 +26,15 @@ const PIECE_MS = 150;
 const IN_FLIGHT = 3;
 /** Failures in a row without a byte between them. */
 const FAILURES_MAX = 5;
-const HASH_TIMEOUT_MS = 60_000;
 /** Put onto the disk while more comes, or all of it would be waited for at the end. */
 const FLUSH_EVERY_BYTES = 64 << 20;
 
-const Nothing = z.unknown();
-const HashAnswer = z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/) });
+const PieceAnswer = z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/) });
 
 /** The state of one fetch, which outlives connections. */
 interface Progress {
   at: number;
   piece: number;
-  hash: Hash;
   handle: FileHandle;
 }
 
@@ -53,7 +49,7 @@ export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   let handle: FileHandle | undefined;
   try {
     handle = await open(temporary, "w", 0o600);
-    const progress: Progress = { at: 0, piece: PIECE_FIRST, hash: createHash("sha256"), handle };
+    const progress: Progress = { at: 0, piece: PIECE_FIRST, handle };
     await overBrokenLinks(options, progress);
     await handle.utimes(new Date(), file.mtimeMs / 1000);
     await handle.sync();
@@ -67,23 +63,13 @@ export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   }
 }
 
-/** Until the last byte is here and verified; a lost link costs what was in flight, not what had come. */
+/** Until the last byte is here; a lost link costs what was in flight, not what had come. */
 async function overBrokenLinks(options: FetchOptions, progress: Progress): Promise<void> {
-  const { agent, signal, machine } = options;
+  const { agent, signal } = options;
   for (let failures = 0; ;) {
     const before = progress.at;
     try {
-      const client = await agent(signal);
-      // Its pages are in memory over there while they are sent: hashed alongside, they are read once.
-      const hashed = askHash(client, options);
-      hashed.catch(() => undefined);
-      await pull(client, options, progress);
-      const { value } = await hashed;
-      if (value.sha256 !== progress.hash.copy().digest("hex"))
-        throw new SvcError("machine_unfit", {
-          machine,
-          why: "a checkpoint arrived with another hash than it has there",
-        });
+      await pull(await agent(signal), options, progress);
       return;
     } catch (thrown) {
       if (!(thrown instanceof SvcError && thrown.code === "ssh_unreachable")) throw thrown;
@@ -102,39 +88,38 @@ const named = ({ runDir, file }: FetchOptions) => ({
   inode: file.inode,
 });
 
-function askHash(client: AgentClient, options: FetchOptions) {
-  const { signal } = options;
-  return client.call("hash_file", named(options), HashAnswer, { signal, timeoutMs: HASH_TIMEOUT_MS });
-}
-
 /** Reads on from `progress.at`, a few pieces ahead, and writes them in order. */
 async function pull(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
   const { file, signal, machine } = options;
   let flushing: Promise<void> | null = null;
   let flushedAt = progress.at;
-  const flying: { offset: number; length: number; sentAt: number; answer: Promise<{ bytes: Buffer }> }[] = [];
+  const ask = (offset: number, length: number) => {
+    const what = { ...named(options), offset, max: length };
+    return client.call("read_file", what, PieceAnswer, { signal, maxBytes: length });
+  };
+  // Nothing to be read; but it must still be there, and as it was listed.
+  if (file.size === 0) await ask(0, 0);
+  const flying: { offset: number; length: number; sentAt: number; answer: ReturnType<typeof ask> }[] = [];
   let next = progress.at;
   while (progress.at < file.size) {
     while (flying.length < IN_FLIGHT && next < file.size) {
       const length = Math.min(progress.piece, file.size - next);
-      const ask = { ...named(options), offset: next, max: length };
-      const answer = client.call("read_file", ask, Nothing, { signal, maxBytes: length });
+      const answer = ask(next, length);
       answer.catch(() => undefined);
       flying.push({ offset: next, length, sentAt: performance.now(), answer });
       next += length;
     }
     const piece = flying.shift()!; // one was just sent where none was
     const waitedFrom = performance.now();
-    const { bytes } = await piece.answer;
+    const { bytes, value } = await piece.answer;
     if (bytes.length !== piece.length)
       throw new SvcError("machine_unfit", { machine, why: "a checkpoint is shorter than it was listed" });
     const took = performance.now() - Math.max(piece.sentAt, waitedFrom);
     progress.piece = nextSize(progress.piece, took);
-    for (let done = 0; done < bytes.length;) {
-      const { bytesWritten } = await progress.handle.write(bytes, done, bytes.length - done, piece.offset + done);
-      done += bytesWritten;
-    }
-    progress.hash.update(bytes);
+    // Both in threads, while this one takes what comes.
+    const [sha256] = await Promise.all([sha256Of(bytes), writeAt(progress.handle, bytes, piece.offset)]);
+    if (sha256 !== value.sha256)
+      throw new SvcError("machine_unfit", { machine, why: "a checkpoint arrived with another hash than it has there" });
     progress.at = piece.offset + bytes.length;
     if (!flushing && progress.at - flushedAt >= FLUSH_EVERY_BYTES) {
       flushedAt = progress.at;
@@ -144,6 +129,18 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
         .catch(() => undefined)
         .finally(() => (flushing = null));
     }
+  }
+}
+
+async function sha256Of(bytes: Buffer): Promise<string> {
+  // Never shared memory: it came from a socket.
+  return Buffer.from(await crypto.subtle.digest("SHA-256", bytes as Buffer<ArrayBuffer>)).toString("hex");
+}
+
+async function writeAt(handle: FileHandle, bytes: Buffer, offset: number): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, offset + done);
+    done += bytesWritten;
   }
 }
 

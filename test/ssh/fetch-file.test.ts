@@ -1,0 +1,54 @@
+// A checkpoint from a machine that does not send what it has there. Over a real link, remote-host.test.ts.
+
+import { createHash, randomBytes } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import type { AgentClient } from "../../src/ssh/agent-client.ts";
+import { fetchRemoteFile } from "../../src/ssh/fetch-file.ts";
+import { never } from "./machine.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "svc-fetch-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const content = randomBytes(9_000_000);
+const target = join(folder, "weights.pt");
+
+/** Fetches `content` from an agent whose answers went through `spoil`. */
+async function fetchWith(spoil: (piece: { at: number; bytes: Buffer; sha256: string }) => void): Promise<void> {
+  const call: AgentClient["call"] = (_op, args, schema) => {
+    const { offset, max } = args as { offset: number; max: number };
+    const bytes = Buffer.from(content.subarray(offset, offset + max));
+    const piece = { at: offset, bytes, sha256: createHash("sha256").update(bytes).digest("hex") };
+    spoil(piece);
+    return Promise.resolve({ value: schema.parse({ sha256: piece.sha256 }), bytes: piece.bytes });
+  };
+  await fetchRemoteFile({
+    machine: "m1",
+    runDir: "/run",
+    file: { path: "weights.pt", size: content.length, mtimeMs: 1_700_000_000_000, inode: 7 },
+    target,
+    agent: () => Promise.resolve({ call } as unknown as AgentClient),
+    signal: never,
+  });
+}
+
+test("what comes as it was read is whole", async () => {
+  await fetchWith(() => undefined);
+  expect(readFileSync(target).equals(content)).toBe(true);
+  rmSync(target);
+});
+
+test.each([
+  ["one bit in a late piece", ({ at, bytes }) => at > 1_000_000 && bytes.writeUInt8((bytes[5] ?? 0) ^ 1, 5)],
+  ["a hash of something else", (piece) => (piece.sha256 = "0".repeat(64))],
+  ["a piece that is too short", (piece) => (piece.bytes = piece.bytes.subarray(1))],
+] satisfies [string, (piece: { at: number; bytes: Buffer; sha256: string }) => unknown][])(
+  "%s spoils all of it",
+  async (_, spoil) => {
+    await expect(fetchWith(spoil)).rejects.toMatchObject({ code: "machine_unfit" });
+    expect(existsSync(target)).toBe(false);
+    expect(readdirSync(folder)).toEqual([]);
+  },
+);
