@@ -9,7 +9,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { appendFileSync, chmodSync, closeSync, constants, existsSync, openSync, readFileSync, statSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { makeHome } from "../src/domain/home.ts";
+import { homeObjection, makeHome } from "../src/domain/home.ts";
 import { Client } from "./client.ts";
 import { findControlPlane, readToken } from "./discover.ts";
 import { SvcError } from "./errors.ts";
@@ -220,22 +220,28 @@ const startFailed = (why: string): SvcError =>
     hint: "Run `svc doctor`, which says what this computer lacks.",
   });
 
+/** Where what it says goes. In a home that is somebody else's, the name could lead to a file of ours. */
 function openLog(home: string): string {
   const log = join(home, "control-plane.log");
   try {
     makeHome(home);
+    const why = homeObjection(statSync(home));
+    if (why !== null) throw homeUnusable(home, `it ${why}`);
     appendFileSync(log, "", { mode: 0o600 });
     chmodSync(log, 0o600);
     return log;
   } catch (e) {
-    throw new SvcError({
-      code: "home_unusable",
-      message: `The home ${home} cannot be used: ${(e as Error).message}.`,
-      hint: "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
-      cause: e,
-    });
+    throw e instanceof SvcError ? e : homeUnusable(home, (e as Error).message, e);
   }
 }
+
+const homeUnusable = (home: string, why: string, cause?: unknown): SvcError =>
+  new SvcError({
+    code: "home_unusable",
+    message: `The home ${home} cannot be used: ${why}.`,
+    hint: "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
+    cause,
+  });
 
 function firstLine(child: ChildProcess): Promise<string> {
   return new Promise((done, fail) => {

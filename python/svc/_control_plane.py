@@ -1,7 +1,7 @@
 """Finding the control plane of this home, or starting one that lives as long as it is held.
 
-P1. A control plane is ours when ``control-plane.json`` names it, its process lives, and its health answer bears the same
-    installation id. Anything else on that port is left alone.
+P1. A control plane is ours when ``control-plane.json`` of a home of our own names it, that very process lives, and its health
+    answer bears the same installation id. Anything else on that port is left alone, and is shown no token.
 P2. Each process that uses it holds it (``_hold.py``), and the one that we start also has the reading end of a pipe of ours.
     However this process ends, both are closed. When nobody is left, it ends in order: machines are released.
 P3. It has its own session, so a Ctrl-C in the terminal reaches this process alone, which ends it in order.
@@ -88,6 +88,7 @@ class ControlPlanes:
 
     def _held(self, at: Path) -> int:
         """The port of a control plane that this process now holds. One that is ending is waited for, and then replaced."""
+        _refuse_home_of_others(at)
         deadline = time.monotonic() + END_SECONDS_MAX
         while True:
             port = find(at)
@@ -200,7 +201,7 @@ def find(at: Path) -> int | None:
     except OSError:
         return None
     port, pid, installation = _http.port_of(entry.get("url")), entry.get("pid"), entry.get("installation_id")
-    if port is None or not isinstance(pid, int) or not _alive(pid) or not installation:
+    if port is None or not isinstance(pid, int) or not _alive(pid, entry.get("pid_start")) or not installation:
         return None
     try:
         health = _http.call(port, "GET", "/v1/health", seconds=HEALTH_SECONDS_MAX)
@@ -237,18 +238,35 @@ def _start_failed(why: str) -> SvcError:
     )
 
 
+def _unusable(at: Path, why: object) -> ConfigError:
+    return ConfigError(
+        "home_unusable",
+        f"The home {at} cannot be used: {why}.",
+        "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
+    )
+
+
+def _refuse_home_of_others(at: Path) -> None:
+    """Raises ``ConfigError`` where another user could have put there what we would believe, or write through."""
+    try:
+        found = at.stat()
+    except OSError:  # to be made, or told of when it is opened
+        return
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        raise _unusable(at, "it belongs to another user")
+    if os.name == "posix" and found.st_mode & 0o002:
+        raise _unusable(at, "it can be written by every user of this computer")
+
+
 def _make_log(at: Path) -> Path:
     log = at / "control-plane.log"
     try:
         at.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_home_of_others(at)
         os.close(os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600))
         os.chmod(log, 0o600)
     except OSError as error:
-        raise ConfigError(
-            "home_unusable",
-            f"The home {at} cannot be used: {error.strerror}.",
-            "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
-        ) from error
+        raise _unusable(at, error.strerror) from error
     return log
 
 
@@ -358,14 +376,27 @@ def _tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _alive(pid: int) -> bool:
+def _alive(pid: int, start: object) -> bool:
+    """Whether a process of ours lives under that number, and is the one that began at ``start`` (clock ticks since boot), where
+    that is known: a number is given again."""
     if pid <= 0:
         return False
     try:
         os.kill(pid, 0)
     except OSError:  # gone, or another user's
         return False
-    return True
+    now = _started(pid)
+    return not start or now is None or now == start
+
+
+def _started(pid: int) -> int | None:
+    """Field 22 of ``/proc/PID/stat``; None where it cannot be read."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("latin-1")
+        # The name in parentheses may hold blanks.
+        return int(stat.rsplit(")", 1)[1].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _as_object(raw: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, type Stats } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, resolve } from "node:path";
 
@@ -6,6 +6,14 @@ import { dirname, resolve } from "node:path";
 export function resolveHome(env: Readonly<Record<string, string | undefined>>): string {
   const given = env["SVC_HOME"];
   return resolve(given === undefined || given === "" ? `${homedir()}/.svc` : given);
+}
+
+/** Why a folder cannot be a home, in words that follow its path; null where it can: it must be ours, and nobody else's to write. */
+export function homeObjection(found: Stats): string | null {
+  if (!found.isDirectory()) return "is not a folder";
+  const self = process.getuid?.();
+  if (self !== undefined && found.uid !== self) return "belongs to another user";
+  return (found.mode & 0o002) === 0 ? null : "can be written by every user of this computer";
 }
 
 /**

@@ -15,6 +15,18 @@ export const isReference = (value: string): boolean => /^(env|store):\/\//.test(
 export const holdsSecret = (name: string, value: string): boolean =>
   !isReference(value) && (SECRET_NAME.test(name) || SECRET_VALUE.test(value));
 
+/**
+ * An environment less what is named like a secret, for programs that have no business with it. The socket of an SSH agent is a place,
+ * whatever its name sounds like.
+ */
+export const withoutSecrets = (env: NodeJS.ProcessEnv): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] =>
+        entry[1] !== undefined && (entry[0] === "SSH_AUTH_SOCK" || !SECRET_NAME.test(entry[0])),
+    ),
+  );
+
 /** A secret and the parts of it that are secrets by themselves: the password of an address, what a JSON object of keys holds. */
 export function secretParts(value: string): string[] {
   return [value, ...passwordsIn(value), ...membersOf(value)];

@@ -26,6 +26,7 @@ import {
 } from "node:fs";
 import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { withoutSecrets } from "../domain/secret-names.ts";
 import { SvcError } from "../errors/index.ts";
 import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
 import { blobPath, damaged, hashFile } from "./code-contents.ts";
@@ -254,7 +255,8 @@ const manifestPath = (codeDir: string, id: string) => join(codeDir, "snapshots",
 
 /**
  * Commit, branch and whether there are changes; null without a repository, a commit or git, or when git is too slow. Asks
- * git to run nothing of the repository's own making (hooks, file watchers) and to take no lock.
+ * git to run nothing of the repository's own making (hooks, file watchers), to fetch nothing and to take no lock. Filters that the
+ * repository's configuration names do run; neither they nor git see our keys.
  */
 async function gitStateOf(root: string): Promise<GitState> {
   if (gitTop(root) === null) return null;
@@ -269,11 +271,17 @@ async function gitStateOf(root: string): Promise<GitState> {
     "--",
     ".",
   ];
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("GIT_")));
+  const seen = Object.entries(withoutSecrets(process.env)).filter(([name]) => !name.startsWith("GIT_"));
   const out = await new Promise<string | null>((resolve) => {
     const child = spawn("git", args, {
       cwd: root,
-      env: { ...env, GIT_OPTIONAL_LOCKS: "0", GIT_TERMINAL_PROMPT: "0", LC_ALL: "C" },
+      env: {
+        ...Object.fromEntries(seen),
+        GIT_OPTIONAL_LOCKS: "0",
+        GIT_NO_LAZY_FETCH: "1",
+        GIT_TERMINAL_PROMPT: "0",
+        LC_ALL: "C",
+      },
       stdio: ["ignore", "pipe", "ignore"],
       timeout: GIT_TIMEOUT_MS,
       killSignal: "SIGKILL",

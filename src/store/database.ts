@@ -26,7 +26,7 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { makeHome } from "../domain/home.ts";
+import { homeObjection, makeHome } from "../domain/home.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 import { SvcError } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
@@ -48,12 +48,8 @@ export function prepareHome(home: string): void {
   try {
     makeHome(home);
     const stat = statSync(home);
-    if (!stat.isDirectory()) throw new SvcError("home_unusable", { home, why: "is not a folder" });
-    const uid = process.getuid?.();
-    if (uid !== undefined && stat.uid !== uid)
-      throw new SvcError("home_unusable", { home, why: "belongs to another user" });
-    if ((stat.mode & 0o002) !== 0)
-      throw new SvcError("home_unusable", { home, why: "can be written by every user of this computer" });
+    const why = homeObjection(stat);
+    if (why !== null) throw new SvcError("home_unusable", { home, why });
     if ((stat.mode & 0o077) !== 0) chmodSync(home, 0o700);
     const probe = join(home, `.probe-${process.pid}`);
     writeFileSync(probe, "", { mode: 0o600 });

@@ -16,7 +16,7 @@ import {
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
 import { checkEntrypoint, checkProjectDir, listProject } from "../../src/files/project-files.ts";
 
@@ -30,7 +30,10 @@ beforeEach(async () => {
   await mkdir(project);
   await mkdir(codeDir, { recursive: true });
 });
-afterEach(() => rm(top, { recursive: true, force: true }));
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await rm(top, { recursive: true, force: true });
+});
 
 async function put(files: Record<string, string>, root = project): Promise<void> {
   for (const [path, text] of Object.entries(files)) {
@@ -313,6 +316,21 @@ describe("snapshots", () => {
     await put({ "b.py": "1" });
     git("checkout", "-q", "--detach");
     expect((await snap()).git).toEqual({ commit, branch: null, dirty: true });
+  });
+
+  it("shows no key of ours to git, nor to what git starts, and lets it fetch nothing", async () => {
+    git("init", "-q");
+    await put({ "a.py": "1", ".gitattributes": "a.py filter=spy\n" });
+    git("add", ".");
+    git("commit", "-qm", "one");
+    const spied = join(top, "spied");
+    git("config", "filter.spy.clean", `sh -c 'env >${spied}; cat'`);
+    await put({ "a.py": "2" });
+    vi.stubEnv("PODHOST_API_KEY", "key-that-rents");
+    await snap();
+    const seen = await readFile(spied, "utf8");
+    expect(seen).not.toContain("key-that-rents");
+    expect(seen).toContain("GIT_NO_LAZY_FETCH=1");
   });
 
   it("refuses an entrypoint that an ignore file leaves out", async () => {

@@ -35,9 +35,9 @@ class FakeControlPlane(ThreadingHTTPServer):
         self.url = "http://127.0.0.1:{}".format(self.server_address[1])
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
-    def announce(self, pid=None, url=None):
+    def announce(self, pid=None, url=None, pid_start=0):
         self.home.mkdir(exist_ok=True)
-        entry = {"url": url or self.url, "pid": pid or os.getpid(), "installation_id": INSTALLATION, "started_at": ""}
+        entry = {"url": url or self.url, "pid": pid or os.getpid(), "installation_id": INSTALLATION, "started_at": "", "pid_start": pid_start}
         (self.home / "control-plane.json").write_text(json.dumps(entry))
 
     def put(self, job_id, status="running", **more):

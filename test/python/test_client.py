@@ -395,6 +395,37 @@ class Discovery(WithHome):
         svc.jobs()
         self.assertEqual(self.starts(), [])
 
+    @unittest.skipUnless(sys.platform == "linux", "only Linux tells when a process began")
+    def test_who_got_the_number_of_the_control_plane_s_process_is_shown_no_token(self):
+        squatter = FakeControlPlane(self.home)
+        self.addCleanup(squatter.stop)
+        squatter.token = "another"
+        squatter.announce(pid_start=1)
+        (self.home / "token").write_text("a" * 43)
+        self.assertIsNone(_control_plane.find(self.home))
+        self.assertEqual(squatter.requests, [])
+        squatter.announce(pid_start=_control_plane._started(os.getpid()))
+        squatter.token = None
+        self.assertEqual(_control_plane.find(self.home), squatter.server_address[1])
+
+    @unittest.skipUnless(hasattr(os, "geteuid") and os.geteuid() == 0, "giving a folder to another user takes root")
+    def test_a_home_that_others_may_write_is_neither_believed_nor_written_through(self):
+        theirs = FakeControlPlane(self.home)
+        self.addCleanup(theirs.stop)
+        theirs.announce()
+        mine = self.home.parent / "mine"
+        mine.write_text("as it was")
+        mine.chmod(0o644)
+        (self.home / "control-plane.log").symlink_to(mine)
+        for uid, mode in ((65534, 0o755), (0, 0o777)):
+            os.chown(self.home, uid, uid)
+            self.home.chmod(mode)
+            with self.assertRaises(svc.ConfigError) as caught:
+                svc.jobs()
+            self.assertEqual(caught.exception.code, "home_unusable")
+        self.assertEqual((theirs.requests, self.starts()), ([], []))
+        self.assertEqual((mine.read_text(), mine.stat().st_mode & 0o777), ("as it was", 0o644))
+
     def test_the_winner_of_a_race_serves_us_too(self):
         other = FakeControlPlane(self.home)
         self.addCleanup(other.stop)

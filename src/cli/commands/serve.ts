@@ -20,6 +20,7 @@ import type { Io } from "../io.ts";
 import { checkoutRoot, version } from "../root.ts";
 import { ACTIVE, safeField, toJson } from "../text.ts";
 import { replaceFile } from "../../domain/replace-file.ts";
+import { withoutSecrets } from "../../domain/secret-names.ts";
 
 export interface ServeOptions {
   host: string;
@@ -218,7 +219,11 @@ function removeOwn(path: string): void {
 }
 
 function openBrowser(url: string, io: Io): void {
-  const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [url], { stdio: "ignore", detached: true });
+  const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [url], {
+    stdio: "ignore",
+    detached: true,
+    env: withoutSecrets(io.env),
+  });
   child.on("error", () => io.err(`No browser could be opened.\nOpen ${url} yourself.`));
   child.unref();
 }

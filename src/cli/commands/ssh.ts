@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { withoutSecrets } from "../../domain/secret-names.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { Command } from "../command.ts";
 import { whole } from "../argv.ts";
@@ -34,7 +35,7 @@ export const ssh: Command = {
       await printJson(io, { argv: ["ssh", ...argv, ...command] });
       return 0;
     }
-    const child = spawn("ssh", [...argv, ...command], { stdio: "inherit" });
+    const child = spawn("ssh", [...argv, ...command], { stdio: "inherit", env: withoutSecrets(process.env) });
     return new Promise<number>((resolve, reject) => {
       child.once("error", (cause: NodeJS.ErrnoException) =>
         reject(
