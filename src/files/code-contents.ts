@@ -6,7 +6,7 @@ import { open, readFile, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
-import { checkProjectDir, listProject } from "./project-files.ts";
+import { checkProjectDir, listProject, type ProjectBounds } from "./project-files.ts";
 
 const FILES_AT_ONCE = 8;
 const NUL_LOOK_BYTES = 8_000;
@@ -56,13 +56,17 @@ export function textOf(bytes: Buffer, beginning = false): string | null {
   }
 }
 
-/** A project directory as a snapshot would take it, without keeping anything. Throws `project_dir_refused`. */
+/**
+ * A project directory as a snapshot would take it, without keeping anything. `read` gives a file as it was described, and an empty
+ * one for what has vanished since. Throws `project_dir_refused`, also above the bounds.
+ */
 export async function describeDirectory(
   directory: string,
   svcHome: string,
-): Promise<{ root: string; files: CodeFile[] }> {
+  bounds?: ProjectBounds,
+): Promise<{ root: string; files: CodeFile[]; read: (file: CodeFile) => Promise<Buffer> }> {
   const root = await checkProjectDir(directory, svcHome);
-  const listed = (await listProject(root)).files;
+  const listed = (await listProject(root, bounds)).files;
   const files: CodeFile[] = [];
   let next = 0;
   const worker = async (): Promise<void> => {
@@ -82,7 +86,32 @@ export async function describeDirectory(
     }
   };
   await Promise.all(Array.from({ length: Math.min(FILES_AT_ONCE, listed.length) }, worker));
-  return { root, files: files.sort((a, b) => (a.path < b.path ? -1 : 1)) };
+  const read = (file: CodeFile) => readBeginning(join(root, file.path), file.size);
+  return { root, files: files.sort((a, b) => (a.path < b.path ? -1 : 1)), read };
+}
+
+/** A plain file's first bytes: it may have grown, vanished or become a pipe since it was looked at. */
+async function readBeginning(path: string, bytesMax: number): Promise<Buffer> {
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return Buffer.alloc(0);
+    throw cause;
+  }
+  try {
+    if (!(await file.stat()).isFile()) return Buffer.alloc(0);
+    const bytes = Buffer.alloc(bytesMax);
+    let filled = 0;
+    while (filled < bytesMax) {
+      const { bytesRead } = await file.read(bytes, filled, bytesMax - filled, filled);
+      if (bytesRead === 0) break;
+      filled += bytesRead;
+    }
+    return bytes.subarray(0, filled);
+  } finally {
+    await file.close();
+  }
 }
 
 export const damaged = (id: string, { path }: CodeFile, why: string, cause?: unknown): SvcError =>

@@ -79,6 +79,12 @@ export interface ProjectFile {
   executable: boolean;
 }
 
+/** How much a project may hold before it is refused. */
+export interface ProjectBounds {
+  filesMax: number;
+  bytesMax: number;
+}
+
 export interface ProjectListing {
   /** In order of path. */
   files: ProjectFile[];
@@ -118,7 +124,7 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
  */
 export async function listProject(
   root: string,
-  bounds: { filesMax: number; bytesMax: number } = { filesMax: PROJECT_FILES_MAX, bytesMax: PROJECT_BYTES_MAX },
+  bounds: ProjectBounds = { filesMax: PROJECT_FILES_MAX, bytesMax: PROJECT_BYTES_MAX },
 ): Promise<ProjectListing> {
   const walk = new Walk(root, bounds);
   const { prefix, frames } = rulesAbove(root);
@@ -140,9 +146,9 @@ class Walk {
   #entries = 0;
   #sliceEnd = performance.now() + SLICE_MS;
   readonly #root: string;
-  readonly #bounds: { filesMax: number; bytesMax: number };
+  readonly #bounds: ProjectBounds;
 
-  constructor(root: string, bounds: { filesMax: number; bytesMax: number }) {
+  constructor(root: string, bounds: ProjectBounds) {
     this.#root = root;
     this.#bounds = bounds;
   }

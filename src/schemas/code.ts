@@ -28,7 +28,12 @@ export const CodeChange = z
   .meta({ id: "CodeChange" });
 export type CodeChange = z.infer<typeof CodeChange>;
 
-const Side = z.object({ job_id: z.string().nullable(), code_snapshot: z.string().nullable() });
+/** A job's snapshot, or a directory as it is now. */
+const Side = z.object({
+  job_id: z.string().nullable(),
+  code_snapshot: z.string().nullable(),
+  directory: z.string().nullable(),
+});
 
 export const CodeDiff = z
   .object({
@@ -38,5 +43,5 @@ export const CodeDiff = z
     added_lines: z.int(),
     removed_lines: z.int(),
   })
-  .meta({ id: "CodeDiff", description: "What leads from one snapshot to the other." });
+  .meta({ id: "CodeDiff", description: "What leads from one side to the other." });
 export type CodeDiff = z.infer<typeof CodeDiff>;

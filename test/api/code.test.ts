@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { blobPath } from "../../src/files/code-contents.ts";
@@ -10,16 +10,20 @@ async function setUp() {
   const { plane, server } = await serve();
   const codeDir = join(plane.home, "code");
   const submit = async (files: Record<string, string | Buffer>) => {
-    const { id } = plane.addJob();
-    const projectDir = join(plane.home, "..", `${id}-project-${process.pid}`);
-    mkdirSync(projectDir);
-    for (const [path, content] of Object.entries(files)) writeFileSync(join(projectDir, path), content);
-    plane.snapshots.set(id, await createSnapshot({ projectDir, codeDir, now: 0 }));
+    const { id, projectDir } = await submitFrom(files);
     rmSync(projectDir, { recursive: true });
     return id;
   };
+  /** The project directory stays. */
+  const submitFrom = async (files: Record<string, string | Buffer>) => {
+    const projectDir = mkdtempSync(join(plane.home, "..", "project-"));
+    const { id } = plane.addJob({ spec: { entrypoint: "train.py", project_dir: projectDir } });
+    for (const [path, content] of Object.entries(files)) writeFileSync(join(projectDir, path), content);
+    plane.snapshots.set(id, await createSnapshot({ projectDir, codeDir, now: 0, svcHome: plane.home }));
+    return { id, projectDir };
+  };
   const get = (path: string, headers: Record<string, string> = {}) => ask({ port: server.port, path, headers });
-  return { codeDir, plane, submit, get };
+  return { codeDir, plane, submit, submitFrom, get };
 }
 
 it("lists a job's files and sends each: text as text, all else as bytes, with ranges", async () => {
@@ -77,4 +81,36 @@ it("tells what leads from one job's code to another's", async () => {
   expect((await get(`/jobs/${one}/code/diff?with=nobody`)).json).toMatchObject({ code: "job_not_found" });
   const { id } = plane.addJob();
   expect((await get(`/jobs/${one}/code/diff?with=${id}`)).json).toMatchObject({ code: "code_snapshot_missing" });
+});
+
+it("tells what leads from a job's code to its own project directory, of which it takes what a submission would", async () => {
+  const { submitFrom, get, plane } = await setUp();
+  const { id, projectDir } = await submitFrom({ "a.py": "x = 1\n", "gone.py": "y = 2\n", ".gitignore": "*.bin\n" });
+  expect((await get(`/jobs/${id}/code/changes`)).json).toMatchObject({ changes: [], added_lines: 0, removed_lines: 0 });
+  writeFileSync(join(plane.home, "token"), "a secret of the home");
+  writeFileSync(join(projectDir, "a.py"), "x = 2\n");
+  rmSync(join(projectDir, "gone.py"));
+  for (const left of [".env", "key.pem", "big.bin"]) writeFileSync(join(projectDir, left), "a secret");
+  symlinkSync(join(plane.home, "token"), join(projectDir, "link.py"));
+  const reply = await get(`/jobs/${id}/code/changes`);
+  expect(reply.json).toMatchObject({
+    from: { job_id: id, directory: null },
+    to: { job_id: null, code_snapshot: null, directory: realpathSync(projectDir) },
+    changes: [
+      { path: "a.py", status: "changed", patch: "@@ -1 +1 @@\n-x = 1\n+x = 2\n" },
+      { path: "gone.py", status: "removed" },
+    ],
+  });
+  expect(reply.text).not.toContain("secret");
+});
+
+it("refuses a project directory that is gone, is no project, or was never recorded", async () => {
+  const { submitFrom, get, plane } = await setUp();
+  const { id, projectDir } = await submitFrom({ "a.py": "x = 1\n" });
+  rmSync(projectDir, { recursive: true });
+  expect((await get(`/jobs/${id}/code/changes`)).json).toMatchObject({ code: "project_dir_refused" });
+  plane.addJob({ ...plane.records.get(id)!, spec: { project_dir: plane.home } });
+  expect((await get(`/jobs/${id}/code/changes`)).json).toMatchObject({ code: "project_dir_refused" });
+  expect((await get(`/jobs/${plane.addJob().id}/code/changes`)).json).toMatchObject({ code: "code_snapshot_missing" });
+  expect((await get("/jobs/nobody/code/changes")).json).toMatchObject({ code: "job_not_found" });
 });

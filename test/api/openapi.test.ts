@@ -42,6 +42,7 @@ describe("the OpenAPI document", () => {
         "GET /jobs/{id}/code/files",
         "GET /jobs/{id}/code/files/{path}",
         "GET /jobs/{id}/code/diff",
+        "GET /jobs/{id}/code/changes",
         "GET /v1/events",
         "GET /v1/data",
         "POST /v1/data",

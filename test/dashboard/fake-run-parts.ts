@@ -68,15 +68,19 @@ export async function runPart(run: FakeRun, path: string, url: URL): Promise<unk
   }
   if (path === "checkpoint-digest") return { path: url.searchParams.get("path"), size: 1, sha256: "ab".repeat(32) };
   if (path === "code/diff") return codeDiff(id, url.searchParams.get("with") ?? "");
+  if (path === "code/changes") return codeDiff(id, null);
   if (path === "sinks") return { sinks: [] };
   return undefined;
 }
 
 export const HOSTILE = `<img src=x onerror="globalThis.hacked=1"><script>globalThis.hacked=1</script>`;
 
-const codeDiff = (from: string, to: string): CodeDiff => ({
-  from: { job_id: from, code_snapshot: "c0ffee" },
-  to: { job_id: to, code_snapshot: "decaf" },
+const codeDiff = (from: string, to: string | null): CodeDiff => ({
+  from: { job_id: from, code_snapshot: "c0ffee", directory: null },
+  to:
+    to === null
+      ? { job_id: null, code_snapshot: null, directory: `/home/me/${HOSTILE}` }
+      : { job_id: to, code_snapshot: "decaf", directory: null },
   added_lines: 1,
   removed_lines: 1,
   changes: [

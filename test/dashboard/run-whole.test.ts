@@ -93,6 +93,14 @@ describe.skipIf(!hasChromium)("the page of a real run", () => {
     });
     await visiting("?tab=events", ({ page }) => page.getByText("→ terminal").waitFor(WAIT));
     await visiting("?tab=code", ({ page }) => page.locator(".code-text:has-text('the gate is open')").waitFor(WAIT));
+    place.file("train.py", SCRIPT.replace("range(50)", "range(60)"));
+    await visiting("?tab=code", async ({ page }) => {
+      await page.getByLabel(/^Compare the code/).selectOption("the project directory, as it is now");
+      await page.locator(".diff-added:has-text('range(60)')").waitFor(WAIT);
+      place.file("train.py", SCRIPT);
+      await page.getByRole("button", { name: "Compare again" }).click();
+      await page.getByText("The code is the same.").waitFor(WAIT);
+    });
     await visiting("?tab=spec", async ({ page }) => {
       await page.getByText("API_TOKEN").first().waitFor(WAIT);
       expect(await page.locator("main").textContent()).not.toContain("hunter2x");

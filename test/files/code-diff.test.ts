@@ -1,6 +1,5 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
@@ -27,8 +26,7 @@ function make(name: string, tree: Tree): string {
 }
 
 async function side(root: string) {
-  const { files } = await describeDirectory(root, join(top, "svc"));
-  return { files, read: (file: { path: string }) => readFile(join(root, file.path)) };
+  return describeDirectory(root, join(top, "svc"));
 }
 
 async function changes(from: Tree, to: Tree) {

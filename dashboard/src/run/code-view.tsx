@@ -3,13 +3,12 @@ import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
 import type { CodeSnapshot, JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { bytes, plural } from "../format.ts";
-import { CopyButton } from "../parts/copy-button.tsx";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { usePlace } from "../router.tsx";
 import { titleOf } from "../status.ts";
 import { setParams } from "./place.ts";
-import { runApi } from "./run-api.ts";
+import { DIRECTORY, runApi } from "./run-api.ts";
 
 const FILES_MAX = 1_000;
 const SHOWN_BYTES = 512 * 1024;
@@ -34,12 +33,15 @@ function CodeTools({ job, other }: { job: JobRecord; other: string | null }) {
   return (
     <div className="code-tools">
       <select
-        aria-label="Compare the code with another run's"
+        aria-label="Compare the code with the directory or another run's"
         value={other ?? ""}
         onChange={(event) => setParams({ diff: event.target.value || null })}
       >
-        <option value="">Compare with another run…</option>
-        {other && !offered.some((each) => each.id === other) && <option value={other}>{other}</option>}
+        <option value="">Compare with…</option>
+        <option value={DIRECTORY}>the project directory, as it is now</option>
+        {other && other !== DIRECTORY && !offered.some((each) => each.id === other) && (
+          <option value={other}>{other}</option>
+        )}
         {offered.map((each) => (
           <option key={each.id} value={each.id}>
             {each.code_snapshot === job.code_snapshot ? "same code: " : ""}
@@ -52,9 +54,6 @@ function CodeTools({ job, other }: { job: JobRecord; other: string | null }) {
           Back to the files
         </button>
       )}
-      <span className="quiet code-here">
-        with the working directory: <CopyButton text={`svc code diff ${job.id}`} what="the command" />
-      </span>
       <a className="button small" href={runApi.codeTar(job.id)} download={`${job.id}-code.tar`}>
         Download, .tar
       </a>
@@ -207,14 +206,21 @@ function NumberedText({ text, name }: { text: string; name: string }) {
 }
 
 function DiffPanel({ job, other }: { job: JobRecord; other: string }) {
-  const { data, problem } = useAnswer(() => runApi.codeDiff(job.id, other));
-  if (problem && !data) return <p className="bad pad">{problem.detail}</p>;
+  const { data, problem, busy, reload } = useAnswer(() => runApi.codeDiff(job.id, other));
+  if (problem && !data) return <NotCompared job={job} other={other} problem={problem} />;
   if (!data) return <p className="quiet pad">Comparing…</p>;
   return (
     <section className="panel" aria-labelledby="diff-title">
-      <h2 id="diff-title">
-        From {job.id} to {other}
-      </h2>
+      <div className="panel-head">
+        <h2 id="diff-title">
+          From {job.id} to <bdi>{data.to.directory ?? other}</bdi>
+        </h2>
+        {other === DIRECTORY && (
+          <button type="button" className="button small" disabled={busy} onClick={reload}>
+            {busy ? "Comparing…" : "Compare again"}
+          </button>
+        )}
+      </div>
       {data.changes.length === 0 ? (
         <p className="quiet pad">The code is the same.</p>
       ) : (
@@ -226,6 +232,22 @@ function DiffPanel({ job, other }: { job: JobRecord; other: string }) {
         </>
       )}
     </section>
+  );
+}
+
+function NotCompared({ job, other, problem }: { job: JobRecord; other: string; problem: Problem }) {
+  return (
+    <div className="panel">
+      <p className="bad">
+        <bdi>{problem.detail}</bdi>
+      </p>
+      {other === DIRECTORY && (
+        <p className="quiet">
+          The directory is the one on the computer of the control plane that the run was started from. Any other is
+          compared by <code>svc code diff {job.id} --dir DIR</code>.
+        </p>
+      )}
+    </div>
   );
 }
 

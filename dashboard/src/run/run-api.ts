@@ -6,6 +6,9 @@ import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
 import type { SinkStatus } from "../../../src/schemas/sink.ts";
 import { call, get, job, query } from "../api.ts";
 
+/** Stands for the project directory as it is now, where another run's id may stand. */
+export const DIRECTORY = ".";
+
 export const runApi = {
   logLines: (id: string, q: Record<string, string | number>, signal?: AbortSignal) =>
     get<LogLines>(`${job(id)}/logs/lines${query(q)}`, signal),
@@ -19,7 +22,8 @@ export const runApi = {
     ),
   digest: (id: string, path: string) => get<{ sha256: string }>(`${job(id)}/checkpoint-digest${query({ path })}`),
   sinks: (id: string) => get<{ sinks: SinkStatus[] }>(`${job(id)}/sinks`),
-  codeDiff: (id: string, other: string) => get<CodeDiff>(`${job(id)}/code/diff${query({ with: other })}`),
+  codeDiff: (id: string, other: string) =>
+    get<CodeDiff>(other === DIRECTORY ? `${job(id)}/code/changes` : `${job(id)}/code/diff${query({ with: other })}`),
   checkpointsTar: (id: string) => `${job(id)}/checkpoints.tar`,
   codeTar: (id: string) => `${job(id)}/code.tar`,
   recordUrl: (id: string) => job(id),

@@ -1,13 +1,16 @@
-// The code that a job ran: its files, one file, and what leads to another job's.
+// The code that a job ran: its files, one file, and what leads to another job's or to the project directory as it is now.
 //
 // K1. A path is only looked up among the names of the snapshot; the place on disk comes from the content's digest.
 // K2. Text is sent as plain text, all else as bytes; nothing of it is ever rendered (send-file.ts).
+// K3. Of a directory only the one that the job's own record names is looked at, and of it what a submission would take
+//     (src/files/project-files.ts). Nothing is kept. One comparison of a job is under way at a time; who asks meanwhile shares it.
 
 import { join } from "node:path";
 import { z } from "zod";
 import { SvcError } from "../../errors/index.ts";
-import { fileIn, openContent, readContent, textOf } from "../../files/code-contents.ts";
+import { describeDirectory, fileIn, openContent, readContent, textOf } from "../../files/code-contents.ts";
 import { diffCode, type CodeSide } from "../../files/code-diff.ts";
+import type { ProjectBounds } from "../../files/project-files.ts";
 import { CodeDiff, CodeFiles } from "../../schemas/code.ts";
 import { CodeSnapshot, type JobRecord } from "../../schemas/job.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
@@ -15,12 +18,58 @@ import { sendFile } from "../send-file.ts";
 
 /** Of a file's beginning: enough to tell text from bytes. */
 const LOOK_BYTES = 64 * 1024;
+/** Every file of a directory that is compared is read: what is larger is left to `svc code diff`. */
+const COMPARED_MAX: ProjectBounds = { filesMax: 20_000, bytesMax: 1024 ** 3 };
 const codeDir = (call: Call): string => join(call.cp.home, "code");
 
 function snapshotOf(call: Call, { id }: JobRecord): CodeSnapshot {
   const snapshot = call.cp.reads.code(id);
   if (!snapshot) throw new SvcError("code_snapshot_missing", { job: id });
   return snapshot;
+}
+
+interface Side extends CodeSide {
+  said: CodeDiff["from"];
+}
+
+function jobSide(call: Call, job: JobRecord): Side {
+  const { id, files } = snapshotOf(call, job);
+  const said = { job_id: job.id, code_snapshot: id, directory: null };
+  return { said, files, read: (file) => readContent(codeDir(call), id, file) };
+}
+
+async function directorySide(call: Call, job: JobRecord): Promise<Side> {
+  const directory = job.spec["project_dir"];
+  if (typeof directory !== "string") throw new SvcError("code_snapshot_missing", { job: job.id });
+  const { root, files, read } = await describeDirectory(directory, call.cp.home, COMPARED_MAX);
+  return { said: { job_id: null, code_snapshot: null, directory: root }, files, read };
+}
+
+async function compared(before: Side, after: Side): Promise<CodeDiff> {
+  const changes = await diffCode(before, after);
+  return {
+    from: before.said,
+    to: after.said,
+    changes,
+    added_lines: changes.reduce((sum, c) => sum + c.added_lines, 0),
+    removed_lines: changes.reduce((sum, c) => sum + c.removed_lines, 0),
+  };
+}
+
+/** Comparisons with a directory that are under way, by job (K3). */
+const underWay = new WeakMap<Call["cp"], Map<string, Promise<CodeDiff>>>();
+
+function sharedWithDirectory(call: Call, job: JobRecord): Promise<CodeDiff> {
+  const jobs = underWay.get(call.cp) ?? new Map<string, Promise<CodeDiff>>();
+  underWay.set(call.cp, jobs);
+  const begun = jobs.get(job.id);
+  if (begun) return begun;
+  const before = jobSide(call, job);
+  const diff = directorySide(call, job)
+    .then((after) => compared(before, after))
+    .finally(() => jobs.delete(job.id));
+  jobs.set(job.id, diff);
+  return diff;
 }
 
 export const CODE_ROUTES = [
@@ -97,20 +146,20 @@ export const CODE_ROUTES = [
     async handle(call) {
       const from = jobOf(call);
       const to = jobOf({ ...call, params: { id: call.query.with } });
-      const side = (job: JobRecord): CodeSide & { id: string } => {
-        const { id, files } = snapshotOf(call, job);
-        return { id, files, read: (file) => readContent(codeDir(call), id, file) };
-      };
-      const [before, after] = [side(from), side(to)];
-      const changes = await diffCode(before, after);
-      return ok({
-        from: { job_id: from.id, code_snapshot: before.id },
-        to: { job_id: to.id, code_snapshot: after.id },
-        changes,
-        added_lines: changes.reduce((sum, c) => sum + c.added_lines, 0),
-        removed_lines: changes.reduce((sum, c) => sum + c.removed_lines, 0),
-      } satisfies CodeDiff);
+      return ok(await compared(jobSide(call, from), jobSide(call, to)));
     },
+  }),
+  route({
+    method: "GET",
+    path: "/jobs/{id}/code/changes",
+    id: "codeChanges",
+    summary: "What leads from the code of this job to its project directory as it is now",
+    description:
+      "The directory is the one that the job was submitted with, on the computer of the control plane; of it, what a submission would " +
+      "take. At most 20,000 files and 1 GiB: `svc code diff` has no such bound. Nothing is kept.",
+    responses: { 200: { description: "The changes, in order of path.", schema: CodeDiff } },
+    errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged", "project_dir_refused"],
+    handle: async (call) => ok(await sharedWithDirectory(call, jobOf(call))),
   }),
 ];
 

@@ -146,9 +146,8 @@ async function sideOf(reads: OpenReads, id: string, io: Io): Promise<Side> {
 
 async function directorySide(directory: string, io: Io): Promise<Side> {
   const { describeDirectory } = await contents();
-  const { readFile } = await import("node:fs/promises");
-  const { root, files } = await describeDirectory(directory, io.home());
-  return { job_id: null, code_snapshot: null, directory: root, files, read: (file) => readFile(join(root, file.path)) };
+  const { root, files, read } = await describeDirectory(directory, io.home());
+  return { job_id: null, code_snapshot: null, directory: root, files, read };
 }
 
 function diff([job = "", other]: string[], input: Input, io: Io): Promise<number> {
