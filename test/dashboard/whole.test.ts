@@ -1,61 +1,40 @@
 // The dashboard against the control plane that users start: a home of its own, `svc serve`, a run by the form.
 
-import { spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { browserForServe, expectAccessible, hasChromium, type Visitor } from "./browser.ts";
+import { startSvc, type SvcProcess } from "./svc-process.ts";
 
 const WAIT = { timeout: 60_000 };
-const ROOT = join(import.meta.dirname, "../..");
 const SCRIPT = `import time
 for i in range(100_000):
     print("tick", i, flush=True)
     time.sleep(0.05)
 `;
 
-/** What `svc serve --json` prints first. */
-async function serve(home: string, project: string): Promise<{ child: ChildProcess; url: string }> {
-  const child = spawn(join(ROOT, "bin", "svc"), ["serve", "--port", "0", "--json"], {
-    cwd: project,
-    env: { ...process.env, SVC_HOME: home, SVC_FROM_SOURCE: "1" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let [out, err] = ["", ""];
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => (err += text));
-  const url = await new Promise<string>((resolve, reject) => {
-    child.stdout?.setEncoding("utf8").on("data", (text: string) => {
-      out += text;
-      if (out.includes("\n")) resolve((JSON.parse(out.slice(0, out.indexOf("\n"))) as { url: string }).url);
-    });
-    child.on("exit", (code) => reject(new Error(`svc serve ended with ${code}: ${err}`)));
-  });
-  return { child, url };
-}
-
 describe.skipIf(!hasChromium)("the dashboard of a real control plane", () => {
   const browser = browserForServe();
   let folder: string;
-  let served: { child: ChildProcess; url: string };
+  let served: SvcProcess;
+  const url = () => String(served.said["url"]);
   beforeAll(async () => {
     if (!hasChromium) return;
     folder = mkdtempSync(join(tmpdir(), "svc-whole-"));
     const project = join(folder, "project");
     mkdirSync(project);
     writeFileSync(join(project, "train.py"), SCRIPT);
-    served = await serve(join(folder, "home"), project);
+    served = await startSvc(["serve", "--port", "0", "--json"], { SVC_HOME: join(folder, "home") }, project);
   }, 120_000);
   afterAll(async () => {
     if (!hasChromium) return;
-    const ended = new Promise((resolve) => served.child.removeAllListeners("exit").once("exit", resolve));
-    served.child.kill("SIGINT");
-    await ended;
+    await served.end();
     rmSync(folder, { recursive: true, force: true });
   }, 120_000);
 
   const visiting = async (path: string, use: (visitor: Visitor) => Promise<void>) => {
-    const visitor = await browser.visit(served.url + path, { viewport: { width: 1440, height: 900 } });
+    const visitor = await browser.visit(url() + path, { viewport: { width: 1440, height: 900 } });
     try {
       await visitor.page.waitForSelector(".connection-live", WAIT);
       await use(visitor);
@@ -78,10 +57,10 @@ describe.skipIf(!hasChromium)("the dashboard of a real control plane", () => {
       await page.waitForURL("**/runs/*", WAIT);
       const id = page.url().split("/").at(-1) ?? "";
       await page.getByText("tick 20", { exact: true }).waitFor(WAIT);
-      await page.goto(`${served.url}/?status=active`);
+      await page.goto(`${url()}/?status=active`);
       await page.getByRole("button", { name: `Kill by the form ${id}` }).click(WAIT);
       await page.getByRole("dialog").getByRole("button", { name: "Kill run" }).click(WAIT);
-      await page.goto(`${served.url}/?status=cancelled&q=form`);
+      await page.goto(`${url()}/?status=cancelled&q=form`);
       await page.locator(`#run-${id}`).waitFor(WAIT);
     }));
 

@@ -1,0 +1,42 @@
+// A command of svc that stays until it is ended, as a person would have it in a terminal.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { join } from "node:path";
+
+const SVC = join(import.meta.dirname, "../../bin/svc");
+
+export interface SvcProcess {
+  /** The JSON object that it printed when it was ready. */
+  said: Record<string, unknown>;
+  /** As Ctrl-C does; resolves when it has ended. */
+  end(): Promise<void>;
+}
+
+/** Starts `svc ...args` from the sources. Throws with its words when it ends before it is ready. */
+export async function startSvc(args: string[], env: NodeJS.ProcessEnv, cwd: string): Promise<SvcProcess> {
+  const child = spawn(SVC, args, {
+    cwd,
+    env: { ...process.env, SVC_FROM_SOURCE: "1", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [out, err] = ["", ""];
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  const said = await new Promise<Record<string, unknown>>((resolve, reject) => {
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      out += text;
+      try {
+        resolve(JSON.parse(out) as Record<string, unknown>);
+      } catch {
+        // Not all of it is there yet.
+      }
+    });
+    child.on("exit", (code) => reject(new Error(`svc ${args[0]} ended with ${code}: ${err}`)));
+  });
+  return { said, end: () => ended(child) };
+}
+
+const ended = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve) => {
+    child.removeAllListeners("exit").once("exit", () => resolve());
+    child.kill("SIGINT");
+  });
