@@ -39,13 +39,8 @@ export function costOf(job: Pick<JobRecord, "cost_usd" | "machines">): string {
   return job.cost_usd > 0 ? `> ${usd(job.cost_usd)}` : "unknown";
 }
 
-const perHour = new Intl.NumberFormat("en-US", {
-  minimumFractionDigits: 2,
-  maximumFractionDigits: 4,
-  useGrouping: false,
-});
 export const usdPerHour = (value: number | null): string =>
-  value === null ? DASH : value === 0 ? "free" : `$${perHour.format(value)}/h`;
+  value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`;
 
 export function bytes(n: number): string {
   if (n < 1_000) return `${n} B`;
@@ -58,6 +53,12 @@ export function bytes(n: number): string {
   }
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
+
+/** Whether a metric counts bytes, as its name says. */
+export const isBytes = (name: string): boolean => /(^|[/_.])bytes(_per_s)?$/.test(name);
+
+export const metricValue = (name: string, n: number): string =>
+  isBytes(name) && n >= 1_000 ? bytes(n) + (name.endsWith("_per_s") ? "/s" : "") : number(n);
 
 export function number(n: number): string {
   if (!Number.isFinite(n)) return String(n);

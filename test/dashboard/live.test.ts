@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { dashboard, hasChromium, type Opened } from "./browser.ts";
 import { HOSTILE, step } from "./fake-world.ts";
 
+const WAIT = { timeout: 30_000 };
 describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
   const board = dashboard();
   const withPage = async (
@@ -96,15 +97,22 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
 
   it("names run and machine before it kills", () =>
     withPage("/", async ({ page, server }) => {
-      await page.getByRole("button", { name: "Kill digits, two hidden layers r1-digits" }).click();
+      const kill = page.getByRole("button", { name: "Kill digits, two hidden layers r1-digits" });
+      await kill.focus();
+      await page.keyboard.press("Enter");
       const dialog = page.getByRole("dialog");
       await dialog.waitFor();
+      const focused = () => page.evaluate(() => document.activeElement?.textContent);
+      await expect.poll(focused, WAIT).toBe("Keep running");
       expect(await dialog.textContent()).toContain("digits, two hidden layers");
       expect(await dialog.textContent()).toContain("svc-r1-digits-0");
       await page.keyboard.press("Escape");
       await dialog.waitFor({ state: "hidden" });
+      await expect
+        .poll(() => page.evaluate(() => document.activeElement?.getAttribute("aria-label")), WAIT)
+        .toBe("Kill digits, two hidden layers r1-digits");
       expect(server.seen.some((each) => each.path.endsWith("/kill"))).toBe(false);
-      await page.getByRole("button", { name: "Kill digits, two hidden layers r1-digits" }).click();
+      await kill.click();
       await dialog.getByRole("button", { name: "Kill run" }).click();
       await page.waitForSelector("tr:has-text('r1-digits') .pill >> text=terminating");
       await dialog.waitFor({ state: "hidden" });

@@ -148,7 +148,9 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
           {outcome && <Found outcome={outcome} />}
         </div>
       </form>
-      {info && <p className="quiet small-text gap-above">What ends a machine by itself: {info.stops_by_itself}</p>}
+      {info && (
+        <p className="quiet small-text gap-above">What ends a machine by itself: {withCode(info.stops_by_itself)}</p>
+      )}
     </details>
   );
 }

@@ -66,7 +66,7 @@ function Told({ plan }: { plan: Plan }) {
       </dl>
       {plan.warnings.map((warning) => (
         <p key={warning} className="plan-warning">
-          {warning}
+          {withCode(warning)}
         </p>
       ))}
       {plan.offers.length > 0 && plan.provider !== "local" && <Offers plan={plan} />}

@@ -1,7 +1,8 @@
-import { useRef, useState, type FormEvent } from "react";
+import { useState } from "react";
 import type { DataReport, DataSummary } from "../../../src/schemas/data.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
+import { TextField, useSmallForm } from "../form/small-form.tsx";
 import { bytes, plural } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";
@@ -214,46 +215,23 @@ function Files({ name }: { name: string }) {
 }
 
 function AddData({ onAdded }: { onAdded: () => void }) {
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
   const [added, setAdded] = useState("");
-  const form = useRef<HTMLFormElement>(null);
-  const add = async (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget);
-    const text = (name: string) => {
-      const value = given.get(name);
-      return typeof value === "string" ? value.trim() : "";
-    };
-    setBusy(true);
-    setProblem(null);
+  const { ref, busy, problem, onSubmit } = useSmallForm(async (text, given) => {
     setAdded("");
-    try {
-      const paths = text("paths")
-        .split("\n")
-        .map((path) => path.trim())
-        .filter(Boolean);
-      const { data, unchanged } = await api.addData({ name: text("name"), paths, follow_links: given.has("links") });
-      setAdded(`${data.name}: ${plural(data.files, "file")}, ${bytes(data.bytes)}${unchanged ? ", unchanged" : ""}.`);
-      form.current?.reset();
-      onAdded();
-    } catch (error) {
-      setProblem(asProblem(error));
-    }
-    setBusy(false);
-  };
+    const paths = text("paths")
+      .split("\n")
+      .map((path) => path.trim())
+      .filter(Boolean);
+    const { data, unchanged } = await api.addData({ name: text("name"), paths, follow_links: given.has("links") });
+    setAdded(`${data.name}: ${plural(data.files, "file")}, ${bytes(data.bytes)}${unchanged ? ", unchanged" : ""}.`);
+    onAdded();
+  });
   return (
     <section className="panel" aria-labelledby="add-data">
       <h2 id="add-data">Add data</h2>
-      <form ref={form} className="form" onSubmit={(event) => void add(event)}>
+      <form ref={ref} className="form" onSubmit={onSubmit}>
         <div className="fields">
-          <div className="field">
-            <label htmlFor="data-name">Name</label>
-            <input id="data-name" name="name" type="text" required autoComplete="off" spellCheck={false} />
-          </div>
-          <label className="switch">
-            <input type="checkbox" name="links" /> Follow links
-          </label>
+          <TextField label="Name" id="data-name" name="name" required placeholder="digits-8x8" wide />
           <div className="field field-wide">
             <label htmlFor="data-paths">Folders and files</label>
             <textarea
@@ -268,6 +246,9 @@ function AddData({ onAdded }: { onAdded: () => void }) {
               Absolute paths on this computer, one per line. Every file is read once.
             </p>
           </div>
+          <label className="switch field-wide">
+            <input type="checkbox" name="links" /> Follow links
+          </label>
         </div>
         <div className="actions">
           <button type="submit" className="button primary" disabled={busy}>

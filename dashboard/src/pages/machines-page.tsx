@@ -70,7 +70,7 @@ function MoneyFacts({ priced }: { priced: readonly LedgerMachine[] }) {
     <dl className="facts panel">
       <Fact name="Machines">{priced.length}</Fact>
       <Fact name="Price now">{usd(perHour)}/h</Fact>
-      <Fact name="A day of it">{usd(perHour * 24)}</Fact>
+      <Fact name="Per day">{usd(perHour * 24)}</Fact>
       <Fact name="Cost so far">{usd(soFar)}</Fact>
       {unpriced > 0 && <Fact name="Without a price">{unpriced}</Fact>}
     </dl>

@@ -1,7 +1,8 @@
-import { useEffect, useRef, useState, type FormEvent } from "react";
+import { useEffect, useState } from "react";
 import type { HubModel, HubPull } from "../../../src/schemas/hub.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
+import { TextField, useSmallForm } from "../form/small-form.tsx";
 import { bytes, duration, plural, words } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";
@@ -40,7 +41,9 @@ export function ModelsPage() {
         <section className="panel" aria-labelledby="here">
           <h2 id="here">On this computer</h2>
           {models.length === 0 ? (
-            <p className="quiet">None yet. Pull one above, or adopt a folder from Python with svc.hub.from_local().</p>
+            <p className="quiet">
+              None yet. Pull one above, or adopt a folder from Python with <code>svc.hub.from_local()</code>.
+            </p>
           ) : (
             <ul className="plain pulls">
               {models.map((model) => (
@@ -75,72 +78,30 @@ function useModels() {
 }
 
 function Pull({ onStarted }: { onStarted: () => void }) {
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const form = useRef<HTMLFormElement>(null);
-  const pull = async (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget);
-    const text = (name: string) => {
-      const value = given.get(name);
-      return typeof value === "string" ? value.trim() : "";
-    };
-    setBusy(true);
-    setProblem(null);
-    try {
-      const revision = text("revision");
-      const patterns = text("patterns").split(/\s+/).filter(Boolean);
-      await api.pull({
-        model_id: text("model"),
-        ...(revision ? { revision } : {}),
-        ...(patterns.length > 0 ? { allow_patterns: patterns } : {}),
-      });
-      form.current?.reset();
-      onStarted();
-    } catch (error) {
-      setProblem(asProblem(error));
-    }
-    setBusy(false);
-  };
+  const { ref, busy, problem, onSubmit } = useSmallForm(async (text) => {
+    const revision = text("revision");
+    const patterns = text("patterns").split(/\s+/).filter(Boolean);
+    await api.pull({
+      model_id: text("model"),
+      ...(revision ? { revision } : {}),
+      ...(patterns.length > 0 ? { allow_patterns: patterns } : {}),
+    });
+    onStarted();
+  });
   return (
     <section className="panel" aria-labelledby="pull">
       <h2 id="pull">Pull a model</h2>
-      <form ref={form} className="form" onSubmit={(event) => void pull(event)}>
+      <form ref={ref} className="form" onSubmit={onSubmit}>
         <div className="fields">
-          <div className="field">
-            <label htmlFor="pull-model">Model</label>
-            <input
-              id="pull-model"
-              name="model"
-              type="text"
-              required
-              placeholder="owner/name"
-              autoComplete="off"
-              spellCheck={false}
-            />
-          </div>
-          <div className="field">
-            <label htmlFor="pull-revision">Revision</label>
-            <input
-              id="pull-revision"
-              name="revision"
-              type="text"
-              placeholder="main"
-              autoComplete="off"
-              spellCheck={false}
-            />
-          </div>
-          <div className="field field-wide">
-            <label htmlFor="pull-patterns">Only these files</label>
-            <input
-              id="pull-patterns"
-              name="patterns"
-              type="text"
-              placeholder="*.safetensors *.json"
-              autoComplete="off"
-              spellCheck={false}
-            />
-          </div>
+          <TextField label="Model" id="pull-model" name="model" required placeholder="owner/name" />
+          <TextField label="Revision" id="pull-revision" name="revision" placeholder="main" />
+          <TextField
+            label="Only these files"
+            id="pull-patterns"
+            name="patterns"
+            placeholder="*.safetensors *.json"
+            wide
+          />
         </div>
         <div className="actions">
           <button type="submit" className="button primary" disabled={busy}>

@@ -130,6 +130,12 @@ function RunForm({ initial }: { initial: Values }) {
         <div className="panel fields">
           {input(field("provider"), { notes })}
           {input(field("gpus"), { suggestions: "gpu-models" })}
+          <GpuPicker
+            gpus={gpus}
+            provider={values["provider"] ?? ""}
+            value={values["gpus"] ?? ""}
+            onChange={(value) => set("gpus", value)}
+          />
           {values["provider"] !== "local" && input(field("price_cap"))}
           <datalist id="gpu-models">
             <option value="cpu" />
@@ -146,12 +152,6 @@ function RunForm({ initial }: { initial: Values }) {
               </Banner>
             </div>
           )}
-          <GpuPicker
-            gpus={gpus}
-            provider={values["provider"] ?? ""}
-            value={values["gpus"] ?? ""}
-            onChange={(value) => set("gpus", value)}
-          />
         </div>
         <Advanced open={advancedErrors}>{ADVANCED.map((each) => input(each))}</Advanced>
         <div className="actions form-end">

@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
-import { CodeBlock } from "../parts/code-block.tsx";
+import { CodeBlock, CopyCode } from "../parts/code-block.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
 import { useTitle } from "../parts/title.ts";
@@ -47,11 +47,14 @@ export function NotebookPage() {
         <section className="panel gap-above">
           <div className="panel-head">
             <h2>The cell</h2>
-            <button type="button" className="button small" onClick={() => void download()}>
-              Download as a notebook
-            </button>
+            <span className="actions">
+              <CopyCode code={data.cell} name="the cell" />
+              <button type="button" className="button small" onClick={() => void download()}>
+                Download as a notebook
+              </button>
+            </span>
           </div>
-          <CodeBlock code={data.cell} name="the cell" tall />
+          <CodeBlock code={data.cell} name="the cell" tall bare />
         </section>
       )}
     </div>

@@ -77,15 +77,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         <SelectionBar jobs={chosen} onKill={() => setKillingMany(true)} onClear={() => select(NOBODY)} />
       )}
       {target && <KillDialog job={target} onClose={() => setKilling(null)} />}
-      {killingMany && (
-        <KillManyDialog
-          jobs={chosen}
-          onClose={() => {
-            setKillingMany(false);
-            select(NOBODY);
-          }}
-        />
-      )}
+      {killingMany && <KillManyDialog jobs={chosen} onClose={() => setKillingMany(false)} />}
     </div>
   );
 }

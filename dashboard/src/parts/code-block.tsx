@@ -1,7 +1,24 @@
 import { useEffect, useState } from "react";
 
-/** A piece of code with a button that copies it. */
-export function CodeBlock({ code, name, tall = false }: { code: string; name: string; tall?: boolean }) {
+interface CodeProps {
+  code: string;
+  /** What it is, for who does not see it. */
+  name: string;
+}
+
+/** A piece of code with a button that copies it. `bare` leaves the button to the place around it. */
+export function CodeBlock({ code, name, tall = false, bare = false }: CodeProps & { tall?: boolean; bare?: boolean }) {
+  return (
+    <div className="code-block">
+      <pre className={tall ? "code code-tall" : "code"} tabIndex={0} role="region" aria-label={name}>
+        {code}
+      </pre>
+      {!bare && <CopyCode code={code} name={name} />}
+    </div>
+  );
+}
+
+export function CopyCode({ code, name }: CodeProps) {
   const [copied, setCopied] = useState<"" | "copied" | "select it and copy">("");
   useEffect(() => {
     if (!copied) return;
@@ -14,13 +31,8 @@ export function CodeBlock({ code, name, tall = false }: { code: string; name: st
       () => setCopied("select it and copy"),
     );
   return (
-    <div className="code-block">
-      <pre className={tall ? "code code-tall" : "code"} tabIndex={0} role="region" aria-label={name}>
-        {code}
-      </pre>
-      <button type="button" className="button small" onClick={() => void copy()} aria-label={`Copy ${name}`}>
-        <span aria-live="polite">{copied || "Copy"}</span>
-      </button>
-    </div>
+    <button type="button" className="button small" onClick={() => void copy()} aria-label={`Copy ${name}`}>
+      <span aria-live="polite">{copied || "Copy"}</span>
+    </button>
   );
 }

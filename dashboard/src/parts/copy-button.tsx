@@ -26,7 +26,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
     <button type="button" className="copy" onClick={() => void copy()} title={`Copy ${what}`}>
       <code id={`copy-${text}`}>{text}</code>
       <span className="copy-word" aria-live="polite">
-        {copied ? "copied" : "copy"}
+        {copied ? <span aria-label="copied">✓</span> : "copy"}
       </span>
     </button>
   );

@@ -1,15 +1,12 @@
-import { useEffect, useRef } from "react";
+import { useRef } from "react";
 import { shortcutsNow } from "../keys.ts";
+import { Modal } from "./modal.tsx";
 
 /** Lists the keys that work on this page. */
 export function KeysDialog({ onClose }: { onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    const opened = dialog.current;
-    if (opened && !opened.open) opened.showModal();
-  }, []);
+  const close = useRef<HTMLButtonElement>(null);
   return (
-    <dialog ref={dialog} className="dialog" aria-labelledby="keys-title" onClose={onClose}>
+    <Modal titleId="keys-title" first={close} onClose={onClose}>
       <h2 id="keys-title">Keys</h2>
       {shortcutsNow().map(({ group, shortcuts }) => (
         <section key={group} aria-label={group}>
@@ -29,10 +26,10 @@ export function KeysDialog({ onClose }: { onClose: () => void }) {
         </section>
       ))}
       <div className="actions">
-        <button type="button" className="button" onClick={onClose} autoFocus>
+        <button ref={close} type="button" className="button" onClick={onClose}>
           Close
         </button>
       </div>
-    </dialog>
+    </Modal>
   );
 }

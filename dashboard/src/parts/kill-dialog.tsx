@@ -1,20 +1,17 @@
-import { useEffect, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { usdPerHour } from "../format.ts";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
+import { Modal } from "./modal.tsx";
 
 /** Asks before a run is ended, naming the run and its machines. */
 export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
+  const keep = useRef<HTMLButtonElement>(null);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
-  useEffect(() => {
-    const opened = dialog.current;
-    if (opened && !opened.open) opened.showModal();
-  }, []);
   const held = job.machines.filter((machine) => machine.terminated_at === null);
   const kill = async () => {
     setBusy(true);
@@ -27,7 +24,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
     }
   };
   return (
-    <dialog ref={dialog} className="dialog" aria-labelledby="kill-title" onClose={onClose} onCancel={onClose}>
+    <Modal titleId="kill-title" first={keep} onClose={onClose}>
       <h2 id="kill-title">Kill this run?</h2>
       <p>
         <strong>
@@ -51,13 +48,13 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
       </p>
       {problem && <ProblemBanner problem={problem} />}
       <div className="actions">
-        <button type="button" className="button" onClick={onClose} autoFocus>
+        <button ref={keep} type="button" className="button" onClick={onClose}>
           Keep running
         </button>
         <button type="button" className="button danger" onClick={() => void kill()} disabled={busy}>
           {busy ? "Killing…" : "Kill run"}
         </button>
       </div>
-    </dialog>
+    </Modal>
   );
 }

@@ -1,26 +1,21 @@
-import { useEffect, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { plural, usd, usdPerHour } from "../format.ts";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
+import { Modal } from "./modal.tsx";
 
 const AT_ONCE = 6;
 const SHOWN = 50;
 
 /** Asks before several runs are ended, naming each with its machines, and what stops being paid for. */
 export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
   const keep = useRef<HTMLButtonElement>(null);
   const [asked] = useState(jobs);
   const [done, setDone] = useState<number | null>(null);
   const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
-  useEffect(() => {
-    const opened = dialog.current;
-    if (opened && !opened.open) opened.showModal();
-    keep.current?.focus();
-  }, []);
   const held = asked.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
   const perHour = held.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
   const unpriced = held.some((machine) => machine.price_per_hour_usd === null);
@@ -45,7 +40,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
     setDone(null);
   };
   return (
-    <dialog ref={dialog} className="dialog dialog-wide" aria-labelledby="kill-many-title" onClose={onClose}>
+    <Modal titleId="kill-many-title" wide first={keep} onClose={onClose}>
       <h2 id="kill-many-title">Kill {plural(asked.length, "run")}?</h2>
       <p>
         {held.length > 0 ? (
@@ -90,6 +85,6 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
           {done === null ? `Kill ${plural(asked.length, "run")}` : `Killing ${done} of ${asked.length}…`}
         </button>
       </div>
-    </dialog>
+    </Modal>
   );
 }

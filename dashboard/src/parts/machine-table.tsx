@@ -19,7 +19,7 @@ export function MachineTable({ machines, name, full = false }: MachineTableProps
       role={full ? "region" : undefined}
       aria-label={full ? name : undefined}
     >
-      <table className="small-table machine-table">
+      <table className={full ? "small-table machine-table machine-cards" : "small-table machine-table"}>
         <thead>
           <tr>
             <th scope="col">Machine</th>
@@ -46,14 +46,24 @@ export function MachineTable({ machines, name, full = false }: MachineTableProps
                 <bdi>{machine.name}</bdi> <span className="quiet">{machine.provider}</span>
                 {full && machine.note && <p className="quiet small-text">{machine.note}</p>}
               </td>
-              <td className={isDoubtful(machine) ? "doubt" : ""} title={machine.note ?? ""}>
+              <td data-label="State" className={isDoubtful(machine) ? "doubt" : ""} title={machine.note ?? ""}>
                 {words(machine.state)}
               </td>
-              {full && <td className="num">{machine.address ?? "none"}</td>}
-              <td className="right num">{usdPerHour(machine.price_per_hour_usd)}</td>
-              <td className="right num">{age(machine.age_seconds * 1000)}</td>
-              {full && <td className="right num">{usd(costSoFar(machine))}</td>}
-              <td>{machine.job_id ? <Link href={runPath(machine.job_id)}>{machine.job_id}</Link> : "none"}</td>
+              {full && <td className="num machine-address">{machine.address ?? "none"}</td>}
+              <td data-label="Price" className="right num">
+                {usdPerHour(machine.price_per_hour_usd)}
+              </td>
+              <td data-label="Age" className="right num">
+                {age(machine.age_seconds * 1000)}
+              </td>
+              {full && (
+                <td data-label="Cost so far" className="right num">
+                  {usd(costSoFar(machine))}
+                </td>
+              )}
+              <td data-label="Run">
+                {machine.job_id ? <Link href={runPath(machine.job_id)}>{machine.job_id}</Link> : "none"}
+              </td>
             </tr>
           ))}
         </tbody>

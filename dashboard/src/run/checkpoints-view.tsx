@@ -3,6 +3,7 @@ import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink.ts";
 import { api, asProblem } from "../api.ts";
 import { bytes, number, plural, words } from "../format.ts";
+import { MoreButton } from "../parts/more-button.tsx";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { isActive } from "../status.ts";
@@ -55,8 +56,8 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
             <thead>
               <tr>
                 <th scope="col">File</th>
-                <th scope="col" className="right">
-                  Step
+                <th scope="col" className="right" title="Read from the file’s name, for example step-1200 or epoch_3.">
+                  Step, by name
                 </th>
                 <th scope="col" className="right">
                   Size
@@ -76,13 +77,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
             </tbody>
           </table>
         </div>
-        {newest.length > limit && (
-          <p className="more">
-            <button type="button" className="button" onClick={() => setLimit(limit + FILES_AT_ONCE)}>
-              Show {Math.min(FILES_AT_ONCE, newest.length - limit)} more
-            </button>
-          </p>
-        )}
+        <MoreButton all={newest.length} shown={limit} atOnce={FILES_AT_ONCE} onMore={setLimit} />
       </section>
       <Sinks job={job} />
     </div>
@@ -98,9 +93,7 @@ function FileRow({ id, file }: { id: string; file: CheckpointFile }) {
           <bdi>{file.path}</bdi>
         </a>
       </td>
-      <td className="right num" title="from the file's name">
-        {step === null ? "" : number(step)}
-      </td>
+      <td className="right num">{step === null ? "" : number(step)}</td>
       <td className="right num">{bytes(file.size)}</td>
       <td className="right num">
         <At at={file.modified_at} />

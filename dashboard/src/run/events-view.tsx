@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { plural } from "../format.ts";
+import { MoreButton } from "../parts/more-button.tsx";
 import { At } from "../parts/time.tsx";
 import { usePlace } from "../router.tsx";
 import { eventWords } from "./event-words.ts";
@@ -73,13 +74,7 @@ export function EventsView({ job }: { job: JobRecord }) {
           </table>
         </div>
       )}
-      {chosen.length > rows && (
-        <p className="more">
-          <button type="button" className="button" onClick={() => setRows(rows + ROWS)}>
-            Show {Math.min(ROWS, chosen.length - rows)} older
-          </button>
-        </p>
-      )}
+      <MoreButton all={chosen.length} shown={rows} atOnce={ROWS} word="older" onMore={setRows} />
     </section>
   );
 }

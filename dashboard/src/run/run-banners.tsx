@@ -4,6 +4,7 @@ import { Banner } from "../parts/banner.tsx";
 import { useNow } from "../parts/now.ts";
 import { At } from "../parts/time.tsx";
 import { withCode } from "../parts/with-code.tsx";
+import { Link, runPath } from "../router.tsx";
 import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
 import { useRunEvents } from "./run-events.ts";
@@ -28,7 +29,13 @@ export function RunBanners({ job }: { job: JobRecord }) {
       {job.error && (
         <Banner tone="bad" title={<bdi>{job.error.message}</bdi>}>
           <p>
-            {withCode(job.error.hint)} <code className="quiet">{job.error.code}</code>
+            {withCode(job.error.hint, job.id)}{" "}
+            {job.error.code === "script_failed" && (
+              <>
+                <Link href={`${runPath(job.id, "logs")}&errors=1`}>See its errors</Link>.{" "}
+              </>
+            )}
+            <code className="quiet">{job.error.code}</code>
           </p>
         </Banner>
       )}
@@ -66,7 +73,7 @@ function RetryBanner({ step, nodes }: { step: TimelineStep; nodes: number }) {
     >
       {step.error && (
         <p>
-          Last error: <bdi>{step.error.message}</bdi> <span className="quiet">{step.error.hint}</span>
+          Last error: <bdi>{step.error.message}</bdi> <span className="quiet">{withCode(step.error.hint)}</span>
         </p>
       )}
     </Banner>

@@ -46,7 +46,7 @@ export function StepDetail({ job, step, now }: { job: JobRecord; step: TimelineS
           <strong>
             <bdi>{step.error.message}</bdi>
           </strong>{" "}
-          {withCode(step.error.hint)} <code className="quiet">{step.error.code}</code>
+          {withCode(step.error.hint, job.id)} <code className="quiet">{step.error.code}</code>
         </p>
       )}
       {detail.length > 0 && (

@@ -2,6 +2,7 @@ import { Fragment, useMemo, useState, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
 import { duration, words } from "../format.ts";
 import { useNow } from "../parts/now.ts";
+import { withCode } from "../parts/with-code.tsx";
 import { usePlace } from "../router.tsx";
 import { isActive, STEPS } from "../status.ts";
 import { useData } from "../store.ts";
@@ -37,7 +38,7 @@ export function TimelineView({ job }: { job: JobRecord }) {
           {rows.map((row, i) => (
             <Fragment key={`${row.node}/${row.step}`}>
               {nodes > 1 && row.node !== rows[i - 1]?.node && <li className="step-node">Node {row.node}</li>}
-              <StepRow row={row} scale={scale} now={Math.max(now, scale.from)} chosen={chosen} at={at} />
+              <StepRow job={job} row={row} scale={scale} now={Math.max(now, scale.from)} chosen={chosen} at={at} />
             </Fragment>
           ))}
         </ol>
@@ -49,7 +50,7 @@ export function TimelineView({ job }: { job: JobRecord }) {
           </button>
           {!full && (
             <span className="quiet">
-              {scale.gaps.map((gap) => duration(gap.to - gap.from)).join(" and ")} without a step beginning or ending
+              {scale.gaps.map((gap) => duration(gap.to - gap.from)).join(" and ")} in which no step began or ended,
               drawn short
             </span>
           )}
@@ -91,16 +92,25 @@ function rowsOf(timeline: Timeline, live: boolean): Row[] {
   return rows;
 }
 
-function StepRow(props: { row: Row; scale: TimeScale; now: number; chosen: TimelineStep | null; at: number | null }) {
-  const { row, scale, now, chosen, at } = props;
+interface StepRowProps {
+  job: JobRecord;
+  row: Row;
+  scale: TimeScale;
+  now: number;
+  chosen: TimelineStep | null;
+  at: number | null;
+}
+
+function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
   const last = row.attempts.at(-1);
   const began = row.attempts.find((attempt) => attempt.started_at)?.started_at ?? null;
   const ms =
     last === undefined || began === null ? null : (last.ended_at ? Date.parse(last.ended_at) : now) - Date.parse(began);
   const running = last?.status === "running";
   const name = words(row.step);
+  const exit = row.step === "stream" && last?.status === "succeeded" ? (job.exit_code ?? 0) : 0;
   return (
-    <li className={last ? `step step-${last.status}` : "step step-todo"}>
+    <li className={last ? `step step-${exit === 0 ? last.status : "failed"}` : "step step-todo"}>
       {last ? (
         <button
           type="button"
@@ -128,6 +138,7 @@ function StepRow(props: { row: Row; scale: TimeScale; now: number; chosen: Timel
             scale={scale}
             now={now}
             on={attempt === chosen}
+            bad={exit !== 0 && attempt === last}
             choose={() => choose(attempt, chosen)}
           />
         ))}
@@ -136,8 +147,8 @@ function StepRow(props: { row: Row; scale: TimeScale; now: number; chosen: Timel
       <span className="step-time num">
         {ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}
       </span>
-      <span className="step-state">{last ? stateWords(last) : "to come"}</span>
-      {last && <StepWords last={last} now={now} />}
+      <span className="step-state">{last ? (exit === 0 ? stateWords(last) : `exit code ${exit}`) : "to come"}</span>
+      {last && <StepWords jobId={job.id} last={last} now={now} />}
     </li>
   );
 }
@@ -146,7 +157,15 @@ const choose = (step: TimelineStep, chosen: TimelineStep | null) =>
   setParams({ step: chosen && keyOf(chosen) === keyOf(step) ? null : keyOf(step) });
 
 /** The row's name opens the same for who does not point: the bar is out of the order of keys. */
-function Bar(props: { attempt: TimelineStep; scale: TimeScale; now: number; on: boolean; choose: () => void }) {
+function Bar(props: {
+  attempt: TimelineStep;
+  scale: TimeScale;
+  now: number;
+  on: boolean;
+  /** It did its work, and what it brought home is bad. */
+  bad: boolean;
+  choose: () => void;
+}) {
   const { attempt, scale, now } = props;
   if (!attempt.started_at) return null;
   const start = Date.parse(attempt.started_at);
@@ -159,7 +178,7 @@ function Bar(props: { attempt: TimelineStep; scale: TimeScale; now: number; on: 
       type="button"
       tabIndex={-1}
       aria-hidden="true"
-      className={`bar bar-${attempt.status}${props.on ? " bar-on" : ""}`}
+      className={`bar bar-${props.bad ? "failed" : attempt.status}${props.on ? " bar-on" : ""}`}
       style={style}
       title={`attempt ${attempt.attempt}, ${words(attempt.status)}, ${duration(end - start)}`}
       onClick={props.choose}
@@ -180,7 +199,7 @@ export function dueWords(step: TimelineStep, now: number): string {
   return `in ${due < 60_000 ? `${Math.ceil(due / 1000)} s` : duration(due)}`;
 }
 
-function StepWords({ last, now }: { last: TimelineStep; now: number }) {
+function StepWords({ jobId, last, now }: { jobId: string; last: TimelineStep; now: number }) {
   if (!last.error && last.status !== "retrying") return null;
   const due = dueWords(last, now);
   return (
@@ -195,7 +214,7 @@ function StepWords({ last, now }: { last: TimelineStep; now: number }) {
       {last.error && (
         <>
           {last.status === "retrying" && "Last error: "}
-          <bdi>{last.error.message}</bdi> <span className="quiet">{last.error.hint}</span>
+          <bdi>{last.error.message}</bdi> <span className="quiet">{withCode(last.error.hint, jobId)}</span>
         </>
       )}
     </span>
@@ -216,14 +235,18 @@ function Axis({ scale }: { scale: TimeScale }) {
     for (const place of [0, 0.2, 0.4, 0.6, 0.8])
       ticks.push({ place, s: rounded((scale.when(place) - scale.from) / 1000) });
   } else {
-    for (let at = 0; at <= s * 0.94; at += stride) ticks.push({ place: at / s, s: at });
+    for (let at = 0; at <= s * 0.9; at += stride) ticks.push({ place: at / s, s: at });
   }
   return (
     <div className="step axis" aria-hidden="true">
       <span className="step-name" />
       <span className="step-track">
         {ticks.map((tick) => (
-          <span key={tick.place} className="tick num" style={{ left: `${tick.place * 100}%` }}>
+          <span
+            key={tick.place}
+            className={tick.place > 0.7 ? "tick tick-late num" : "tick num"}
+            style={{ left: `${tick.place * 100}%` }}
+          >
             {tickWords(tick.s)}
           </span>
         ))}

@@ -1,7 +1,7 @@
 // A chart of some lines. Drawn outside of React, a little per frame: what changes many times a second must not hold up the page.
 
 import uPlot from "uplot";
-import { duration, number } from "../../format.ts";
+import { bytes, duration, isBytes, metricValue, number } from "../../format.ts";
 import { drawnPoints, oddPlaces, smoothed, type Curve } from "./curves.ts";
 
 export interface Line {
@@ -14,6 +14,8 @@ export interface Line {
 }
 
 export interface ChartLook {
+  /** The metric's, which tells whether it counts bytes. */
+  name: string;
   lines: readonly Line[];
   smooth: number;
   logX: boolean;
@@ -207,7 +209,7 @@ export class Chart {
       },
       axes: [
         { ...axis, size: 24, gap: 4, values: (_plot, splits) => splits.map(look.timeAxis ? span : short) },
-        { ...axis, size: 50, gap: 4, values: (_plot, splits) => splits.map(short) },
+        { ...axis, size: 50, gap: 4, values: (_plot, splits) => splits.map((value) => shortOf(look.name, value)) },
       ],
       series: [{}, ...series],
       hooks: {
@@ -256,7 +258,9 @@ export class Chart {
     const per = look.smooth > 0 ? 2 : 1;
     const values = look.lines.flatMap((line, i) => {
       const value = plot.data[per * i + per]?.[at];
-      return typeof value === "number" ? [{ label: line.label, colour: line.colour, text: number(value) }] : [];
+      return typeof value === "number"
+        ? [{ label: line.label, colour: line.colour, text: metricValue(look.name, value) }]
+        : [];
     });
     return { x: look.timeAxis ? duration(x * 1000) : `${look.xWords} ${number(x)}`, values };
   }
@@ -270,6 +274,9 @@ function oneEach([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
 }
 
 const span = (seconds: number): string => (seconds === 0 ? "0" : duration(seconds * 1000).replace(/ 00 [sm]$/, ""));
+
+const shortOf = (name: string, value: number | null): string =>
+  value !== null && isBytes(name) && value >= 1_000 ? bytes(value) : short(value);
 
 function short(value: number | null): string {
   if (value === null) return "";

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { DASH, number, plural } from "../../format.ts";
+import { DASH, metricValue, number, plural } from "../../format.ts";
 import { onTheme } from "../../prefs.ts";
 import { Chart, type Hover, type Line } from "./chart.ts";
 import { summary, type Columns } from "./columns.ts";
@@ -92,6 +92,7 @@ export function MetricChart(props: {
   useEffect(() => {
     const timeAxis = x === "time";
     chart?.show({
+      name,
       lines: shown,
       smooth,
       logX,
@@ -100,7 +101,7 @@ export function MetricChart(props: {
       xWords: timeAxis ? "" : x,
       timeAxis,
     });
-  }, [chart, shown, smooth, logX, logY, range, x, settings.x]);
+  }, [chart, name, shown, smooth, logX, logY, range, x, settings.x]);
 
   const columns = useMemo(
     () => set.readers.map((reader) => ({ reader, columns: versions === "" ? null : reader.columns(name) })),
@@ -108,10 +109,11 @@ export function MetricChart(props: {
   );
   const first = columns[0]?.columns ?? null;
   const sum = useMemo(() => (versions === "" || !first ? null : summary(first)), [first, versions]);
+  const value = (n: number) => metricValue(name, n);
   const spoken =
     sum === null
       ? name
-      : `${name}: last ${number(sum.last)} at step ${number(sum.lastStep)}, least ${sum.min === null ? DASH : number(sum.min)}, most ${sum.max === null ? DASH : number(sum.max)}`;
+      : `${name}: last ${value(sum.last)} at step ${number(sum.lastStep)}, least ${sum.min === null ? DASH : value(sum.min)}, most ${sum.max === null ? DASH : value(sum.max)}`;
   const table = () =>
     csvOf(
       name,
@@ -150,7 +152,7 @@ export function MetricChart(props: {
               : hover.x
             : sum === null
               ? DASH
-              : number(sum.last)}
+              : value(sum.last)}
         </span>
       </figcaption>
       <div ref={box} className="chart-box" role="img" aria-label={spoken} />

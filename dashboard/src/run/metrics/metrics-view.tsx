@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
-import { DASH, number } from "../../format.ts";
+import { DASH, metricValue, number } from "../../format.ts";
+import { MoreButton } from "../../parts/more-button.tsx";
 import { usePlace } from "../../router.tsx";
 import { isActive, titleOf } from "../../status.ts";
 import { useData } from "../../store.ts";
@@ -157,13 +158,13 @@ function Group(props: {
           <MetricChart key={name} name={name} set={set} runs={runs} settings={settings} onZoom={zoomTo} />
         ))}
       </div>
-      {names.length > limit && (
-        <p className="more">
-          <button type="button" className="button" onClick={() => setLimit(limit + CHARTS_AT_ONCE)}>
-            Show {Math.min(CHARTS_AT_ONCE, names.length - limit)} more of {number(names.length)}
-          </button>
-        </p>
-      )}
+      <MoreButton
+        all={names.length}
+        shown={limit}
+        atOnce={CHARTS_AT_ONCE}
+        word={`more of ${number(names.length)}`}
+        onMore={setLimit}
+      />
     </details>
   );
 }
@@ -199,10 +200,10 @@ function ValuesTable({ set, names }: { set: MetricsSet; names: readonly string[]
                 <th scope="row">
                   <bdi>{name}</bdi>
                 </th>
-                <td className="right num">{number(sum.last)}</td>
+                <td className="right num">{metricValue(name, sum.last)}</td>
                 <td className="right num">{number(sum.lastStep)}</td>
-                <td className="right num">{sum.min === null ? DASH : number(sum.min)}</td>
-                <td className="right num">{sum.max === null ? DASH : number(sum.max)}</td>
+                <td className="right num">{sum.min === null ? DASH : metricValue(name, sum.min)}</td>
+                <td className="right num">{sum.max === null ? DASH : metricValue(name, sum.max)}</td>
                 <td className="right num">{number(sum.points)}</td>
               </tr>
             ))}
