@@ -11,6 +11,7 @@ import { request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { SvcError } from "../errors/index.ts";
+import { keepsSecrets } from "../schemas/address.ts";
 import { NOTHING_MADE } from "./provider.ts";
 import type { RemoteOptions } from "./remote.ts";
 
@@ -373,9 +374,8 @@ function safeBase(provider: string, baseUrl: string): URL {
   };
   if (!URL.canParse(baseUrl)) return refuse("the address of its API is not a URL");
   const url = new URL(baseUrl);
-  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
   if (url.username !== "" || url.password !== "") return refuse("the address of its API holds a user or a password");
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && loopback))
+  if (!keepsSecrets(url))
     return refuse(
       `the address of its API must begin with https:// (${url.protocol}//${url.host} would show the key to others)`,
     );

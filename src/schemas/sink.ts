@@ -1,6 +1,7 @@
 // Sinks: object stores that checkpoints and logs are copied to. What a spec may say of one, and what is told of its copies.
 
 import { z } from "zod";
+import { keepsSecrets } from "./address.ts";
 import { line } from "./line.ts";
 
 export const SinkKind = z.enum(["objstore_a", "objstore_b"]).meta({
@@ -74,9 +75,8 @@ export function placeOf(kind: SinkKind, url: string): SinkPlace | string {
 
 const isSafeAddress = (text: string): boolean => {
   if (!URL.canParse(text)) return false;
-  const { protocol, hostname, username, password } = new URL(text);
-  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
-  return username === "" && password === "" && (protocol === "https:" || (protocol === "http:" && loopback));
+  const url = new URL(text);
+  return url.username === "" && url.password === "" && keepsSecrets(url);
 };
 
 export const Sink = z

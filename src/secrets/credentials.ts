@@ -6,6 +6,7 @@
 // K4. Where the environment gives all that is needed, a store that cannot be read stops nobody: machines must still be ended.
 
 import { SvcError } from "../errors/index.ts";
+import { keepsSecrets } from "../schemas/address.ts";
 import { CREDENTIAL_FIELDS, type CredentialSource } from "../schemas/credentials.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import {
@@ -119,13 +120,9 @@ export function baseUrlOf(
   }
   if (url.username !== "" || url.password !== "") throw refuse("must not hold a user or a password");
   if (url.search !== "" || url.hash !== "") throw refuse("must end with its path: no ? and no #");
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && isLoopback(url.hostname)))
-    throw refuse("must begin with https://; http:// is for this computer only");
+  if (!keepsSecrets(url)) throw refuse("must begin with https://; http:// is for this computer only");
   return `${url.origin}${url.pathname}`.replace(/\/+$/, "");
 }
-
-const isLoopback = (host: string): boolean =>
-  host === "localhost" || host === "[::1]" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
 
 function storeIsReadable(places: Places): boolean {
   try {

@@ -4,6 +4,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
+import { keepsSecrets } from "../schemas/address.ts";
 import { credentialsOf, placeOf, type Sink, type SinkKind } from "../schemas/sink.ts";
 import { keyFileText } from "../secrets/given.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
@@ -154,9 +155,7 @@ export function givenByEnvironment(sinks: readonly Sink[], places: Omit<AccessPl
 
 function safeEndpoint(text: string | undefined): string | null {
   if (text === undefined || text === "") return null;
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const loopback = url !== null && /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-  if (url?.protocol === "https:" || (url?.protocol === "http:" && loopback)) return text;
+  if (URL.canParse(text) && keepsSecrets(new URL(text))) return text;
   throw new SvcError("credential_missing", {
     provider: "objstore_a",
     missing: "AWS_ENDPOINT_URL must begin with https:// (only this computer itself may be reached without)",

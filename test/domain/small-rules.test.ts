@@ -4,6 +4,7 @@ import { systemClock } from "../../src/domain/clock.ts";
 import { downsample } from "../../src/domain/downsample.ts";
 import { GPU_CATALOGUE, listGpus, vramFor } from "../../src/domain/gpus.ts";
 import { JobIds } from "../../src/domain/ids.ts";
+import { keepsSecrets } from "../../src/schemas/address.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
 console.log(`small-rules seed ${seed}`);
@@ -116,4 +117,28 @@ describe("systemClock", () => {
     vi.advanceTimersByTime(40 * 86_400_000);
     expect(fired).not.toHaveBeenCalled();
   });
+});
+
+describe("keepsSecrets", () => {
+  it.each([
+    "https://api.example.com",
+    "http://localhost:9",
+    "http://LOCALHOST",
+    "http://127.0.0.1",
+    "http://127.9.8.7:1/x",
+  ])("%s may be sent a secret", (url) => expect(keepsSecrets(new URL(url))).toBe(true));
+  it.each(["http://[::1]:80", "http://127.1", "http://2130706433"])("%s is this computer by another name", (url) =>
+    expect(keepsSecrets(new URL(url))).toBe(true),
+  );
+  it.each([
+    "http://api.example.com",
+    "http://localhost.example.com",
+    "http://127.0.0.1.example.com",
+    "http://10.0.0.1",
+    "http://0.0.0.0",
+    "http://[::ffff:7f00:1]",
+    "http://notlocalhost",
+    "ftp://localhost",
+    "ws://127.0.0.1",
+  ])("%s may not", (url) => expect(keepsSecrets(new URL(url))).toBe(false));
 });

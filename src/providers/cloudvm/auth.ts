@@ -8,6 +8,7 @@
 import { createPrivateKey, sign, type KeyObject } from "node:crypto";
 import { z } from "zod";
 import { SvcError } from "../../errors/index.ts";
+import { keepsSecrets } from "../../schemas/address.ts";
 import { ProviderHttp, type HttpAnswer } from "../http.ts";
 import { plainText } from "./wire.ts";
 
@@ -92,10 +93,8 @@ function safeTokenUri(text: string, whose: string): string {
     new SvcError("credential_refused", { provider: whose, why: `token_uri of service_account_json ${why}` });
   if (!URL.canParse(text)) throw refuse("is not a URL");
   const url = new URL(text);
-  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
   if (url.username !== "" || url.password !== "") throw refuse("holds a user or a password");
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && loopback))
-    throw refuse("must begin with https:// (only this computer itself may be asked without)");
+  if (!keepsSecrets(url)) throw refuse("must begin with https:// (only this computer itself may be asked without)");
   return text;
 }
 
