@@ -1,2 +1,3 @@
 export { CATALOGUE, OUT_OF_MEMORY, type ErrorCode } from "./catalogue.ts";
-export { asSvcError, describeError, SvcError, type FieldError } from "./svc-error.ts";
+export { asSvcError, describeError, orDiskFull, SvcError, type FieldError } from "./svc-error.ts";
+export { isDiskFull, isMissing, nullIfMissing } from "./system.ts";

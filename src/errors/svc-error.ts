@@ -1,4 +1,5 @@
 import { CATALOGUE, type ErrorCode, type ErrorData, type Retry } from "./catalogue.ts";
+import { isDiskFull } from "./system.ts";
 
 export interface FieldError {
   field: string;
@@ -52,6 +53,12 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
   toJobError(): { code: string; message: string; hint: string } {
     return { code: this.code, message: this.message, hint: this.hint };
   }
+}
+
+/** What was thrown, or `disk_full` with it as the cause where the system said so. */
+export function orDiskFull(thrown: unknown, path: string): unknown {
+  if (thrown instanceof SvcError || !isDiskFull(thrown)) return thrown;
+  return new SvcError("disk_full", { path }, { cause: thrown });
 }
 
 /** Any thrown value as an `SvcError`; what is not ours becomes `internal_error` with its cause kept. */

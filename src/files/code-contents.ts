@@ -4,7 +4,7 @@ import { createHash, hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { open, readFile, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { SvcError } from "../errors/index.ts";
+import { isMissing, SvcError } from "../errors/index.ts";
 import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
 import { checkProjectDir, listProject, type ProjectBounds } from "./project-files.ts";
 
@@ -79,7 +79,7 @@ export async function describeDirectory(
         files.push({ path, size, sha256, mode: executable ? "executable" : "file" });
       } catch (cause) {
         // What vanished since it was listed is not in the directory any more.
-        if ((cause as NodeJS.ErrnoException).code === "ENOENT") continue;
+        if (isMissing(cause)) continue;
         const why = `holds ${path}, which cannot be read (${(cause as NodeJS.ErrnoException).code ?? String(cause)})`;
         throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
       }
@@ -121,6 +121,6 @@ async function told<T>(id: string, file: CodeFile, read: () => Promise<T>): Prom
   try {
     return await read();
   } catch (cause) {
-    throw (cause as NodeJS.ErrnoException).code === "ENOENT" ? damaged(id, file, "is missing", cause) : cause;
+    throw isMissing(cause) ? damaged(id, file, "is missing", cause) : cause;
   }
 }

@@ -27,7 +27,7 @@ import {
 import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { withoutSecrets } from "../domain/secret-names.ts";
-import { SvcError } from "../errors/index.ts";
+import { isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
 import { blobPath, damaged, hashFile } from "./code-contents.ts";
 import { checkProjectDir, gitTop, listProject, type ProjectFile } from "./project-files.ts";
@@ -75,7 +75,7 @@ export async function createSnapshot(request: SnapshotRequest): Promise<CodeSnap
     const files = kept.filter((file) => file !== null);
     return await keepManifest(codeDir, files, await gitState, now);
   } catch (cause) {
-    throw diskFull(cause, codeDir);
+    throw orDiskFull(cause, codeDir);
   }
 }
 
@@ -113,7 +113,7 @@ export async function restoreSnapshot(request: { codeDir: string; id: string; ta
       sliceEnds = performance.now() + SLICE_MS;
     }
   } catch (cause) {
-    throw diskFull(cause, target);
+    throw orDiskFull(cause, target);
   }
   return snapshot;
 }
@@ -139,7 +139,7 @@ async function keep(root: string, file: ProjectFile, codeDir: string): Promise<C
     return { path: file.path, mode, ...(await keepCopy(codeDir, source)) };
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
-    if (code === "ENOENT" && (await stat(source).catch(() => null)) === null) return null;
+    if (isMissing(cause) && (await stat(source).catch(nullIfMissing)) === null) return null;
     if (code !== "EACCES" && code !== "EPERM") throw cause;
     const why = `holds ${file.path}, which cannot be read: permission denied`;
     throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
@@ -235,7 +235,7 @@ function whole<T>(id: string, file: CodeFile, read: () => T): T {
   try {
     return read();
   } catch (cause) {
-    throw (cause as NodeJS.ErrnoException).code === "ENOENT" ? damaged(id, file, "is missing", cause) : cause;
+    throw isMissing(cause) ? damaged(id, file, "is missing", cause) : cause;
   }
 }
 
@@ -322,9 +322,4 @@ async function inParallel<T, R>(items: readonly T[], limit: number, work: (item:
   };
   await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
   return results;
-}
-
-function diskFull(cause: unknown, path: string): unknown {
-  const code = (cause as NodeJS.ErrnoException | null)?.code;
-  return code === "ENOSPC" || code === "EDQUOT" ? new SvcError("disk_full", { path }, { cause }) : cause;
 }

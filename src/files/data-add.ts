@@ -3,7 +3,7 @@
 import { realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, relative, resolve, sep } from "node:path";
-import { SvcError } from "../errors/index.ts";
+import { isMissing, SvcError } from "../errors/index.ts";
 import type { DataManifest, DataSummary } from "../schemas/data.ts";
 import { scanRoots, type Found, type Root } from "./data-scan.ts";
 import { checkDataName, digestOfAll, readManifest, summaryOf, writeManifest } from "./data-store.ts";
@@ -152,10 +152,7 @@ function rootsOf(paths: readonly string[], svcHome: string): Root[] {
       };
     } catch (cause) {
       if (cause instanceof SvcError) throw cause;
-      return refuse(
-        (cause as NodeJS.ErrnoException).code === "ENOENT" ? "there is nothing of that name" : codeOf(cause),
-        cause,
-      );
+      return refuse(isMissing(cause) ? "there is nothing of that name" : codeOf(cause), cause);
     }
   });
   const twice = roots.find((root, i) => roots.some((other, k) => k < i && other.into === root.into));

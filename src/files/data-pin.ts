@@ -2,7 +2,7 @@
 
 import { copyFileSync, linkSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { asSvcError, SvcError } from "../errors/index.ts";
+import { asSvcError, isMissing, SvcError } from "../errors/index.ts";
 import type { DataManifest } from "../schemas/data.ts";
 import { manifestFile, readManifest, readManifestFile } from "./data-store.ts";
 import { doubts } from "./data-verify.ts";
@@ -44,7 +44,7 @@ export function pinData(home: string, jobId: string, names: readonly string[]): 
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException;
       if (code === "EEXIST") continue;
-      if (code === "ENOENT")
+      if (isMissing(cause))
         throw new SvcError("data_unavailable", { name, why: "it was forgotten meanwhile" }, { cause });
       copyFileSync(manifestFile(home, name), pin); // a file system without second names
     }

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, uti
 import { join } from "node:path";
 import { isInside } from "../domain/relative-path.ts";
 import { replaceFile } from "../domain/replace-file.ts";
-import { SvcError } from "../errors/index.ts";
+import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import { DATA_NAME, DataManifest, type DataSummary } from "../schemas/data.ts";
 
 const ENDING = ".json";
@@ -51,7 +51,7 @@ export function readManifestFile(file: string, name: string): DataManifest {
     text = readFileSync(file, "utf8");
     checkedAt = statSync(file).mtime;
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "ENOENT") throw new SvcError("data_not_found", { name }, { cause });
+    if (isMissing(cause)) throw new SvcError("data_not_found", { name }, { cause });
     const why = `it cannot be read (${(cause as NodeJS.ErrnoException).code ?? String(cause)})`;
     throw new SvcError("data_manifest_damaged", { name, why }, { cause });
   }
@@ -80,10 +80,7 @@ export function writeManifest(home: string, manifest: DataManifest): void {
   try {
     replaceFile(manifestFile(home, manifest.name), JSON.stringify(manifest));
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    throw code === "ENOSPC" || code === "EDQUOT"
-      ? new SvcError("disk_full", { path: dataDir(home) }, { cause })
-      : cause;
+    throw orDiskFull(cause, dataDir(home));
   }
 }
 

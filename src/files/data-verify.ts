@@ -2,6 +2,7 @@
 // first doubt: it stands before each submission.
 
 import { statSync } from "node:fs";
+import { isMissing } from "../errors/index.ts";
 import type { DataManifest, DataReport } from "../schemas/data.ts";
 import { isAsRecorded, isHashed, readAll, recordOf, type DataOptions } from "./data-add.ts";
 import { placeOf, scanRoots, type Found } from "./data-scan.ts";
@@ -68,7 +69,7 @@ function absent({ roots }: DataManifest, path: string, report: DataReport): void
         why: stats.isFile() ? "it is a link that leads out of the folder now" : "it is no plain file any more",
       });
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "ENOTDIR") report.missing.push(path);
+    if (isMissing(cause)) report.missing.push(path);
     else report.unreadable.push({ path, why: codeOf(cause) });
   }
 }
@@ -137,8 +138,6 @@ function doubt({ roots }: DataManifest, record: DataManifest["files"][number]): 
       ? null
       : "has changed";
   } catch (cause) {
-    return (cause as NodeJS.ErrnoException).code === "ENOTDIR"
-      ? "is missing"
-      : `cannot be looked at (${codeOf(cause)})`;
+    return isMissing(cause) ? "is missing" : `cannot be looked at (${codeOf(cause)})`;
   }
 }

@@ -12,7 +12,7 @@ import { access, constants, realpath, stat, statfs } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
 import { IgnoreRules } from "../domain/gitignore.ts";
-import { SvcError } from "../errors/index.ts";
+import { isMissing, SvcError } from "../errors/index.ts";
 
 export const PROJECT_FILES_MAX = 200_000;
 export const PROJECT_BYTES_MAX = 10 * 1024 ** 3;
@@ -318,8 +318,7 @@ export async function checkEntrypoint(projectDir: string, entrypoint: string): P
     real = await realpath(absolute);
     stats = await stat(real);
   } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code;
-    if (code === "ENOENT" || code === "ENOTDIR") {
+    if (isMissing(cause)) {
       throw new SvcError("entrypoint_not_found", { entrypoint, project_dir: projectDir }, { cause });
     }
     throw notRunnable(whyUnreadable(cause), cause);

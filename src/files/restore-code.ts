@@ -11,7 +11,7 @@ import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, link, lstat, mkdir, open, realpath, rename, rm } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { isInside } from "../domain/relative-path.ts";
-import { SvcError } from "../errors/index.ts";
+import { isDiskFull, SvcError } from "../errors/index.ts";
 import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
 import { blobPath, damaged, hashFile } from "./code-contents.ts";
 
@@ -165,9 +165,12 @@ function refuse(directory: string, why: string, cause?: unknown): SvcError {
 
 /** What the disk refused in the middle, with how far it came. */
 function afterSome(cause: unknown, directory: string, written: number): unknown {
-  const code = codeOf(cause);
-  if (code === "ENOSPC" || code === "EDQUOT") return new SvcError("disk_full", { path: directory }, { cause });
   if (cause instanceof SvcError) return cause;
+  if (isDiskFull(cause)) return new SvcError("disk_full", { path: directory }, { cause });
   const remedy = `${written} files were written before, each whole. Mend the cause and run it again: what is there is kept.`;
-  return new SvcError("restore_refused", { directory, why: `a file cannot be written (${code})`, remedy }, { cause });
+  return new SvcError(
+    "restore_refused",
+    { directory, why: `a file cannot be written (${codeOf(cause)})`, remedy },
+    { cause },
+  );
 }

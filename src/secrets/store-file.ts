@@ -6,6 +6,7 @@
 
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { isMissing } from "../errors/index.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 import { isService, type CredentialName } from "../schemas/credentials.ts";
 
@@ -51,8 +52,8 @@ export function readPlainFile(file: string, rules: { bytesMax: number; ownersAlo
     const flags = constants.O_RDONLY | constants.O_NONBLOCK | (rules.ownersAlone ? constants.O_NOFOLLOW : 0);
     fd = openSync(file, flags);
   } catch (e) {
+    if (isMissing(e)) return null;
     const { code } = e as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return null;
     if (code === "ELOOP") throw new UnusableFile(`${file} is a link, not a plain file`);
     throw new UnusableFile(`${file} cannot be opened (${code ?? "unknown"})`);
   }

@@ -11,7 +11,7 @@ import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { asSvcError, SvcError } from "../errors/index.ts";
+import { asSvcError, nullIfMissing, SvcError } from "../errors/index.ts";
 import { placeOf, type Sink } from "../schemas/sink.ts";
 import { sealText, unseal, unsealText } from "../secrets/sealed.ts";
 import { CHECKPOINTS, LOG, MANIFEST } from "../store/sink-reads.ts";
@@ -171,10 +171,7 @@ export class SinkCopier {
           : null;
     if (why !== null) return this.#leaveOut(store, file, why, how.signal);
     const handle = await open(file.local, constants.O_RDONLY | constants.O_NOFOLLOW).catch(
-      (e: NodeJS.ErrnoException) => {
-        if (e.code === "ENOENT" || e.code === "ENOTDIR" || e.code === "ELOOP") return null;
-        throw e;
-      },
+      (e: NodeJS.ErrnoException) => (e.code === "ELOOP" ? null : nullIfMissing(e)),
     );
     if (handle === null) return this.#leaveOut(store, file, "it is not in this home any more", how.signal);
     try {

@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { AgentRefusal, type AgentClient } from "./agent-client.ts";
-import { SvcError } from "../errors/index.ts";
+import { orDiskFull, SvcError } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 
 export interface FetchOptions {
@@ -157,8 +157,5 @@ function asOurs(thrown: unknown, { file, target, machine, runDir }: FetchOptions
     const why = `${file.path} cannot be read in ${runDir} on ${machine}: ${thrown.message}`;
     return new SvcError("runner_failed", { why }, { cause: thrown });
   }
-  const code = (thrown as NodeJS.ErrnoException).code;
-  return code === "ENOSPC" || code === "EDQUOT"
-    ? new SvcError("disk_full", { path: dirname(target) }, { cause: thrown })
-    : thrown;
+  return orDiskFull(thrown, dirname(target));
 }

@@ -6,7 +6,7 @@ import { link, mkdir, open, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import ssh2 from "ssh2";
-import { SvcError } from "../errors/index.ts";
+import { isMissing, SvcError } from "../errors/index.ts";
 import { agentHolds } from "./one-key-agent.ts";
 import { keyOfLine, keyType } from "./host-keys.ts";
 
@@ -75,8 +75,8 @@ async function readPrivate(path: string): Promise<string | null> {
     // Without O_NONBLOCK a FIFO would be waited for.
     handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (e) {
+    if (isMissing(e)) return null;
     const { code } = e as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return null;
     throw unusable(path, code === "EACCES" ? "it may not be read" : `it cannot be opened (${code})`, e);
   }
   try {

@@ -13,7 +13,7 @@ import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { SvcError } from "../errors/index.ts";
+import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import type { CheckpointHost } from "./hidden-names.ts";
@@ -198,7 +198,7 @@ export class CheckpointCollector {
       // A file that vanished is no loss of ours: rotation removed it.
       return { saved, moved: moved.filter((path) => now.has(path)), refused, after };
     } catch (cause) {
-      throw diskFull(cause, this.#targetDir);
+      throw orDiskFull(cause, this.#targetDir);
     } finally {
       for (const { beside } of staged) await rm(beside, { force: true });
     }
@@ -222,7 +222,7 @@ export class CheckpointCollector {
     }
     folders.add(folder);
     const target = join(folder, names.at(-1)!);
-    const there = await lstat(target).catch(unless("ENOENT"));
+    const there = await lstat(target).catch(nullIfMissing);
     if (there?.isDirectory()) return "a folder of the same name was saved before";
     await rename(beside, target);
     return null;
@@ -243,10 +243,10 @@ export class CheckpointCollector {
   async #homeStats(path: string) {
     const names = path.split("/");
     for (let i = 1; i < names.length; i++) {
-      const folder = await lstat(join(this.#targetDir, ...names.slice(0, i))).catch(unless("ENOENT"));
+      const folder = await lstat(join(this.#targetDir, ...names.slice(0, i))).catch(nullIfMissing);
       if (!folder?.isDirectory()) return null;
     }
-    return (await lstat(join(this.#targetDir, path)).catch(unless("ENOENT"))) ?? null;
+    return lstat(join(this.#targetDir, path)).catch(nullIfMissing);
   }
 
   /** Names whose files are all at home have done their work. */
@@ -267,7 +267,7 @@ export class CheckpointCollector {
       await rm(staging, { recursive: true, force: true });
       await mkdir(staging, { mode: 0o700 });
     } catch (cause) {
-      throw diskFull(cause, this.#targetDir);
+      throw orDiskFull(cause, this.#targetDir);
     }
     this.#prepared = true;
   }
@@ -296,7 +296,7 @@ export async function readCheckpoints(targetDir: string): Promise<CheckpointFile
     for (const entry of entries ?? []) {
       if (path === "" && entry.name === STAGING) continue;
       const inside = path === "" ? entry.name : `${path}/${entry.name}`;
-      const stats = await lstat(join(targetDir, inside)).catch(unless("ENOENT"));
+      const stats = await lstat(join(targetDir, inside)).catch(nullIfMissing);
       if (stats?.isDirectory() && depth < DEPTH_MAX) await walk(inside, depth + 1);
       else if (stats?.isFile()) files.push(asRecord(inside, stats.size, stats.mtimeMs));
     }
@@ -310,11 +310,10 @@ async function fetchOne(host: CheckpointHost, file: RemoteFile, beside: string, 
   try {
     await host.fetchCheckpoint(file, beside, signal);
   } catch (cause) {
-    const code = (cause as { code?: unknown } | null)?.code;
-    if (code === "ENOENT" || code === "file_not_found") return false;
+    if (isMissing(cause) || (cause instanceof SvcError && cause.code === "file_not_found")) return false;
     throw cause;
   }
-  const stats = await lstat(beside).catch(unless("ENOENT"));
+  const stats = await lstat(beside).catch(nullIfMissing);
   if (!stats?.isFile() || stats.size !== file.size) return false;
   const handle = await open(beside, constants.O_RDWR | constants.O_NOFOLLOW);
   try {
@@ -384,13 +383,4 @@ function unless(code: string): (cause: NodeJS.ErrnoException) => undefined {
     if (cause.code !== code) throw cause;
     return undefined;
   };
-}
-
-function isDiskFull(cause: unknown): boolean {
-  const code = (cause as { code?: unknown } | null)?.code;
-  return code === "ENOSPC" || code === "EDQUOT" || code === "disk_full";
-}
-
-function diskFull(cause: unknown, path: string): unknown {
-  return isDiskFull(cause) && !(cause instanceof SvcError) ? new SvcError("disk_full", { path }, { cause }) : cause;
 }

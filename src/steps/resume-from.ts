@@ -10,7 +10,7 @@ import { constants } from "node:fs";
 import { copyFile, mkdir, open, readFile, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { SvcError } from "../errors/index.ts";
+import { isMissing, SvcError } from "../errors/index.ts";
 import type { MachineAccess } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import { readCheckpoints } from "./collect-checkpoints.ts";
@@ -118,8 +118,8 @@ export async function placeResume(
   for (const { root, path, mtime_ms } of resume.files) {
     const target = join(dir, path);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-    await copyFile(join(root, path), target, constants.COPYFILE_FICLONE).catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === "ENOENT" ? gone(cause) : cause;
+    await copyFile(join(root, path), target, constants.COPYFILE_FICLONE).catch((cause: unknown) => {
+      throw isMissing(cause) ? gone(cause) : cause;
     });
     await utimes(target, mtime_ms / 1_000, mtime_ms / 1_000);
   }

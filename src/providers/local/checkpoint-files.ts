@@ -4,9 +4,8 @@
 import { constants, type Dirent, type Stats } from "node:fs";
 import { access, copyFile, lstat, open, readdir, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { isAbsolute, join, normalize } from "node:path";
-import { SvcError } from "../../errors/index.ts";
+import { isMissing, SvcError } from "../../errors/index.ts";
 import type { RemoteFile } from "../host.ts";
-import { isMissing } from "./spool-reader.ts";
 
 const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;

@@ -5,13 +5,13 @@ import { randomUUID } from "node:crypto";
 import { watch, type FSWatcher } from "node:fs";
 import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { SvcError } from "../../errors/index.ts";
+import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts";
 import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
 import { fetchFile, listFiles } from "./checkpoint-files.ts";
 import { bootId, isAlive } from "./process-table.ts";
 import { callRunner, type RunnerProgram } from "./runner-process.ts";
-import { isMissing, readSome, SpoolReader } from "./spool-reader.ts";
+import { readSome, SpoolReader } from "./spool-reader.ts";
 
 export interface LocalHostOptions extends RunnerProgram {
   /** Absolute path; made when the run starts. */
@@ -65,7 +65,7 @@ export class LocalHost implements RunHost {
     } catch (thrown) {
       // After an abort the launcher may still be about to read them; the runner unlinks them then.
       if (!signal.aborted) await rm(secrets, { force: true });
-      throw diskError(thrown, this.runDir);
+      throw orDiskFull(thrown, this.runDir);
     }
     if (answer.code !== 0 || answer.stdout === "") {
       await rm(secrets, { force: true });
@@ -194,7 +194,7 @@ export class LocalHost implements RunHost {
     const spec = await this.#readSpec();
     if (spec === null) throw new SvcError("file_not_found", { path: file.path });
     await fetchFile(spec.checkpoint_dir, file, target).catch((thrown: unknown) => {
-      throw diskError(thrown, dirname(target));
+      throw orDiskFull(thrown, dirname(target));
     });
   }
 
@@ -248,11 +248,6 @@ function runnerFailure(stderr: string, code: number | null, path: string): SvcEr
   if (/Errno 28|No space left/.test(stderr)) return new SvcError("disk_full", { path });
   const last = stderr.trim().split("\n").at(-1) ?? "";
   return new SvcError("runner_failed", { why: last === "" ? `it ended with code ${code}` : last });
-}
-
-function diskError(thrown: unknown, path: string): unknown {
-  const code = (thrown as NodeJS.ErrnoException).code;
-  return code === "ENOSPC" || code === "EDQUOT" ? new SvcError("disk_full", { path }, { cause: thrown }) : thrown;
 }
 
 function parseJson(text: string): unknown {

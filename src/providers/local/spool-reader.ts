@@ -4,7 +4,7 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { SvcError } from "../../errors/index.ts";
+import { isMissing, SvcError } from "../../errors/index.ts";
 import type { LogSlice } from "../host.ts";
 
 const RECORD = 16;
@@ -127,12 +127,6 @@ export class SpoolReader {
     }
     return low;
   }
-}
-
-/** Whether a file was not there; everything else is a failure worth hearing of. */
-export function isMissing(thrown: unknown): boolean {
-  const code = (thrown as NodeJS.ErrnoException).code;
-  return code === "ENOENT" || code === "ENOTDIR";
 }
 
 /** Bytes of a growing file; empty when it ends before `position` or is gone. */
