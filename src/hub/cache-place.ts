@@ -8,13 +8,16 @@
 import { copyFile, mkdir, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { replaceFile } from "../domain/replace-file.ts";
-import { SvcError } from "../errors/index.ts";
+import { nullIfMissing, SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
 import { hasBlob, type BlobPlaces } from "./fetch-blob.ts";
 import { CACHEDIR_TAG, treeListing, type Place, type Release } from "./place.ts";
 
 /** `owner/name` as the name of its folder in a cache. */
 export const repoFolder = (modelId: string): string => `models--${modelId.replaceAll("/", "--")}`;
+
+/** Windows may have a copy in its place. */
+const nullIfNoLink = (thrown: NodeJS.ErrnoException): null => (thrown.code === "EINVAL" ? null : nullIfMissing(thrown));
 
 export class CachePlace implements Place {
   readonly #cache: string;
@@ -76,7 +79,7 @@ export class CachePlace implements Place {
       const { whole } = this.blob(file);
       const path = join(folder, file.path);
       const target = relative(dirname(join(snapshot, file.path)), whole);
-      if ((await readlink(path).catch(() => null)) === target) continue;
+      if ((await readlink(path).catch(nullIfNoLink)) === target) continue;
       await mkdir(dirname(path), { recursive: true });
       const temporary = `${path}.svc-${this.#mark}`;
       await rm(temporary, { force: true });

@@ -7,10 +7,11 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, rename, stat, type FileHandle } from "node:fs/promises";
+import { mkdir, open, rename, type FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
+import { statsOf } from "./place.ts";
 import { persistently, type RetryOptions } from "./retry.ts";
 import { Transient, type Reply } from "./transfer.ts";
 
@@ -43,7 +44,7 @@ export async function partialBytes(file: HubFile, places: BlobPlaces): Promise<n
 }
 
 async function sizeOf(path: string): Promise<number | null> {
-  const found = await stat(path).catch(() => null);
+  const found = await statsOf(path);
   return found?.isFile() === true ? found.size : null;
 }
 

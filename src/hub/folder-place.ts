@@ -16,7 +16,6 @@ import {
   realpath,
   rename,
   rm,
-  stat,
   symlink,
   writeFile,
 } from "node:fs/promises";
@@ -24,7 +23,7 @@ import { basename, dirname, join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
 import { nameOfContent, type BlobPlaces } from "./fetch-blob.ts";
-import { CACHEDIR_TAG, treeListing, type Place, type Release } from "./place.ts";
+import { CACHEDIR_TAG, statsOf, treeListing, type Place, type Release } from "./place.ts";
 
 export const BOOKS = join(".cache", "huggingface");
 export const MARKER = join(BOOKS, "svc.json");
@@ -57,7 +56,7 @@ export class FolderPlace implements Place {
 
   async prepare(): Promise<void> {
     await this.#settle();
-    const found = await stat(this.#target).catch(() => null);
+    const found = await statsOf(this.#target);
     if (found === null) return;
     if (!found.isDirectory()) throw refused(this.#target, "is not a folder");
     if (found.dev !== statSync(this.disk).dev) throw refused(this.#target, "is the root of a mounted disk");
@@ -72,7 +71,7 @@ export class FolderPlace implements Place {
     const kept = new Set<string>();
     for (const file of files) {
       const path = join(this.#target, file.path);
-      const found = await stat(path).catch(() => null);
+      const found = await statsOf(path);
       if (found?.isFile() !== true || found.size !== file.size) continue;
       const known = await this.#known(file.path, found.mtimeMs);
       if ((known ?? (await nameOfContent(path, file, signal))) === blobName(file)) kept.add(file.path);

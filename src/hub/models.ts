@@ -5,6 +5,7 @@ import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { replaceFile } from "../domain/replace-file.ts";
+import { nullIfMissing } from "../errors/index.ts";
 import type { HubModel } from "../schemas/hub.ts";
 import { repoFolder } from "./cache-place.ts";
 import { MARKER } from "./folder-place.ts";
@@ -121,7 +122,7 @@ export async function removeModel(modelId: string, places: ModelPlaces): Promise
   const repo = places.cache === null ? null : join(places.cache, repoFolder(modelId));
   const gone: string[] = [];
   for (const path of [folder, repo]) {
-    if (path === null || (await stat(path).catch(() => null)) === null) continue;
+    if (path === null || (await stat(path).catch(nullIfMissing)) === null) continue;
     if (path === folder && (await folderModel(folder)) === null) continue;
     await rm(path, { recursive: true, force: true });
     gone.push(path);

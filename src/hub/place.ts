@@ -1,6 +1,9 @@
 // Where a model is put together. There are two layouts: a folder of its own, and the cache of the hub's own library.
 // docs/adr/0019 says why.
 
+import type { Stats } from "node:fs";
+import { stat } from "node:fs/promises";
+import { isMissing, SvcError } from "../errors/index.ts";
 import type { BlobPlaces } from "./fetch-blob.ts";
 import type { HubFile } from "./client.ts";
 
@@ -27,6 +30,17 @@ export interface Place {
   kept(files: readonly HubFile[], signal: AbortSignal): Promise<Set<string>>;
   /** Shows the whole model at once; resolves with its folder. Every blob that is not kept is there by now. */
   publish(release: Release, kept: ReadonlySet<string>): Promise<string>;
+}
+
+/** Null where nothing is there. What cannot be looked at may be something, and is left alone: `hub_folder_refused`. */
+export async function statsOf(path: string): Promise<Stats | null> {
+  try {
+    return await stat(path);
+  } catch (thrown) {
+    if (isMissing(thrown)) return null;
+    const why = `cannot be looked at (${(thrown as NodeJS.ErrnoException).code ?? String(thrown)})`;
+    throw new SvcError("hub_folder_refused", { path, why }, { cause: thrown });
+  }
 }
 
 /** How the hub's library knows a file that it downloaded into a folder. */

@@ -5,13 +5,15 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
+  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { HubDouble, largeContent } from "./double.ts";
 import { Pulling } from "./pulling.ts";
@@ -450,5 +452,43 @@ describe("models on this computer", () => {
     expect(listed(mine.path)).toHaveLength(4);
     expect((await p.pulls.models()).map((m) => m.path.slice(p.home.length))).toEqual(["/mine", "/models/gpt"]);
     expect((await refused(p.pulls.remove("ann/tiny"))).code).toBe("hub_model_not_here");
+  });
+});
+
+describe("what cannot be looked at", () => {
+  /** A name that leads to itself: there, and looked at by nobody, root included. */
+  const odd = (path: string): string => {
+    mkdirSync(dirname(path), { recursive: true });
+    symlinkSync(path, path);
+    return path;
+  };
+  const isLeft = async (path: string, pull: Promise<unknown>): Promise<void> => {
+    expect(await refused(pull)).toMatchObject({
+      code: "hub_folder_refused",
+      message: expect.stringContaining(`${path}: it cannot be looked at (ELOOP)`),
+    });
+    expect(lstatSync(path).isSymbolicLink()).toBe(true);
+    expect(p.hub.filesAsked("cdn")).toEqual([]);
+  };
+
+  it("is no folder that is not there yet", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    const target = odd(join(p.home, "models/mine"));
+    await isLeft(target, p.pull("ann/tiny", { local_dir: target }));
+  });
+
+  it("is no file that the folder lacks: what its owner put there is not replaced", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    const target = join(p.home, "mine");
+    await isLeft(odd(join(target, "model.safetensors")), p.pull("ann/tiny", { local_dir: target }));
+  });
+
+  it("is no content that the cache lacks", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    p.settings.cacheDir = join(p.home, "shared");
+    const { path } = await p.pull("ann/tiny", { allow_patterns: ["config.json"] });
+    const blob = realpathSync(join(path, "config.json"));
+    rmSync(blob);
+    await isLeft(odd(blob), p.pull("ann/tiny"));
   });
 });
