@@ -53,10 +53,25 @@ export interface Link {
 }
 
 /** Throws `ssh_unreachable`, `ssh_refused`, `host_key_changed`. */
-export function dial({ machine, endpoint, key, pins, clock, patience }: DialOptions): Promise<Link> {
+export async function dial(options: DialOptions): Promise<Link> {
+  return enter(options, await proxyOf(options));
+}
+
+/** Null where the way leads straight to sshd. */
+async function proxyOf({ machine, endpoint }: DialOptions): Promise<ProxiedStream | null> {
+  const { proxyCommand } = endpoint;
+  if (proxyCommand === undefined) return null;
+  return openProxy({ ...endpoint, proxyCommand }).catch((cause: unknown) => {
+    // Not `closed`: it is this computer that lacks something, and the machine may be as well as before.
+    const why = `the proxy command could not be started: ${cause instanceof Error ? cause.message : String(cause)}`;
+    throw new SvcError("ssh_unreachable", { machine, why }, { cause });
+  });
+}
+
+function enter(options: DialOptions, proxy: ProxiedStream | null): Promise<Link> {
+  const { machine, endpoint, key, pins, clock, patience } = options;
   return new Promise((resolve, reject) => {
     const client = new ssh2.Client();
-    let proxy: ProxiedStream | null = null;
     let shown: Buffer | null = null;
     let changed = false;
     let ready = false;
@@ -79,10 +94,9 @@ export function dial({ machine, endpoint, key, pins, clock, patience }: DialOpti
     };
     /** Before a login, a proxy command that is about to end is left the time to say why. */
     const endExplained = (why: () => SvcError): void => {
-      const proxied = proxy;
-      if (over || ready || !proxied || why().code !== "ssh_unreachable") return end(why());
+      if (over || ready || !proxy || why().code !== "ssh_unreachable") return end(why());
       const enough = clock.setTimer(LAST_WORDS_MS, () => end(why()));
-      void proxied.ended.then(() => {
+      void proxy.ended.then(() => {
         enough.cancel();
         end(why());
       });
@@ -132,9 +146,6 @@ export function dial({ machine, endpoint, key, pins, clock, patience }: DialOpti
     });
 
     try {
-      if (endpoint.proxyCommand !== undefined) {
-        proxy = openProxy({ ...endpoint, proxyCommand: endpoint.proxyCommand });
-      }
       client.connect({
         ...(proxy ? { sock: proxy.stream } : { host: endpoint.host, port: endpoint.port }),
         username: endpoint.user,

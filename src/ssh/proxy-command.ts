@@ -1,8 +1,9 @@
 // Reaching sshd through a command of the owner's own configuration.
 
 import { spawn } from "node:child_process";
-import { Duplex, PassThrough } from "node:stream";
+import { Duplex } from "node:stream";
 import type { SshEndpoint } from "../domain/endpoint.ts";
+import { started } from "../domain/started.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { oneLine } from "./words.ts";
 
@@ -24,28 +25,26 @@ export function proxyCommandOf(endpoint: SshEndpoint & { proxyCommand: string })
   return endpoint.proxyCommand.replace(/%([hpr%])/g, (_, letter: string) => values[letter] ?? "");
 }
 
-/** Starts the command; its standard streams are the connection. */
-export function openProxy(endpoint: SshEndpoint & { proxyCommand: string }): ProxiedStream {
-  const child = spawn("sh", ["-c", proxyCommandOf(endpoint)], {
-    stdio: ["pipe", "pipe", "pipe"],
-    // A group of its own, so that what the shell started ends with it.
-    detached: true,
-    env: childEnvironment(),
-  });
+/** Starts the command; its standard streams are the connection. Rejects where this computer cannot start it. */
+export async function openProxy(endpoint: SshEndpoint & { proxyCommand: string }): Promise<ProxiedStream> {
+  const child = await started(
+    spawn("sh", ["-c", proxyCommandOf(endpoint)], {
+      stdio: ["pipe", "pipe", "pipe"],
+      // A group of its own, so that what the shell started ends with it.
+      detached: true,
+      env: childEnvironment(),
+    }),
+  );
   let said = "";
   let ending = "";
-  // Without a free descriptor there is a child without streams, and the error follows.
-  const started = child.pid !== undefined;
-  if (started) child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX)));
-  const stream = started ? Duplex.from({ readable: child.stdout, writable: child.stdin }) : new PassThrough();
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX)));
+  const stream = Duplex.from({ readable: child.stdout, writable: child.stdin });
   const ended = Promise.withResolvers<void>();
-  const gone = (how: string): void => {
-    ending ||= how;
+  child.on("close", (code, signal) => {
+    ending = signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`;
     stream.destroy();
     ended.resolve();
-  };
-  child.on("error", (e) => gone(`it could not be started: ${e.message}`));
-  child.on("close", (code, signal) => gone(signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`));
+  });
   return {
     stream,
     ended: ended.promise,

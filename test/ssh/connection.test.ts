@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { endpointOf, type SshEndpoint } from "../../src/domain/endpoint.ts";
 import type { SvcError } from "../../src/errors/index.ts";
 import { SshConnection, type ConnectionOptions } from "../../src/ssh/connection.ts";
@@ -387,6 +387,15 @@ while True:
     const e = await failure(connect({ endpoints: () => [fails] }).ready(never));
     expect(e.code).toBe("ssh_unreachable");
     expect(e.message).toContain("the tunnel is closed");
+  });
+
+  test("that this computer cannot start says nothing of the machine", async () => {
+    vi.stubEnv("PATH", "/nonexistent");
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const e = await failure(connect({ endpoints: () => [{ ...sshd.endpoint, proxyCommand: "true" }] }).ready(never));
+    expect(e.code).toBe("ssh_unreachable");
+    expect(e.message).toContain("the proxy command could not be started");
+    expect((e.data as { closed?: boolean }).closed).not.toBe(true);
   });
 });
 
