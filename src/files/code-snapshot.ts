@@ -10,6 +10,7 @@
 //     no room. Contents are never written to once they have their name.
 
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { hash, randomBytes } from "node:crypto";
 import {
   chmodSync,
@@ -27,6 +28,7 @@ import {
 import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { withoutSecrets } from "../domain/secret-names.ts";
+import { started } from "../domain/started.ts";
 import { isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
 import { blobPath, damaged, hashFile } from "./code-contents.ts";
@@ -253,27 +255,25 @@ async function renamedInto(path: string, write: (beside: string) => Promise<void
 
 const manifestPath = (codeDir: string, id: string) => join(codeDir, "snapshots", `${id}.json`);
 
-/**
- * Commit, branch and whether there are changes; null without a repository, a commit or git, or when git is too slow. Asks
- * git to run nothing of the repository's own making (hooks, file watchers), to fetch nothing and to take no lock. Filters that the
- * repository's configuration names do run; neither they nor git see our keys.
- */
+/** Commit, branch and whether there are changes; null without a repository, a commit or git, or when git is too slow. */
 async function gitStateOf(root: string): Promise<GitState> {
   if (gitTop(root) === null) return null;
-  const args = [
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "status",
-    "--porcelain=v2",
-    "--branch",
-    "--",
-    ".",
-  ];
+  const out = await gitStatus(root).catch(() => null);
+  const commit = out?.match(/^# branch\.oid ([0-9a-f]{40,64})$/m)?.[1];
+  if (!out || commit === undefined) return null;
+  const branch = out.match(/^# branch\.head (.+)$/m)?.[1] ?? null;
+  return { commit, branch: branch === "(detached)" ? null : branch, dirty: /^[^#\n]/m.test(out) };
+}
+
+/**
+ * What git says at first. It is asked to run nothing of the repository's own making (hooks, file watchers), to fetch nothing and to take
+ * no lock. Filters that the repository's configuration names do run; neither they nor git see our keys.
+ */
+async function gitStatus(root: string): Promise<string | null> {
+  const quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
   const seen = Object.entries(withoutSecrets(process.env)).filter(([name]) => !name.startsWith("GIT_"));
-  const out = await new Promise<string | null>((resolve) => {
-    const child = spawn("git", args, {
+  const child = await started(
+    spawn("git", [...quiet, "status", "--porcelain=v2", "--branch", "--", "."], {
       cwd: root,
       env: {
         ...Object.fromEntries(seen),
@@ -285,23 +285,17 @@ async function gitStateOf(root: string): Promise<GitState> {
       stdio: ["ignore", "pipe", "ignore"],
       timeout: GIT_TIMEOUT_MS,
       killSignal: "SIGKILL",
-    });
-    child.on("error", () => resolve(null));
-    // Without a free descriptor there is a child without streams, and the error follows.
-    if (child.pid === undefined) return;
-    const head: Buffer[] = [];
-    let size = 0;
-    // The header comes first and one change is enough to know: the rest is read and dropped.
-    child.stdout.on("data", (chunk: Buffer) => {
-      if (size < 65_536) head.push(chunk);
-      size += chunk.length;
-    });
-    child.on("close", (code) => resolve(code === 0 ? Buffer.concat(head).toString() : null));
+    }),
+  );
+  const head: Buffer[] = [];
+  let size = 0;
+  // The header comes first and one change is enough to know: the rest is read and dropped.
+  child.stdout.on("data", (chunk: Buffer) => {
+    if (size < 65_536) head.push(chunk);
+    size += chunk.length;
   });
-  const commit = out?.match(/^# branch\.oid ([0-9a-f]{40,64})$/m)?.[1];
-  if (!out || commit === undefined) return null;
-  const branch = out.match(/^# branch\.head (.+)$/m)?.[1] ?? null;
-  return { commit, branch: branch === "(detached)" ? null : branch, dirty: /^[^#\n]/m.test(out) };
+  const [code] = (await once(child, "close")) as [number | null];
+  return code === 0 ? Buffer.concat(head).toString() : null;
 }
 
 /** `work` on every item, at most `limit` at once; results in the items' order. The first failure ends it. */

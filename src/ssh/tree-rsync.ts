@@ -1,4 +1,6 @@
 import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { started } from "../domain/started.ts";
 import { SvcError } from "../errors/index.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
@@ -82,57 +84,51 @@ interface Ended {
   stderr: string;
 }
 
-function run(options: TreeOptions & { report: Report }): Promise<Ended> {
+async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
   const { tree, machine, signal, report } = options;
-  return new Promise((resolve, reject) => {
-    const child = spawn("rsync", words(options), {
+  const child = await started(
+    spawn("rsync", words(options), {
       stdio: ["pipe", "pipe", "pipe"],
       env: childEnvironment(),
       // A group of its own, so that its ssh ends with it.
       detached: true,
-    });
-    const kill = (name: NodeJS.Signals): void => {
-      try {
-        if (child.pid !== undefined) process.kill(-child.pid, name);
-      } catch {
-        // It ended meanwhile.
-      }
-    };
-    let hard: NodeJS.Timeout | undefined;
-    const abort = (): void => {
-      kill("SIGTERM");
-      hard = setTimeout(() => kill("SIGKILL"), KILL_AFTER_MS);
-    };
-    const over = (): void => {
-      clearTimeout(hard);
-      signal.removeEventListener("abort", abort);
-    };
-    signal.addEventListener("abort", abort, { once: true });
-    child.on("error", (e) => {
-      over();
-      reject(new SvcError("sync_failed", { machine, why: `rsync cannot be started (${e.message})` }, { cause: e }));
-    });
-    // Without a free descriptor there is a child without streams, and the error follows.
-    if (child.pid === undefined) return;
-    child.stdin.on("error", () => {});
-    // Without `./` a name that begins with `#` or `;` would be taken for a comment.
-    child.stdin.end(tree.whole ? "" : tree.files.map(({ path }) => `./${path}\0`).join(""));
-    let stdout = "";
-    let stderr = "";
-    let files = 0;
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      stdout = (stdout + text).slice(-SAID_MAX);
-      // "   1,234  56%   1.2MB/s    0:00:01 (xfr#3, to-chk=4/10)", again and again on one line.
-      const bytes = [...text.matchAll(/(\d+)\s+\d+%/g)].at(-1)?.[1];
-      files = Number([...text.matchAll(/xfr#(\d+)/g)].at(-1)?.[1] ?? files);
-      if (bytes !== undefined) report({ files: Math.min(files, tree.files.length), bytes: Number(bytes) });
-    });
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
-    child.on("close", (code, ended) => {
-      over();
-      resolve({ code, ended, stdout, stderr });
-    });
+    }),
+  ).catch((cause: Error) => {
+    throw new SvcError("sync_failed", { machine, why: `rsync cannot be started (${cause.message})` }, { cause });
   });
+  const kill = (name: NodeJS.Signals): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, name);
+    } catch {
+      // It ended meanwhile.
+    }
+  };
+  let hard: NodeJS.Timeout | undefined;
+  const abort = (): void => {
+    kill("SIGTERM");
+    hard = setTimeout(() => kill("SIGKILL"), KILL_AFTER_MS);
+  };
+  const ending = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort, { once: true });
+  child.stdin.on("error", () => {});
+  // Without `./` a name that begins with `#` or `;` would be taken for a comment.
+  child.stdin.end(tree.whole ? "" : tree.files.map(({ path }) => `./${path}\0`).join(""));
+  let stdout = "";
+  let stderr = "";
+  let files = 0;
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout = (stdout + text).slice(-SAID_MAX);
+    // "   1,234  56%   1.2MB/s    0:00:01 (xfr#3, to-chk=4/10)", again and again on one line.
+    const bytes = [...text.matchAll(/(\d+)\s+\d+%/g)].at(-1)?.[1];
+    files = Number([...text.matchAll(/xfr#(\d+)/g)].at(-1)?.[1] ?? files);
+    if (bytes !== undefined) report({ files: Math.min(files, tree.files.length), bytes: Number(bytes) });
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
+  const [code, ended] = await ending;
+  clearTimeout(hard);
+  signal.removeEventListener("abort", abort);
+  return { code, ended, stdout, stderr };
 }
 
 function words({ tree, machine, endpoint, key, pins }: TreeOptions): string[] {

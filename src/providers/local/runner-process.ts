@@ -2,7 +2,8 @@
 
 import { spawn } from "node:child_process";
 import { basename, dirname } from "node:path";
-import { SvcError } from "../../errors/index.ts";
+import { started } from "../../domain/started.ts";
+import { isMissing, SvcError } from "../../errors/index.ts";
 
 export interface RunnerProgram {
   /** The runner's file, `svc_runner.py`. */
@@ -25,21 +26,25 @@ const OUTPUT_MAX = 1 << 20;
  * Runs one command of the runner to its end. An abort stops the waiting, not the command: each may be repeated, and half a
  * `stop` helps nobody. With `untilLine` a line of output is the end.
  */
-export function callRunner(
+export async function callRunner(
   program: RunnerProgram,
   args: string[],
   options: { env: NodeJS.ProcessEnv; cwd: string; timeoutMs: number; signal: AbortSignal; untilLine?: boolean },
 ): Promise<RunnerAnswer> {
-  const { signal } = options;
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason as Error);
-    const module = basename(program.runnerPath, ".py");
-    const child = spawn(program.python, ["-I", "-S", "-c", BOOT, dirname(program.runnerPath), module, ...args], {
+  const { signal, timeoutMs } = options;
+  signal.throwIfAborted();
+  const module = basename(program.runnerPath, ".py");
+  const child = await started(
+    spawn(program.python, ["-I", "-S", "-c", BOOT, dirname(program.runnerPath), module, ...args], {
       cwd: options.cwd,
       env: options.env,
       stdio: ["ignore", "pipe", "pipe"],
       detached: true, // Ctrl-C in the control plane's terminal is not for it
-    });
+    }),
+  ).catch((cause: NodeJS.ErrnoException) => {
+    throw notStarted(cause, program.python);
+  });
+  return new Promise((resolve, reject) => {
     let stdout = "";
     let stderr = "";
     const done = (act: () => void): void => {
@@ -49,29 +54,11 @@ export function callRunner(
     };
     const onAbort = (): void => done(() => reject(signal.reason as Error));
     const timer = setTimeout(() => {
-      done(() =>
-        reject(
-          new SvcError("runner_failed", { why: `\`${args[0]}\` gave no answer in ${options.timeoutMs / 1000} s` }),
-        ),
-      );
-    }, options.timeoutMs);
+      const why = `\`${args[0]}\` gave no answer in ${timeoutMs / 1000} s`;
+      done(() => reject(new SvcError("runner_failed", { why })));
+    }, timeoutMs);
     signal.addEventListener("abort", onAbort, { once: true });
-    child.on("error", (error: NodeJS.ErrnoException) => {
-      const missing = error.code === "ENOENT" || error.code === "EACCES" || error.code === "ENOTDIR";
-      done(() =>
-        reject(
-          missing
-            ? new SvcError("python_missing", { tried: program.python }, { cause: error })
-            : new SvcError(
-                "runner_failed",
-                { why: `it could not be started (${error.code ?? error.message})` },
-                { cause: error },
-              ),
-        ),
-      );
-    });
-    // Without a free descriptor there is a child without streams, and the error follows.
-    if (child.pid === undefined) return;
+    if (signal.aborted) onAbort();
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       if (stdout.length < OUTPUT_MAX) stdout += text;
       if (options.untilLine && stdout.endsWith("\n")) done(() => resolve({ code: 0, stdout, stderr }));
@@ -81,4 +68,9 @@ export function callRunner(
     });
     child.on("close", (code) => done(() => resolve({ code, stdout, stderr })));
   });
+}
+
+function notStarted(cause: NodeJS.ErrnoException, python: string): SvcError {
+  if (isMissing(cause) || cause.code === "EACCES") return new SvcError("python_missing", { tried: python }, { cause });
+  return new SvcError("runner_failed", { why: `it could not be started (${cause.code ?? cause.message})` }, { cause });
 }
