@@ -116,6 +116,11 @@ export class CheckpointCollector {
     }
   }
 
+  /** What is at home by now, whichever process and scan brought it. */
+  atHome(): Promise<CheckpointFile[]> {
+    return readCheckpoints(this.#targetDir);
+  }
+
   /** Which files are ready, which may become so, which never will. Remembers what was seen, for K1. */
   async #sort(listing: RemoteFile[], { final, announced }: ScanOptions) {
     const now = this.#now();

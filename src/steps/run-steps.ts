@@ -319,7 +319,8 @@ export function collectStep(services: RunServices): StepDefinition {
         const detail = {
           log_bytes: run.bytes,
           ...(run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
-          checkpoints: saved.length,
+          checkpoints: (await collector.atHome()).length,
+          ...(saved.length > 0 ? { checkpoints_brought_last: saved.length } : {}),
           ...(left.length > 0 ? { left_out: left } : {}),
         };
         return { done: { exit_code: run.status.exit_code }, detail };

@@ -86,6 +86,10 @@ describe("CheckpointCollector", () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect((await stat(dirname(file))).mode & 0o777).toBe(0o700);
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+    // Another process that looks once more brings nothing, and has it all the same.
+    const next = collector();
+    expect((await next.scan(host, { final: true, announced: new Set(), signal })).saved).toEqual([]);
+    expect(await next.atHome()).toMatchObject([{ path: "epoch-1/model.pt", size: 7 }]);
   });
 
   it("begins to wait anew when a file grows, or is replaced by one of the same size and time", async () => {
