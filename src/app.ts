@@ -1,18 +1,15 @@
 // The composition root: the one file that names every concrete part and puts them together.
 
 import { createHmac } from "node:crypto";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { setTimeout as pause } from "node:timers/promises";
 import { customAlphabet } from "nanoid";
 import type { Clock } from "./domain/clock.ts";
 import { JobIds } from "./domain/ids.ts";
 import { installationPrefix } from "./domain/machine-names.ts";
-import { Redactor } from "./domain/redaction.ts";
-import { holdsSecret, isReference, secretParts } from "./domain/secret-names.ts";
+import { isReference } from "./domain/secret-names.ts";
 import { steadyClock } from "./domain/steady-clock.ts";
-import { assert } from "./errors/assert.ts";
 import type { ControlPlane } from "./engine/control-plane.ts";
 import { Engine } from "./engine/engine.ts";
 import { DurableLedger } from "./engine/ledger.ts";
@@ -21,37 +18,28 @@ import { Resumes } from "./engine/resumes.ts";
 import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
 import { asSvcError, SvcError } from "./errors/index.ts";
-import { GUARD_GRACE_SECONDS_MIN, guardDir } from "./providers/guard.ts";
 import { findPython } from "./providers/local/python.ts";
 import { LocalProvider } from "./providers/local/local-provider.ts";
-import type { MachineHandle, Provider } from "./providers/provider.ts";
+import type { Provider } from "./providers/provider.ts";
 import { bootstrapOf } from "./providers/notebook/bootstrap.ts";
 import { describeProviders } from "./providers/registry.ts";
 import { credentialDesk } from "./app-credentials.ts";
-import { checkConnected, remoteMachines, remoteProviders, type RemoteMachinesOf } from "./app-rented.ts";
+import { checkConnected, remoteMachines, remoteProviders } from "./app-rented.ts";
 import type { HubPullHint } from "./schemas/hub.ts";
 import { modelsOfHub } from "./app-hub.ts";
+import { runServices } from "./app-runs.ts";
 import { sinksOf } from "./app-sinks.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { providerSources } from "./secrets/credentials.ts";
 import { installationKey } from "./secrets/installation-key.ts";
 import { resolveSecret } from "./secrets/resolve.ts";
-import { sealSpec, unsealSpec } from "./secrets/sealed-spec.ts";
-import { seal, unseal, type Given } from "./secrets/sealed.ts";
-import { injectedVariables, type Injected } from "./secrets/services.ts";
-import type { Sinks } from "./sinks/sinks.ts";
+import { sealSpec } from "./secrets/sealed-spec.ts";
+import { injectedVariables } from "./secrets/services.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
-import { ClosedWays } from "./steps/closed-ways.ts";
-import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
 import { createSnapshot } from "./files/code-snapshot.ts";
-import { checkData, pinData, pinnedData } from "./files/data-pin.ts";
-import { nodeFolder } from "./steps/follow.ts";
-import { heldHandle } from "./steps/held-machine.ts";
-import { entrypointIn, installCommand } from "./steps/install-command.ts";
+import { checkData, pinData } from "./files/data-pin.ts";
 import { checkEntrypoint, checkProjectDir, exampleIn, listProject } from "./files/project-files.ts";
-import type { JobFacts } from "./steps/ports.ts";
 import { provisionStep } from "./steps/provision.ts";
-import { idleWindowMs, planRun } from "./steps/run-plan.ts";
 import type { RunServices } from "./steps/run-services.ts";
 import { collectStep, installStep, launchStep, streamStep } from "./steps/run-steps.ts";
 import type { StepRegistry } from "./steps/step.ts";
@@ -160,7 +148,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     });
     const key = installationKey(home);
     const sinks = sinksOf({ home, env, clock, engine, key, logBytes: (jobId) => reads.logBytes(jobId), report: log });
-    const parts = { home, env, key, engine, ledger, sink, sinks, providers, resumes, python, machines };
+    const gone = (machine: string): void => machines.forget(machine);
+    const parts = { home, env, programRoot, key, engine, ledger, sink, sinks, providers, resumes, python, gone };
     const services = runServices(parts);
     const steps = stepRegistry(services);
     const { installationId } = store;
@@ -279,211 +268,4 @@ function stepRegistry(services: RunServices): StepRegistry {
 async function fileOf(projectDir: string, entrypoint: string): Promise<string | undefined> {
   const entry = await checkEntrypoint(projectDir, entrypoint);
   return entry.kind === "module" ? undefined : entry.path;
-}
-
-interface Parts {
-  machines: RemoteMachinesOf;
-  home: string;
-  env: NodeJS.ProcessEnv;
-  engine: Engine;
-  ledger: DurableLedger;
-  key: Buffer;
-  sink: DurableStorySink;
-  sinks: Sinks;
-  providers: Map<string, Provider>;
-  resumes: Resumes;
-  python: () => Promise<string>;
-}
-
-function runServices(parts: Parts): RunServices & { forget(jobId: string): void } {
-  const { home, env, key, engine, providers, resumes } = parts;
-  const derive = (...words: string[]): string =>
-    createHmac("sha256", key).update(words.join("\0")).digest("hex").slice(0, 32);
-  const factsOf = new Map<string, JobFacts>();
-  const collectors = new Map<string, CheckpointCollector>();
-  const facts = (jobId: string): JobFacts => {
-    let known = factsOf.get(jobId);
-    if (!known) {
-      const row = engine.store.job(jobId);
-      assert(row, `job ${jobId} has no row`);
-      // Checked against the schema when it was submitted, and written by us since.
-      const spec = unsealSpec(JSON.parse(row.spec) as RunSpec, key);
-      factsOf.set(jobId, (known = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
-    }
-    return known;
-  };
-  const nodeDir = (jobId: string, node: number): string => join(home, "runs", jobId, `node${node}`);
-  const secret = (reference: string): string => resolveSecret(reference, home, env);
-  /** Hub and tracker; nothing where the store cannot be read (any more): that was said when the run was submitted. */
-  const injected = (inPlace: boolean): Injected => {
-    try {
-      return injectedVariables({ home, env }, { inPlace });
-    } catch {
-      return { secrets: {}, plain: {} };
-    }
-  };
-  const sealedFile = (jobId: string): string => join(home, "runs", jobId, "secrets.sealed");
-  /** What the run may print: what it was given when it was launched, and what the same names say now. */
-  const secretsOf = (jobId: string): string[] => {
-    const values = [
-      ...Object.values(injected(true).secrets),
-      ...unseal(sealedFile(jobId), key).map(([, value]) => value),
-      ...parts.sinks.secretsOf(jobId, facts(jobId).spec),
-    ];
-    for (const [name, value] of Object.entries(facts(jobId).spec.env)) {
-      if (isReference(value)) {
-        try {
-          values.push(secret(value));
-        } catch {
-          continue; // not to be found any more: sealed, if the run was given it
-        }
-      } else if (holdsSecret(name, value)) values.push(value);
-    }
-    return values.flatMap(secretParts);
-  };
-  const guard = (jobId: string, handle: MachineHandle) => {
-    const selfEnd = selfEndOf(providers.get(handle.provider), handle.name);
-    return selfEnd === null ? null : { graceSeconds: facts(jobId).spec.orphan_grace_minutes * 60, selfEnd };
-  };
-  const codeOf = (jobId: string) => {
-    const id = engine.store.job(jobId)?.code_snapshot;
-    assert(id, `job ${jobId} has no code snapshot`);
-    return { codeDir: join(home, "code"), id };
-  };
-  const resumeFrom = async (jobId: string, checkpointDir: string): Promise<string | null> => {
-    const chosen = await resumes.of(jobId);
-    return chosen === null ? null : `${checkpointDir}/${chosen.name}`;
-  };
-  /** Where a run lies: in place, or below one folder of its machine. */
-  const placeOf = async (jobId: string, node: number, purpose: "run" | "install") => {
-    const { spec, projectDir } = facts(jobId);
-    const handle = heldHandle(parts.ledger, jobId, node);
-    const access = handle === null ? null : providers.get(handle.provider)?.access(handle);
-    if (!handle || !access || access.inPlace)
-      return {
-        projectDir,
-        inPlace: true,
-        installed: false,
-        python: await parts.python(),
-        resumeFrom: await resumeFrom(jobId, join(nodeDir(jobId, node), "checkpoints")),
-        checkpointDir: join(nodeDir(jobId, node), "checkpoints"),
-        dataDir: join(nodeDir(jobId, node), "data"),
-        packageDir: join(programRoot, "python"),
-        addresses: ["127.0.0.1"],
-        inherited: env,
-      };
-    const { project, checkpoints, data, packages, environment } = access.layout();
-    const installed = purpose === "run" && "environment" in (await installCommand(spec, codeOf(jobId)));
-    const addresses = Array.from({ length: spec.nodes }, (_, k) => {
-      const peer = heldHandle(parts.ledger, jobId, k);
-      return spec.nodes === 1 ? "127.0.0.1" : (peer?.extra?.["private_address"] ?? peer?.ssh?.[0]?.host ?? "");
-    });
-    const grace = guard(jobId, handle)?.graceSeconds;
-    const idle_seconds = purpose === "run" ? idleWindowMs(spec) / 1000 : 0;
-    return {
-      projectDir: project,
-      inPlace: false,
-      installed,
-      python: installed ? `${environment}/bin/python` : (handle.extra?.["python"] ?? "python3"),
-      resumeFrom: await resumeFrom(jobId, checkpoints),
-      checkpointDir: checkpoints,
-      dataDir: data,
-      packageDir: packages,
-      addresses,
-      inherited: {},
-      keep:
-        grace === undefined
-          ? undefined
-          : {
-              file: `${guardDir(handle.name)}/keep`,
-              grace_seconds: Math.max(GUARD_GRACE_SECONDS_MIN, grace),
-              idle_seconds,
-            },
-    };
-  };
-  const rayToken = (jobId: string): string => derive("ray", jobId);
-  const mark = (jobId: string): string => derive("mark", jobId).slice(0, 24);
-  return {
-    installationId: engine.store.installationId,
-    now: engine.clock.now,
-    facts,
-    provider: (name) => {
-      const provider = providers.get(name);
-      assert(provider, `there is no provider ${name}`);
-      return provider;
-    },
-    ledger: parts.ledger,
-    sink: parts.sink,
-    secrecy: (jobId) => ({
-      mark: mark(jobId),
-      redactor: new Redactor([...secretsOf(jobId), mark(jobId), rayToken(jobId)]),
-    }),
-    entry: checkEntrypoint,
-    ways: new ClosedWays(engine.clock.now),
-    gone: (machine) => parts.machines.forget(machine),
-    packagesDir: join(programRoot, "python"),
-    code: (jobId, node) => ({ ...codeOf(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),
-    guard,
-    installCommand: (jobId, inPlace) => installCommand(facts(jobId).spec, inPlace ? null : codeOf(jobId)),
-    plan: async (jobId, node, purpose) => {
-      const { spec, projectDir } = facts(jobId);
-      const where = await placeOf(jobId, node, purpose);
-      const sealed = new Map(unseal(sealedFile(jobId), key));
-      const unasked = injected(where.inPlace);
-      const given: Given[] = Object.entries(unasked.secrets);
-      const plan = planRun({
-        jobId,
-        node,
-        spec,
-        entry: await entrypointIn(projectDir, spec.entrypoint),
-        ...where,
-        mark: mark(jobId),
-        nonce: derive("nonce", jobId, String(node), purpose),
-        // A launch that is repeated after a restart may find that the environment has changed.
-        secret: (reference) => {
-          const value = sealed.get(reference) ?? secret(reference);
-          given.push([reference, value]);
-          return value;
-        },
-        injected: unasked,
-        rayToken: rayToken(jobId),
-      });
-      // Before anything can be printed.
-      seal(sealedFile(jobId), key, given);
-      return plan;
-    },
-    checkpointDir: (jobId, node) => join(nodeDir(jobId, node), "checkpoints"),
-    data: (jobId) => pinnedData(home, jobId, facts(jobId).spec.data),
-    dataDir: (jobId, node) => join(nodeDir(jobId, node), "data"),
-    collector: (jobId, node) => {
-      const name = `${jobId} ${node}`;
-      let collector = collectors.get(name);
-      if (!collector) {
-        const whole = join(home, "artifacts", jobId, "checkpoints");
-        const targetDir = join(whole, nodeFolder(node));
-        mkdirSync(targetDir, { recursive: true, mode: 0o700 });
-        const given = resumes.given(jobId);
-        collectors.set(name, (collector = new CheckpointCollector({ targetDir, now: Date.now, given })));
-      }
-      return collector;
-    },
-    resume: (jobId) => resumes.of(jobId),
-    announced: (jobId, node, names) => resumes.announce(jobId, node, names),
-    pause: (ms) => pause(ms),
-    forget: (jobId) => {
-      factsOf.delete(jobId);
-      for (const name of collectors.keys()) if (name.startsWith(`${jobId} `)) collectors.delete(name);
-    },
-  };
-}
-
-/** A guard that lives keeps the text it was started with; one that is started while the address is wrong can only wait. */
-function selfEndOf(provider: Provider | undefined, machine: string): string | null {
-  try {
-    return provider?.selfEnd(machine) ?? null;
-  } catch (e) {
-    if (e instanceof SvcError && e.code === "provider_unavailable")
-      return "echo 'where the provider is asked was not known'; return 1";
-    throw e;
-  }
 }

@@ -38,6 +38,9 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/app-credential-checks.ts": ["*"],
   "src/app-hub.ts": ["*"],
   "src/app-sinks.ts": ["*"],
+  "src/app-runs.ts": ["*"],
+  "src/app-run-place.ts": ["*"],
+  "src/app-run-secrets.ts": ["*"],
   sdk: [],
   dashboard: ["sdk"],
 };

@@ -1,0 +1,144 @@
+// What the steps are served with: the facts of a run, its secrets, its place, its folders.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { guardOf, nodeDir, placeOf, type PlaceParts } from "./app-run-place.ts";
+import { RunSecrets } from "./app-run-secrets.ts";
+import { assert } from "./errors/assert.ts";
+import type { Engine } from "./engine/engine.ts";
+import type { Resumes } from "./engine/resumes.ts";
+import type { DurableStorySink } from "./engine/story-sink.ts";
+import { pinnedData } from "./files/data-pin.ts";
+import { checkEntrypoint } from "./files/project-files.ts";
+import type { RunSpec } from "./schemas/spec.ts";
+import { unsealSpec } from "./secrets/sealed-spec.ts";
+import type { Sinks } from "./sinks/sinks.ts";
+import { ClosedWays } from "./steps/closed-ways.ts";
+import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
+import { nodeFolder } from "./steps/follow.ts";
+import { entrypointIn, installCommand } from "./steps/install-command.ts";
+import type { JobFacts } from "./steps/ports.ts";
+import { planRun } from "./steps/run-plan.ts";
+import type { RunServices } from "./steps/run-services.ts";
+
+export interface RunParts extends PlaceParts {
+  /** The installation's. */
+  key: Buffer;
+  engine: Engine;
+  sink: DurableStorySink;
+  sinks: Sinks;
+  /** A machine that is gone is not to be spoken to any more. */
+  gone: (machine: string) => void;
+}
+
+export function runServices(parts: RunParts): RunServices & { forget(jobId: string): void } {
+  const { home, env, key, engine, ledger, sink, sinks, providers, resumes } = parts;
+  const runs = knownRuns(parts);
+  const { facts } = runs;
+  const secrets = new RunSecrets({
+    home,
+    env,
+    key,
+    spec: (jobId) => facts(jobId).spec,
+    ofSinks: (jobId, spec) => sinks.secretsOf(jobId, spec),
+  });
+  const collectors = collectorsOf(home, resumes);
+  return {
+    installationId: engine.store.installationId,
+    now: engine.clock.now,
+    facts,
+    provider: (name) => {
+      const provider = providers.get(name);
+      assert(provider, `there is no provider ${name}`);
+      return provider;
+    },
+    ledger,
+    sink,
+    secrecy: (jobId) => ({ mark: secrets.mark(jobId), redactor: secrets.redactor(jobId) }),
+    entry: checkEntrypoint,
+    ways: new ClosedWays(engine.clock.now),
+    gone: parts.gone,
+    packagesDir: join(parts.programRoot, "python"),
+    code: (jobId, node) => ({ ...runs.code(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),
+    guard: (jobId, handle) => guardOf(facts(jobId).spec, providers.get(handle.provider), handle),
+    installCommand: (jobId, inPlace) => installCommand(facts(jobId).spec, inPlace ? null : runs.code(jobId)),
+    plan: async (jobId, node, purpose) => {
+      const { spec, projectDir } = facts(jobId);
+      const where = await placeOf(parts, facts(jobId), () => runs.code(jobId), node, purpose);
+      const given = secrets.give(jobId, where.inPlace);
+      const plan = planRun({
+        jobId,
+        node,
+        spec,
+        entry: await entrypointIn(projectDir, spec.entrypoint),
+        ...where,
+        mark: secrets.mark(jobId),
+        nonce: secrets.nonce(jobId, node, purpose),
+        secret: given.secret,
+        injected: given.injected,
+        rayToken: secrets.rayToken(jobId),
+      });
+      given.seal();
+      return plan;
+    },
+    checkpointDir: (jobId, node) => join(nodeDir(home, jobId, node), "checkpoints"),
+    data: (jobId) => pinnedData(home, jobId, facts(jobId).spec.data),
+    dataDir: (jobId, node) => join(nodeDir(home, jobId, node), "data"),
+    collector: collectors.of,
+    resume: (jobId) => resumes.of(jobId),
+    announced: (jobId, node, names) => resumes.announce(jobId, node, names),
+    pause: (ms) => pause(ms),
+    forget: (jobId) => {
+      runs.forget(jobId);
+      collectors.forget(jobId);
+    },
+  };
+}
+
+/** What the store says of a run, read once. */
+function knownRuns({ home, engine, key }: Pick<RunParts, "home" | "engine" | "key">) {
+  const known = new Map<string, JobFacts>();
+  return {
+    facts: (jobId: string): JobFacts => {
+      let facts = known.get(jobId);
+      if (!facts) {
+        const row = engine.store.job(jobId);
+        assert(row, `job ${jobId} has no row`);
+        // Checked against the schema when it was submitted, and written by us since.
+        const spec = unsealSpec(JSON.parse(row.spec) as RunSpec, key);
+        known.set(jobId, (facts = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
+      }
+      return facts;
+    },
+    code: (jobId: string): { codeDir: string; id: string } => {
+      const id = engine.store.job(jobId)?.code_snapshot;
+      assert(id, `job ${jobId} has no code snapshot`);
+      return { codeDir: join(home, "code"), id };
+    },
+    forget: (jobId: string): void => void known.delete(jobId),
+  };
+}
+
+/** One collector a node: it remembers what it has brought home. */
+function collectorsOf(home: string, resumes: Resumes) {
+  const made = new Map<string, CheckpointCollector>();
+  return {
+    of: (jobId: string, node: number): CheckpointCollector => {
+      const name = `${jobId} ${node}`;
+      let collector = made.get(name);
+      if (!collector) {
+        const targetDir = join(home, "artifacts", jobId, "checkpoints", nodeFolder(node));
+        mkdirSync(targetDir, { recursive: true, mode: 0o700 });
+        made.set(
+          name,
+          (collector = new CheckpointCollector({ targetDir, now: Date.now, given: resumes.given(jobId) })),
+        );
+      }
+      return collector;
+    },
+    forget: (jobId: string): void => {
+      for (const name of made.keys()) if (name.startsWith(`${jobId} `)) made.delete(name);
+    },
+  };
+}
