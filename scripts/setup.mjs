@@ -251,10 +251,15 @@ export function setup(buildWanted = "when-changed") {
   });
 }
 
-/** Runs a file on our Node in this process's place: same terminal, same signals, same end. `-e CODE` runs code instead. */
-function runInstead(file, args) {
+/**
+ * Runs a file on our Node in this process's place: same terminal, same signals, same end. `-e CODE` runs code instead. Tests are told
+ * whether the build is of these sources: it starts in a third of the time.
+ */
+function runInstead(file, args, built) {
   const node = nodeBinary();
   const env = { ...process.env, PATH: join(ROOT, "node_modules", ".bin") + delimiter + systemPath() };
+  if (built) env.SVC_TEST_BUILT = "1";
+  else delete env.SVC_TEST_BUILT;
   const child = spawn(node, [file.startsWith("-") ? file : join(ROOT, file), ...args], {
     cwd: ROOT,
     env,
@@ -280,8 +285,9 @@ function main(argv) {
   const unknown = flags.find((flag) => flag !== "--build" && flag !== "--no-build");
   if (unknown) fail(`unknown option ${unknown}; known are --build, --no-build and -- FILE ARGS`);
   try {
-    setup(flags.includes("--build") ? "always" : flags.includes("--no-build") ? "never" : "when-changed");
-    if (file) runInstead(file, args);
+    const build = flags.includes("--build") ? "always" : flags.includes("--no-build") ? "never" : "when-changed";
+    setup(build);
+    if (file) runInstead(file, args, build !== "never");
     else say("ready");
   } catch (error) {
     if (!(error instanceof SetupError)) throw error;

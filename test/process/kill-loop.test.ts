@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { seedOf } from "./harness.ts";
 import { killLoop } from "./kill-loop.ts";
 
-const KILLS = 32;
+const KILLS = 16;
 
 it(`${KILLS} kills: every run ends right, no byte lost or doubled, no process left`, { timeout: 480_000 }, async () => {
   const { runs, attachments } = await killLoop(KILLS, seedOf("kill-loop"));

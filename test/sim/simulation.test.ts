@@ -7,7 +7,8 @@ import { idealPlan, randomPlan, WORKLOADS } from "./plan.ts";
 import { Bench } from "./bench.ts";
 
 const LANES = 2;
-const SEEDS = 2_000;
+/** The next ones are in simulation.long.test.ts. */
+const SEEDS = 1_000;
 /** Another start for each day's seeds would hide a failure from whoever looks next; SVC_SIM_FROM chooses one. */
 const FROM = Number(process.env["SVC_SIM_FROM"] ?? 1);
 
