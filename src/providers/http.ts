@@ -269,7 +269,8 @@ function jsonOf(text: string): unknown {
  * of them could be found or proven gone. They are read as text: that is there, other than null, and it is no number.
  */
 const withoutNaN = (text: string): string =>
-  text.replace(/"(?:[^"\\]|\\.)*"|[-+]?\b(?:nan|inf|infinity)\b/gi, (token) =>
+  // A string that does not end counts to the end of the text: looked for anew at every quote in it, it would take hours.
+  text.replace(/"(?:[^"\\]+|\\[^]?)*"?|[-+]?\b(?:nan|inf|infinity)\b/gi, (token) =>
     token.startsWith('"') ? token : `"${token}"`,
   );
 

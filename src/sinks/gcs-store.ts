@@ -20,6 +20,8 @@ import {
 import { tokensFrom, type Tokens } from "./google-token.ts";
 import type { SinkAccess } from "./sink-access.ts";
 
+/** All that is read whole are facts of one object, and refusals. */
+const ANSWER_BYTES_MAX = 1024 * 1024;
 /** Answers without progress, one after the other, before an upload is given up for now. */
 const STANDSTILLS_MAX = 5;
 
@@ -63,7 +65,7 @@ class GcsStore implements ObjectStore {
 
   async holds({ key, size, sha256, md5 }: SourceFile, signal: AbortSignal): Promise<boolean> {
     const answer = await this.#ask({ method: "GET", url: this.#object(key), good: [200, 403, 404] }, signal);
-    const facts = ObjectFacts.safeParse(await json(answer));
+    const facts = ObjectFacts.safeParse(parse(await this.#text(answer)));
     if (answer.status !== 200 || !facts.success) return false;
     // The metadata is our own word for what was sent; the MD5 is the store's for what it has.
     const has = facts.data.size === size && facts.data.metadata?.["sha256"] === sha256;
@@ -154,14 +156,14 @@ class GcsStore implements ObjectStore {
     const good = [200, 201, 308, 404, 410, 499];
     const answer = await this.#ask({ method: "PUT", url, headers, body, withToken: false, good }, signal);
     if (answer.status === 200 || answer.status === 201) return this.#facts(answer);
-    await answer.arrayBuffer();
+    await this.#text(answer);
     if (answer.status !== 308) return null;
     const last = /^bytes=0-(\d+)$/.exec(answer.headers.get("range") ?? "")?.[1];
     return last === undefined ? 0 : Number(last) + 1;
   }
 
   async #facts(answer: Response): Promise<ObjectFacts> {
-    const facts = ObjectFacts.safeParse(await json(answer));
+    const facts = ObjectFacts.safeParse(parse(await this.#text(answer)));
     if (facts.success) return facts.data;
     throw this.#unreachable("it answered with something else than the facts of an object");
   }
@@ -180,7 +182,7 @@ class GcsStore implements ObjectStore {
 
   async abandon(_key: string, session: string, signal: AbortSignal): Promise<void> {
     const ask: Ask = { method: "DELETE", url: session, withToken: false, good: [200, 204, 404, 410, 499] };
-    await (await this.#ask(ask, signal)).arrayBuffer();
+    await this.#text(await this.#ask(ask, signal));
   }
 
   close(): void {
@@ -211,17 +213,29 @@ class GcsStore implements ObjectStore {
       });
       if (ask.good.includes(answer.status)) return answer;
       if (answer.status === 401 && withToken && again) {
-        await answer.arrayBuffer();
+        await this.#text(answer);
         this.#tokens.refused(token);
         return await this.#ask(ask, signal, false);
       }
-      throw this.#refusal(answer.status, await answer.text(), token);
+      throw this.#refusal(answer.status, await this.#text(answer), token);
     } catch (e) {
       signal.throwIfAborted();
       throw (e as Error).name === "TimeoutError"
         ? this.#unreachable(`no answer within ${Math.round(limitMs / 1_000)} s`, e)
         : inWords(this.#access, e);
     }
+  }
+
+  /** The whole body, counted as it is after inflation: a store that sends without end is no store. */
+  async #text(answer: Response): Promise<string> {
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const part of answer.body ?? []) {
+      parts.push(part);
+      bytes += part.length;
+      if (bytes > ANSWER_BYTES_MAX) throw this.#unreachable("its answer is longer than 1 MiB");
+    }
+    return Buffer.concat(parts).toString("utf8");
   }
 
   #refusal(status: number, text: string, token: string): SvcError {
@@ -273,8 +287,6 @@ function inWords(access: SinkAccess, e: unknown): unknown {
     return new SvcError("sink_unreachable", { sink: access.url, why }, { cause: e });
   return e;
 }
-
-const json = async (answer: Response): Promise<unknown> => parse(await answer.text());
 
 function parse(text: string): unknown {
   try {

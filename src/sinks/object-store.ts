@@ -62,7 +62,7 @@ export const timeLimitMs = (bytes: number): number => 60_000 + Math.ceil(bytes /
 export function plainWords(text: string, secrets: readonly string[]): string {
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is taken out
   const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
-  return new Redactor(secrets).redactText(line).replace(/\.+$/, "").slice(0, 300);
+  return new Redactor(secrets).redactText(line).slice(0, 300).replace(/\.+$/, "");
 }
 
 /** A fault of ours, and none of the network's. */

@@ -77,6 +77,18 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
   throw new SvcError("sync_failed", { machine, why: `${what ?? `rsync ended with ${code ?? ended}`} (${why})` });
 }
 
+/**
+ * The last of "   1234  56%   1.2MB/s    0:00:01 (xfr#3, to-chk=4/10)", which comes again and again on one line. So do words of the
+ * machine's own: all that repeats has a bound, or digits without end would be tried from each of them on.
+ */
+export function progressIn(text: string): { bytes: number | null; files: number | null } {
+  const last = (pattern: RegExp): number | null => {
+    const found = [...text.matchAll(pattern)].at(-1)?.[1];
+    return found === undefined ? null : Number(found);
+  };
+  return { bytes: last(/(\d{1,15})\s{1,9}\d{1,3}%/g), files: last(/xfr#(\d{1,9})/g) };
+}
+
 interface Ended {
   code: number | null;
   ended: NodeJS.Signals | null;
@@ -119,10 +131,9 @@ async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
   let files = 0;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout = (stdout + text).slice(-SAID_MAX);
-    // "   1,234  56%   1.2MB/s    0:00:01 (xfr#3, to-chk=4/10)", again and again on one line.
-    const bytes = [...text.matchAll(/(\d+)\s+\d+%/g)].at(-1)?.[1];
-    files = Number([...text.matchAll(/xfr#(\d+)/g)].at(-1)?.[1] ?? files);
-    if (bytes !== undefined) report({ files: Math.min(files, tree.files.length), bytes: Number(bytes) });
+    const said = progressIn(text);
+    files = said.files ?? files;
+    if (said.bytes !== null) report({ files: Math.min(files, tree.files.length), bytes: said.bytes });
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
   const [code, ended] = await ending;

@@ -10,7 +10,7 @@ const PATIENCE_MS = 60_000;
 
 /** What the expression gives, as JSON; null where it gave nothing in time. */
 function ask(file: string, name: string, expression: string): unknown {
-  const program = `import { ${name} } from ${JSON.stringify(join(SRC, file))}; console.log(JSON.stringify(${expression}));`;
+  const program = `import { ${name} } from ${JSON.stringify(join(SRC, file))}; console.log(JSON.stringify(await ${expression}));`;
   const done = spawnSync(process.execPath, ["--no-warnings", "--input-type=module", "-e", program], {
     encoding: "utf8",
     timeout: PATIENCE_MS,
@@ -18,6 +18,17 @@ function ask(file: string, name: string, expression: string): unknown {
   });
   return done.status === 0 ? JSON.parse(done.stdout) : null;
 }
+
+/** An expression: the value of another one, for which a server at `baseUrl` answers every call with a text. */
+const servedTo = (text: string, value: string): string => `import("node:http").then(async ({ createServer }) => {
+  const server = createServer((_request, response) => response.end(${text}));
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  const baseUrl = "http://127.0.0.1:" + server.address().port;
+  const outcome = ${value};
+  server.closeAllConnections();
+  server.close();
+  return outcome;
+})`;
 
 describe("what is matched against a stranger's text comes to an end", () => {
   it.each([
@@ -37,6 +48,29 @@ describe("what is matched against a stranger's text comes to an end", () => {
     const line = `"[rank0]: " + " ".repeat(16_000) + "x"`;
     const looked = `Array.from({ length: 3_000 }, () => errorLine(${line}, false)).filter((found) => found.bad).length`;
     expect(ask("api/log-search.ts", "errorLine", looked)).toBe(0);
+  }, 90_000);
+
+  it("what rsync tells of a machine", () => {
+    const looked = `progressIn("9".repeat(2_000_000) + " ".repeat(2_000_000) + "x 12 5% xfr#3 9")`;
+    expect(ask("ssh/tree-rsync.ts", "progressIn", looked)).toEqual({ bytes: 12, files: 3 });
+  }, 90_000);
+
+  it("answers of a provider that are not JSON", () => {
+    const answer = `"[NaN, " + '"' + String.raw\`\\"\`.repeat(3_000_000)`;
+    const outcome = `(await new ProviderHttp({ provider: "market", baseUrl, userAgent: "t" }).call({ method: "GET", path: "/" })).json() ?? "none"`;
+    expect(ask("providers/http.ts", "ProviderHttp", servedTo(answer, outcome))).toBe("none");
+  }, 90_000);
+
+  it("errors of a provider, in which it is looked for that an API has ended", () => {
+    const answer = `JSON.stringify({ errors: [{ message: "graphql ".repeat(900_000) }] })`;
+    const outcome = `await new PodhostProvider({ credential: () => ({ secret: "k", settings: {} }), baseUrl, now: Date.now, pause: async () => {} })
+      .listOwned("svc-", new AbortController().signal).then(() => "listed", (error) => error.code)`;
+    expect(ask("providers/podhost/provider.ts", "PodhostProvider", servedTo(answer, outcome))).toBe("provider_error");
+  }, 90_000);
+
+  it("what a store says of a refusal", () => {
+    const looked = `plainWords("no" + ".".repeat(1_000_000) + "x", [])`;
+    expect(ask("sinks/object-store.ts", "plainWords", looked)).toBe("no");
   }, 90_000);
 
   it("patterns of files to pull from the hub", () => {

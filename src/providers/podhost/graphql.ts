@@ -180,7 +180,8 @@ export class GraphqlApi implements PodApi {
     if (status === 410 || ((status === 404 || status === 405) && body === undefined))
       throw this.#transport.retired(`its GraphQL API is not served any more (status ${status})`);
     const errors = wordsOf(body);
-    if (errors.some((words) => RETIRED.test(words))) throw this.#transport.retired(errors.join("; "));
+    if (errors.some((words) => RETIRED.test(this.#transport.scrub(words))))
+      throw this.#transport.retired(errors.join("; "));
     if (status !== 200 && status !== 400) throw this.#transport.error(`status ${status}: ${errors.join("; ")}`);
     if (body === undefined) throw this.#transport.error(`status ${status} without an answer`);
     if (field(body, "errors") !== undefined && errors.length === 0 && !isEmptyList(field(body, "errors")))
