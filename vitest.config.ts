@@ -29,6 +29,8 @@ for (const name of Object.keys(process.env)) {
 }
 const home = mkdtempSync(join(tmpdir(), "svc-test-home-"));
 process.env.SVC_HOME = home;
+// Hundreds of processes start from the same sources.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules/.cache/compiled");
 process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 
 export default defineConfig({

@@ -57,6 +57,9 @@ for n in range(30):
 with svc.atomic_save("last.bin", mode="wb") as f: f.write(b"x" * 5000)
 `;
 
+/** Whatever was compiled before. */
+const SAME_CALLS = { NODE_DISABLE_COMPILE_CACHE: "1" };
+
 export interface Trial {
   seed: number;
   call: string;
@@ -102,7 +105,9 @@ export async function tryCall(trial: Trial): Promise<string | null> {
 
 async function drive(place: Place, trial: Trial): Promise<string | null> {
   const first =
-    trial.from === "start" ? place.start({ under: ["strace", "-qq", ...injection(trial)] }) : await place.serve();
+    trial.from === "start"
+      ? place.start({ under: ["strace", "-qq", ...injection(trial)], env: SAME_CALLS })
+      : await place.serve();
   const tracer = trial.from === "ready" ? await attach(first, trial) : null;
   if (trial.from === "start") await until(() => first.out.includes("\n") || !first.running, "it starts or ends");
   // One that is about to die of it gives no answer first.

@@ -28,6 +28,8 @@ export const FACTOR = 30;
 const DISK_MB_MAX = 256;
 const API_KEY = "sim-key-0123456789";
 const CHILD = join(import.meta.dirname, "control-plane.child.ts");
+/** Each life compiles the same sources; a cell costs a quarter less where it need not. */
+const COMPILED = join(import.meta.dirname, "../../node_modules/.cache/compiled");
 
 /** Prints numbered lines and saves one checkpoint half way. */
 const SCRIPT = `import os, sys, time
@@ -117,7 +119,7 @@ export class World {
     const { env } = this.sim.settings();
     this.tellSettings();
     const { SSH_AUTH_SOCK: _, SVC_HOME: __, ...own } = process.env;
-    this.#env = { ...own, ...env };
+    this.#env = { NODE_COMPILE_CACHE: COMPILED, ...own, ...env };
   }
 
   static async start(options: WorldOptions): Promise<World> {
