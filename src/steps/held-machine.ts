@@ -4,7 +4,7 @@ import { SvcError } from "../errors/index.ts";
 import type { Guard, MachineAccess } from "../providers/host.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
 import { CLOSED_MINUTES } from "./closed-ways.ts";
-import { assertSameAccount } from "./same-account.ts";
+import { assertSameAccount, learnAccount } from "./same-account.ts";
 import { checkCap } from "./provision.ts";
 import type { Ledger, StepPorts } from "./ports.ts";
 import type { StepContext } from "./step.ts";
@@ -36,13 +36,14 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   const status = await provider.inspect(handle, context.signal);
   const { nodes } = ports.facts(context.jobId).spec;
   const about = { provider: provider.name, machine: nodes > 1 ? `${handle.name} (node ${context.node})` : handle.name };
+  const entry = ports.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
   if (status.phase === "gone") {
-    const entry = ports.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
     if (entry) await assertSameAccount(provider, entry, context.signal, handle);
     throw new SvcError("machine_lost", { ...about, why: status.why });
   }
   if (status.phase === "broken") throw new SvcError("machine_broken", { ...about, why: status.why });
   if (status.phase === "starting") return status;
+  if (entry) await learnAccount(ports.ledger, provider, entry, handle, context.signal);
   const known: MachineHandle = {
     ...handle,
     address: status.address ?? handle.address,

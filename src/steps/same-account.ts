@@ -16,8 +16,9 @@ export async function accountFor(provider: Provider, signal: AbortSignal): Promi
 }
 
 /**
- * Where only the key's fingerprint was known, and there is another key by now: if that shows the machine, it opens the same account,
- * and its word counts from now on. Gives the account that counts.
+ * Where no account was known, or only the fingerprint of a key that is another by now: if this key lists the machine, it opens the account
+ * that the machine is on, and its word counts from now on. Gives the account that counts. Throws nothing of the provider's: that none can
+ * be learned just now keeps nobody from ending the machine.
  */
 export async function learnAccount(
   ledger: Pick<Ledger, "account">,
@@ -26,14 +27,23 @@ export async function learnAccount(
   handle: MachineHandle,
   signal: AbortSignal,
 ): Promise<string | null> {
-  if (!account?.startsWith("key:")) return account;
-  const now = (await provider.accountId?.(signal, handle)) ?? null;
-  if (now === null || now === account || !now.startsWith("key:")) return account;
-  const { phase } = await provider.inspect(handle, signal);
-  if (phase === "gone") return account;
+  if (account !== null && !isPrint(account)) return account;
+  let now: string | null;
+  try {
+    now = (await provider.accountId?.(signal, handle)) ?? null;
+    if (now === null || now === account || (account !== null && !isPrint(now))) return account;
+    // A look would not do: of one that is young it says "starting" also where it does not find it.
+    const listed = await provider.listOwned(name, signal);
+    if (!listed.some((machine) => machine.name === name && machine.id === handle.id)) return account;
+  } catch {
+    signal.throwIfAborted();
+    return account;
+  }
   await ledger.account(name, now);
   return now;
 }
+
+const isPrint = (account: string): boolean => account.startsWith("key:");
 
 /** Throws `credential_refused` where the key opens another account by now than the one that an order was made on. */
 export async function assertSameAccount(
@@ -45,7 +55,7 @@ export async function assertSameAccount(
   if (account === null) return;
   const now = (await provider.accountId?.(signal, handle)) ?? null;
   // What the provider calls an account, and a key's fingerprint, cannot be compared.
-  if (now === null || now === account || now.startsWith("key:") !== account.startsWith("key:")) return;
+  if (now === null || now === account || isPrint(now) !== isPrint(account)) return;
   throw new SvcError("credential_refused", {
     provider: provider.name,
     why: `the key opens another account (${now}) than the one that rented ${name} (${account}), so that it does not show means nothing; set the key of that account`,

@@ -93,6 +93,19 @@ describe("a machine that bears our mark", () => {
     expect(ledger.owed()).toMatchObject([{ state: "releasing" }]);
   });
 
+  it("and will not go stays owed, too, when the key of another account is set", async () => {
+    let account = "ours";
+    Object.assign(cloud, { accountId: () => Promise.resolve(account) });
+    const orphan = cloud.add(`${PREFIX}job9-n0-1`);
+    cloud.lies = true;
+    await run();
+    account = "theirs";
+    cloud.machines = [];
+    const [failed] = (await run()).failed;
+    expect(failed).toMatchObject({ name: orphan.name, error: { code: "credential_refused" } });
+    expect(ledger.row(orphan.name)).toMatchObject({ state: "releasing", account: "ours" });
+  });
+
   it("and whose end is refused is said to have failed, the others are given back", async () => {
     cloud.add(`${PREFIX}a-n0-1`, "bad");
     cloud.add(`${PREFIX}b-n0-1`, "good");

@@ -61,6 +61,41 @@ test("proves no lost order absent, however often it is looked for; none is made 
   expect(rent.states()).toEqual(["1 held"]);
 });
 
+test("counts for nothing, too, where the provider did not tell the account when the machine was ordered", async () => {
+  Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
+  await rent.run(provisionStep);
+  const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
+  if (handle === null) throw new Error("nothing is held");
+  expect(rent.ledger.row(rent.name(1))?.account).toBeNull();
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  const held = { provider: rent.cloud, handle } as unknown as HeldMachine;
+  // That it still does not tell costs no look.
+  expect(await lookAtMachine(rent.ports, context, held)).toMatchObject({ phase: "ready" });
+  Object.assign(rent.cloud, { accountId: () => Promise.resolve(account) });
+  await lookAtMachine(rent.ports, context, held);
+  expect(rent.ledger.row(rent.name(1))?.account).toBe("ours");
+  useKeyOf("theirs");
+  await expect(terminate()).rejects.toMatchObject(refused);
+  expect(rent.states()).toEqual(["1 releasing"]);
+});
+
+test("a new key is not believed by a look at a machine that its account does not list", async () => {
+  account = "key:111111111111";
+  await rent.run(provisionStep);
+  useKeyOf("key:222222222222");
+  rent.cloud.inspect = () => Promise.resolve({ phase: "starting", why: "the provider does not list it yet" });
+  await terminate();
+  expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "releasing", account: "key:111111111111" });
+});
+
+test("that no account can be told keeps nobody from ending the machine", async () => {
+  account = "key:111111111111";
+  await rent.run(provisionStep);
+  Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
+  await expect(terminate()).rejects.toThrow();
+  expect([rent.states(), rent.cloud.machines]).toEqual([["1 releasing"], []]);
+});
+
 test("a new key of the same account, known by its fingerprint alone, is believed once it shows the machine", async () => {
   account = "key:111111111111";
   await rent.run(provisionStep);
