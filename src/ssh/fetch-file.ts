@@ -1,7 +1,7 @@
 // One file from a machine, in pieces, over a link that may break: each piece is named by its offset and compared with a hash that
 // the machine made of what it read there; what has come stays.
 
-import { open, rename, rm, type FileHandle } from "node:fs/promises";
+import { open, rename, rm, statfs, type FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
@@ -40,7 +40,8 @@ interface Progress {
 
 /**
  * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more as it
- * was listed, and `ssh_unreachable` when the link was lost again and again.
+ * was listed, `ssh_unreachable` when the link was lost again and again, and `disk_full`, before anything is written where it is
+ * larger than the room there is: the machine can list any size, as of a file that is nothing but holes.
  */
 export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   const { file, target, signal } = options;
@@ -48,6 +49,8 @@ export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   const temporary = `${target}.${process.pid}.part`;
   let handle: FileHandle | undefined;
   try {
+    const { bavail, bsize } = await statfs(dirname(target));
+    if (file.size > bavail * bsize) throw new SvcError("disk_full", { path: dirname(target) });
     handle = await open(temporary, "w", 0o600);
     const progress: Progress = { at: 0, piece: PIECE_FIRST, handle };
     await overBrokenLinks(options, progress);

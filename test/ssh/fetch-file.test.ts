@@ -16,7 +16,10 @@ const content = randomBytes(9_000_000);
 const target = join(folder, "weights.pt");
 
 /** Fetches `content` from an agent whose answers went through `spoil`. */
-async function fetchWith(spoil: (piece: { at: number; bytes: Buffer; sha256: string }) => void): Promise<void> {
+async function fetchWith(
+  spoil: (piece: { at: number; bytes: Buffer; sha256: string }) => void,
+  size = content.length,
+): Promise<void> {
   const call: AgentClient["call"] = (_op, args, schema) => {
     const { offset, max } = args as { offset: number; max: number };
     const bytes = Buffer.from(content.subarray(offset, offset + max));
@@ -27,7 +30,7 @@ async function fetchWith(spoil: (piece: { at: number; bytes: Buffer; sha256: str
   await fetchRemoteFile({
     machine: "m1",
     runDir: "/run",
-    file: { path: "weights.pt", size: content.length, mtimeMs: 1_700_000_000_000, inode: 7 },
+    file: { path: "weights.pt", size, mtimeMs: 1_700_000_000_000, inode: 7 },
     target,
     agent: () => Promise.resolve({ call } as unknown as AgentClient),
     signal: never,
@@ -52,3 +55,9 @@ test.each([
     expect(readdirSync(folder)).toEqual([]);
   },
 );
+
+test("a size that no disk here has room for is not begun", async () => {
+  let asked = 0;
+  await expect(fetchWith(() => (asked += 1), 2 ** 52)).rejects.toMatchObject({ code: "disk_full" });
+  expect([asked, readdirSync(folder)]).toEqual([0, []]);
+});
