@@ -66,6 +66,8 @@ export function processIo(): Io {
       serving = true;
       process.off("SIGINT", onInt);
       for (const s of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(s, () => listener(s));
+      // Node's own answer is a debugger's port on loopback, which asks no other user of this computer who they are.
+      process.on("SIGUSR1", () => {});
     },
   };
 }

@@ -15,6 +15,7 @@ import {
   existsSync,
   fstatSync,
   fsyncSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -51,6 +52,8 @@ export function prepareHome(home: string): void {
     const why = homeObjection(stat);
     if (why !== null) throw new SvcError("home_unusable", { home, why });
     if ((stat.mode & 0o077) !== 0) chmodSync(home, 0o700);
+    const planted = entryOfOthers(home);
+    if (planted !== null) throw new SvcError("home_unusable", { home, why: `holds ${planted} of another user` });
     const probe = join(home, `.probe-${process.pid}`);
     writeFileSync(probe, "", { mode: 0o600 });
     rmSync(probe);
@@ -70,6 +73,20 @@ export function prepareHome(home: string): void {
             : `cannot be used (${messageOf(e)})`;
     throw new SvcError("home_unusable", { home, why }, { cause: e });
   }
+}
+
+/**
+ * What lies in the home and is neither ours nor root's: put there while a group could write to it, it would be believed, and whoever
+ * put it there may still write to it.
+ */
+function entryOfOthers(home: string): string | null {
+  const self = process.getuid?.();
+  if (self === undefined) return null;
+  const planted = readdirSync(home).find((name) => {
+    const uid = lstatSync(join(home, name), { throwIfNoEntry: false })?.uid ?? self;
+    return uid !== self && uid !== 0;
+  });
+  return planted ?? null;
 }
 
 export interface Holder {

@@ -151,6 +151,16 @@ describe("a home that cannot be used", () => {
     expect(await refused("home_unusable")).toContain("another user");
   });
 
+  it.skipIf(!ROOT_USER)("holds what another user put there while a group could write to it (needs root)", async () => {
+    await used();
+    chmodSync(place.home, 0o770);
+    mkdirSync(join(place.home, "ssh"), { recursive: true });
+    chownSync(join(place.home, "ssh"), 54_321, 54_321);
+    expect(await refused("home_unusable")).toContain("holds ssh of another user");
+    // Also when nobody else can write there any more.
+    expect(await refused("home_unusable")).toContain("holds ssh of another user");
+  });
+
   it("may not be written", async () => {
     mkdirSync(place.home, { mode: 0o700 });
     writeFileSync(join(place.home, "keep"), "this");

@@ -54,6 +54,16 @@ describe.each([
   });
 });
 
+it("SIGUSR1 opens no debugger's port, which every user of this computer could command it through", async () => {
+  const served = await place.serve();
+  served.signal("SIGUSR1");
+  // Node says that it listens before it ends.
+  for (let i = 0; i < 20; i++) await served.text("/v1/health");
+  served.signal("SIGTERM");
+  expect(await served.exited).toEqual({ code: 0, signal: null });
+  expect(served.err).not.toContain("Debugger");
+});
+
 it("a second signal ends the process at once and says what is left; the next start finishes the work", async () => {
   const served = await place.serve();
   const id = await running(served, { entrypoint: "deaf.py" });
