@@ -13,6 +13,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isIPv6, type Socket } from "node:net";
 import { hostname } from "node:os";
+import { quotedName } from "../domain/quoted-name.ts";
 import { SvcError } from "../errors/index.ts";
 import { peerUid, withoutMapping } from "./peer.ts";
 
@@ -154,7 +155,7 @@ export function pathOf(target: string): string {
 
 const refused = (error: SvcError): Verdict => ({ kind: "refused", error });
 const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]` : address);
-const short = (text: string | undefined): string => JSON.stringify((text ?? "").slice(0, 100)).slice(1, -1) || "(none)";
+const short = (text: string | undefined): string => quotedName(text ?? "", 100) || "(none)";
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 /** Takes the same time wherever the two differ, and whatever their lengths. */
 const same = (given: string, wanted: string): boolean => timingSafeEqual(digest(given), digest(wanted));

@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
+import { quotedName } from "../domain/quoted-name.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { SvcError, type ErrorCode } from "../errors/index.ts";
 import type { JobRecord } from "../schemas/job.ts";
@@ -75,8 +76,8 @@ export const ok = (body: unknown): Answer => ({ status: 200, body });
 /** The job that the path names, by its full id. */
 export function jobOf(call: Call): JobRecord {
   const id = call.params["id"] ?? "";
-  if (id === "") throw new SvcError("not_found", { path: JSON.stringify(call.request.url.slice(0, 200)).slice(1, -1) });
+  if (id === "") throw new SvcError("not_found", { path: quotedName(call.request.url) });
   const record = /^[a-z0-9][a-z0-9-]{0,63}$/.test(id) ? call.cp.reads.job(id) : null;
-  if (!record) throw new SvcError("job_not_found", { id: JSON.stringify(id.slice(0, 100)).slice(1, -1) });
+  if (!record) throw new SvcError("job_not_found", { id: quotedName(id, 100) });
   return record;
 }

@@ -1,7 +1,7 @@
 // Where a command's words go. Data goes to stdout, talk to stderr; a reader that went away (`| head`) ends the command quietly.
 
 import { resolveHome } from "../domain/home.ts";
-import { take } from "./text.ts";
+import { take } from "./columns.ts";
 
 export type EndSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 

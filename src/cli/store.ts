@@ -3,6 +3,7 @@
 import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
+import type { JobRecord, JobsQuery } from "../schemas/job.ts";
 import type { Reads } from "../store/reads.ts";
 import type { Io } from "./io.ts";
 
@@ -32,6 +33,21 @@ function lookAt(home: string): Stats | undefined {
     if (code === "ENOENT") return undefined;
     const why = code === "ENOTDIR" ? "lies below a file" : `cannot be looked at (${code ?? String(cause)})`;
     throw new SvcError("home_unusable", { home, why }, { cause });
+  }
+}
+
+/** Every run, newest first, a page at a time. One may come twice, where it moved on between two pages. */
+export function* everyJob(
+  reads: Pick<Reads, "jobs">,
+  query: Pick<JobsQuery, "status"> = {},
+  page = 500,
+): Generator<JobRecord> {
+  for (let cursor: string | null = null; ;) {
+    const { jobs, next_cursor } = reads.jobs({ ...query, limit: page, ...(cursor ? { cursor } : {}) });
+    yield* jobs;
+    if (next_cursor === null) return;
+    if (next_cursor === cursor) throw new SvcError("internal_error", { why: "a page of runs led back to itself" });
+    cursor = next_cursor;
   }
 }
 

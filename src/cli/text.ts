@@ -1,6 +1,7 @@
 // How things are shown: tables, amounts, durations, and text of strangers made harmless.
 
 import type { JobStatus } from "../schemas/job.ts";
+import { take, width } from "./columns.ts";
 import type { Io } from "./io.ts";
 
 /** The statuses, spelled out here so that a listing does not load the schema library; the types hold the two together. */
@@ -39,6 +40,10 @@ export function toJson(value: unknown, indent?: number): string {
 /** The one way a command prints JSON: readable on a terminal, one line when piped. */
 export const printJson = (io: Io, value: unknown): Promise<void> =>
   io.out(`${toJson(value, io.tty ? 2 : undefined)}\n`);
+
+/** Lines of a few words each: apart on a terminal, by tabs for programs. */
+export const printFields = (io: Io, lines: readonly (readonly string[])[]): Promise<void> =>
+  io.out(lines.map((fields) => `${fields.map(safeField).join(io.tty ? "  " : "\t")}\n`).join(""));
 
 export interface Column {
   title: string;
@@ -119,39 +124,4 @@ export function instant(io: Io, at: string | null): string {
   const d = new Date(at);
   const two = (n: number): string => String(n).padStart(2, "0");
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
-}
-
-/** Columns that text takes: two for East Asian wide characters and emoji, none for combining marks. */
-export function width(text: string): number {
-  let n = 0;
-  for (const c of text) {
-    const p = c.codePointAt(0) ?? 0;
-    if (p < 0x300) n += 1;
-    else if (/\p{Mn}|\p{Me}|\p{Cf}/u.test(c)) n += 0;
-    else n += isWide(p) ? 2 : 1;
-  }
-  return n;
-}
-
-const isWide = (p: number): boolean =>
-  (p >= 0x1100 && p <= 0x115f) ||
-  (p >= 0x2e80 && p <= 0xa4cf) ||
-  (p >= 0xac00 && p <= 0xd7a3) ||
-  (p >= 0xf900 && p <= 0xfaff) ||
-  (p >= 0xfe30 && p <= 0xfe6f) ||
-  (p >= 0xff00 && p <= 0xff60) ||
-  (p >= 0xffe0 && p <= 0xffe6) ||
-  (p >= 0x1f300 && p <= 0x1faff) ||
-  (p >= 0x20000 && p <= 0x3fffd);
-
-/** As much of the text as fits into so many columns. */
-export function take(text: string, columns: number): string {
-  let out = "";
-  let n = 0;
-  for (const c of text) {
-    n += width(c);
-    if (n > columns) break;
-    out += c;
-  }
-  return out;
 }

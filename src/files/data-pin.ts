@@ -2,6 +2,7 @@
 
 import { copyFileSync, linkSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { quotedName } from "../domain/quoted-name.ts";
 import { asSvcError, isMissing, SvcError } from "../errors/index.ts";
 import type { DataManifest } from "../schemas/data.ts";
 import { manifestFile, readManifest, readManifestFile } from "./data-store.ts";
@@ -15,7 +16,7 @@ const pinFile = (home: string, jobId: string, name: string): string =>
 export async function checkData(home: string, names: readonly string[]): Promise<void> {
   for (const [i, name] of names.entries()) {
     const refuse = (why: string, cause?: unknown): never => {
-      const error = new SvcError("data_unavailable", { name: JSON.stringify(name).slice(1, -1), why }, { cause });
+      const error = new SvcError("data_unavailable", { name: quotedName(name), why }, { cause });
       throw new SvcError(error.code, error.data, {
         cause,
         errors: [{ field: `spec.data[${i}]`, message: error.message }],

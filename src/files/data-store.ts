@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
+import { quotedName } from "../domain/quoted-name.ts";
 import { isInside } from "../domain/relative-path.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
@@ -38,7 +39,7 @@ export function namesOf(home: string): string[] {
 
 /** Throws `data_not_found`, `data_manifest_damaged`. */
 export function readManifest(home: string, name: string): DataManifest {
-  const asked = JSON.stringify(name.slice(0, 100)).slice(1, -1);
+  const asked = quotedName(name, 100);
   if (!DATA_NAME.test(name)) throw new SvcError("data_not_found", { name: asked });
   return readManifestFile(manifestFile(home, name), name);
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Io } from "../../src/cli/io.ts";
-import { duration, safeField, table, toJson, width } from "../../src/cli/text.ts";
+import { width } from "../../src/cli/columns.ts";
+import { duration, safeField, table, toJson } from "../../src/cli/text.ts";
 
 const io = (tty: boolean, columns = 80, color = false): Io => ({ tty, color, columns: () => columns }) as unknown as Io;
 const columns = [{ title: "JOB" }, { title: "N", right: true }, { title: "LABEL", shrinks: true }];

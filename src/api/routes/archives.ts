@@ -8,12 +8,11 @@ import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { Readable } from "node:stream";
-import { join } from "node:path";
 import { z } from "zod";
-import { SvcError } from "../../errors/index.ts";
 import { openContent } from "../../files/code-contents.ts";
 import { tarOfOpened, type TarFile } from "../../files/tar-writer.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
+import { codeDir, snapshotOf } from "./code.ts";
 import { openCheckpoint } from "./downloads.ts";
 
 const ARCHIVE = { 200: { description: "The archive.", contentType: "application/x-tar" } };
@@ -44,15 +43,13 @@ export const ARCHIVE_ROUTES = [
     responses: ARCHIVE,
     errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged"],
     async handle(call) {
-      const { id } = jobOf(call);
-      const snapshot = call.cp.reads.code(id);
-      if (!snapshot) throw new SvcError("code_snapshot_missing", { job: id });
-      const codeDir = join(call.cp.home, "code");
+      const job = jobOf(call);
+      const snapshot = snapshotOf(call, job);
       const files = snapshot.files.map((file) => ({
         about: async () => ({ path: file.path, size: file.size, executable: file.mode === "executable" }),
-        open: () => openContent(codeDir, snapshot.id, file),
+        open: () => openContent(codeDir(call), snapshot.id, file),
       }));
-      return sendTar(call, `${id}-code.tar`, files);
+      return sendTar(call, `${job.id}-code.tar`, files);
     },
   }),
   route({

@@ -7,6 +7,7 @@
 
 import { join } from "node:path";
 import { z } from "zod";
+import { quotedName } from "../../domain/quoted-name.ts";
 import { SvcError } from "../../errors/index.ts";
 import { describeDirectory, fileIn, openContent, readContent, textOf } from "../../files/code-contents.ts";
 import { diffCode, type CodeSide } from "../../files/code-diff.ts";
@@ -20,9 +21,9 @@ import { sendFile } from "../send-file.ts";
 const LOOK_BYTES = 64 * 1024;
 /** Every file of a directory that is compared is read: what is larger is left to `svc code diff`. */
 const COMPARED_MAX: ProjectBounds = { filesMax: 20_000, bytesMax: 1024 ** 3 };
-const codeDir = (call: Call): string => join(call.cp.home, "code");
+export const codeDir = (call: Call): string => join(call.cp.home, "code");
 
-function snapshotOf(call: Call, { id }: JobRecord): CodeSnapshot {
+export function snapshotOf(call: Call, { id }: JobRecord): CodeSnapshot {
   const snapshot = call.cp.reads.code(id);
   if (!snapshot) throw new SvcError("code_snapshot_missing", { job: id });
   return snapshot;
@@ -118,7 +119,7 @@ export const CODE_ROUTES = [
       const snapshot = snapshotOf(call, jobOf(call));
       const path = call.params["path"] ?? "";
       const found = snapshot.files.some((f) => f.path === path);
-      if (!found) throw new SvcError("code_file_not_found", { path: shown(path), id: snapshot.id });
+      if (!found) throw new SvcError("code_file_not_found", { path: quotedName(path), id: snapshot.id });
       const entry = fileIn(snapshot, path);
       const file = await openContent(codeDir(call), snapshot.id, entry);
       try {
@@ -162,5 +163,3 @@ export const CODE_ROUTES = [
     handle: async (call) => ok(await sharedWithDirectory(call, jobOf(call))),
   }),
 ];
-
-const shown = (path: string): string => JSON.stringify(path.slice(0, 200)).slice(1, -1);

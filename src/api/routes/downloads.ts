@@ -8,6 +8,7 @@
 import { constants } from "node:fs";
 import { open, realpath, stat, type FileHandle } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { quotedName } from "../../domain/quoted-name.ts";
 import { SvcError } from "../../errors/index.ts";
 import { jobOf, route, type Call } from "../route.ts";
 import { sendFile } from "../send-file.ts";
@@ -44,7 +45,7 @@ export const DOWNLOAD_ROUTE = route({
 export async function openCheckpoint({ cp }: Call, id: string, name: string): Promise<FileHandle> {
   const path = cp.reads.checkpointPath(id, name);
   const file = path === null ? null : await openPlain(cp.home, path);
-  if (!file) throw new SvcError("file_not_found", { path: JSON.stringify(name.slice(0, 200)).slice(1, -1) });
+  if (!file) throw new SvcError("file_not_found", { path: quotedName(name) });
   return file;
 }
 

@@ -3,20 +3,21 @@ import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { CodeChange } from "../../schemas/code.ts";
 import type { CodeFile, CodeSnapshot } from "../../schemas/job.ts";
-import { nearest, usage, value } from "../argv.ts";
+import { runAction } from "../actions.ts";
+import { usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import type { Io } from "../io.ts";
-import { openStore, withJob, type OpenReads } from "../store.ts";
+import { everyJob, openStore, withJob, type OpenReads } from "../store.ts";
 import { instant, printJson, safeField, safeText, table } from "../text.ts";
 
 // What reads and compares files is loaded when it is used.
 const contents = () => import("../../files/code-contents.ts");
 
 const ACTIONS = {
-  ls: { usage: "svc code ls [JOB]", least: 0, most: 1, run: ls },
-  show: { usage: "svc code show JOB [FILE]", least: 1, most: 2, run: show },
-  diff: { usage: "svc code diff JOB [JOB]", least: 1, most: 2, run: diff },
-  restore: { usage: "svc code restore JOB DIR", least: 2, most: 2, run: restore },
+  ls: { usage: "svc code ls [JOB]", least: 0, most: 1, flags: [], run: ls },
+  show: { usage: "svc code show JOB [FILE]", least: 1, most: 2, flags: [], run: show },
+  diff: { usage: "svc code diff JOB [JOB]", least: 1, most: 2, flags: ["dir", "stat", "exit-code"], run: diff },
+  restore: { usage: "svc code restore JOB DIR", least: 2, most: 2, flags: ["force"], run: restore },
 };
 
 export const code: Command = {
@@ -37,28 +38,14 @@ export const code: Command = {
     "svc code diff 4k2m 4k9x --stat",
     "svc code restore 4k2m ./as-it-was",
   ],
-  run(input, io) {
-    const [name = "", ...args] = input.args;
-    if (!Object.hasOwn(ACTIONS, name)) {
-      const near = nearest(name, Object.keys(ACTIONS));
-      const all = Object.keys(ACTIONS).join(", ");
-      throw usage(`There is no \`svc code ${name}\`.`, `${near ? `Did you mean ${near}? ` : ""}There are ${all}.`);
-    }
-    const action = ACTIONS[name as keyof typeof ACTIONS];
-    if (args.length < action.least || args.length > action.most)
-      throw usage(`\`svc code ${name}\` takes other arguments.`, `Write \`${action.usage}\`.`);
-    const own = name === "diff" ? ["dir", "stat", "exit-code"] : name === "restore" ? ["force"] : [];
-    const other = [...input.flags, ...input.values.keys()].find((flag) => flag !== "json" && !own.includes(flag));
-    if (other) throw usage(`\`svc code ${name}\` has no flag --${other}.`, "`svc code --help` says what each takes.");
-    return action.run(args, input, io);
-  },
+  run: (input, io) => runAction("code", ACTIONS, input, io),
 };
 
 async function ls([job]: string[], input: Input, io: Io): Promise<number> {
   if (job !== undefined) return listFiles(job, input, io);
   const reads = await openStore(io);
   try {
-    const jobs = (reads?.jobs({ limit: 500 }).jobs ?? []).filter((j) => j.code_snapshot !== null);
+    const jobs = [...(reads ? everyJob(reads) : [])].filter((j) => j.code_snapshot !== null);
     if (input.json)
       await printJson(io, {
         snapshots: jobs.map((j) => ({ job_id: j.id, code_snapshot: j.code_snapshot, created_at: j.created_at })),

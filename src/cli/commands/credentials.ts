@@ -15,7 +15,7 @@ import type { Command, Input } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
 import { readSecret } from "../read-secret.ts";
-import { printJson, safeField } from "../text.ts";
+import { printFields, printJson, safeField } from "../text.ts";
 
 /** The same over HTTP or in this process. */
 interface Desk {
@@ -136,23 +136,13 @@ async function told(name: string, check: CredentialCheck, input: Input, io: Io):
     await printJson(io, { name, ...check });
     return 0;
   }
-  const balance = check.balance_usd === null ? [] : [`balance\t$${check.balance_usd.toFixed(2)}`];
+  const balance = check.balance_usd === null ? [] : [["balance", `$${check.balance_usd.toFixed(2)}`]];
   const lines = [
-    `account\t${check.account ?? "not told"}`,
-    ...check.may.map((what) => `may\t${what}`),
+    ["account", check.account ?? "not told"],
+    ...check.may.map((what) => ["may", what]),
     ...balance,
-    ...check.warnings.map((what) => `note\t${what}`),
+    ...check.warnings.map((what) => ["note", what]),
   ];
-  await io.out(
-    lines
-      .map(
-        (l) =>
-          `${l
-            .split("\t")
-            .map(safeField)
-            .join(io.tty ? "  " : "\t")}\n`,
-      )
-      .join(""),
-  );
+  await printFields(io, lines);
   return 0;
 }

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { bytes } from "../../domain/bytes.ts";
 import type { Progress } from "../../files/data-add.ts";
 import type { DataReport, DataSummary } from "../../schemas/data.ts";
-import { nearest, usage } from "../argv.ts";
+import { runAction } from "../actions.ts";
 import type { Command, Input } from "../command.ts";
 import type { Io } from "../io.ts";
 import { duration, instant, printJson, safeField, table } from "../text.ts";
@@ -28,21 +28,7 @@ export const data: Command = {
   ],
   exits: [["3", "no data of that name"]],
   examples: ["svc data add imagenet ~/datasets/imagenet", "svc data verify imagenet", "svc data ls --json"],
-  run(input, io) {
-    const [name = "", ...args] = input.args;
-    if (!Object.hasOwn(ACTIONS, name)) {
-      const near = nearest(name, Object.keys(ACTIONS));
-      const all = Object.keys(ACTIONS).join(", ");
-      throw usage(`There is no \`svc data ${name}\`.`, `${near ? `Did you mean ${near}? ` : ""}There are ${all}.`);
-    }
-    const action = ACTIONS[name as keyof typeof ACTIONS];
-    if (args.length < action.least || args.length > action.most)
-      throw usage(`\`svc data ${name}\` takes other arguments.`, `Write \`${action.usage}\`.`);
-    const own: readonly string[] = action.flags;
-    const other = [...input.flags].find((flag) => flag !== "json" && !own.includes(flag));
-    if (other) throw usage(`\`svc data ${name}\` has no flag --${other}.`, "`svc data --help` says what each takes.");
-    return action.run(args, input, io);
-  },
+  run: (input, io) => runAction("data", ACTIONS, input, io),
 };
 
 const SHOW_EVERY_MS = 100;

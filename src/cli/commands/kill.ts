@@ -1,10 +1,10 @@
 import { SvcError } from "../../errors/index.ts";
-import type { JobRecord, JobsPage } from "../../schemas/job.ts";
+import type { JobRecord } from "../../schemas/job.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import { pause, type Io } from "../io.ts";
-import { openStore } from "../store.ts";
+import { everyJob, openStore } from "../store.ts";
 import { ACTIVE, hasEnded, printJson, safeField } from "../text.ts";
 
 export interface KillOptions {
@@ -74,18 +74,7 @@ async function targets(options: KillOptions, io: Io): Promise<string[]> {
       if (!reads) throw new SvcError("job_not_found", { id: options.jobs[0] ?? "" });
       return [...new Set(options.jobs.map((prefix) => reads.resolveJobId(prefix)))];
     }
-    const ids: string[] = [];
-    let cursor: string | null = null;
-    do {
-      const page: JobsPage | undefined = reads?.jobs({
-        status: [...ACTIVE],
-        limit: 500,
-        ...(cursor ? { cursor } : {}),
-      });
-      ids.push(...(page?.jobs ?? []).map((j) => j.id));
-      cursor = page?.next_cursor ?? null;
-    } while (cursor);
-    // A run may have moved on between two of the questions.
+    const ids = reads ? [...everyJob(reads, { status: [...ACTIVE] })].map((job) => job.id) : [];
     return [...new Set(ids)].sort();
   } finally {
     reads?.close();

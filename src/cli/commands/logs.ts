@@ -3,9 +3,10 @@ import type { Client } from "../../../sdk/client.ts";
 import { foldReturns, terminalSafe } from "../../domain/log-lines.ts";
 import { whole } from "../argv.ts";
 import type { Command } from "../command.ts";
+import { take } from "../columns.ts";
 import { pause, type Io } from "../io.ts";
 import { withJob, type OpenReads } from "../store.ts";
-import { hasEnded, safeField, take, toJson } from "../text.ts";
+import { hasEnded, safeField, toJson } from "../text.ts";
 
 export interface LogsOptions {
   follow: boolean;

@@ -2,7 +2,7 @@ import type { ReconcileReport } from "../../schemas/job.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
-import { printJson, safeField } from "../text.ts";
+import { printFields, printJson } from "../text.ts";
 
 /** Longest wait for jobs to be terminal, or to have their script at work, before the command ends. */
 const SETTLE_MS = 30 * 60_000;
@@ -39,32 +39,25 @@ export const reconcile: Command = {
 
 async function tell(report: ReconcileReport, io: Io): Promise<void> {
   const would = report.dry_run ? "would be " : "";
+  const { replayed } = report;
+  const journals = `${replayed.length} ${replayed.length === 1 ? "journal" : "journals"}`;
   const lines = [
-    `replayed\t${report.replayed.length} ${report.replayed.length === 1 ? "journal" : "journals"}, ${report.replayed.filter((r) => r.ok).length} equal to the stored snapshot`,
-    ...report.replayed
+    ["replayed", `${journals}, ${replayed.filter((r) => r.ok).length} equal to the stored snapshot`],
+    ...replayed
       .filter((r) => !r.ok)
-      .map(
-        (r) =>
-          `differs\t${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`,
-      ),
-    ...report.resumed.map((id) => `${would}resumed\t${id}`),
-    ...report.terminated.map(
-      (m) => `${would}terminated\t${m.name} at ${m.provider}${m.job_id ? ` (job ${m.job_id})` : ""}`,
-    ),
-    ...report.failed.map((m) => `failed\t${m.name} at ${m.provider}: ${m.error.message} ${m.error.hint}`),
-    ...report.unreachable_providers.map((p) => `unreachable\t${p}: it may hold machines of ours that cost money`),
-    ...report.foreign.map((m) => `not ours\t${m.name ?? m.id} at ${m.provider}: left alone`),
+      .map((r) => [
+        "differs",
+        `${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`,
+      ]),
+    ...report.resumed.map((id) => [`${would}resumed`, id]),
+    ...report.terminated.map((m) => [
+      `${would}terminated`,
+      `${m.name} at ${m.provider}${m.job_id ? ` (job ${m.job_id})` : ""}`,
+    ]),
+    ...report.failed.map((m) => ["failed", `${m.name} at ${m.provider}: ${m.error.message} ${m.error.hint}`]),
+    ...report.unreachable_providers.map((p) => ["unreachable", `${p}: it may hold machines of ours that cost money`]),
+    ...report.foreign.map((m) => ["not ours", `${m.name ?? m.id} at ${m.provider}: left alone`]),
   ];
-  if (lines.length === 1) lines.push("nothing\tto resume or to terminate");
-  await io.out(
-    lines
-      .map(
-        (l) =>
-          `${l
-            .split("\t")
-            .map(safeField)
-            .join(io.tty ? "  " : "\t")}\n`,
-      )
-      .join(""),
-  );
+  if (lines.length === 1) lines.push(["nothing", "to resume or to terminate"]);
+  await printFields(io, lines);
 }

@@ -1,0 +1,41 @@
+// Commands that hold several: `svc code ls`, `svc data verify NAME`.
+
+import { nearest, usage } from "./argv.ts";
+import type { Input } from "./command.ts";
+import type { Io } from "./io.ts";
+
+export interface Action {
+  /** As it is written, for whoever wrote something else. */
+  usage: string;
+  /** How many arguments it takes. */
+  least: number;
+  most: number;
+  /** Those of the command's flags that mean something to it. */
+  flags: readonly string[];
+  run(args: string[], input: Input, io: Io): Promise<number>;
+}
+
+/** Runs the action that the first argument names. Throws `usage_error` where there is none, or it takes other arguments or flags. */
+export function runAction(
+  command: string,
+  actions: Readonly<Record<string, Action>>,
+  input: Input,
+  io: Io,
+): Promise<number> {
+  const [name = "", ...args] = input.args;
+  const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
+  if (!action) {
+    const near = nearest(name, Object.keys(actions));
+    const all = Object.keys(actions).join(", ");
+    throw usage(`There is no \`svc ${command} ${name}\`.`, `${near ? `Did you mean ${near}? ` : ""}There are ${all}.`);
+  }
+  if (args.length < action.least || args.length > action.most)
+    throw usage(`\`svc ${command} ${name}\` takes other arguments.`, `Write \`${action.usage}\`.`);
+  const other = [...input.flags, ...input.values.keys()].find((f) => f !== "json" && !action.flags.includes(f));
+  if (other)
+    throw usage(
+      `\`svc ${command} ${name}\` has no flag --${other}.`,
+      `\`svc ${command} --help\` says what each takes.`,
+    );
+  return action.run(args, input, io);
+}

@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { everyJob } from "../../src/cli/store.ts";
+import type { JobRecord, JobsQuery } from "../../src/schemas/job.ts";
+
+/** As the store pages: the cursor is how many came before. */
+function pages(count: number, asked: JobsQuery[] = []) {
+  return {
+    asked,
+    jobs(query: JobsQuery) {
+      asked.push(query);
+      const from = Number(query.cursor ?? 0);
+      const to = Math.min(count, from + query.limit);
+      const jobs = Array.from({ length: to - from }, (_, i) => ({ id: `job${from + i}` }) as JobRecord);
+      return { jobs, next_cursor: to < count ? String(to) : null };
+    },
+  };
+}
+
+test("every run is found, however many pages they are", () => {
+  const reads = pages(1_201);
+  expect([...everyJob(reads, { status: ["running"] })].map((job) => job.id)).toEqual(
+    Array.from({ length: 1_201 }, (_, i) => `job${i}`),
+  );
+  expect(reads.asked.map(({ status, limit, cursor }) => [status, limit, cursor])).toEqual([
+    [["running"], 500, undefined],
+    [["running"], 500, "500"],
+    [["running"], 500, "1000"],
+  ]);
+  expect([...everyJob(pages(0))]).toEqual([]);
+});
+
+test("a page that leads back to itself ends with an error and not never", () => {
+  const stuck = { jobs: () => ({ jobs: [], next_cursor: "1" }) };
+  expect(() => [...everyJob(stuck)]).toThrow("led back to itself");
+});
