@@ -3,7 +3,8 @@
 
 import { join } from "node:path";
 import { recording, replay, type Transactions } from "./lib/bare.ts";
-import { engineOf, newJob, newJobId, openHome, trivialSteps, withFolder } from "./lib/home.ts";
+import { engineOf, instantSteps } from "../scripts/lib/instant-engine.ts";
+import { newJob, newJobId, openHome, withFolder } from "./lib/home.ts";
 import { median, rowOf, type Bench, type Row } from "./lib/measure.ts";
 
 /** 250 jobs of 8 steps are the 2,000 steps of "10 steps x 200 runs". */
@@ -30,7 +31,7 @@ async function drive(home: string, atOnce: number): Promise<Round> {
     if (before !== undefined) stepMs.push(now - before);
     began.set(jobId, now);
   };
-  const engine = engineOf(store, trivialSteps(lap), (jobId) => {
+  const engine = engineOf(store, instantSteps({ begun: lap }), (jobId) => {
     lap(jobId);
     over.get(jobId)?.();
   });

@@ -40,7 +40,7 @@ async function listOfRuns(): Promise<Row[]> {
           const few = await withPage(browser, (page) => paintedAfter(page, plainUrl, ".run-link"));
           const [many, frame] = await withPage(browser, async (page) => {
             const ms = await paintedAfter(page, url, ".run-link");
-            const gaps = await framesOf(page, FRAMES, 180);
+            const gaps = await framesOf(page, FRAMES, { px: 180 });
             return [ms, quantile(gaps, 0.95)];
           });
           if (round === 0) continue; // the browser's own first start

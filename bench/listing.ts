@@ -2,7 +2,8 @@
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { engineOf, newJob, newJobId, openHome, trivialSteps, withFolder } from "./lib/home.ts";
+import { engineOf, instantSteps } from "../scripts/lib/instant-engine.ts";
+import { newJob, newJobId, openHome, withFolder } from "./lib/home.ts";
 import { median, pause, rowOf, type Bench, type Row } from "./lib/measure.ts";
 import { Served, SVC, wholeProcess } from "./lib/served.ts";
 
@@ -17,14 +18,10 @@ async function fill(home: string): Promise<void> {
   // Nothing to lose yet: what is made here is made before the measurement.
   store.db.pragma("synchronous = OFF");
   const over = new Map<string, () => void>();
-  const engine = engineOf(
-    store,
-    trivialSteps(() => {}),
-    (id) => {
-      over.get(id)?.();
-      over.delete(id);
-    },
-  );
+  const engine = engineOf(store, instantSteps(), (id) => {
+    over.get(id)?.();
+    over.delete(id);
+  });
   let left = JOBS;
   const worker = async (): Promise<void> => {
     while (left-- > 0) {

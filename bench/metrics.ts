@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { parseLog, type LogRecord } from "../src/domain/log-stream.ts";
 import { Redactor } from "../src/domain/redaction.ts";
 import { DurableStorySink } from "../src/engine/story-sink.ts";
-import { engineOf, newJobId, openHome, trivialSteps, withFolder } from "./lib/home.ts";
+import { engineOf, instantSteps } from "../scripts/lib/instant-engine.ts";
+import { newJobId, openHome, withFolder } from "./lib/home.ts";
 import { rowOf, type Bench, type Row } from "./lib/measure.ts";
 import { Served } from "./lib/served.ts";
 
@@ -37,11 +38,7 @@ function logOf(points: number): Buffer {
 /** As the step that follows a run: read a part, parse it, append it, read on behind what was consumed. */
 async function ours(home: string, log: Buffer): Promise<number> {
   const store = await openHome(home);
-  const engine = engineOf(
-    store,
-    trivialSteps(() => {}),
-    () => {},
-  );
+  const engine = engineOf(store, instantSteps(), () => {});
   const sink = new DurableStorySink({ engine, home, hint: () => {} });
   const redactor = new Redactor([MARK]);
   const jobId = newJobId();

@@ -12,7 +12,8 @@ import { join } from "node:path";
 import { nodePrefix } from "../src/domain/machine-names.ts";
 import { DurableLedger } from "../src/engine/ledger.ts";
 import type { RunnerStatus } from "../src/schemas/runner.ts";
-import { engineOf, newJob, newJobId, openHome, trivialSteps, withFolder } from "./lib/home.ts";
+import { engineOf, instantSteps } from "../scripts/lib/instant-engine.ts";
+import { newJob, newJobId, openHome, withFolder } from "./lib/home.ts";
 import { pause, rowOf, type Bench, type Row } from "./lib/measure.ts";
 import { Served } from "./lib/served.ts";
 
@@ -26,8 +27,10 @@ async function fill(home: string): Promise<string[]> {
   store.db.pragma("synchronous = OFF");
   let streaming = 0;
   const all = Promise.withResolvers<void>();
-  const trivial = trivialSteps((_, step) => {
-    if (step === "stream" && ++streaming === JOBS) all.resolve();
+  const trivial = instantSteps({
+    begun(_, step) {
+      if (step === "stream" && ++streaming === JOBS) all.resolve();
+    },
   });
   const stream: typeof trivial.stream = {
     ...trivial.stream,
@@ -93,7 +96,7 @@ function makeRunFolders(home: string, ids: string[], alive: number): void {
 async function load(home: string): Promise<number> {
   const start = performance.now();
   const store = await openHome(home);
-  const steps = trivialSteps(() => {});
+  const steps = instantSteps();
   const engine = engineOf(
     store,
     { ...steps, stream: { ...steps.stream, run: () => new Promise<never>(() => {}) } },

@@ -66,7 +66,7 @@ async function longLog(browser: Browser, served: Served): Promise<Row[]> {
     const few = await withPage(browser, (page) => paintedAfter(page, short, ".log-row .log-text"));
     const [many, frame] = await withPage(browser, async (page) => {
       const ms = await paintedAfter(page, long, ".log-row .log-text");
-      return [ms, quantile(await scrolledLog(page), 0.95)];
+      return [ms, quantile(await framesOf(page, 240, { px: -400, within: ".log-view" }), 0.95)];
     });
     // The first round also pays for the browser's own start and for counting the lines once.
     if (round === 0) {
@@ -94,26 +94,6 @@ async function longLog(browser: Browser, served: Served): Promise<Row[]> {
       met: (f) => f < 34,
     }),
   ];
-}
-
-async function scrolledLog(page: Page): Promise<number[]> {
-  return page.evaluate(
-    () =>
-      new Promise<number[]>((resolve) => {
-        const view = document.querySelector(".log-view");
-        const gaps: number[] = [];
-        let before = performance.now();
-        const next = () => {
-          const now = performance.now();
-          gaps.push(now - before);
-          before = now;
-          if (gaps.length > 240) return resolve(gaps.slice(1));
-          if (view) view.scrollTop -= 400;
-          requestAnimationFrame(next);
-        };
-        requestAnimationFrame(next);
-      }),
-  );
 }
 
 async function busyRun(browser: Browser, served: Served): Promise<Row[]> {

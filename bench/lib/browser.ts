@@ -38,23 +38,31 @@ export async function paintedAfter(page: Page, url: string, selector: string): P
   return page.evaluate(() => (globalThis as unknown as { painted: Promise<number> }).painted);
 }
 
-/** Milliseconds between so many frames, while the page is scrolled by `scrollPx` before each. */
-export async function framesOf(page: Page, frames: number, scrollPx = 0): Promise<number[]> {
+export interface Scroll {
+  /** Down, before each frame. */
+  px: number;
+  /** What is scrolled; the page, unless said. */
+  within?: string;
+}
+
+/** Milliseconds between so many frames, while something is scrolled. */
+export async function framesOf(page: Page, frames: number, { px, within }: Scroll = { px: 0 }): Promise<number[]> {
   return page.evaluate(
-    ([count, px]) =>
+    ([count, px, within]) =>
       new Promise<number[]>((resolve) => {
         const gaps: number[] = [];
         let before = performance.now();
+        const view = within === null ? document.scrollingElement : document.querySelector(within);
         const next = () => {
           const now = performance.now();
           gaps.push(now - before);
           before = now;
           if (gaps.length > count) return resolve(gaps.slice(1));
-          if (px !== 0) scrollBy(0, px);
+          view?.scrollBy(0, px);
           requestAnimationFrame(next);
         };
         requestAnimationFrame(next);
       }),
-    [frames, scrollPx] as const,
+    [frames, px, within ?? null] as const,
   );
 }

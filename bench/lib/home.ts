@@ -4,12 +4,9 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../src/domain/clock.ts";
 import { JobIds } from "../../src/domain/ids.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import type { StepName } from "../../src/schemas/job.ts";
+import type { Engine } from "../../src/engine/engine.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
-import type { StepDefinition, StepRegistry } from "../../src/steps/step.ts";
 import { openStore, prepareHome, type Sqlite } from "../../src/store/database.ts";
 import { EngineStore } from "../../src/store/engine-store.ts";
 
@@ -28,51 +25,6 @@ export async function openHome(home: string, watch: (db: Sqlite) => void = () =>
   const opened = await openStore(home, { newInstallationId: "benchbenchbench1", now: Date.now() });
   watch(opened.db);
   return new EngineStore(opened);
-}
-
-const OUTPUT: Partial<Record<StepName, Record<string, unknown>>> = {
-  stream: { exit_code: 0, error: null },
-  collect: { exit_code: 0 },
-};
-
-/** Steps that are over as soon as they begin: what is left is the engine's own work. */
-export function trivialSteps(begun: (jobId: string, step: StepName) => void): StepRegistry {
-  const step = (name: StepName): StepDefinition => ({
-    name,
-    retry: { attemptsMax: 1, delayMsMin: 1, delayMsMax: 1 },
-    run({ jobId }) {
-      begun(jobId, name);
-      return Promise.resolve({ done: OUTPUT[name] ?? {} });
-    },
-  });
-  return {
-    provision: step("provision"),
-    await_ssh: step("await_ssh"),
-    sync: step("sync"),
-    install: step("install"),
-    launch: step("launch"),
-    stream: step("stream"),
-    collect: step("collect"),
-    terminate: step("terminate"),
-  };
-}
-
-/** An engine whose jobs call `over` when they are terminal. */
-export function engineOf(store: EngineStore, steps: StepRegistry, over: (jobId: string) => void): Engine {
-  return new Engine({
-    store,
-    steps,
-    clock: systemClock,
-    defer: (fn) => void setImmediate(fn),
-    publish: (events) => {
-      for (const event of events)
-        if (event.type === "job.transition" && event.data["to"] === "terminal" && event.job_id !== null)
-          over(event.job_id);
-    },
-    report: (message) => {
-      throw new Error(`the engine reports: ${message}`);
-    },
-  });
 }
 
 const ids = new JobIds(() => Date.now());

@@ -5,14 +5,12 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../src/domain/clock.ts";
 import { JobIds } from "../../src/domain/ids.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import type { StepName } from "../../src/schemas/job.ts";
+import type { Engine } from "../../src/engine/engine.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
-import type { StepDefinition, StepRegistry } from "../../src/steps/step.ts";
 import { openStore, prepareHome } from "../../src/store/database.ts";
 import { EngineStore } from "../../src/store/engine-store.ts";
+import { engineOf, instantSteps } from "./instant-engine.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const SVC = join(ROOT, "bin", "svc");
@@ -81,29 +79,6 @@ const PAST: readonly PastKind[] = [
   },
 ];
 
-/** Steps that are over as soon as they begin; how the script ended is the job's own. */
-function stepsThatEnd(exitOf: (jobId: string) => number): StepRegistry {
-  const step = (name: StepName): StepDefinition => ({
-    name,
-    retry: { attemptsMax: 1, delayMsMin: 1, delayMsMax: 1 },
-    run({ jobId }) {
-      const exit_code = exitOf(jobId);
-      const done = name === "stream" ? { exit_code, error: null } : name === "collect" ? { exit_code } : {};
-      return Promise.resolve({ done });
-    },
-  });
-  return {
-    provision: step("provision"),
-    await_ssh: step("await_ssh"),
-    sync: step("sync"),
-    install: step("install"),
-    launch: step("launch"),
-    stream: step("stream"),
-    collect: step("collect"),
-    terminate: step("terminate"),
-  };
-}
-
 /** Writes `count` runs that are over into a home: driven through all steps by the engine, then dated back. */
 export async function fillPast(home: string, count: number): Promise<void> {
   prepareHome(home);
@@ -111,19 +86,8 @@ export async function fillPast(home: string, count: number): Promise<void> {
   store.db.pragma("synchronous = OFF");
   const kinds = new Map<string, PastKind>();
   const over = new Map<string, () => void>();
-  const engine = new Engine({
-    store,
-    clock: systemClock,
-    steps: stepsThatEnd((id) => kinds.get(id)?.exit ?? 0),
-    defer: (fn) => void setImmediate(fn),
-    publish(events) {
-      for (const event of events)
-        if (event.type === "job.transition" && event.data["to"] === "terminal") over.get(event.job_id ?? "")?.();
-    },
-    report(message) {
-      throw new Error(`the engine reports: ${message}`);
-    },
-  });
+  const steps = instantSteps({ exitOf: (id) => kinds.get(id)?.exit ?? 0 });
+  const engine = engineOf(store, steps, (id) => over.get(id)?.());
   const gapMs = Math.min(47 * 60_000, (60 * 86_400_000) / count);
   const begin = Date.now() - count * gapMs;
   const times: { id: string; kind: PastKind; at: number }[] = [];
