@@ -3,6 +3,7 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { ROUTES } from "../src/api/routes/index.ts";
 import { COMMANDS } from "../src/cli/commands/index.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -59,6 +60,26 @@ describe("the pages", () => {
         .map((target) => `${page}: ${target}`),
     );
     expect(broken).toEqual([]);
+  });
+
+  it("can all be reached from the README", () => {
+    const reached = new Set(["README.md"]);
+    for (const page of reached)
+      for (const [, target = ""] of read(page).matchAll(/\]\(([^)\s#]+)[^)]*\)/g)) {
+        const to = join(dirname(page), target);
+        for (const each of PAGES) if (each === to || `${dirname(each)}/` === to) reached.add(each);
+      }
+    expect(PAGES.filter((page) => !reached.has(page))).toEqual([]);
+  });
+
+  it("name every path of the API", () => {
+    const said = ["docs/API.md", "docs/HUB.md"].map(read).join("\n");
+    const missing = ROUTES.filter(({ path }) => {
+      const parts = path.split("/").slice(1);
+      const ways = [path, ...parts.slice(1).map((_, i) => `…/${parts.slice(i + 1).join("/")}`)];
+      return !ways.some((way) => said.replaceAll(way, "\0").match(/\0(?![\w/{.-])/));
+    });
+    expect(missing.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
   });
 
   it("name npm scripts that are there", () => {
