@@ -1,7 +1,10 @@
 // Shapes of requests that proxies, parsers and routers are known to disagree about, against the real server.
 
 import { spawn } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ROUTES } from "../../src/api/routes/index.ts";
 import { Place, portOf, raw, statuses, type Served } from "./harness.ts";
 
 const place = new Place();
@@ -93,4 +96,49 @@ describe("the wire", () => {
     await over;
     expect(served.err.match(/uid 65534/g)).toHaveLength(1);
   });
+});
+
+describe("a path that leads out", () => {
+  const NAMED = "secret-beside-the-home.txt";
+  const SPELLINGS = [
+    `../../../../../../../..${place.root}/${NAMED}`,
+    `..%2f..%2f..%2f${NAMED}`,
+    `%2e%2e/%2e%2e/%2e%2e/${NAMED}`,
+    `..%252f..%252f${NAMED}`,
+    `..%5c..%5c${NAMED}`,
+    `..;/..;/${NAMED}`,
+    `%c0%ae%c0%ae/${NAMED}`,
+    encodeURIComponent(join(place.root, NAMED)),
+    `/${join(place.root, NAMED)}`,
+    "train.py%00.txt",
+    "..%2fsvc.db",
+    "..%2fcredentials.json",
+  ];
+  let job = "";
+  beforeAll(async () => {
+    writeFileSync(join(place.root, NAMED), "canary-beside-the-home");
+    place.file("train.py", "print(1)\n");
+    job = await served.submit({ entrypoint: "train.py" });
+    await served.ended(job);
+  }, 60_000);
+
+  const open = ROUTES.filter(
+    (route) => route.path.includes("{") && (route.method === "GET" || route.method === "DELETE"),
+  );
+  it.each(open.map((route) => [route.method, route.path]))(
+    "is found by none of its spellings: %s %s",
+    async (method, path) => {
+      const parts = path.match(/\{\w+\}/g) ?? [];
+      for (const hostile of parts) {
+        for (const spelling of SPELLINGS) {
+          const target = path.replace(hostile, spelling).replaceAll(/\{\w+\}/g, job);
+          const answer = await raw(portOf(served), `${method} ${target} HTTP/1.1\r\n${own}Connection: close\r\n\r\n`);
+          expect(answer, target).not.toContain("canary-beside-the-home");
+          expect(statuses(answer)[0], target).toBeGreaterThanOrEqual(400);
+          expect(statuses(answer)[0], target).toBeLessThan(500);
+        }
+      }
+      expect(existsSync(join(place.root, NAMED))).toBe(true);
+    },
+  );
 });
