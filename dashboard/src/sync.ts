@@ -10,6 +10,8 @@ import { store } from "./store.ts";
 
 const EVERY_MS = 250;
 const MACHINES_EVERY_MS = 30_000;
+/** What a step is doing meanwhile is no event. */
+const STEP_EVERY_MS = 2_000;
 /** Touched runs that are asked for in one question. */
 const TOGETHER_MAX = 200;
 const PAGE_SIZE = 100;
@@ -190,4 +192,9 @@ export function startSync(): void {
   setInterval(() => {
     if (!document.hidden) machines.mark();
   }, MACHINES_EVERY_MS);
+  setInterval(() => {
+    const { timelines } = store.getSnapshot().context;
+    const steps = (shown !== null && timelines[shown]?.steps) || [];
+    if (!document.hidden && steps.some((step) => step.status === "running" && step.step !== "stream")) timeline.mark();
+  }, STEP_EVERY_MS);
 }

@@ -78,6 +78,19 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.waitForSelector(".run-head .pill >> text=terminating");
       await page.waitForSelector(".step-running >> text=collect");
       await page.waitForSelector("text=collecting checkpoints");
+      // What a step does meanwhile is announced by no event.
+      const doing = {
+        doing: "sending the project",
+        files: 3,
+        files_total: 1_200,
+        bytes: 4_000_000,
+        bytes_total: 9_000_000,
+      };
+      run.timeline.steps = [...run.timeline.steps.slice(0, -1), { ...step("collect", 0, null), detail: doing }];
+      await page.getByText("sending the project, 4.0 MB of 9.0 MB, 3 of 1,200 files").waitFor();
+      const waiting = { waiting_for: "its image is being fetched" };
+      run.timeline.steps = [...run.timeline.steps.slice(0, -1), { ...step("collect", 0, null), detail: waiting }];
+      await page.getByText("Waiting: its image is being fetched").waitFor();
       expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
     }));
 

@@ -11,7 +11,7 @@ describe("the axis of the steps", () => {
   it("draws a long quiet stretch short, leaves all else in proportion, and leads back to the instants", () => {
     const day = 86_400_000;
     const instants = [0, 10_000, 40_000, day, day + 20_000];
-    const scale = timeScale(instants, 0, day + 20_000, true);
+    const scale = timeScale(instants, 0, day + 20_000, { collapse: true });
     expect(scale.gaps).toHaveLength(1);
     expect(scale.gaps[0]).toMatchObject({ from: 40_000, to: day });
     expect((scale.gaps[0]?.right ?? 0) - (scale.gaps[0]?.left ?? 0)).toBeLessThan(0.1);
@@ -20,9 +20,15 @@ describe("the axis of the steps", () => {
     expect(scale.at(-5)).toBe(0);
     expect(scale.at(2 * day)).toBeCloseTo(1, 9);
   });
+  it("leaves room for the stretch that still goes on, however short all else was", () => {
+    const day = 86_400_000;
+    const scale = timeScale([0, 300, day], 0, 2 * day, { collapse: true, open: true });
+    expect(scale.gaps.map((gap) => Math.round((gap.right - gap.left) * 100))).toEqual([7, 40]);
+    for (const at of [100, day / 2, 1.5 * day]) expect(scale.when(scale.at(at))).toBeCloseTo(at, 3);
+  });
   it("is plain where nothing is long, or where true lengths are asked for", () => {
-    expect(timeScale([0, 10_000], 0, 15_000, true).gaps).toEqual([]);
-    const plain = timeScale([0, 1_000], 0, 100_000, false);
+    expect(timeScale([0, 10_000], 0, 15_000, { collapse: true }).gaps).toEqual([]);
+    const plain = timeScale([0, 1_000], 0, 100_000, { collapse: false });
     expect([plain.gaps.length, plain.at(50_000)]).toEqual([0, 0.5]);
   });
 });

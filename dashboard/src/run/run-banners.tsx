@@ -24,6 +24,7 @@ export function RunBanners({ job }: { job: JobRecord }) {
   );
   const costly = job.note !== null && (/cost money|^Parked/.test(job.note) || job.status === "terminating");
   const warning = active ? lastWarning(events) : null;
+  const said = warning === null ? null : String(warning.data["message"]);
   return (
     <>
       {job.error && (
@@ -39,8 +40,8 @@ export function RunBanners({ job }: { job: JobRecord }) {
           </p>
         </Banner>
       )}
-      {job.note && (costly || retrying.length === 0) && (
-        <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(job.note)}</bdi>} />
+      {job.note && job.note !== said && (costly || retrying.length === 0) && (
+        <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(job.note, job.id)}</bdi>} />
       )}
       {unsure.length > 0 && !job.note && (
         <Banner tone="warn" title="May still cost money">
@@ -54,7 +55,7 @@ export function RunBanners({ job }: { job: JobRecord }) {
         <RetryBanner key={`${step.step}/${step.node}`} step={step} nodes={job.nodes} />
       ))}
       {warning && (
-        <Banner tone="warn" title={<bdi>{String(warning.data["message"])}</bdi>}>
+        <Banner tone="warn" title={<bdi>{withCode(said ?? "")}</bdi>}>
           <p className="quiet">
             <At at={warning.at} />
           </p>

@@ -11,7 +11,13 @@ import { runApi } from "./run-api.ts";
 const LINES = 12;
 
 /** Everything that is known of one attempt: when, what came of it, what the provider answered, what was written meanwhile. */
-export function StepDetail({ job, step, now }: { job: JobRecord; step: TimelineStep; now: number }) {
+export function StepDetail(props: {
+  job: JobRecord;
+  step: TimelineStep;
+  attempts: readonly TimelineStep[];
+  now: number;
+}) {
+  const { job, step, attempts, now } = props;
   const end = step.ended_at ? Date.parse(step.ended_at) : now;
   const detail = Object.entries(step.detail ?? {});
   return (
@@ -25,6 +31,7 @@ export function StepDetail({ job, step, now }: { job: JobRecord; step: TimelineS
           Close
         </button>
       </div>
+      {attempts.length > 1 && <Attempts attempts={attempts} shown={step} />}
       <p className="quiet">
         {words(step.status)}
         {step.started_at && (
@@ -67,6 +74,26 @@ export function StepDetail({ job, step, now }: { job: JobRecord; step: TimelineS
     </section>
   );
 }
+
+const ATTEMPTS_MAX = 40;
+
+/** The way from one try to another without hitting a bar: the newest of them, where there are very many. */
+const Attempts = ({ attempts, shown }: { attempts: readonly TimelineStep[]; shown: TimelineStep }) => (
+  <div className="filters attempts" role="group" aria-label="Attempts">
+    {attempts.slice(-ATTEMPTS_MAX).map((each) => (
+      <button
+        key={each.attempt}
+        type="button"
+        className="button small toggle"
+        aria-pressed={each === shown}
+        aria-label={`Attempt ${each.attempt}, ${words(each.status)}`}
+        onClick={() => setParams({ step: `${each.step}.${each.node}.${each.attempt}` })}
+      >
+        {each.attempt}
+      </button>
+    ))}
+  </div>
+);
 
 /** The beginning of what the log says of that time. */
 function Written({ job, step, from }: { job: JobRecord; step: TimelineStep; from: number }) {

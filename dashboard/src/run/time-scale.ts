@@ -22,9 +22,19 @@ export interface TimeScale {
 const QUIET_SHARE = 0.3;
 const QUIET_MS = 20_000;
 const DRAWN_SHARE = 0.07;
+/** Of the stretch that still goes on: what happens now is not small. */
+const OPEN_SHARE = 0.4;
 
-/** `instants`: when something began or ended. */
-export function timeScale(instants: readonly number[], from: number, to: number, collapse: boolean): TimeScale {
+/**
+ * @param instants when something began or ended
+ * @param open whether the axis ends now, and not where something ended
+ */
+export function timeScale(
+  instants: readonly number[],
+  from: number,
+  to: number,
+  { collapse, open = false }: { collapse: boolean; open?: boolean },
+): TimeScale {
   const length = Math.max(1, to - from);
   const stops = [...new Set([from, ...instants.filter((at) => at > from && at < to), from + length])].sort(
     (a, b) => a - b,
@@ -32,16 +42,16 @@ export function timeScale(instants: readonly number[], from: number, to: number,
   const parts = stops.slice(1).map((end, i) => {
     const begin = stops[i] ?? from;
     const ms = end - begin;
-    return { begin, end, ms, quiet: collapse && ms > QUIET_MS && ms > QUIET_SHARE * length };
+    const quiet = collapse && ms > QUIET_MS && ms > QUIET_SHARE * length;
+    return { begin, end, ms, quiet, share: open && i === stops.length - 2 ? OPEN_SHARE : DRAWN_SHARE };
   });
-  const quiet = parts.filter((part) => part.quiet).length;
   const busyMs = parts.reduce((sum, part) => sum + (part.quiet ? 0 : part.ms), 0);
-  const room = 1 - quiet * DRAWN_SHARE;
+  const room = 1 - parts.reduce((sum, part) => sum + (part.quiet ? part.share : 0), 0);
   let place = 0;
   const placed = parts.map((part) => {
     const left = place;
     // Where all is quiet, the stretches share the axis.
-    place += busyMs === 0 ? 1 / parts.length : part.quiet ? DRAWN_SHARE : (part.ms / busyMs) * room;
+    place += busyMs === 0 ? 1 / parts.length : part.quiet ? part.share : (part.ms / busyMs) * room;
     return { ...part, left, right: place };
   });
   return {

@@ -6,6 +6,7 @@ import { withCode } from "../parts/with-code.tsx";
 import { usePlace } from "../router.tsx";
 import { isActive, STEPS } from "../status.ts";
 import { useData } from "../store.ts";
+import { doingWords } from "./doing-words.ts";
 import { setParams } from "./place.ts";
 import { Replay } from "./replay-view.tsx";
 import { StepDetail } from "./step-detail.tsx";
@@ -56,7 +57,7 @@ export function TimelineView({ job }: { job: JobRecord }) {
           )}
         </p>
       )}
-      {chosen && <StepDetail job={job} step={chosen} now={now} />}
+      {chosen && <StepDetail job={job} step={chosen} attempts={attemptsOf(timeline, chosen)} now={now} />}
       <Replay job={job} timeline={timeline} scale={scale} at={at} />
     </>
   );
@@ -68,7 +69,7 @@ function scaleOf(job: JobRecord, timeline: Timeline, now: number | null, collaps
   );
   const from = Math.min(Date.parse(job.created_at), ...instants);
   const to = Math.max(now ?? Date.parse(job.ended_at ?? job.created_at), ...instants, from + 1);
-  return timeScale(instants, from, to, collapse);
+  return timeScale(instants, from, to, { collapse, open: now !== null });
 }
 
 interface Row {
@@ -77,15 +78,16 @@ interface Row {
   attempts: TimelineStep[];
 }
 
+const attemptsOf = (timeline: Timeline, { step, node }: Pick<TimelineStep, "step" | "node">): TimelineStep[] =>
+  timeline.steps.filter((each) => each.node === node && each.step === step).sort((a, b) => a.attempt - b.attempt);
+
 /** In the order of the steps; of a live run on one node, steps yet to come are shown as such. */
 function rowsOf(timeline: Timeline, live: boolean): Row[] {
   const nodes = [...new Set(timeline.steps.map((step) => step.node))].sort((a, b) => a - b);
   const rows: Row[] = [];
   for (const node of nodes.length > 0 ? nodes : [0]) {
     for (const step of STEPS) {
-      const attempts = timeline.steps
-        .filter((each) => each.node === node && each.step === step)
-        .sort((a, b) => a.attempt - b.attempt);
+      const attempts = attemptsOf(timeline, { step, node });
       if (attempts.length > 0 || (live && nodes.length < 2)) rows.push({ step, node, attempts });
     }
   }
@@ -131,6 +133,9 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
             style={{ left: `${gap.left * 100}%`, width: `${(gap.right - gap.left) * 100}%` }}
           />
         ))}
+        {row.attempts.map((attempt, i) => (
+          <Wait key={attempt.attempt} attempt={attempt} next={row.attempts[i + 1]} scale={scale} now={now} />
+        ))}
         {row.attempts.map((attempt) => (
           <Bar
             key={attempt.attempt}
@@ -148,13 +153,29 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
         {ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}
       </span>
       <span className="step-state">{last ? (exit === 0 ? stateWords(last) : `exit code ${exit}`) : "to come"}</span>
-      {last && <StepWords jobId={job.id} last={last} now={now} />}
+      {last && <StepWords job={job} last={last} now={now} />}
     </li>
   );
 }
 
 const choose = (step: TimelineStep, chosen: TimelineStep | null) =>
   setParams({ step: chosen && keyOf(chosen) === keyOf(step) ? null : keyOf(step) });
+
+interface WaitProps {
+  attempt: TimelineStep;
+  next: TimelineStep | undefined;
+  scale: TimeScale;
+  now: number;
+}
+
+/** The time between a try and the next one. */
+function Wait({ attempt, next, scale, now }: WaitProps) {
+  if (!attempt.ended_at || (!next && attempt.status !== "retrying")) return null;
+  const from = scale.at(Date.parse(attempt.ended_at));
+  const to = scale.at(next?.started_at ? Date.parse(next.started_at) : now);
+  if (to <= from) return null;
+  return <span className="step-wait" style={{ left: `${from * 100}%`, width: `${(to - from) * 100}%` }} />;
+}
 
 /** The row's name opens the same for who does not point: the bar is out of the order of keys. */
 function Bar(props: {
@@ -199,8 +220,15 @@ export function dueWords(step: TimelineStep, now: number): string {
   return `in ${due < 60_000 ? `${Math.ceil(due / 1000)} s` : duration(due)}`;
 }
 
-function StepWords({ jobId, last, now }: { jobId: string; last: TimelineStep; now: number }) {
+function StepWords({ job, last, now }: { job: JobRecord; last: TimelineStep; now: number }) {
+  if (last.status === "running" && last.detail) {
+    const meanwhile = doingWords(last.detail);
+    return meanwhile && <bdi className="step-words quiet">{meanwhile}</bdi>;
+  }
   if (!last.error && last.status !== "retrying") return null;
+  // What ended the run stands in full above everything.
+  if (last.status === "failed" && last.error?.message === job.error?.message)
+    return <span className="step-words quiet">For the reason above.</span>;
   const due = dueWords(last, now);
   return (
     <span className="step-words">
@@ -214,7 +242,7 @@ function StepWords({ jobId, last, now }: { jobId: string; last: TimelineStep; no
       {last.error && (
         <>
           {last.status === "retrying" && "Last error: "}
-          <bdi>{last.error.message}</bdi> <span className="quiet">{withCode(last.error.hint, jobId)}</span>
+          <bdi>{last.error.message}</bdi> <span className="quiet">{withCode(last.error.hint, job.id)}</span>
         </>
       )}
     </span>
@@ -257,7 +285,10 @@ function Axis({ scale }: { scale: TimeScale }) {
   );
 }
 
-const rounded = (s: number): number => (s < 10 ? Math.round(s * 10) / 10 : Math.round(s));
+const rounded = (s: number): number => {
+  const parts = s < 1 ? 1_000 : s < 10 ? 10 : 1;
+  return Math.round(s * parts) / parts;
+};
 
 function tickWords(s: number): string {
   if (s === 0) return "0";

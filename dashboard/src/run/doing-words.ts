@@ -1,0 +1,20 @@
+// What a step that is under way says of itself, in words.
+
+import { bytes, number } from "../format.ts";
+
+/** Null where the detail tells nothing of what goes on. Counts are files and bytes so far, and `…_total` of all. */
+export function doingWords(detail: Readonly<Record<string, unknown>>): string | null {
+  const { waiting_for: waiting, doing } = detail;
+  if (typeof waiting === "string" && waiting !== "") return `Waiting: ${waiting}`;
+  if (typeof doing !== "string" || doing === "") return null;
+  const counts = [
+    so(detail["bytes"], detail["bytes_total"], bytes),
+    so(detail["files"], detail["files_total"], (n) => `${number(n)} files`),
+  ].filter((each) => each !== null);
+  return [doing, ...counts].join(", ");
+}
+
+function so(done: unknown, total: unknown, words: (n: number) => string): string | null {
+  if (typeof done !== "number" || typeof total !== "number") return null;
+  return `${words(done).replace(/ files$/, "")} of ${words(total)}`;
+}
