@@ -1,10 +1,10 @@
-// Pictures of the dashboard for the documentation, by one command: `npm run screenshots`. A home with a past is made, a control
-// plane started on it, and real runs on this computer and on simulated machines; nothing costs anything.
+// Pictures of the dashboard, every page at both widths and in both colour schemes, by one command: `npm run screenshots`. A home with a
+// past is made, a control plane started on it, and real runs on this computer and on simulated machines; nothing costs anything.
 //
-//   npm run screenshots              into docs/images
-//   npm run screenshots -- DIRECTORY every page at both widths and in both colour schemes
+//   npm run screenshots              into .cache/screenshots, and the few that the documentation shows into docs/images
+//   npm run screenshots -- DIRECTORY into that directory alone
 
-import { mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { hasChromium, launchChromium, NO_CHROMIUM } from "./lib/chromium.ts";
@@ -38,9 +38,12 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
   return [
     { name: "runs", path: "/", ready: ".run-link" },
     { name: "run", path: run("rented"), ready: ".log-row" },
-    { name: "run-phone", path: run("rented"), ready: ".log-row" },
     { name: "metrics", path: run("busy", "metrics"), ready: "canvas" },
     { name: "log", path: run("busy", "logs"), ready: ".log-row" },
+    { name: "checkpoints", path: run("busy", "checkpoints"), ready: ".files tbody tr" },
+    { name: "events", path: run("rented", "events"), ready: ".events tbody tr" },
+    { name: "code", path: run("digits", "code"), ready: ".code-text" },
+    { name: "spec", path: run("busy", "spec"), ready: ".code-block" },
     { name: "failed", path: run("failed"), ready: ".banner" },
     {
       name: "new-run",
@@ -56,13 +59,17 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
   ];
 }
 
-/** The few that the documentation shows: page, look. */
-const IN_DOCS: readonly (readonly [string, string])[] = [
-  ["runs", "wide-light"],
-  ["run", "wide-dark"],
-  ["run-phone", "phone-dark"],
-  ["new-run", "wide-light"],
-];
+const IMAGES = join(import.meta.dirname, "../docs/images");
+/** The few that the documentation shows, by page and look, with their names there. */
+const IN_DOCS: Readonly<Record<string, string>> = {
+  "runs-wide-light": "runs",
+  "run-wide-dark": "run",
+  "run-phone-dark": "run-phone",
+  "new-run-wide-light": "new-run",
+  "metrics-wide-light": "metrics",
+  "failed-wide-light": "failed",
+  "machines-phone-light": "machines-phone",
+};
 
 async function shoot(browser: Browser, url: string, page: Shown, look: Look, file: string): Promise<void> {
   const { width, height, colorScheme } = look;
@@ -113,7 +120,7 @@ if (!hasChromium) {
   process.exit(2);
 }
 const [given] = process.argv.slice(2);
-const directory = given ?? join(import.meta.dirname, "../docs/images");
+const directory = given ?? join(import.meta.dirname, "../.cache/screenshots");
 mkdirSync(directory, { recursive: true });
 const world = await openShownWorld({ past: PAST_RUNS, rented: true });
 try {
@@ -121,10 +128,11 @@ try {
   const browser = await launchChromium();
   for (const page of pagesOf(world))
     for (const look of LOOKS) {
-      const shown = IN_DOCS.some(([name, of]) => name === page.name && of === look.name);
-      if (given === undefined && !shown) continue;
-      const name = given === undefined ? page.name : `${page.name}-${look.name}`;
-      await shoot(browser, world.url, page, look, join(directory, `${name}.png`));
+      const name = `${page.name}-${look.name}`;
+      const file = join(directory, `${name}.png`);
+      await shoot(browser, world.url, page, look, file);
+      const shown = IN_DOCS[name];
+      if (given === undefined && shown !== undefined) copyFileSync(file, join(IMAGES, `${shown}.png`));
     }
   await browser.close();
 } finally {
