@@ -26,5 +26,7 @@ export const STEPS = [
 
 export const isActive = (job: Pick<JobRecord, "status">): boolean =>
   (ACTIVE_STATES as readonly string[]).includes(job.status);
+/** It ended because somebody wanted it to: nothing went wrong. */
+export const isAsked = (job: Pick<JobRecord, "error">): boolean => job.error?.code === "cancelled_by_user";
 export const isKillable = (job: Pick<JobRecord, "status">): boolean => isActive(job) && job.status !== "terminating";
 export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string => job.label ?? job.entrypoint;

@@ -79,6 +79,16 @@ describe("lines of a chart", () => {
       [1, 1, 1, [1, 2], [20, 21]],
     ]);
   });
+  it("take what falls back over and over for several processes of one rank, and not for attempts", () => {
+    const points = columns(
+      Array.from({ length: 200 }, (_, i): [number, number] => [i % 2 === 0 ? i / 2 + 1 : (i - 1) / 2, i]),
+    );
+    const [curve, ...others] = curvesOf(points, "step", 0);
+    expect(others).toEqual([]);
+    expect(curve?.attempts).toBe(1);
+    expect(curve?.x).toEqual([...(curve?.x ?? [])].sort((a, b) => a - b));
+    expect([...(curve?.y ?? [])].sort((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, i) => i));
+  });
   it("go over time from the run's start, or over another metric at the same step", () => {
     const loss = columns([
       [1, 5],

@@ -27,8 +27,10 @@ export function MachinesPage() {
       {doubt.length > 0 && (
         <Banner tone="warn" title={`${plural(doubt.length, "machine")} may still cost money`}>
           <p>
-            Their end is not proven, or nobody uses them. svc asks the providers again by itself until it knows;
-            reconcile does it now.
+            {doubt.length === 1
+              ? "Its end is not proven, or nobody uses it."
+              : "Their end is not proven, or nobody uses them."}{" "}
+            svc asks the providers again by itself until it knows; reconcile does it now.
           </p>
         </Banner>
       )}

@@ -19,7 +19,7 @@ export function MachineTable({ machines, name, full = false }: MachineTableProps
       role={full ? "region" : undefined}
       aria-label={full ? name : undefined}
     >
-      <table className={full ? "small-table machine-table machine-cards" : "small-table machine-table"}>
+      <table className="small-table machine-table machine-cards">
         <thead>
           <tr>
             <th scope="col">Machine</th>

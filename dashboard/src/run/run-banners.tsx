@@ -5,7 +5,7 @@ import { useNow } from "../parts/now.ts";
 import { At } from "../parts/time.tsx";
 import { withCode } from "../parts/with-code.tsx";
 import { Link, runPath } from "../router.tsx";
-import { isActive } from "../status.ts";
+import { isActive, isAsked } from "../status.ts";
 import { useData } from "../store.ts";
 import { useRunEvents } from "./run-events.ts";
 import { dueWords } from "./timeline-view.tsx";
@@ -28,7 +28,7 @@ export function RunBanners({ job }: { job: JobRecord }) {
   return (
     <>
       {job.error && (
-        <Banner tone="bad" title={<bdi>{job.error.message}</bdi>}>
+        <Banner tone={isAsked(job) ? "info" : "bad"} title={<bdi>{job.error.message}</bdi>}>
           <p>
             {withCode(job.error.hint, job.id)}{" "}
             {job.error.code === "script_failed" && (

@@ -7,7 +7,7 @@ import { StatusPill } from "../parts/status-pill.tsx";
 import { Ago, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
 import { Link, navigate, runPath } from "../router.tsx";
-import { isActive, isKillable, titleOf } from "../status.ts";
+import { isActive, isAsked, isKillable, titleOf } from "../status.ts";
 import { loadMore } from "../sync.ts";
 
 /** Heights of a row, by the style sheet `runs.css`. */
@@ -210,7 +210,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
         <span className="run-sub">
           <code>{job.id}</code>
           {reason && (
-            <span className={job.error ? "reason bad" : "reason"} title={reason}>
+            <span className={job.error && !isAsked(job) ? "reason bad" : "reason"} title={reason}>
               <bdi>{reason}</bdi>
             </span>
           )}

@@ -1,7 +1,8 @@
 // From points to the lines of a chart.
 //
 // M1. A line is one rank of one attempt: where a rank's step falls back, the run went on from a checkpoint, and a new attempt begins.
-//     What an earlier attempt had computed beyond it stays to be seen.
+//     What an earlier attempt had computed beyond it stays to be seen. A step that falls back over and over is no restart: several
+//     processes speak as one rank, and what they say is one line, in order of step.
 // M2. Smoothing is over every point, before anything is left out for drawing. It is an exponential mean, freed of the weight of its
 //     first value: m ← w·m + (1−w)·x, shown as m / (1 − wⁿ). Values that are not finite are passed over.
 // M3. Of the points of a pixel the least and the greatest are drawn, so that no spike is lost.
@@ -20,6 +21,9 @@ export interface Curve {
 }
 
 export type XAxis = "step" | "time" | { metric: Columns };
+
+/** More attempts than this are none. */
+const ATTEMPTS_MAX = 24;
 
 /** The lines of a series (M1). Times are in seconds from `startMs`. */
 export function curvesOf(columns: Columns, axis: XAxis, startMs: number): Curve[] {
@@ -43,12 +47,21 @@ export function curvesOf(columns: Columns, axis: XAxis, startMs: number): Curve[
     curve?.x.push(x);
     curve?.y.push(columns.value[i] ?? Number.NaN);
   }
-  const all = [...byRank.values()].flatMap((curves) => {
+  const all = [...byRank.values()].flatMap((found) => {
+    const curves = found.length > ATTEMPTS_MAX ? [together(found)] : found;
     for (const curve of curves) curve.attempts = curves.length;
     return curves;
   });
   return all.map(ascending).sort((a, b) => a.rank - b.rank || a.attempt - b.attempt);
 }
+
+const together = (curves: readonly Curve[]): Curve => ({
+  rank: curves[0]?.rank ?? 0,
+  attempt: 1,
+  attempts: 1,
+  x: curves.flatMap((curve) => curve.x),
+  y: curves.flatMap((curve) => curve.y),
+});
 
 /** The last value of a metric at each rank and step. */
 function lookup(columns: Columns): Map<string, number> {

@@ -155,7 +155,7 @@ export function MetricChart(props: {
               : value(sum.last)}
         </span>
       </figcaption>
-      <div ref={box} className="chart-box" role="img" aria-label={spoken} />
+      <div ref={box} className={sum === null ? "chart-box chart-unread" : "chart-box"} role="img" aria-label={spoken} />
       {shown.length > 1 && <Legend lines={shown} hover={hover} />}
       <Notes first={first} odd={sum?.odd ?? 0} more={lines.length - shown.length} logY={logY} min={sum?.min ?? null} />
     </figure>
