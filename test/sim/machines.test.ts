@@ -3,6 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually, login, ssh, testParts, type TestParts, type Way } from "./harness-parts.ts";
 import { makeFleet } from "./machines/fleet.ts";
@@ -186,6 +188,19 @@ describe.each([...(able ? (["namespaces"] as const) : []), "plain" as const])("%
 });
 
 describe("plain machines", () => {
+  test("come to an end when they are closed, where nothing else keeps the process alive", async () => {
+    const script = `
+      const { makeFleet } = await import(${JSON.stringify(fileURLToPath(new URL("machines/fleet.ts", import.meta.url)))});
+      const fleet = await makeFleet({ dir: ${JSON.stringify(parts.dir)}, kind: "plain" });
+      await fleet.close();
+      console.log("closed");
+    `;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "pipe"] });
+    const code = new Promise((resolve) => void child.once("close", resolve));
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect({ code: await code, out, err }).toEqual({ code: 0, out: "closed\n", err: "" });
+  }, 60_000);
+
   test("can be logged into, cut, healed, frozen, restarted and destroyed", async () => {
     const fleet = await makeFleet({ dir: parts.dir, kind: "plain" });
     try {

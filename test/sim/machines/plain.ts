@@ -54,7 +54,10 @@ export async function plainFleet(dir: string): Promise<Fleet> {
     },
     async close() {
       await Promise.all([...machines.values()].map((machine) => machine.destroy()));
-      const ended = new Promise((resolve) => void watchdog.once("close", resolve));
+      if (watchdog.exitCode !== null || watchdog.signalCode !== null) return;
+      const ended = new Promise((resolve) => void watchdog.once("exit", resolve));
+      // Otherwise nothing might keep this process alive until then, and what comes after would never be done.
+      watchdog.ref();
       watchdog.kill("SIGKILL");
       await ended;
     },
