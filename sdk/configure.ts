@@ -6,6 +6,7 @@
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { z } from "zod";
+import { PROVIDER_NAMES } from "../src/schemas/provider-names.ts";
 import type { RegistryBody as RegistryBodySchema } from "../src/schemas/registry.ts";
 import type { Client } from "./client.ts";
 import { SvcError } from "./errors.ts";
@@ -29,7 +30,6 @@ export interface Registry {
 
 export type RegistryBody = z.input<typeof RegistryBodySchema>;
 
-const PROVIDERS = ["local", "podhost", "market", "cloudvm", "notebook"];
 const REFERENCE = /^(env|file|store|literal):\/\/./s;
 
 let named: RegistryBody | null = null;
@@ -100,7 +100,8 @@ function checkedCredential(at: string, value: unknown): Credential {
   const credential = value as Credential;
   for (const name of ["cred_id", "provider"] as const)
     if (typeof credential[name] !== "string" || credential[name] === "") throw wrong(`${at}.${name}`, "is required");
-  if (!PROVIDERS.includes(credential.provider)) throw wrong(`${at}.provider`, `must be one of ${PROVIDERS.join(", ")}`);
+  if (!(PROVIDER_NAMES as readonly string[]).includes(credential.provider))
+    throw wrong(`${at}.provider`, `must be one of ${PROVIDER_NAMES.join(", ")}`);
   reference(`${at}.secret_ref`, credential.secret_ref);
   text(`${at}.ssh_key_ref`, credential.ssh_key_ref);
   if (credential.extra !== undefined) known(`${at}.extra`, credential.extra, Object.keys(credential.extra));

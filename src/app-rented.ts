@@ -4,7 +4,8 @@ import { join } from "node:path";
 import type { Clock } from "./domain/clock.ts";
 import { SvcError } from "./errors/index.ts";
 import type { MachineHandle, Provider } from "./providers/provider.ts";
-import { REMOTE_PROVIDERS, VENDOR_ADDRESS, type RemoteName } from "./providers/registry.ts";
+import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "./providers/registry.ts";
+import { REMOTE_NAMES, type RemoteName } from "./schemas/provider-names.ts";
 import type { ProviderName } from "./schemas/spec.ts";
 import { baseUrlOf, readCredential } from "./secrets/credentials.ts";
 import { HostKeyPins, keyOfLine } from "./ssh/host-keys.ts";
@@ -67,7 +68,7 @@ export function checkConnected(provider: ProviderName, places: Places): void {
 /** Every provider that rents machines, also those that cannot be used as things are set: that costs their own runs alone. */
 export function remoteProviders(parts: Places & { clock: Clock; machines: RemoteMachinesOf }): [string, Provider][] {
   const { home, env, clock, machines } = parts;
-  const names = Object.keys(REMOTE_PROVIDERS) as RemoteName[];
+  const names = REMOTE_NAMES;
   return names.map((name) => {
     const credential = () => credentialOf(name, { home, env });
     const provider = REMOTE_PROVIDERS[name]({

@@ -1,10 +1,9 @@
 // Which runs a list shows: in the address, in the question to the API, and for one run at hand.
 
 import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
+import { PROVIDER_NAMES } from "../../src/schemas/provider-names.ts";
 import type { ProviderName } from "../../src/schemas/spec.ts";
 import { ACTIVE_STATES, STATUSES } from "./status.ts";
-
-export const PROVIDERS = ["local", "podhost", "market", "cloudvm", "notebook"] as const satisfies ProviderName[];
 
 export interface RunFilter {
   /** `active`, a status, or null for all. */
@@ -23,7 +22,7 @@ export function filterOf(query: URLSearchParams): RunFilter {
   const provider = query.get("provider");
   return {
     status: status === "active" ? "active" : (STATUSES.find((each) => each === status) ?? null),
-    provider: PROVIDERS.find((each) => each === provider) ?? null,
+    provider: PROVIDER_NAMES.find((each) => each === provider) ?? null,
     text: (query.get("q") ?? "").trim().slice(0, 200),
   };
 }

@@ -1,6 +1,7 @@
 // Every provider there is, and which of them can be used here.
 
 import type { ProviderInfo } from "../schemas/job.ts";
+import type { RemoteName } from "../schemas/provider-names.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import { CloudvmProvider } from "./cloudvm/provider.ts";
 import { MarketProvider } from "./market/provider.ts";
@@ -8,8 +9,6 @@ import { NotebookProvider } from "./notebook/provider.ts";
 import { PodhostProvider } from "./podhost/provider.ts";
 import type { Provider } from "./provider.ts";
 import type { RemoteOptions } from "./remote.ts";
-
-export type RemoteName = Exclude<ProviderName, "local">;
 
 /** Where each provider's API answers unless it is said otherwise. */
 export const VENDOR_ADDRESS: Readonly<Record<RemoteName, string>> = {

@@ -2,6 +2,7 @@
 // the dashboard's forms are all made from it.
 
 import { z } from "zod";
+import type { RemoteName } from "./provider-names.ts";
 import { ProviderName } from "./spec.ts";
 
 export interface CredentialField {
@@ -17,7 +18,7 @@ export interface CredentialField {
 
 export const SERVICE_NAMES = ["tracker", "hub", "objstore_a", "objstore_b"] as const;
 export type ServiceName = (typeof SERVICE_NAMES)[number];
-export type CredentialName = Exclude<ProviderName, "local"> | ServiceName;
+export type CredentialName = RemoteName | ServiceName;
 
 const field = (
   name: string,

@@ -3,10 +3,11 @@
 
 import { z } from "zod";
 import { line } from "./line.ts";
+import { PROVIDER_NAMES } from "./provider-names.ts";
 import { Sinks } from "./sink.ts";
 
 export const ProviderName = z
-  .enum(["local", "podhost", "market", "cloudvm", "notebook"])
+  .enum(PROVIDER_NAMES)
   .meta({ id: "ProviderName", title: "Provider", description: "Where the machine comes from." });
 export type ProviderName = z.infer<typeof ProviderName>;
 

@@ -8,6 +8,7 @@
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
 import { CREDENTIAL_FIELDS, type CredentialSource } from "../schemas/credentials.ts";
+import type { RemoteName } from "../schemas/provider-names.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import {
   absolutePath,
@@ -24,8 +25,6 @@ import {
 } from "./given.ts";
 import { configured, type Configured } from "./registry.ts";
 import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
-
-type RentingProvider = Exclude<ProviderName, "local">;
 
 export interface CredentialReading {
   /** Null while something of `missing` is. */
@@ -57,7 +56,7 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
 }
 
 /** As `credential_missing`, where a reference of the registry leads nowhere. */
-function configuredFor(provider: RentingProvider, places: Places): Configured | null {
+function configuredFor(provider: RemoteName, places: Places): Configured | null {
   try {
     return configured(provider, places);
   } catch (e) {
@@ -134,7 +133,7 @@ function storeIsReadable(places: Places): boolean {
 }
 
 function gather(
-  provider: RentingProvider,
+  provider: RemoteName,
   { home, env }: Places,
   block: Record<string, unknown>,
   configuredBy?: string,
@@ -217,7 +216,7 @@ function secretOf(
 }
 
 /** Settings that the environment may give, as `<PROVIDER>_<SETTING>`. The store may give any. */
-const settingsOf = (provider: RentingProvider): string[] =>
+const settingsOf = (provider: RemoteName): string[] =>
   CREDENTIAL_FIELDS[provider].map((f) => f.name).filter((name) => name !== "url" && !NOT_SETTINGS.has(name));
 
 const variableOf = (provider: ProviderName, name: string): string => `${provider}_${name}`.toUpperCase();

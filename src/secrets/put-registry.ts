@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { replaceFile } from "../domain/replace-file.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
-import type { CredentialName } from "../schemas/credentials.ts";
+import { REMOTE_NAMES, type RemoteName } from "../schemas/provider-names.ts";
 import type { Registry, RegistryBody, RegistryCredential, RegistryInUse } from "../schemas/registry.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import type { Places } from "./given.ts";
@@ -15,14 +15,13 @@ import type { Exclusively } from "./store-file.ts";
 
 /** In place of a literal in the file. */
 const LITERAL = "literal://(sealed)";
-const RENTING = ["podhost", "market", "cloudvm", "notebook"] as const satisfies CredentialName[];
 
 export interface PutOptions {
   exclusively: Exclusively;
   /** Machines of a provider that may cost money. */
-  machinesOf: (provider: CredentialName) => number;
+  machinesOf: (provider: RemoteName) => number;
   /** What opens the provider's account; null where nothing usable does. */
-  secretOf: (provider: (typeof RENTING)[number], places: Places) => string | null;
+  secretOf: (provider: RemoteName, places: Places) => string | null;
 }
 
 /** Takes the place of what an earlier `configure()` named. @throws `invalid_request`, `secret_not_found`, `credential_in_use` */
@@ -33,7 +32,7 @@ export function putRegistry(body: RegistryBody, places: Places, options: PutOpti
     const before = readStored(places.home);
     const kept = heldBack(before, used, options);
     const next = sealedWith(taken, kept, before, places);
-    for (const name of RENTING) {
+    for (const name of REMOTE_NAMES) {
       const machines = options.machinesOf(name);
       const secret = machines === 0 ? null : options.secretOf(name, places);
       if (secret !== null && options.secretOf(name, { ...places, registry: next }) !== secret)

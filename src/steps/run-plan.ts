@@ -1,7 +1,7 @@
 // What exactly is started for a job: argument vector, environment, secrets. Pure but for the secrets' lookup.
 
 import type { RunSpec } from "../schemas/spec.ts";
-import { CREDENTIAL_FIELDS } from "../schemas/credentials.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credentials.ts";
 import type { RunnerSpec } from "../schemas/runner.ts";
 import { gpuCount } from "../domain/gpus.ts";
 import { launchArgv, launchMode, stopGraceSeconds } from "./launch-plan.ts";
@@ -12,7 +12,8 @@ import { holdsSecret, isReference } from "../domain/secret-names.ts";
  * rent machines or open stores, which a script could print and has no use for.
  */
 const OURS: ReadonlySet<string> = new Set(
-  (["podhost", "market", "cloudvm", "notebook", "objstore_a", "objstore_b"] as const)
+  // The hub's and the tracker's are for the run.
+  CREDENTIAL_NAMES.filter((name) => name !== "hub" && name !== "tracker")
     .flatMap((name) => CREDENTIAL_FIELDS[name])
     .flatMap((field) => (field.secret ? field.variables : [])),
 );

@@ -1,3 +1,4 @@
+import { REMOTE_NAMES } from "../../../src/schemas/provider-names.ts";
 import { CredentialCard } from "../connect/credential-card.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
@@ -5,7 +6,6 @@ import { useTitle } from "../parts/title.ts";
 import { api } from "../api.ts";
 import { Link, navigate, usePlace } from "../router.tsx";
 
-const PROVIDERS = ["podhost", "market", "cloudvm", "notebook"] as const;
 const SERVICES = ["tracker", "hub", "objstore_a", "objstore_b"] as const;
 
 export function ConnectPage() {
@@ -40,7 +40,7 @@ export function ConnectPage() {
             </span>
             <span className="pill pill-succeeded">always there, costs nothing</span>
           </div>
-          {PROVIDERS.map((name) => (
+          {REMOTE_NAMES.map((name) => (
             <CredentialCard
               key={name}
               name={name}

@@ -5,14 +5,14 @@ import { ProblemBanner } from "../parts/banner.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { useTitle } from "../parts/title.ts";
 import { Link, navigate, usePlace } from "../router.tsx";
-import { PROVIDERS } from "../run-filter.ts";
+import { PROVIDER_NAMES, REMOTE_NAMES } from "../../../src/schemas/provider-names.ts";
 
 const MOST_GB = 141;
 
 export function GpusPage() {
   useTitle("GPUs");
   const { query } = usePlace();
-  const provider = PROVIDERS.find((each) => each === query.get("provider")) ?? null;
+  const provider = PROVIDER_NAMES.find((each) => each === query.get("provider")) ?? null;
   const [least, setLeast] = useState(0);
   const { data, problem } = useAnswer(api.gpus);
   const shown = (data?.gpus ?? []).filter(
@@ -43,7 +43,7 @@ export function GpusPage() {
             }
           >
             <option value="">All providers</option>
-            {PROVIDERS.filter((each) => each !== "local").map((each) => (
+            {REMOTE_NAMES.map((each) => (
               <option key={each}>{each}</option>
             ))}
           </select>

@@ -1,9 +1,10 @@
 import { useEffect, useRef, useState, type RefObject } from "react";
 import type { JobStatus } from "../../../src/schemas/job.ts";
 import type { Summary } from "../../../src/schemas/plan.ts";
+import { PROVIDER_NAMES } from "../../../src/schemas/provider-names.ts";
 import { words } from "../format.ts";
 import { Link, navigate } from "../router.tsx";
-import { listPath, PROVIDERS, type RunFilter } from "../run-filter.ts";
+import { listPath, type RunFilter } from "../run-filter.ts";
 import { ACTIVE_STATES, STATUSES } from "../status.ts";
 
 type Status = RunFilter["status"];
@@ -54,12 +55,12 @@ export function RunFilters({ filter, summary, search }: RunFiltersProps) {
           aria-label="Provider"
           value={filter.provider ?? ""}
           onChange={(event) => {
-            const provider = PROVIDERS.find((each) => each === event.target.value) ?? null;
+            const provider = PROVIDER_NAMES.find((each) => each === event.target.value) ?? null;
             navigate(listPath({ ...filter, provider }), { keepScroll: true });
           }}
         >
           <option value="">All providers</option>
-          {PROVIDERS.map((provider) => (
+          {PROVIDER_NAMES.map((provider) => (
             <option key={provider}>{provider}</option>
           ))}
         </select>

@@ -1,17 +1,17 @@
-import type { ProviderName } from "../../schemas/spec.ts";
+import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
 import { oneOf } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { printJson, table } from "../text.ts";
 
-const PROVIDERS: readonly ProviderName[] = ["local", "podhost", "market", "cloudvm", "notebook"];
-
 export const gpus: Command = {
   name: "gpus",
   summary: "Show the GPU catalogue: a menu, any model may be asked for",
-  options: [{ flags: "--provider <name>", what: `Only what this provider commonly offers: ${PROVIDERS.join(", ")}` }],
+  options: [
+    { flags: "--provider <name>", what: `Only what this provider commonly offers: ${PROVIDER_NAMES.join(", ")}` },
+  ],
   examples: ["svc gpus", "svc gpus --provider market"],
   async run(input, io) {
-    const provider = oneOf(input, "provider", PROVIDERS);
+    const provider = oneOf(input, "provider", PROVIDER_NAMES);
     const { listGpus } = await import("../../domain/gpus.ts");
     const list = listGpus(provider);
     if (input.json) await printJson(io, { gpus: list });
