@@ -283,7 +283,7 @@ export const CATALOGUE = {
     exit: 1,
     retry: "never",
     message: (d) => `Port ${d.port} on ${d.host} is in use${d.holder}.`,
-    hint: "Stop the other program or choose another port with `svc serve --port`.",
+    hint: "Stop the other program or choose another port with `--port`.",
   }),
   address_unusable: entry<{ host: string; port: number; why: string }>({
     status: 500,

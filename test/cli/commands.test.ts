@@ -1,8 +1,9 @@
 // The CLI as processes, on real homes, with a real control plane and real local runs.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { until, Workplace } from "./serving.ts";
 
 let at: Workplace;
@@ -39,6 +40,27 @@ describe("a home that was never used", { timeout: 60_000 }, () => {
     expect(r.code).toBe(2);
     for (const word of ["svc.run(", "/jobs", "svc serve --open"]) expect(r.out).toContain(word);
   });
+
+  test.skipIf(!existsSync("/usr/sbin/sshd"))(
+    "`svc sim` on a port that is taken names the port and leaves nothing",
+    async () => {
+      const holder = createServer();
+      await new Promise<void>((resolve) => void holder.listen(0, "127.0.0.1", resolve));
+      onTestFinished(() => void holder.close());
+      const { port } = holder.address() as AddressInfo;
+      const temporary = join(at.root, "tmp");
+      mkdirSync(temporary);
+      at.env["TMPDIR"] = temporary;
+      const r = at.svc("sim", "market", "--port", String(port), "--json");
+      expect([r.code, r.out, JSON.parse(r.err.trim().split("\n").at(-1) ?? "").error.code]).toEqual([
+        1,
+        "",
+        "port_taken",
+      ]);
+      expect(r.err).toContain(`Port ${port} `);
+      expect(readdirSync(temporary).filter((name) => name.startsWith("svc-sim-"))).toEqual([]);
+    },
+  );
 
   test("doctor finds what is wrong with a home", () => {
     expect(at.svc("doctor").out).toContain("ok\thome\t");

@@ -63,7 +63,7 @@ export const sim: Command = {
       asked = true;
       ending.resolve(signal);
     });
-    const served = await simulators.serveSims({ ...words, port, say: (line) => io.err(line) });
+    const served = await simulators.serveSims({ ...words, port, say: (line) => io.err(line) }).catch(asPortTaken);
     try {
       if (input.json) await printJson(io, { env: served.env, urls: served.urls, machines: served.kind });
       else await io.out(`${[...unsets(served, io.env), exports(served.env)].join("\n")}\n`);
@@ -76,6 +76,14 @@ export const sim: Command = {
     }
   },
 };
+
+/** @throws `port_taken` where that is what went wrong, and else what was thrown */
+async function asPortTaken(error: unknown): Promise<never> {
+  const { code, address, port } = error as { code?: unknown; address?: unknown; port?: unknown };
+  if (code !== "EADDRINUSE" || typeof port !== "number") throw error;
+  const { portTaken } = await import("../../api/port-holder.ts");
+  throw await portTaken(typeof address === "string" ? address : "127.0.0.1", port, error);
+}
 
 /** Not the usual port: the line must not reach a control plane that rents real machines. */
 const PORT = 8781;
