@@ -52,11 +52,10 @@ export const CREDENTIAL_FIELDS: Readonly<Record<CredentialName, readonly Credent
     REGION,
     field("network", "Network"),
     SSH_USER,
-    SSH_PORT,
     SSH_KEY,
     url("podhost"),
   ]),
-  market: fieldsOf("market", [KEY, REGION, SSH_USER, SSH_PORT, SSH_KEY, url("market")]),
+  market: fieldsOf("market", [KEY, REGION, SSH_USER, SSH_KEY, url("market")]),
   cloudvm: fieldsOf("cloudvm", [
     KEY_FILE,
     field("project", "Project"),

@@ -42,6 +42,7 @@ export class Stub {
   readonly calls: Call[] = [];
   readonly clock = new StillClock();
   secret = KEY;
+  settings: Record<string, string> = {};
   routes: Record<string, Route> = {};
   private server: Server | undefined;
   url = "";
@@ -86,7 +87,7 @@ export class Stub {
 
   provider(): MarketProvider {
     return new MarketProvider({
-      credential: () => ({ secret: this.secret, settings: {} }),
+      credential: () => ({ secret: this.secret, settings: this.settings }),
       baseUrl: this.url,
       publicKey: () => Promise.resolve(PUBLIC_KEY),
       access: (handle) => ({ handle }) as unknown as MachineAccess,

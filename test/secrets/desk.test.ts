@@ -105,15 +105,15 @@ describe("saving", () => {
       JSON.stringify({ mine: 1, providers: { podhost: { api_key: "old", note: "n", extra: { region: "r" } } } }),
     );
     chmodSync(file(), 0o644);
-    await put("podhost", { api_key: "new-key", ssh_port: 2222 });
+    await put("podhost", { api_key: "new-key", network: 2222 });
     await put("tracker", { api_key: "k", project: "p" });
     expect(stored()).toEqual({
       mine: 1,
-      providers: { podhost: { note: "n", extra: { region: "r" }, api_key: "new-key", ssh_port: "2222" } },
+      providers: { podhost: { note: "n", extra: { region: "r" }, api_key: "new-key", network: "2222" } },
       tracker: { api_key: "k", project: "p" },
     });
     expect(statSync(file()).mode & 0o777).toBe(0o600);
-    await put("podhost", { region: null, ssh_port: null });
+    await put("podhost", { region: null, network: null });
     await put("tracker", { api_key: null, project: null });
     expect(stored()).toEqual({ mine: 1, providers: { podhost: { note: "n", extra: {}, api_key: "new-key" } } });
   });

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
@@ -10,6 +11,7 @@ import { eventually, login, ssh, testParts, type TestParts, type Way } from "./h
 import { makeFleet } from "./machines/fleet.ts";
 import { tool } from "./machines/host-tools.ts";
 import { mayMakeNamespaces } from "./machines/namespaces.ts";
+import { SIM_NAMES, startSim } from "./providers/start.ts";
 import type { BootRequest, SimMachine } from "./providers/parts.ts";
 
 const able = await mayMakeNamespaces();
@@ -188,6 +190,18 @@ describe.each([...(able ? (["namespaces"] as const) : []), "plain" as const])("%
 });
 
 describe("plain machines", () => {
+  test("are entered as the user of this computer, and every provider's settings say so", async () => {
+    const fleet = await makeFleet({ dir: parts.dir, kind: "plain" });
+    for (const name of SIM_NAMES) {
+      const sim = await startSim(name, { ...parts, fleet, authorizedKeys: [parts.publicKey] });
+      expect(sim.settings().credentials, name).toMatchObject({
+        providers: { [name]: { ssh_user: userInfo().username } },
+      });
+      await sim.close();
+    }
+    await fleet.close();
+  });
+
   test("come to an end when they are closed, where nothing else keeps the process alive", async () => {
     const script = `
       const { makeFleet } = await import(${JSON.stringify(fileURLToPath(new URL("machines/fleet.ts", import.meta.url)))});

@@ -15,6 +15,7 @@ import type { MachineAccess } from "../host.ts";
 import { keyPrint, outcomeOfCreate, RateLimiter } from "../http.ts";
 import type { Account, ForeignMachine, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
+import { asSshUser, checkSshUser } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "./recent.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
@@ -120,6 +121,7 @@ export class MarketProvider implements Provider {
 
   async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
     const wish = wishOf(spec);
+    checkSshUser("market", this.options.credential().settings);
     // A key that cannot be used shows here, where nothing is ordered yet.
     await this.options.publicKey();
     await this.turns.slot(signal);
@@ -283,6 +285,10 @@ export class MarketProvider implements Provider {
     const worked = memory.ready || (handle.ssh?.length ?? 0) > 0;
     if (status.phase === "ready") memory.ready = true;
     if (status.phase !== "broken" || !SHAKY.has(actualStatus(row))) memory.shakySince = null;
+    if (status.phase === "ready" && status.ssh) {
+      const { settings } = this.options.credential();
+      status.ssh = status.ssh.map((way) => asSshUser(way, settings));
+    }
     if (status.phase !== "broken") return status;
     if (SHAKY.has(actualStatus(row)) && worked) {
       memory.shakySince ??= now;

@@ -23,6 +23,7 @@ import type {
   Provider,
 } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
+import { asSshUser, checkSshUser } from "../ssh-user.ts";
 import { GraphqlApi } from "./graphql.ts";
 import { checkSpec, offerOf, placesOf } from "./offers.ts";
 import { RestApi } from "./rest.ts";
@@ -77,6 +78,7 @@ export class PodhostProvider implements Provider {
 
   async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
     checkSpec(spec);
+    checkSshUser(PODHOST, this.#o.credential().settings);
     const { model, count } = gpuWishOf(PODHOST, spec.gpus);
     const ids = gpuIds(PODHOST, model);
     const places = placesOf(spec, this.#setting("cloud"));
@@ -230,6 +232,10 @@ export class PodhostProvider implements Provider {
   #status(pod: Pod): MachineStatus {
     if (pod.deleted) return { phase: "gone", why: "the provider says that it was ended" };
     const status = statusOf(pod);
+    if (status.phase === "ready" && status.ssh) {
+      const { settings } = this.#o.credential();
+      status.ssh = status.ssh.map((way) => asSshUser(way, settings));
+    }
     if (status.phase === "ready" && this.#setting("network") === "global")
       status.privateAddress ??= `${pod.id}.runpod.internal`;
     return status;

@@ -22,7 +22,7 @@ import { quotaExceeded, shownInstance, shownOperation, stockout } from "./cloudv
 import { TokenDesk } from "./cloudvm-token.ts";
 import { during } from "./faults.ts";
 import { startServer, type Call, type Reply, type Route, type SimServer } from "./http-server.ts";
-import type { ProviderSim, SimParts } from "./parts.ts";
+import { usersOf, type ProviderSim, type SimParts } from "./parts.ts";
 
 export interface CloudvmOptions extends SimParts {
   port?: number;
@@ -149,8 +149,7 @@ export class CloudvmSim implements ProviderSim {
             project: this.project,
             zone: this.zone,
             ...(sshPort !== 22 && { ssh_port: sshPort }),
-            // Machines that share this computer have its users.
-            ...(this.#parts.fleet.kind === "plain" && { ssh_user: userInfo().username }),
+            ...usersOf(this.#parts.fleet),
           },
         },
       },

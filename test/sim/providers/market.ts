@@ -13,7 +13,7 @@ import { BadList, listPage } from "./market-list.ts";
 import { BadSearch, marketOffers, searchOffers, type MarketOffer } from "./market-offers.ts";
 import { readOrder } from "./market-order.ts";
 import { badGateway, failure, isPublicKey, noSuchInstance, offersReply, taken, tooMany } from "./market-replies.ts";
-import type { ProviderSim, SimParts } from "./parts.ts";
+import { usersOf, type ProviderSim, type SimParts } from "./parts.ts";
 
 export interface MarketOptions extends SimParts {
   port?: number;
@@ -109,7 +109,7 @@ export class MarketSim implements ProviderSim {
   settings(): { env: Record<string, string>; credentials: Record<string, unknown> } {
     return {
       env: { SVC_MARKET_URL: this.url, MARKET_API_KEY: this.#parts.apiKey },
-      credentials: { providers: { market: { api_key: this.#parts.apiKey } } },
+      credentials: { providers: { market: { api_key: this.#parts.apiKey, ...usersOf(this.#parts.fleet) } } },
     };
   }
 

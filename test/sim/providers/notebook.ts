@@ -6,7 +6,7 @@
 
 import { Forwarder } from "./forwarder.ts";
 import { MachineFaults } from "./machine-faults.ts";
-import type { ProviderSim, SimMachine, SimParts } from "./parts.ts";
+import { usersOf, type ProviderSim, type SimMachine, type SimParts } from "./parts.ts";
 
 export interface NotebookOptions extends SimParts {
   /** What the bootstrap cell put into the runtime. */
@@ -60,15 +60,19 @@ export class NotebookSim implements ProviderSim {
     return this.#machine;
   }
 
+  get #user(): string {
+    return usersOf(this.#options.fleet).ssh_user ?? "root";
+  }
+
   /** As the bootstrap cell prints it. */
   get endpointLine(): string {
     const { host, port } = this.tunnel;
-    return `SVC-ENDPOINT ${JSON.stringify({ host, port, user: "root", hostKey: this.#machine.hostKey })}`;
+    return `SVC-ENDPOINT ${JSON.stringify({ host, port, user: this.#user, hostKey: this.#machine.hostKey })}`;
   }
 
   settings(): { env: Record<string, string>; credentials: Record<string, unknown> } {
     const { host, port } = this.tunnel;
-    return { env: {}, credentials: { providers: { notebook: { host, port, ssh_user: "root" } } } };
+    return { env: {}, credentials: { providers: { notebook: { host, port, ssh_user: this.#user } } } };
   }
 
   /** The runtime ends: the tunnel leads nowhere any more. */

@@ -1,6 +1,8 @@
 // What every simulated provider is made of: machines that boot for real, a ledger of what they cost, and faults to be told to
 // commit. A simulator is the other side: it imports nothing of the product, so that both cannot share one mistake.
 
+import { userInfo } from "node:os";
+
 export interface BootRequest {
   /** Unique in its fleet; letters, digits and `-`. */
   name: string;
@@ -145,6 +147,10 @@ export interface SimParts {
   /** The account's key that is accepted. */
   apiKey: string;
 }
+
+/** The setting that says who may log in, where that is not the vendor's usual user: machines that share this computer have its users. */
+export const usersOf = (fleet: Pick<Fleet, "kind">): { ssh_user?: string } =>
+  fleet.kind === "plain" ? { ssh_user: userInfo().username } : {};
 
 /** A provider's API on loopback. */
 export interface ProviderSim {

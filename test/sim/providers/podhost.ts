@@ -11,7 +11,7 @@
 import { during, strike } from "./faults.ts";
 import { BadQuery, parseQuery, project, type Field } from "./graphql-text.ts";
 import { startServer, type Call, type Reply, type SimServer } from "./http-server.ts";
-import type { ProviderSim, SimParts } from "./parts.ts";
+import { usersOf, type ProviderSim, type SimParts } from "./parts.ts";
 import { COUNTRIES, DATA_CENTERS } from "./podhost-catalogue.ts";
 import { PodOrders, Refused, type Caller } from "./podhost-orders.ts";
 import { PodhostPods, type PodTimings } from "./podhost-pods.ts";
@@ -82,7 +82,7 @@ export class PodhostSim implements ProviderSim {
     const { apiKey } = this.#parts;
     return {
       env: { SVC_PODHOST_URL: this.url, PODHOST_API_KEY: apiKey },
-      credentials: { providers: { podhost: { api_key: apiKey } } },
+      credentials: { providers: { podhost: { api_key: apiKey, ...usersOf(this.#parts.fleet) } } },
     };
   }
 
