@@ -226,4 +226,11 @@ describe("the documentation", () => {
   test.each(generatedPages())("$path is what `npm run docs` writes", ({ path, text }) => {
     expect(readFileSync(join(ROOT, path), "utf8"), `${path} is out of date: run \`npm run docs\``).toBe(text);
   });
+
+  test("pages that are made from code show no value that is none", () => {
+    const marks = generatedPages().flatMap(({ path, text }) =>
+      (text.match(/.*(?:\bNaN\b|undefined|\[object).*/g) ?? []).map((line) => `${path}: ${line.slice(0, 120)}`),
+    );
+    expect(marks).toEqual([]);
+  });
 });

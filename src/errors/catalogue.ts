@@ -62,14 +62,14 @@ export const CATALOGUE = {
     exit: 2,
     retry: "never",
     message: (d) => `The entrypoint ${d.entrypoint} lies outside of ${d.project_dir}.`,
-    hint: "Only files inside project_dir reach the machine: move the script there or set project_dir.",
+    hint: "Only files inside project_dir reach the machine: move the script there or set project_dir. Nothing was started and nothing costs money.",
   }),
   entrypoint_not_runnable: entry<{ entrypoint: string; why: string }>({
     status: 400,
     exit: 2,
     retry: "never",
     message: (d) => `The entrypoint ${d.entrypoint} ${d.why}.`,
-    hint: "Name a .py or .sh file, a file with its execute bit set, or `-m package.module`.",
+    hint: "Name a .py or .sh file, a file with its execute bit set, or `-m package.module`. The script was not started.",
   }),
   project_dir_refused: entry<{ project_dir: string; why: string }>({
     status: 400,
@@ -82,15 +82,16 @@ export const CATALOGUE = {
     status: 400,
     exit: 2,
     retry: "never",
-    message: (d) => `${d.provider} runs at most ${d.nodes_max} node per job; ${d.nodes} were asked for.`,
-    hint: "Set nodes to 1, or choose podhost or cloudvm for several nodes.",
+    message: (d) =>
+      `${d.provider} runs at most ${d.nodes_max} ${d.nodes_max === 1 ? "node" : "nodes"} per job; ${d.nodes} were asked for.`,
+    hint: "Ask for fewer nodes; podhost and cloudvm run several. Nothing was rented.",
   }),
   gpus_unsupported: entry<{ provider: string; gpus: string }>({
     status: 400,
     exit: 2,
     retry: "never",
     message: (d) => `${d.provider} cannot give ${d.gpus}.`,
-    hint: "See `svc gpus` for what each provider commonly offers; for local use gpus=cpu.",
+    hint: "See `svc gpus` for what each provider commonly offers; for local use gpus=cpu. Nothing was rented.",
   }),
   idempotency_conflict: entry<{ job_id: string }>({
     status: 409,
@@ -343,7 +344,7 @@ export const CATALOGUE = {
     exit: 1,
     retry: "never",
     message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
-    hint: "Its log and checkpoints up to then are kept. Often the machine rebooted or ran out of memory.",
+    hint: "Its log and checkpoints up to then are kept, and the machine is released. Often it had rebooted or run out of memory.",
   }),
   /** `who` begins the sentence: it names rank and node where they are known. `why` is the exception that was not caught. */
   script_failed: entry<{
@@ -358,7 +359,7 @@ export const CATALOGUE = {
     exit: 1,
     retry: "never",
     message: (d) => {
-      const disk = d.disk_full ? " The disk of its machine was full." : "";
+      const disk = d.disk_full === true ? " The disk of its machine was full." : "";
       if (d.signal) return `${d.who} was ended by ${d.signal} (exit code ${d.exit_code}).${disk}`;
       const why = d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`;
       return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}`;
@@ -401,7 +402,7 @@ export const CATALOGUE = {
     exit: 1,
     retry: "never",
     message: (d) => `The run reached max_runtime_minutes (${d.minutes}) and was ended; checkpoints were collected.`,
-    hint: "Raise max_runtime_minutes, or continue with resume_from.",
+    hint: "Its machine is released. Raise max_runtime_minutes, or continue with resume_from.",
   }),
   run_idle: entry<{ minutes: number; why: string }>({
     status: 500,
@@ -409,14 +410,14 @@ export const CATALOGUE = {
     retry: "never",
     message: (d) =>
       `The run did nothing for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
-    hint: "Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.",
+    hint: "Its machine is released. Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.",
   }),
   cancelled_by_user: entry({
     status: 200,
     exit: 1,
     retry: "never",
     message: () => "The job was killed on request.",
-    hint: "Checkpoints up to then are kept.",
+    hint: "Its log and checkpoints up to then are kept, and its machine is released.",
   }),
   control_plane_ended: entry({
     status: 200,

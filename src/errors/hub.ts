@@ -52,11 +52,11 @@ export const HUB = {
     message: (d) => `The hub refused ${d.what}: ${d.why}.`,
     hint: `Look at the model's page; what was downloaded is kept, and a new pull goes on from there. ${NO_MONEY}`,
   }),
-  hub_rate_limited: entry<{ wait_seconds: number; token: boolean }>({
+  hub_rate_limited: entry<{ /** Whole. */ wait_seconds: number; token: boolean }>({
     status: 503,
     exit: 1,
     retry: "backoff",
-    message: (d) => `The hub asks for fewer requests; it wants ${Math.ceil(d.wait_seconds)} s to pass.`,
+    message: (d) => `The hub asks for fewer requests; it wants ${d.wait_seconds} s to pass.`,
     hint: (d) =>
       d.token
         ? "Pull again later: it goes on where it stopped."

@@ -162,7 +162,7 @@ function transient(reply: Reply, what: string, said: string, token: boolean): Tr
   const asked = waitAsked(reply);
   if (reply.status === 429)
     return new Transient(
-      new SvcError("hub_rate_limited", { wait_seconds: (asked ?? 1_000) / 1_000, token }),
+      new SvcError("hub_rate_limited", { wait_seconds: Math.ceil((asked ?? 1_000) / 1_000), token }),
       asked ?? 1_000,
     );
   const why = said === "" ? `it answered ${reply.status} for ${what}` : said;
