@@ -7,6 +7,8 @@
 
 const SEGMENT_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 1_024;
+/** Of folders in each other. What is remembered of a list grows with it, and the list is as long as the other side likes. */
+const DEPTH_MAX = 32;
 const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)$/i;
 
 /** Why not, in words; null where the path will do. */
@@ -14,7 +16,9 @@ export function pathObjection(path: string): string | null {
   if (!path.isWellFormed()) return "it is not valid Unicode";
   if (Buffer.byteLength(path) > PATH_BYTES_MAX) return `it is longer than ${PATH_BYTES_MAX} bytes`;
   if (/^\.cache\/huggingface(\/|$)/i.test(path)) return "its folder is the one for bookkeeping";
-  for (const segment of path.split("/")) {
+  const segments = path.split("/");
+  if (segments.length > DEPTH_MAX) return `it lies more than ${DEPTH_MAX} folders deep`;
+  for (const segment of segments) {
     if (segment === "" || segment === "." || segment === "..") return "it does not stay within its folder";
     if (/[\u0000-\u001f\u007f]/.test(segment)) return "it holds control characters";
     if (/[<>:"|?*\\]/.test(segment)) return 'it holds one of < > : " | ? * \\';
@@ -38,12 +42,14 @@ export function firstObjection(paths: readonly string[]): { path: string; why: s
     files.set(key, path);
     for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1)) {
       const folder = path.slice(0, end);
-      const before = files.get(sameName(folder));
+      const folderKey = sameName(folder);
+      const before = files.get(folderKey);
       if (before !== undefined) return { path, why: `${before} is a file` };
-      const spelled = folders.get(sameName(folder));
-      if (spelled !== undefined && spelled !== folder)
-        return { path, why: `some file systems cannot tell its folder from ${spelled}` };
-      folders.set(sameName(folder), folder);
+      const spelled = folders.get(folderKey);
+      // It was looked at for an earlier path, and so were those above it.
+      if (spelled === folder) break;
+      if (spelled !== undefined) return { path, why: `some file systems cannot tell its folder from ${spelled}` };
+      folders.set(folderKey, folder);
     }
   }
   return null;

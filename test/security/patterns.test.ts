@@ -73,6 +73,13 @@ describe("what is matched against a stranger's text comes to an end", () => {
     expect(ask("sinks/object-store.ts", "plainWords", looked)).toBe("no");
   }, 90_000);
 
+  it("the names that a repository of the hub lists", () => {
+    const deep = `firstObjection(Array.from({ length: 100_000 }, (_, i) => "a/".repeat(500) + i))?.why ?? "none"`;
+    expect(ask("hub/paths.ts", "firstObjection", deep)).toMatch(/folders deep/);
+    const many = `firstObjection(Array.from({ length: 100_000 }, (_, i) => "a/".repeat(31) + i))?.why ?? "none"`;
+    expect(ask("hub/paths.ts", "firstObjection", many)).toBe("none");
+  }, 150_000);
+
   it("patterns of files to pull from the hub", () => {
     const tried = `chooserOf([${JSON.stringify("*a".repeat(40))} + "b"])("a".repeat(1_000))`;
     expect(ask("hub/patterns.ts", "chooserOf", tried)).toBe(false);
