@@ -285,12 +285,8 @@ describe("gone", () => {
 
 describe("listings", () => {
   test("all pages; ours by the whole name, everything else is a stranger's", async () => {
-    const rows = [
-      machineRow({ label: `${NAME} \n` }),
-      machineRow({ id: 2, label: `${PREFIX}job;rm -rf` }),
-      machineRow({ id: 3, label: null }),
-      machineRow({ id: 4, label: "svc-ffffffff-job-n0-1" }),
-    ];
+    const labels = [`${NAME} \n`, `${PREFIX}job;rm -rf`, null, "svc-ffffffff-job-n0-1"];
+    const rows = labels.map((label, at) => machineRow({ id: at === 0 ? 9001 : at + 1, label }));
     stub.routes[LIST] = ({ query }) =>
       query.get("after_token") === "t2" ? page(rows.slice(2), null, 4) : page(rows.slice(0, 2), "t2", 4);
     const provider = stub.provider();
@@ -300,6 +296,11 @@ describe("listings", () => {
       ["3", null],
       ["4", "svc-ffffffff-job-n0-1"],
     ]);
+  });
+
+  test("whole by its last page's token where the provider counts nothing", async () => {
+    stub.routes[LIST] = () => ({ json: { success: true, instances: [machineRow()], next_token: null } });
+    expect(await stub.provider().listOwned(PREFIX, signal)).toMatchObject([{ id: "9001", name: NAME }]);
   });
 
   test.each<[string, (call: number) => Reply, string]>([
@@ -315,6 +316,7 @@ describe("listings", () => {
       "provider_error",
     ],
     ["fewer machines than it counts", () => page([machineRow()], null, 2), "provider_error"],
+    ["no count and no end", () => ({ json: { success: true, instances: [] } }), "provider_error"],
     ["pages in a circle", () => page([machineRow()], "t"), "provider_error"],
     ["an id that is not even text", () => page([machineRow({ id: ["x"] })]), "provider_error"],
     ["a bad key", () => refusal(404, "auth_error"), "credential_refused"],

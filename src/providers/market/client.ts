@@ -151,6 +151,7 @@ export class MarketClient {
       token = next_token ?? "";
       if (token === "") {
         const total = numberOf(total_instances);
+        if (total === null && next_token === undefined) throw cut("does not say that it is whole");
         if (total !== null && found.size < total) throw cut(`names ${found.size} machines of ${total}`);
         return [...found.values()];
       }

@@ -57,7 +57,7 @@ export const GpuNames = z.object({ gpu_names: z.array(z.string().max(100)).max(5
 export const ListPage = z.object({
   instances: z.array(InstanceRow.partial()),
   next_token: z.string().nullish(),
-  total_instances: anything,
+  total_instances: anything.optional(),
 });
 
 /** One object under a plural name, null for none; a list in older answers. */
