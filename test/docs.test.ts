@@ -82,6 +82,22 @@ describe("the pages", () => {
     expect(missing.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
   });
 
+  it("name tests that are there", () => {
+    const named = CODE.flatMap(({ page, text }) =>
+      [...text.matchAll(/\btest\/[\w./*-]+\.test\.ts\b/g)].map(([path]) => ({ page, path })),
+    );
+    expect(named.length).toBeGreaterThan(50);
+    const gone = named.filter(({ path }) => globSync(path, { cwd: ROOT }).length === 0);
+    expect(gone.map(({ page, path }) => `${page}: ${path}`)).toEqual([]);
+  });
+
+  it("give each invariant of the architecture a test that holds it", () => {
+    const [, list = ""] = /^## Invariants\n([^]*?)^## /m.exec(read("docs/ARCHITECTURE.md")) ?? [];
+    const invariants = list.split(/^- /m).slice(1);
+    expect(invariants.length).toBeGreaterThan(10);
+    expect(invariants.filter((text) => !/`test\/[\w./*-]+\.test\.ts`/.test(text))).toEqual([]);
+  });
+
   it("name npm scripts that are there", () => {
     const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
     const strangers = CODE.flatMap(({ page, text }) =>
