@@ -4,6 +4,7 @@ import { systemClock } from "../../src/domain/clock.ts";
 import { downsample } from "../../src/domain/downsample.ts";
 import { GPU_CATALOGUE, listGpus, vramFor } from "../../src/domain/gpus.ts";
 import { JobIds } from "../../src/domain/ids.ts";
+import { orAborted } from "../../src/domain/or-aborted.ts";
 import { keepsSecrets } from "../../src/schemas/address.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
@@ -141,4 +142,22 @@ describe("keepsSecrets", () => {
     "ftp://localhost",
     "ws://127.0.0.1",
   ])("%s may not", (url) => expect(keepsSecrets(new URL(url))).toBe(false));
+});
+
+describe("orAborted", () => {
+  it("gives what was promised, and leaves at an abort before, meanwhile or never", async () => {
+    const controller = new AbortController();
+    const never = new Promise<string>(() => {});
+    expect(await orAborted(Promise.resolve("kept"), controller.signal)).toBe("kept");
+    const leaving = orAborted(never, controller.signal);
+    controller.abort(new Error("enough"));
+    await expect(leaving).rejects.toThrow("enough");
+    await expect(orAborted(never, controller.signal)).rejects.toThrow("enough");
+    // A failure that comes after everybody left would end the process if nobody heard it.
+    const late = Promise.withResolvers<string>();
+    await expect(orAborted(late.promise, controller.signal)).rejects.toThrow("enough");
+    late.reject(new Error("too late"));
+    await new Promise((resolve) => setImmediate(resolve));
+    await expect(orAborted(late.promise, undefined)).rejects.toThrow("too late");
+  });
 });

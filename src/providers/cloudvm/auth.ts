@@ -7,6 +7,7 @@
 
 import { createPrivateKey, sign, type KeyObject } from "node:crypto";
 import { z } from "zod";
+import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import { keepsSecrets } from "../../schemas/address.ts";
 import { ProviderHttp, type HttpAnswer } from "../http.ts";
@@ -140,7 +141,7 @@ export class TokenSource {
     if (this.#token !== null && this.#now() < this.#token.renewAtMs) return this.#token.text;
     // Shared by all who wait, so that an abort of one of them must not end it.
     this.#underWay ??= this.#exchange().finally(() => (this.#underWay = null));
-    const token = await unlessAborted(this.#underWay, signal);
+    const token = await orAborted(this.#underWay, signal);
     return token.text;
   }
 
@@ -223,13 +224,4 @@ function refusalOf(answer: HttpAnswer, email: string, whose: string): SvcError {
     other: text,
   }[kind];
   return new SvcError("credential_refused", { provider: whose, why });
-}
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason as Error);
-    signal.addEventListener("abort", abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

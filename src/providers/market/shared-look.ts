@@ -3,6 +3,8 @@
 // L1. Who asks for a fresh answer gets one whose first request left after the question, never one that was already under way.
 // L2. A failure is everyone's who waited for it, and is not kept.
 
+import { orAborted } from "../../domain/or-aborted.ts";
+
 /** An answer and when its first request could have left at the earliest. */
 export interface Looked<T> {
   startedAt: number;
@@ -56,17 +58,4 @@ export class SharedLook<T> {
     answer.then(over, over);
     return answer;
   }
-}
-
-function orAborted<T>(answer: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return answer;
-  if (signal.aborted) {
-    answer.catch(() => undefined);
-    return Promise.reject(signal.reason as Error);
-  }
-  return new Promise<T>((resolve, reject) => {
-    const abort = () => reject(signal.reason as Error);
-    signal.addEventListener("abort", abort, { once: true });
-    answer.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

@@ -7,6 +7,7 @@
 // D4. A pod whose id is none is ended by what the provider calls it, found by the pod's name, and used for nothing else.
 
 import { ODD_ID } from "../../domain/endpoint.ts";
+import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
@@ -260,7 +261,7 @@ export class PodhostProvider implements Provider {
     const recent = this.#list;
     const list = recent !== null && recent.askedAt >= notBefore ? recent : this.#askForList();
     signal.throwIfAborted();
-    return { pods: await untilAborted(list.pods, signal), askedAt: list.askedAt };
+    return { pods: await orAborted(list.pods, signal), askedAt: list.askedAt };
   }
 
   /** Not aborted with one of those who wait for it. */
@@ -339,13 +340,4 @@ const keyOf = ({ id, name }: { id: string; name: string }): string => (id === OD
 /** One whose id cannot be read may be it, if it bears the name. */
 function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {
   return pods.find((pod) => pod.id === handle.id) ?? pods.find((pod) => pod.id === null && pod.name === handle.name);
-}
-
-function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason as Error);
-    if (signal.aborted) return abort();
-    signal.addEventListener("abort", abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }
