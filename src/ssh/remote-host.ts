@@ -2,6 +2,7 @@
 // a new control plane re-attaches by making another RemoteHost for the same folder.
 
 import { z } from "zod";
+import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
 import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client.ts";
 import { askAgent } from "./ask-agent.ts";
 import { fetchRemoteFile } from "./fetch-file.ts";
@@ -77,13 +78,8 @@ export class RemoteHost implements RunHost {
 
   async readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }> {
     const { bytes } = await this.#ask("read_samples", { offset }, Nothing, { signal, maxBytes: SAMPLES_MAX });
-    const end = bytes.lastIndexOf(0x0a) + 1;
-    const samples: RunnerSample[] = [];
-    for (const line of bytes.toString("utf8", 0, end).split("\n")) {
-      const sample = RunnerSample.safeParse(parseJson(line));
-      if (sample.success) samples.push(sample.data);
-    }
-    return { samples, next: offset + end };
+    const { values, length } = linesOf(bytes, RunnerSample);
+    return { samples: values, next: offset + length };
   }
 
   async ackLog(offset: number, signal: AbortSignal): Promise<void> {
@@ -109,7 +105,7 @@ export class RemoteHost implements RunHost {
       throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints has no end" });
     for (const line of lines) {
       if (line === "") continue;
-      const row = ListedFile.safeParse(parseJson(line));
+      const row = ListedFile.safeParse(jsonOf(line));
       if (!row.success)
         throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is none" });
       const [path, second, mtimeMs, inode] = row.data;
@@ -181,12 +177,4 @@ function timesOf(packed: Buffer, offset: number, length: number): LogSlice["time
     times.push({ offset: from, atMs });
   }
   return times[0]?.offset === offset ? times : [{ offset, atMs: Date.now() }];
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

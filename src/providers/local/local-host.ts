@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { watch, type FSWatcher } from "node:fs";
 import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { jsonOf, linesOf } from "../../domain/parsed-lines.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts";
 import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
@@ -96,13 +97,8 @@ export class LocalHost implements RunHost {
   async readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }> {
     signal.throwIfAborted();
     const bytes = await readSome(this.#path("samples.jsonl"), offset, SAMPLES_MAX);
-    const end = bytes.lastIndexOf(0x0a) + 1;
-    const samples: RunnerSample[] = [];
-    for (const line of bytes.toString("utf8", 0, end).split("\n")) {
-      const sample = RunnerSample.safeParse(parseJson(line));
-      if (sample.success) samples.push(sample.data);
-    }
-    return { samples, next: offset + end };
+    const { values, length } = linesOf(bytes, RunnerSample);
+    return { samples: values, next: offset + length };
   }
 
   async ackLog(offset: number, signal: AbortSignal): Promise<void> {
@@ -210,7 +206,7 @@ export class LocalHost implements RunHost {
       if (isMissing(thrown)) return null;
       throw thrown;
     }
-    const status = RunnerStatus.safeParse(parseJson(text));
+    const status = RunnerStatus.safeParse(jsonOf(text));
     if (!status.success)
       throw new SvcError("runner_failed", { why: `${this.#path("status.json")} is damaged` }, { cause: status.error });
     return status.data;
@@ -218,7 +214,7 @@ export class LocalHost implements RunHost {
 
   async #readSpec(): Promise<RunnerSpec | null> {
     try {
-      const spec = RunnerSpec.safeParse(parseJson(await readFile(this.#path("spec.json"), "utf8")));
+      const spec = RunnerSpec.safeParse(jsonOf(await readFile(this.#path("spec.json"), "utf8")));
       return spec.success ? spec.data : null;
     } catch (thrown) {
       if (isMissing(thrown)) return null;
@@ -248,14 +244,6 @@ function runnerFailure(stderr: string, code: number | null, path: string): SvcEr
   if (/Errno 28|No space left/.test(stderr)) return new SvcError("disk_full", { path });
   const last = stderr.trim().split("\n").at(-1) ?? "";
   return new SvcError("runner_failed", { why: last === "" ? `it ended with code ${code}` : last });
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Replaces a small file as a whole, mode 600 whatever was there before. */
