@@ -73,7 +73,7 @@ export function matrixPage(all: readonly Outcome[], seed: number, drawn: number)
 Every fault that the simulated providers can commit, on every provider, with a control plane that lives or is killed
 (\`SIGKILL\`) at a boundary of its steps and started again. The control plane is the product in a process of its own; the
 provider is a simulator with its own books; the machines have a kernel's own networks, processes and disks, and a real sshd.
-Time of both runs ${FACTOR} times as fast as this computer's.
+Control plane and provider go by a clock that runs ${FACTOR} times as fast as this computer's.
 
 A cell is right when, at its end, by the simulator's books:
 
