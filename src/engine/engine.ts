@@ -235,7 +235,7 @@ export class Engine {
 
   /** The first attempt counts as begun with the commit that asks for it: one fsync a step, not two. */
   #start(tx: Transaction, jobId: string, seq: number, step: StepName, node: number): void {
-    const id = tx.store.insertEffect({
+    const effect = {
       job_id: jobId,
       seq,
       step,
@@ -244,18 +244,8 @@ export class Engine {
       attempt: 1,
       first_at: tx.at,
       next_at: null,
-    });
-    this.#beginAttempt(tx, {
-      id,
-      job_id: jobId,
-      seq,
-      step,
-      node,
-      state: "running",
-      attempt: 1,
-      first_at: tx.at,
-      next_at: null,
-    });
+    } as const;
+    this.#beginAttempt(tx, { ...effect, id: tx.store.insertEffect(effect) });
   }
 
   #beginAttempt(tx: Transaction, effect: EffectRow): void {

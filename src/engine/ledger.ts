@@ -1,6 +1,6 @@
 // The machine ledger: what is owed to providers, written before it can be owed and closed only by proof.
 
-import type { LedgerEntry, Ledger } from "../steps/ports.ts";
+import type { Intent, Ledger, LedgerEntry } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { MachineRow } from "../store/engine-store.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
@@ -51,15 +51,7 @@ export class DurableLedger implements Ledger {
     return this.#rows.lastOrdinal(jobId, node) + 1;
   }
 
-  intend(order: {
-    name: string;
-    jobId: string;
-    node: number;
-    ordinal: number;
-    provider: string;
-    horizonAt: number;
-    account?: string | null;
-  }): Promise<void> {
+  intend(order: Intent): Promise<void> {
     return this.#engine.commit((tx) => {
       this.#rows.insert({
         ...blank(order.name, order.provider, tx.at),

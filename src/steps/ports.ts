@@ -31,6 +31,13 @@ export interface LedgerEntry {
   account: string | null;
 }
 
+/** What is written down of an order before it leaves. */
+export type Intent = Pick<LedgerEntry, "name" | "node" | "ordinal" | "horizonAt"> & {
+  jobId: string;
+  provider: string;
+  account?: string | null;
+};
+
 /** Every call is durable when it resolves. */
 export interface Ledger {
   /** Orders of the node that are not proven released, oldest first. */
@@ -38,15 +45,7 @@ export interface Ledger {
   /** Ordinal for the next order of the node. */
   nextOrdinal(jobId: string, node: number): number;
   /** Must resolve before the create request leaves. */
-  intend(order: {
-    name: string;
-    jobId: string;
-    node: number;
-    ordinal: number;
-    provider: string;
-    horizonAt: number;
-    account?: string | null;
-  }): Promise<void>;
+  intend(order: Intent): Promise<void>;
   /** The request has not left yet and the intent grew old: move its horizon. */
   renew(name: string, horizonAt: number): Promise<void>;
   /** The machine exists. Reopens an order that was thought released. */

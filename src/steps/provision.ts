@@ -14,7 +14,7 @@ import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp, type Found } from "./look-up.ts";
 import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./same-account.ts";
-import { throwIfAborted, type StepContext, type StepDefinition, type StepDone, type StepLater } from "./step.ts";
+import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
@@ -77,7 +77,7 @@ async function orderOneOf(
 ): Promise<StepDone> {
   const taken: string[] = [];
   for (const offer of offers.slice(0, OFFERS_TRIED_MAX)) {
-    throwIfAborted(context.signal);
+    context.signal.throwIfAborted();
     try {
       const handle = await order(ports, provider, offer, context, spec);
       return affordably(provider, spec, handle);

@@ -20,7 +20,7 @@ import type { RunServices } from "./run-services.ts";
 import { failedRank, failingLine, missingLauncher, raised, type FailedRank } from "./launch-words.ts";
 import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
 import { idleWindowMs, sampleSeconds, type RunPlan } from "./run-plan.ts";
-import { throwIfAborted, type StepContext, type StepDefinition } from "./step.ts";
+import type { StepContext, StepDefinition } from "./step.ts";
 
 const MINUTE_MS = 60_000;
 /** For how long GPUs may be busy without a word where the idle watchdog is off. */
@@ -80,7 +80,7 @@ export function launchStep(services: RunServices): StepDefinition {
       const { jobId, node, signal } = context;
       const held = heldMachine(services, context);
       const plan = await services.plan(jobId, node, "run");
-      throwIfAborted(signal);
+      signal.throwIfAborted();
       return reaching(services, context, held, async () => {
         const status = await held.access.host("run").start(plan.runner, plan.secretEnv, signal);
         if (status.phase === "failed")
@@ -151,7 +151,7 @@ async function followToEnd(
   const watch = new Watch(services, context, run, held);
   const disk = new FullDisk(services, context, held.handle.name);
   for (;;) {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     // The status is read before the log: when it says "over", every byte it counts can be read.
     const status = await run.host.status(signal);
     const over = status !== null && status.phase !== "running";
@@ -367,7 +367,7 @@ async function bringHome(services: RunServices, context: StepContext, held: Held
   const follower = new Follower(followed);
   // On a full disk the runner cannot write the end of the log before what came earlier is safe at home.
   for (let look = 0; look < LAST_LOOKS && status.phase === "running"; look++) {
-    while ((await follower.pull(null, false)).bytes > 0) throwIfAborted(context.signal);
+    while ((await follower.pull(null, false)).bytes > 0) context.signal.throwIfAborted();
     await follower.acknowledge();
     await services.pause(LAST_LOOK_MS);
     status = (await host.status(context.signal)) ?? status;

@@ -41,8 +41,3 @@ export interface StepDefinition {
 }
 
 export type StepRegistry = Readonly<Record<StepName, StepDefinition>>;
-
-/** Throws the reason when the signal is aborted. */
-export function throwIfAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw signal.reason;
-}

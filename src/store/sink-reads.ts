@@ -4,6 +4,7 @@
 import { bytes } from "../domain/bytes.ts";
 import type { JobError } from "../schemas/job.ts";
 import type { Sink, SinkStatus } from "../schemas/sink.ts";
+import type { SinkRow } from "./sink-store.ts";
 
 /** Runs a query that was written out. */
 export type All = <Row>(sql: string, ...args: unknown[]) => Row[];
@@ -19,15 +20,6 @@ export const UNCOPIED_CHECKPOINTS = `SELECT c.path, c.size, c.modified_at FROM c
   LEFT JOIN sink_copy s ON s.job_id = c.job_id AND s.sink = ? AND s.path = '${CHECKPOINTS}' || c.path
   WHERE c.job_id = ? AND (s.path IS NULL OR s.size <> c.size OR s.modified_at <> c.modified_at)`;
 
-interface SinkRow {
-  job_id: string;
-  sink: number;
-  state: "open" | "done" | "gave_up";
-  failures: number;
-  error: string | null;
-  next_at: number | null;
-  copied_at: number | null;
-}
 interface Sum {
   files: number;
   bytes: number | null;
