@@ -1,40 +1,24 @@
 // The run itself: what comes before it, the script, its story, and what it leaves behind.
 
-import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
 import type { RunLook } from "../providers/host.ts";
-import type { RunnerSample } from "../schemas/runner.ts";
-import { announced, collectNow, Follower, type FollowedRun, type Pulled } from "./follow.ts";
-import {
-  heldHandle,
-  heldMachine,
-  holdMachine,
-  isVerdict,
-  lookAtMachine,
-  reaching,
-  type HeldMachine,
-} from "./held-machine.ts";
+import { announced, collectNow, Follower, type FollowedRun } from "./follow.ts";
+import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from "./held-machine.ts";
 import { FullDisk, isFull } from "./full-disk.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
 import { failedRank, failingLine, missingLauncher, raised, type FailedRank } from "./launch-words.ts";
 import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
-import { idleWindowMs, sampleSeconds, type RunPlan } from "./run-plan.ts";
+import type { RunPlan } from "./run-plan.ts";
+import { checkpointsOf, RunWatch } from "./run-watch.ts";
 import type { StepContext, StepDefinition } from "./step.ts";
 
 const MINUTE_MS = 60_000;
-/** For how long GPUs may be busy without a word where the idle watchdog is off. */
-const STALL_WINDOW_MS = 30 * MINUTE_MS;
-const SCAN_EVERY_MS = 10_000;
-const SAMPLES_EVERY_MS = 5_000;
-/** Between two questions to the provider whether the machine is still there, and what it costs now. */
-const LOOK_EVERY_MS = 30_000;
 /** Of a run without processes whose end is not written down yet. */
 const LAST_LOOKS = 40;
 const LAST_LOOK_MS = 250;
 /** Pulls of a chatty run are at least this far apart, so that they come home in larger pieces. */
 const PULL_GAP_MS = 15;
-const ONCE_MORE = { attemptsMax: 5, delayMsMin: 500, delayMsMax: 30_000 };
 /** The run lives on the machine: to lose sight of it is no reason to end it. Only an error that says "never" is. */
 const FOR_EVER = { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 500, delayMsMax: 30_000 };
 
@@ -74,7 +58,7 @@ export function launchStep(services: RunServices): StepDefinition {
   return {
     name: "launch",
     // A network that is gone for minutes is waited for; what the runner itself says is not asked for more often than this.
-    retry: { ...ONCE_MORE, attemptsMax: 30 },
+    retry: { attemptsMax: 30, delayMsMin: 500, delayMsMax: 30_000 },
     attemptMs: 5 * MINUTE_MS,
     async run(context) {
       const { jobId, node, signal } = context;
@@ -148,7 +132,7 @@ async function followToEnd(
   const { signal } = context;
   const run = followedRun(services, context, held, stream);
   const follower = new Follower(run);
-  const watch = new Watch(services, context, run, held);
+  const watch = new RunWatch(services, context, run, held);
   const disk = new FullDisk(services, context, held.handle.name);
   for (;;) {
     signal.throwIfAborted();
@@ -180,121 +164,6 @@ const lastLineOf = (tail: string): string =>
     .split(/[\n\r]/)
     .at(-1)
     ?.slice(0, 200) || "installing";
-
-/** What is looked after beside the log: checkpoints now and then, and whether the run does anything at all. */
-class Watch {
-  readonly #services: RunServices;
-  readonly #context: StepContext;
-  readonly #run: FollowedRun;
-  readonly #held: HeldMachine;
-  readonly #names = new Set<string>();
-  readonly #warned = new Set<"idle" | "stall">();
-  readonly #idleMs: number;
-  readonly #sampleMs: number;
-  // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
-  readonly #launchedAtMs = Date.now();
-  #scanDueAt: number;
-  #lookDueAt: number;
-  #samplesDueAt = 0;
-  #samples: RunnerSample[] = [];
-  #last: { log: number | null; metric: number | null; checkpoint: number | null } = {
-    log: null,
-    metric: null,
-    checkpoint: null,
-  };
-
-  constructor(services: RunServices, context: StepContext, run: FollowedRun, held: HeldMachine) {
-    this.#services = services;
-    this.#context = context;
-    this.#run = run;
-    this.#held = held;
-    const { spec } = services.facts(context.jobId);
-    this.#idleMs = idleWindowMs(spec);
-    this.#sampleMs = sampleSeconds(spec) * 1000;
-    this.#scanDueAt = services.now() + SCAN_EVERY_MS;
-    this.#lookDueAt = held.access.inPlace ? Infinity : services.now() + LOOK_EVERY_MS;
-  }
-
-  samplesDue(): boolean {
-    const due = this.#services.now() >= this.#samplesDueAt;
-    if (due) this.#samplesDueAt = this.#services.now() + SAMPLES_EVERY_MS;
-    return due;
-  }
-
-  quietMs(): number {
-    return Math.max(20, Math.min(this.#scanDueAt, this.#samplesDueAt, this.#lookDueAt) - this.#services.now());
-  }
-
-  /** Whether the provider still has the machine, at a price within the cap. That it cannot be asked ends nothing. */
-  async look(): Promise<void> {
-    if (this.#services.now() < this.#lookDueAt) return;
-    this.#lookDueAt = this.#services.now() + LOOK_EVERY_MS;
-    try {
-      await lookAtMachine(this.#services, this.#context, this.#held);
-    } catch (e) {
-      if (this.#context.signal.aborted) throw e;
-      if (isVerdict(e)) throw e;
-    }
-  }
-
-  async saw(pulled: Pulled): Promise<void> {
-    if (this.#run.stream !== "run") return;
-    const { jobId, node } = this.#context;
-    const names = announced(pulled.records, checkpointsOf(this.#services, this.#context, this.#held));
-    for (const name of names) this.#names.add(name);
-    if (pulled.bytes > 0) this.#last.log = Date.now();
-    if (pulled.records.length > 0) this.#last.metric = Date.now();
-    if (names.length > 0 || this.#services.now() >= this.#scanDueAt) {
-      this.#scanDueAt = this.#services.now() + SCAN_EVERY_MS;
-      const { saved, pending } = await collectNow(this.#run, this.#services.collector(jobId, node), this.#names, false);
-      if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
-    }
-    if (pulled.samples.length > 0) await this.#judge(pulled.samples);
-  }
-
-  async #warnOnce(what: "idle" | "stall", words: string): Promise<void> {
-    if (this.#warned.has(what)) return;
-    this.#warned.add(what);
-    const { jobId, node } = this.#context;
-    const { nodes } = this.#services.facts(jobId).spec;
-    await this.#services.sink.notice(jobId, "warning", nodes > 1 ? `Node ${node}: ${words}` : words);
-  }
-
-  async #judge(fresh: RunnerSample[]): Promise<void> {
-    // All instants by the clock that stamped the samples; on a rented machine it may be off by hours.
-    const nowMs = this.#held.access.inPlace ? Date.now() : (fresh.at(-1)?.at_ms ?? Date.now());
-    const ahead = nowMs - Date.now();
-    const there = (atMs: number | null): number | null => (atMs === null ? null : atMs + ahead);
-    const windowMs = this.#idleMs > 0 ? this.#idleMs : STALL_WINDOW_MS;
-    const keptMs = HEARTBEAT_WINDOWS * windowMs + 2 * MINUTE_MS;
-    // What is typed on this computer, and what its network moves, need not be the run's.
-    const others = { terminal_idle_seconds: null, net_bytes_per_s: null };
-    const seen = this.#held.access.inPlace ? fresh.map((s) => ({ ...s, ...others })) : fresh;
-    this.#samples = [...this.#samples, ...seen].filter((s) => s.at_ms >= nowMs - keptMs);
-    const input: IdleInput = {
-      nowMs,
-      launchedAtMs: this.#launchedAtMs + ahead,
-      windowMs,
-      sampleMs: this.#sampleMs,
-      samples: this.#samples,
-      lastLogAtMs: there(this.#last.log),
-      lastMetricAtMs: there(this.#last.metric),
-      lastCheckpointAtMs: there(this.#last.checkpoint),
-    };
-    const stall = judgeStall(input);
-    if (stall !== null) await this.#warnOnce("stall", `The run may be stuck: ${stall}. It is not ended for that.`);
-    if (this.#idleMs <= 0) return;
-    const verdict = judgeIdle(input);
-    if (!verdict.idle) {
-      const minutes = this.#idleMs / MINUTE_MS;
-      const words = `The run does nothing: ${verdict.warning}. After ${minutes} minutes it is ended (idle_timeout_minutes).`;
-      if (verdict.warning !== null) await this.#warnOnce("idle", words);
-      return;
-    }
-    const error = describeError("run_idle", { minutes: this.#idleMs / MINUTE_MS, why: verdict.reason });
-    await this.#services.sink.idle(this.#context.jobId, this.#context.node, error);
-  }
-}
 
 export function collectStep(services: RunServices): StepDefinition {
   return {
@@ -342,13 +211,6 @@ function followedRun(
   const host = held.access.host(stream);
   return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, heard };
 }
-
-/** Where the script writes its checkpoints, on its machine. */
-const checkpointsOf = (
-  services: RunServices,
-  { jobId, node }: Pick<StepContext, "jobId" | "node">,
-  { access }: HeldMachine,
-): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
 
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */
 async function bringHome(services: RunServices, context: StepContext, held: HeldMachine, stream: "run" | "install") {

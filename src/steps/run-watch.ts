@@ -1,0 +1,140 @@
+// What is looked after beside the log of a run: its checkpoints, its machine, and whether it does anything at all.
+
+import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
+import { describeError } from "../errors/index.ts";
+import type { RunnerSample } from "../schemas/runner.ts";
+import { announced, collectNow, type FollowedRun, type Pulled } from "./follow.ts";
+import { isVerdict, lookAtMachine, type HeldMachine } from "./held-machine.ts";
+import { idleWindowMs, sampleSeconds } from "./run-plan.ts";
+import type { RunServices } from "./run-services.ts";
+import type { StepContext } from "./step.ts";
+
+const MINUTE_MS = 60_000;
+/** For how long GPUs may be busy without a word where the idle watchdog is off. */
+const STALL_WINDOW_MS = 30 * MINUTE_MS;
+const SCAN_EVERY_MS = 10_000;
+const SAMPLES_EVERY_MS = 5_000;
+/** Between two questions to the provider whether the machine is still there, and what it costs now. */
+const LOOK_EVERY_MS = 30_000;
+
+/** Where the script writes its checkpoints, on its machine. */
+export const checkpointsOf = (
+  services: RunServices,
+  { jobId, node }: Pick<StepContext, "jobId" | "node">,
+  { access }: HeldMachine,
+): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
+
+/** Of one attempt to follow a run. */
+export class RunWatch {
+  readonly #services: RunServices;
+  readonly #context: StepContext;
+  readonly #run: FollowedRun;
+  readonly #held: HeldMachine;
+  readonly #names = new Set<string>();
+  readonly #warned = new Set<"idle" | "stall">();
+  readonly #idleMs: number;
+  readonly #sampleMs: number;
+  // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
+  readonly #launchedAtMs = Date.now();
+  #scanDueAt: number;
+  #lookDueAt: number;
+  #samplesDueAt = 0;
+  #samples: RunnerSample[] = [];
+  #last: { log: number | null; metric: number | null; checkpoint: number | null } = {
+    log: null,
+    metric: null,
+    checkpoint: null,
+  };
+
+  constructor(services: RunServices, context: StepContext, run: FollowedRun, held: HeldMachine) {
+    this.#services = services;
+    this.#context = context;
+    this.#run = run;
+    this.#held = held;
+    const { spec } = services.facts(context.jobId);
+    this.#idleMs = idleWindowMs(spec);
+    this.#sampleMs = sampleSeconds(spec) * 1000;
+    this.#scanDueAt = services.now() + SCAN_EVERY_MS;
+    this.#lookDueAt = held.access.inPlace ? Infinity : services.now() + LOOK_EVERY_MS;
+  }
+
+  samplesDue(): boolean {
+    const due = this.#services.now() >= this.#samplesDueAt;
+    if (due) this.#samplesDueAt = this.#services.now() + SAMPLES_EVERY_MS;
+    return due;
+  }
+
+  quietMs(): number {
+    return Math.max(20, Math.min(this.#scanDueAt, this.#samplesDueAt, this.#lookDueAt) - this.#services.now());
+  }
+
+  /** Whether the provider still has the machine, at a price within the cap. That it cannot be asked ends nothing. */
+  async look(): Promise<void> {
+    if (this.#services.now() < this.#lookDueAt) return;
+    this.#lookDueAt = this.#services.now() + LOOK_EVERY_MS;
+    try {
+      await lookAtMachine(this.#services, this.#context, this.#held);
+    } catch (e) {
+      if (this.#context.signal.aborted) throw e;
+      if (isVerdict(e)) throw e;
+    }
+  }
+
+  async saw(pulled: Pulled): Promise<void> {
+    if (this.#run.stream !== "run") return;
+    const { jobId, node } = this.#context;
+    const names = announced(pulled.records, checkpointsOf(this.#services, this.#context, this.#held));
+    for (const name of names) this.#names.add(name);
+    if (pulled.bytes > 0) this.#last.log = Date.now();
+    if (pulled.records.length > 0) this.#last.metric = Date.now();
+    if (names.length > 0 || this.#services.now() >= this.#scanDueAt) {
+      this.#scanDueAt = this.#services.now() + SCAN_EVERY_MS;
+      const { saved, pending } = await collectNow(this.#run, this.#services.collector(jobId, node), this.#names, false);
+      if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
+    }
+    if (pulled.samples.length > 0) await this.#judge(pulled.samples);
+  }
+
+  async #warnOnce(what: "idle" | "stall", words: string): Promise<void> {
+    if (this.#warned.has(what)) return;
+    this.#warned.add(what);
+    const { jobId, node } = this.#context;
+    const { nodes } = this.#services.facts(jobId).spec;
+    await this.#services.sink.notice(jobId, "warning", nodes > 1 ? `Node ${node}: ${words}` : words);
+  }
+
+  async #judge(fresh: RunnerSample[]): Promise<void> {
+    // All instants by the clock that stamped the samples; on a rented machine it may be off by hours.
+    const nowMs = this.#held.access.inPlace ? Date.now() : (fresh.at(-1)?.at_ms ?? Date.now());
+    const ahead = nowMs - Date.now();
+    const there = (atMs: number | null): number | null => (atMs === null ? null : atMs + ahead);
+    const windowMs = this.#idleMs > 0 ? this.#idleMs : STALL_WINDOW_MS;
+    const keptMs = HEARTBEAT_WINDOWS * windowMs + 2 * MINUTE_MS;
+    // What is typed on this computer, and what its network moves, need not be the run's.
+    const others = { terminal_idle_seconds: null, net_bytes_per_s: null };
+    const seen = this.#held.access.inPlace ? fresh.map((s) => ({ ...s, ...others })) : fresh;
+    this.#samples = [...this.#samples, ...seen].filter((s) => s.at_ms >= nowMs - keptMs);
+    const input: IdleInput = {
+      nowMs,
+      launchedAtMs: this.#launchedAtMs + ahead,
+      windowMs,
+      sampleMs: this.#sampleMs,
+      samples: this.#samples,
+      lastLogAtMs: there(this.#last.log),
+      lastMetricAtMs: there(this.#last.metric),
+      lastCheckpointAtMs: there(this.#last.checkpoint),
+    };
+    const stall = judgeStall(input);
+    if (stall !== null) await this.#warnOnce("stall", `The run may be stuck: ${stall}. It is not ended for that.`);
+    if (this.#idleMs <= 0) return;
+    const verdict = judgeIdle(input);
+    if (!verdict.idle) {
+      const minutes = this.#idleMs / MINUTE_MS;
+      const words = `The run does nothing: ${verdict.warning}. After ${minutes} minutes it is ended (idle_timeout_minutes).`;
+      if (verdict.warning !== null) await this.#warnOnce("idle", words);
+      return;
+    }
+    const error = describeError("run_idle", { minutes: this.#idleMs / MINUTE_MS, why: verdict.reason });
+    await this.#services.sink.idle(this.#context.jobId, this.#context.node, error);
+  }
+}
