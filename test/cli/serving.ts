@@ -4,6 +4,7 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PROGRAM } from "../program.ts";
 
 export const CLI = join(import.meta.dirname, "../../bin/svc");
 
@@ -21,8 +22,7 @@ export class Workplace {
   readonly env: NodeJS.ProcessEnv = {
     ...process.env,
     SVC_HOME: this.home,
-    SVC_NODE: process.execPath,
-    SVC_FROM_SOURCE: "1",
+    ...PROGRAM,
   };
   readonly #served: Served[] = [];
 

@@ -2,6 +2,7 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
+import { PROGRAM } from "../program.ts";
 
 const SVC = join(import.meta.dirname, "../../bin/svc");
 
@@ -12,11 +13,11 @@ export interface SvcProcess {
   end(): Promise<void>;
 }
 
-/** Starts `svc ...args` from the sources. Throws with its words when it ends before it is ready. */
+/** Starts `svc ...args`. Throws with its words when it ends before it is ready. */
 export async function startSvc(args: string[], env: NodeJS.ProcessEnv, cwd: string): Promise<SvcProcess> {
   const child = spawn(SVC, args, {
     cwd,
-    env: { ...process.env, SVC_FROM_SOURCE: "1", ...env },
+    env: { ...process.env, ...PROGRAM, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let [out, err] = ["", ""];

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { HubPull } from "../../src/schemas/hub.ts";
 import { HubDouble, largeContent } from "../hub/double.ts";
 import { Place, ROOT, until } from "../process/harness.ts";
+import { SDKS } from "../program.ts";
 
 let place: Place;
 let hub: HubDouble;
@@ -26,13 +27,7 @@ afterEach(async () => {
 
 async function script(argv: string[]): Promise<{ code: number | null; out: string; err: string }> {
   const [program = "", ...args] = argv;
-  const env = {
-    ...place.env,
-    PYTHONPATH: join(ROOT, "python"),
-    SVC_BIN: join(ROOT, "bin/svc"),
-    SVC_FROM_SOURCE: "1",
-    SVC_NODE: process.execPath,
-  };
+  const env = { ...place.env, ...SDKS };
   const child = spawn(program, args, { cwd: place.project, env, stdio: ["ignore", "pipe", "pipe"] });
   let [out, err] = ["", ""];
   child.stdout.setEncoding("utf8").on("data", (s: string) => (out += s));

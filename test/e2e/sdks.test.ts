@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Place, pause, ROOT, until } from "../process/harness.ts";
+import { SDKS } from "../program.ts";
 
 interface Script {
   child: ChildProcess;
@@ -66,13 +67,7 @@ afterEach(async () => {
 });
 
 function script([command, ...args]: string[]): Script {
-  const env = {
-    ...place.env,
-    PYTHONPATH: join(ROOT, "python"),
-    SVC_BIN: join(ROOT, "bin/svc"),
-    SVC_FROM_SOURCE: "1",
-    SVC_NODE: process.execPath,
-  };
+  const env = { ...place.env, ...SDKS };
   const child = spawn(command as string, args, { cwd: place.project, env, stdio: ["ignore", "pipe", "pipe"] });
   let [out, err] = ["", ""];
   child.stdout?.setEncoding("utf8").on("data", (s: string) => (out += s));

@@ -1,5 +1,4 @@
-// The product as its user runs it: `svc serve` on a home of its own, with scripts that write down what they wrote. Under `npm test` it
-// is the build, which was just made; run by itself, a test takes the sources.
+// The product as its user runs it: `svc serve` on a home of its own, with scripts that write down what they wrote.
 
 import Database from "better-sqlite3";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
@@ -22,9 +21,9 @@ import { join } from "node:path";
 import { refold } from "../../src/engine/journal.ts";
 import type { JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
 import type { JournalRow } from "../../src/store/engine-store.ts";
+import { MAIN } from "../program.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
-const MAIN = join(ROOT, process.env["SVC_TEST_BUILT"] ? "dist/cli.mjs" : "src/cli/main.ts");
 const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"];
 
 export interface ServeOptions {

@@ -1,4 +1,4 @@
-// One `svc serve` from source for a test file, and scripts that misbehave.
+// One `svc serve` for a test file, and scripts that misbehave.
 
 import { connect } from "node:net";
 import { Place, type Served } from "../process/harness.ts";

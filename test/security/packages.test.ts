@@ -5,6 +5,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { MAIN } from "../program.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const read = <T>(path: string): T => JSON.parse(readFileSync(join(ROOT, path), "utf8")) as T;
@@ -44,7 +45,7 @@ it.each([
       writeFileSync(join(top, "rsync"), `#!/bin/sh\necho 'rsync  version ${version}  protocol version 32'\n`);
       chmodSync(join(top, "rsync"), 0o755);
       const env = { ...process.env, PATH: `${top}:${process.env["PATH"] ?? ""}`, SVC_HOME: join(top, "home") };
-      const told = spawnSync(process.execPath, [join(ROOT, "src/cli/main.ts"), "doctor", "--json"], {
+      const told = spawnSync(process.execPath, [MAIN, "doctor", "--json"], {
         env,
         encoding: "utf8",
         timeout: 60_000,
