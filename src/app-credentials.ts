@@ -74,8 +74,16 @@ async function judge(name: CredentialName, places: Places): Promise<void> {
   await judgeProvider(name, places, block ?? {});
 }
 
+/** The field that is named where the whole of a provider's credential is wrong. */
+const ANCHOR: Readonly<Record<RemoteName, string>> = {
+  podhost: "api_key",
+  market: "api_key",
+  cloudvm: "service_account_json",
+  notebook: "endpoint",
+};
+
 async function judgeProvider(name: RemoteName, places: Places, block: Record<string, unknown>): Promise<void> {
-  const anchor = { podhost: "api_key", market: "api_key", cloudvm: "service_account_json", notebook: "endpoint" }[name];
+  const anchor = ANCHOR[name];
   const { credential, sshKeyPath } = about(anchor, () => readCredential(name, places));
   if (name === "cloudvm" && credential) about(anchor, () => readKeyFile(credential.secret));
   if (name === "cloudvm" && !credential && block[anchor] !== undefined) {

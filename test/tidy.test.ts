@@ -47,6 +47,9 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
 /** Of these neighbours only types may be imported: their code must not be reachable from there. */
 const TYPES_ONLY = new Set(["src/store > src/machines", "src/engine > src/providers", "src/ssh > src/providers"]);
 
+const WHAT_TO_DO =
+  "Move what is imported to where both may reach it (schemas, errors, domain), or hand it in from the composition root. Only if the arrow itself is right: grant it in NEIGHBOURS or HOMES of test/tidy.test.ts, and in the table of docs/ARCHITECTURE.md";
+
 /** A package and the only folders that may name it. */
 const HOMES: Record<string, readonly string[]> = {
   ssh2: ["src/ssh"],
@@ -180,7 +183,24 @@ describe("the layout", () => {
       }),
     );
     expect(PRODUCT.length).toBeGreaterThan(20);
-    expect(findings).toEqual([]);
+    expect(findings, WHAT_TO_DO).toEqual([]);
+  });
+
+  test("docs/ARCHITECTURE.md grants the same arrows", () => {
+    const text = readFileSync(join(ROOT, "docs/ARCHITECTURE.md"), "utf8");
+    const rows = [...text.matchAll(/^\| `(src\/[a-z]+)\/` \|[^|]*\| ([^|]*) \|$/gm)];
+    const granted = Object.fromEntries(
+      rows.map(([, folder = "", cell = ""]) => [folder, cell === "—" ? [] : cell.split(", ").toSorted()]),
+    );
+    // The document names a folder of src/ by its name alone, and all files of the composition root as `app`.
+    const named = (from: string, to: string): string =>
+      TYPES_ONLY.has(`${from} > ${to}`) ? `${to.slice(4)} (types)` : to.replace(/^src\/(app).*|^src\//, "$1");
+    const held = Object.entries(NEIGHBOURS)
+      .filter(([folder]) => /^src\/[a-z]+$/.test(folder))
+      .map(([from, to]) => [from, [...new Set(to.map((one) => named(from, one)))].toSorted()]);
+    expect(granted, "the table of docs/ARCHITECTURE.md and NEIGHBOURS of test/tidy.test.ts differ").toEqual(
+      Object.fromEntries(held),
+    );
   });
 
   test(`no file has more than ${LINES_MAX} lines`, () => {
