@@ -89,7 +89,9 @@ export async function fillPast(home: string, count: number): Promise<void> {
   const steps = instantSteps({ exitOf: (id) => kinds.get(id)?.exit ?? 0 });
   const engine = engineOf(store, steps, (id) => over.get(id)?.());
   const gapMs = Math.min(47 * 60_000, (60 * 86_400_000) / count);
-  const begin = Date.now() - count * gapMs;
+  // Each of them is over by now.
+  const longestMs = Math.max(...PAST.map(({ minutes }) => minutes)) * 60_000;
+  const begin = Date.now() - longestMs - count * gapMs;
   const times: { id: string; kind: PastKind; at: number }[] = [];
   let next = 0;
   const worker = async (): Promise<void> => {
