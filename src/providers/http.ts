@@ -10,15 +10,13 @@ import { request as plainRequest, type ClientRequest, type IncomingMessage } fro
 import { request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
 import { NOTHING_MADE } from "./provider.ts";
-import type { RemoteOptions } from "./remote.ts";
 
 const TIMEOUT_MS = 60_000;
 const BYTES_MAX = 8 * 1024 * 1024;
-/** Longer waits than this are the engine's: a step that throws is tried again later. */
-const SLOT_WAIT_MAX_MS = 10_000;
 /** Whatever is asked for: a machine that is to be ended, and proven gone, costs money meanwhile. */
 const RETRY_AFTER_MAX_MS = 2 * 60_000;
 
@@ -256,14 +254,6 @@ function inflated(response: IncomingMessage): Readable | null {
   return null;
 }
 
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * Some servers write NaN and Infinity, which are no JSON. One bad price must not hide every machine of the account, for then none
  * of them could be found or proven gone. They are read as text: that is there, other than null, and it is no number.
@@ -329,44 +319,6 @@ export function mayHaveBeenSent(error: unknown): boolean {
 export function outcomeOfCreate(error: unknown, provider: string, what: string): SvcError {
   if (error instanceof SvcError && (NOTHING_MADE.has(error.code) || !mayHaveBeenSent(error))) return error;
   return new SvcError("outcome_unknown", { provider, what }, { cause: error });
-}
-
-/** One call after the other, `minIntervalMs` apart, and none before the provider wants to be asked again. */
-export class RateLimiter {
-  private readonly options: {
-    provider: string;
-    minIntervalMs: number;
-    now: RemoteOptions["now"];
-    pause: RemoteOptions["pause"];
-    maxWaitMs?: number;
-  };
-  private nextAt = -Infinity;
-
-  constructor(options: RateLimiter["options"]) {
-    this.options = options;
-  }
-
-  /** Resolves when a call may be made. Throws `provider_error` at once where that would be in more than 10 s. */
-  async slot(signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted();
-    const { provider, minIntervalMs, now, pause, maxWaitMs = SLOT_WAIT_MAX_MS } = this.options;
-    const at = Math.max(now(), this.nextAt);
-    const wait = at - now();
-    if (wait > maxWaitMs)
-      throw neverSent(
-        new SvcError("provider_error", {
-          provider,
-          why: `its rate limit is used up; it can be asked again in ${Math.ceil(wait / 1000)} s`,
-        }),
-      );
-    this.nextAt = at + minIntervalMs;
-    if (wait > 0) await pause(wait, signal);
-  }
-
-  /** No call for so long: the provider said so. */
-  hold(ms: number): void {
-    this.nextAt = Math.max(this.nextAt, this.options.now() + ms);
-  }
 }
 
 function safeBase(provider: string, baseUrl: string): URL {

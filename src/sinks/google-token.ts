@@ -1,6 +1,7 @@
 // Tokens for objstore_b: from a service account's key file, or from the default credentials of a user.
 
 import { z } from "zod";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { readKeyFile, TokenSource, USER_AGENT } from "../providers/cloudvm/auth.ts";
 import { ProviderHttp } from "../providers/http.ts";
@@ -21,14 +22,6 @@ export function tokensFrom(keyFile: string, now: () => number): Tokens {
   const user = UserFile.safeParse(jsonOf(keyFile));
   if (user.success) return new UserTokens(user.data, now);
   return new TokenSource(readKeyFile(keyFile, WHOSE), now, { whose: WHOSE, scope: SCOPE });
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 const UserFile = z.looseObject({

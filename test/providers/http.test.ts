@@ -10,7 +10,8 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
-import { mayHaveBeenSent, outcomeOfCreate, ProviderHttp, RateLimiter, retryAfterMs } from "../../src/providers/http.ts";
+import { mayHaveBeenSent, outcomeOfCreate, ProviderHttp, retryAfterMs } from "../../src/providers/http.ts";
+import { RateLimiter } from "../../src/providers/rate-limiter.ts";
 
 const KEY = "rp_very_secret_key";
 const open: Server[] = [];

@@ -6,7 +6,8 @@
 
 import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
-import { clientOf, RateLimiter, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
+import { clientOf, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
+import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { isTooOften, isUnclearNotFound, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
 import {

@@ -1,7 +1,8 @@
 // What both APIs of the pod host share: the key, the rate limit, and the meaning of a status.
 
 import { SvcError } from "../../errors/index.ts";
-import { clientOf, RateLimiter, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
+import { clientOf, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
+import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
 
 export const PODHOST = "podhost";

@@ -1,0 +1,44 @@
+import { SvcError } from "../errors/index.ts";
+import { neverSent } from "./http.ts";
+import type { RemoteOptions } from "./remote.ts";
+
+/** Longer waits than this are the engine's: a step that throws is tried again later. */
+const SLOT_WAIT_MAX_MS = 10_000;
+
+/** One call after the other, `minIntervalMs` apart, and none before the provider wants to be asked again. */
+export class RateLimiter {
+  private readonly options: {
+    provider: string;
+    minIntervalMs: number;
+    now: RemoteOptions["now"];
+    pause: RemoteOptions["pause"];
+    maxWaitMs?: number;
+  };
+  private nextAt = -Infinity;
+
+  constructor(options: RateLimiter["options"]) {
+    this.options = options;
+  }
+
+  /** Resolves when a call may be made. Throws `provider_error` at once where that would be in more than 10 s. */
+  async slot(signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    const { provider, minIntervalMs, now, pause, maxWaitMs = SLOT_WAIT_MAX_MS } = this.options;
+    const at = Math.max(now(), this.nextAt);
+    const wait = at - now();
+    if (wait > maxWaitMs)
+      throw neverSent(
+        new SvcError("provider_error", {
+          provider,
+          why: `its rate limit is used up; it can be asked again in ${Math.ceil(wait / 1000)} s`,
+        }),
+      );
+    this.nextAt = at + minIntervalMs;
+    if (wait > 0) await pause(wait, signal);
+  }
+
+  /** No call for so long: the provider said so. */
+  hold(ms: number): void {
+    this.nextAt = Math.max(this.nextAt, this.options.now() + ms);
+  }
+}
