@@ -4,6 +4,7 @@
 // F2. The first connection asks for no history; whoever draws reads the state once the socket is open. Anything that
 //     happens after that reading arrives as an event.
 // F3. A laptop that slept has a socket that looks open and is dead: after a gap in our own clock the socket is replaced.
+// F4. A connection that neither opens nor fails would be waited for without end: it is given up and made anew.
 
 import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
@@ -22,6 +23,7 @@ const BACKOFF_MS = [250, 500, 1_000, 2_000, 4_000, 8_000, 15_000];
 const OFFLINE_AFTER_MS = 8_000;
 const CLOCK_MS = 2_000;
 const SLEPT_MS = 15_000;
+const OPENING_MS = 10_000;
 
 /** Keeps one socket to `/v1/events` open for the life of the page. */
 export function openFeed(listener: FeedListener): void {
@@ -32,6 +34,7 @@ export function openFeed(listener: FeedListener): void {
   let retry: ReturnType<typeof setTimeout> | undefined;
   let state: FeedState = "connecting";
   let clock = Date.now();
+  let askedAt = Date.now();
 
   const tell = (next: FeedState) => {
     if (next !== state || next === "live") listener.state(next, lostAt ?? Date.now());
@@ -46,6 +49,7 @@ export function openFeed(listener: FeedListener): void {
     if (resumed) address.searchParams.set("since", String(since));
     const mine = new WebSocket(address);
     socket = mine;
+    askedAt = Date.now();
     mine.onopen = () => {
       if (socket !== mine) return;
       failures = 0;
@@ -98,7 +102,8 @@ export function openFeed(listener: FeedListener): void {
     const now = Date.now();
     const gap = now - clock;
     clock = now;
-    if (gap > SLEPT_MS && !document.hidden) again();
+    const stuck = socket?.readyState === WebSocket.CONNECTING && now - askedAt > OPENING_MS;
+    if (stuck || (gap > SLEPT_MS && !document.hidden)) again();
     else if (state === "reconnecting" && lostAt !== null && now - lostAt > OFFLINE_AFTER_MS) tell("offline");
   }, CLOCK_MS);
   const wake = () => {

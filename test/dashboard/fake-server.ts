@@ -4,6 +4,7 @@
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { extname, join } from "node:path";
 import { WebSocketServer, type WebSocket } from "ws";
 import type {
@@ -76,6 +77,9 @@ export class FakeServer {
   readonly seen: Seen[] = [];
   /** How POST /jobs makes a run. */
   makeRun: (label: string | null, spec: Record<string, unknown>) => FakeRun;
+  /** So many of the next sockets are neither accepted nor refused. */
+  silent = 0;
+  readonly #held: Duplex[] = [];
   readonly #dist: string;
   readonly #http: Server;
   readonly #sockets = new WebSocketServer({ noServer: true });
@@ -90,6 +94,10 @@ export class FakeServer {
     this.#http = createServer((request, response) => void this.#answer(request, response));
     this.#http.on("upgrade", (request, socket, head) => {
       if (this.#refusing) return void socket.destroy();
+      if (this.silent > 0) {
+        this.silent--;
+        return void this.#held.push(socket);
+      }
       this.#sockets.handleUpgrade(request, socket, head, (ws) =>
         this.#opened(ws, new URL(request.url ?? "/", "http://x")),
       );
@@ -103,6 +111,7 @@ export class FakeServer {
 
   async close(): Promise<void> {
     for (const ws of this.#sockets.clients) ws.terminate();
+    for (const socket of this.#held) socket.destroy();
     this.#http.closeAllConnections();
     await new Promise((resolve) => this.#http.close(resolve));
   }

@@ -12,7 +12,7 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
   ) => {
     const opened = await board.open(path, { viewport: { width: 1280, height: 900 } }, world);
     try {
-      await opened.page.waitForSelector(".connection-live");
+      await opened.page.waitForSelector(".connection-live", { timeout: 60_000 });
       await use(opened);
     } finally {
       await opened.close();
@@ -94,6 +94,18 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
     }));
 
+  it("leads from a step to each of its attempts by the keyboard", () =>
+    withPage("/runs/r3-retry", async ({ page }) => {
+      await page.getByRole("button", { name: "provision", exact: true }).first().focus();
+      await page.keyboard.press("Enter");
+      const detail = page.getByRole("region", { name: "Step provision" });
+      await detail.getByText("provision, node 0, attempt 2").waitFor();
+      await detail.getByRole("button", { name: "Attempt 1, failed" }).focus();
+      await page.keyboard.press("Enter");
+      await detail.getByText("provision, node 0, attempt 1").waitFor();
+      expect(new URL(page.url()).searchParams.get("step")).toBe("provision.0.1");
+    }));
+
   it("adds points to the charts without reading the whole again", () =>
     withPage("/runs/r1-digits?tab=metrics", async ({ page, server }) => {
       await page.waitForSelector("canvas");
@@ -159,6 +171,17 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.waitForSelector(".run-head .pill >> text=succeeded");
       expect(await page.evaluate(() => "sameDocument" in globalThis)).toBe(true);
     }));
+
+  it("gives up a connection that neither opens nor fails, and makes another", async () => {
+    await withPage("/", async ({ page, server, complaints }) => {
+      server.silent = 1;
+      server.cut(false);
+      await expect.poll(() => server.silent, WAIT).toBe(0);
+      expect(await page.locator(".connection-live").count()).toBe(0);
+      await page.waitForSelector(".connection-live", { timeout: 60_000 });
+      expect((await complaints()).filter((each) => !/WebSocket/.test(each))).toEqual([]);
+    });
+  }, 120_000);
 
   it("goes from the list to a run and back with the keyboard alone", () =>
     withPage("/", async ({ page }) => {
