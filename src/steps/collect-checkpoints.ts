@@ -124,9 +124,12 @@ export class CheckpointCollector {
   /** Which files are ready, which may become so, which never will. Remembers what was seen, for K1. */
   async #sort(listing: RemoteFile[], { final, announced }: ScanOptions) {
     const now = this.#now();
-    const unfinished = listing
-      .filter((f) => f.path.split("/").at(-1) === INCOMPLETE)
-      .map((f) => f.path.slice(0, -INCOMPLETE.length));
+    const told = new Set([...announced].map(plainName));
+    const unfinished = new Set(
+      listing
+        .filter(({ path }) => path === INCOMPLETE || path.endsWith(`/${INCOMPLETE}`))
+        .map(({ path }) => path.slice(0, -INCOMPLETE.length - 1)),
+    );
     const seen = new Map<string, Seen>();
     const ready: RemoteFile[] = [];
     const pending: string[] = [];
@@ -151,7 +154,7 @@ export class CheckpointCollector {
         else pending.push(file.path);
       } else if (await this.#isHome(file)) {
         if (!this.#recorded.has(file.path)) found.push(asRecord(file.path, file.size, file.mtimeMs));
-      } else if (final || settled || isAnnounced(file.path, announced)) {
+      } else if (final || settled || isAnnounced(file.path, told)) {
         ready.push(file);
       } else {
         pending.push(file.path);
@@ -256,8 +259,8 @@ export class CheckpointCollector {
 
   /** Names whose files are all at home have done their work. */
   #retire(announced: Set<string>, { pending, skipped }: ScanResult): void {
-    const left = [...pending, ...skipped.map((s) => s.path)];
-    for (const name of announced) if (!left.some((path) => isAnnounced(path, new Set([name])))) announced.delete(name);
+    const left = new Set([...pending, ...skipped.map((s) => s.path)].flatMap(placesOf));
+    for (const name of announced) if (!left.has(plainName(name))) announced.delete(name);
   }
 
   /** Once per process: the folder, and an empty place beside, whatever an earlier process left there. */
@@ -349,21 +352,37 @@ function whyRefused({ path, size, mtimeMs, refused }: RemoteFile): string | null
 }
 
 /** The names by which programs call what they have not finished. */
-function whyTemporary(path: string, unfinished: string[]): string | null {
+function whyTemporary(path: string, unfinished: ReadonlySet<string>): string | null {
   const name = path.split("/").find((n) => n.startsWith("tmp-") || n.endsWith(".tmp") || n.endsWith(".partial"));
   if (name !== undefined) return `${name} is a temporary name: it was not finished`;
-  return unfinished.some((folder) => path.startsWith(folder))
+  return foldersOf(path).some((folder) => unfinished.has(folder))
     ? `its folder holds ${INCOMPLETE}: it was not finished`
     : null;
 }
 
-function isAnnounced(path: string, announced: ReadonlySet<string>): boolean {
-  for (const name of announced) {
-    const plain = name.replace(/^(\.\/)+/, "").replace(/\/+$/, "");
-    if (plain === "." || plain === "" || path === plain || path.startsWith(`${plain}/`)) return true;
-  }
-  return false;
+// Lists and announcements are as long as a machine makes them: a path is looked up by each of its folders, never compared with
+// each name.
+
+/** The folders above a path, the top of all (the empty name) first. */
+function foldersOf(path: string): string[] {
+  const folders = [""];
+  for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) folders.push(path.slice(0, at));
+  return folders;
 }
+
+/** What an announcement may name so that it means this file. */
+const placesOf = (path: string): string[] => [...foldersOf(path), path];
+
+/** As an announced name is spelled among `placesOf`. */
+function plainName(name: string): string {
+  const plain = name.replace(/^(\.\/)+/, "");
+  let end = plain.length;
+  while (plain[end - 1] === "/") end--;
+  return plain === "." ? "" : plain.slice(0, end);
+}
+
+const isAnnounced = (path: string, told: ReadonlySet<string>): boolean =>
+  told.size > 0 && placesOf(path).some((place) => told.has(place));
 
 const same = (a: RemoteFile, b: RemoteFile): boolean =>
   a.size === b.size && a.mtimeMs === b.mtimeMs && a.inode === b.inode;

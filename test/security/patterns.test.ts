@@ -80,6 +80,30 @@ describe("what is matched against a stranger's text comes to an end", () => {
     expect(ask("hub/paths.ts", "firstObjection", many)).toBe("none");
   }, 150_000);
 
+  it("a machine's list of checkpoints, and what its script announced", () => {
+    const scanned = (files: string, announced: string, final: boolean, answer: string) => `(async () => {
+      const { mkdtempSync, rmSync } = process.getBuiltinModule("node:fs");
+      const top = mkdtempSync(process.getBuiltinModule("node:os").tmpdir() + "/svc-listed-");
+      const announced = new Set(${announced});
+      const listing = ${files}.map((path) => ({ path, size: 1, mtimeMs: 1, inode: 1 }));
+      const options = { final: ${final}, announced, signal: new AbortController().signal };
+      const collector = new CheckpointCollector({ targetDir: top + "/at", now: () => 0 });
+      const found = await collector.scan({ listCheckpoints: async () => listing }, options);
+      rmSync(top, { recursive: true });
+      return ${answer};
+    })()`;
+    const each = (name: string) => `Array.from({ length: 50_000 }, (_, i) => \`${name}\`)`;
+    const unfinished = scanned(
+      `[...${each("d${i}/checkpoint-is-incomplete.txt")}, ...${each("e${i}/x.tmp")}]`,
+      "[]",
+      true,
+      "found.skipped.length",
+    );
+    expect(ask("steps/collect-checkpoints.ts", "CheckpointCollector", unfinished)).toBe(100_000);
+    const told = scanned(each("d${i}/x"), each("./gone${i}/"), false, "[found.pending.length, announced.size]");
+    expect(ask("steps/collect-checkpoints.ts", "CheckpointCollector", told)).toEqual([50_000, 0]);
+  }, 150_000);
+
   it("patterns of files to pull from the hub", () => {
     const tried = `chooserOf([${JSON.stringify("*a".repeat(40))} + "b"])("a".repeat(1_000))`;
     expect(ask("hub/patterns.ts", "chooserOf", tried)).toBe(false);
