@@ -4,6 +4,7 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gathered, type Gathered } from "../gathered.ts";
 import { PROGRAM } from "../program.ts";
 
 export const CLI = join(import.meta.dirname, "../../bin/svc");
@@ -47,14 +48,9 @@ export class Workplace {
   }
 
   /** Starts one command. */
-  start(...args: string[]): { child: ChildProcess; out(): string; err(): string; exited: Promise<number | null> } {
+  start(...args: string[]): { child: ChildProcess } & Gathered {
     const child = spawn(CLI, args, { env: this.env, cwd: this.project, stdio: ["pipe", "pipe", "pipe"] });
-    let out = "";
-    let err = "";
-    child.stdout?.setEncoding("utf8").on("data", (s: string) => (out += s));
-    child.stderr?.setEncoding("utf8").on("data", (s: string) => (err += s));
-    const exited = new Promise<number | null>((done) => child.once("close", (code) => done(code)));
-    return { child, out: () => out, err: () => err, exited };
+    return { child, ...gathered(child) };
   }
 
   async serve(...args: string[]): Promise<Served> {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { HubPull } from "../../src/schemas/hub.ts";
 import { HubDouble, largeContent } from "../hub/double.ts";
+import { gathered } from "../gathered.ts";
 import { Place, ROOT, until } from "../process/harness.ts";
 import { SDKS } from "../program.ts";
 
@@ -29,11 +30,8 @@ async function script(argv: string[]): Promise<{ code: number | null; out: strin
   const [program = "", ...args] = argv;
   const env = { ...place.env, ...SDKS };
   const child = spawn(program, args, { cwd: place.project, env, stdio: ["ignore", "pipe", "pipe"] });
-  let [out, err] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (s: string) => (out += s));
-  child.stderr.setEncoding("utf8").on("data", (s: string) => (err += s));
-  const code = await new Promise<number | null>((done) => child.once("close", done));
-  return { code, out, err };
+  const { out, err, exited } = gathered(child);
+  return { code: await exited, out: out(), err: err() };
 }
 
 test("a Python script pulls, adopts, lists and removes models, and is told what a model lacks", async () => {

@@ -4,15 +4,11 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { gathered, type Gathered } from "../gathered.ts";
 import { Place, pause, ROOT, until } from "../process/harness.ts";
 import { SDKS } from "../program.ts";
 
-interface Script {
-  child: ChildProcess;
-  out(): string;
-  err(): string;
-  exited: Promise<number | null>;
-}
+type Script = { child: ChildProcess } & Gathered;
 
 const SDK = JSON.stringify(join(ROOT, "sdk/index.ts"));
 const LANGUAGES = {
@@ -69,11 +65,7 @@ afterEach(async () => {
 function script([command, ...args]: string[]): Script {
   const env = { ...place.env, ...SDKS };
   const child = spawn(command as string, args, { cwd: place.project, env, stdio: ["ignore", "pipe", "pipe"] });
-  let [out, err] = ["", ""];
-  child.stdout?.setEncoding("utf8").on("data", (s: string) => (out += s));
-  child.stderr?.setEncoding("utf8").on("data", (s: string) => (err += s));
-  const exited = new Promise<number | null>((done) => child.once("close", (code) => done(code)));
-  const started = { child, out: () => out, err: () => err, exited };
+  const started = { child, ...gathered(child) };
   scripts.push(started);
   return started;
 }

@@ -8,6 +8,7 @@ import { join, relative } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { HubDouble } from "../hub/double.ts";
 import { Pulling } from "../hub/pulling.ts";
+import { gathered } from "../gathered.ts";
 import { environment } from "./python-server.ts";
 
 const FILES = {
@@ -52,12 +53,9 @@ async function library(code: string, env: Record<string, string> = {}): Promise<
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  let [out, err] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (s: string) => (out += s));
-  child.stderr.setEncoding("utf8").on("data", (s: string) => (err += s));
-  const exit = await new Promise((done) => child.once("close", done));
-  expect(exit, err).toBe(0);
-  return out.trim();
+  const { out, err, exited } = gathered(child);
+  expect(await exited, err()).toBe(0);
+  return out().trim();
 }
 
 /** Every file and link below, with what it holds. */

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { gathered } from "../gathered.ts";
 import { environment } from "./python-server.ts";
 
 const KEY = "0123456789012345678901234567890123456789";
@@ -37,11 +38,8 @@ async function job(env: Record<string, string>): Promise<{ code: number | null; 
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  let [out, err] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (s: string) => (out += s));
-  child.stderr.setEncoding("utf8").on("data", (s: string) => (err += s));
-  const code = await new Promise<number | null>((done) => child.once("close", done));
-  return { code, out, err };
+  const { out, err, exited } = gathered(child);
+  return { code: await exited, out: out(), err: err() };
 }
 
 it("writes a run with the job's id offline, without a key", async () => {
