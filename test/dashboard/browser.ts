@@ -45,7 +45,7 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
     locale: "en-GB",
     ...options,
   });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on("console", (message) => {

@@ -3,7 +3,7 @@ import type { Problem } from "../../../src/schemas/job.ts";
 import { asProblem } from "../api.ts";
 
 /** The given text of a field, without spaces around it; empty for one that is not there. */
-export type TextOf = (name: string) => string;
+type TextOf = (name: string) => string;
 
 /** A form that is sent by one call, emptied when that worked, and left as it is when not. */
 export function useSmallForm(send: (text: TextOf, given: FormData) => Promise<void>) {
