@@ -160,7 +160,7 @@ async function order(
     handle = await provider.create(offer, { name, jobId, node, spec });
   } catch (e) {
     if (e instanceof SvcError && NOTHING_MADE.has(e.code)) return refused(ports, provider, name, context, e);
-    if (e instanceof SvcError && e.code === "provider_unreachable" && !mayHaveBeenSent(e)) {
+    if (e instanceof SvcError && e.code !== "outcome_unknown" && !mayHaveBeenSent(e)) {
       await ports.ledger.released(name, "the request never left this computer");
       throw e;
     }

@@ -6,7 +6,7 @@ import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { SvcError } from "../errors/index.ts";
-import { CANNOT_ASK, type MachineHandle, type Provider } from "../providers/provider.ts";
+import type { MachineHandle, Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
 const STILL_THERE =
@@ -35,7 +35,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
   };
 }
 
-/** A key that is refused keeps nobody waiting who never ordered anything with it: without an intent no request has left. */
+/** A provider that does not answer keeps nobody waiting who never ordered anything: without an intent no request has left. */
 async function listed(
   { ledger }: StepPorts,
   provider: Provider,
@@ -45,7 +45,7 @@ async function listed(
   try {
     return (await provider.listOwned(prefix, signal)).filter((machine) => machine.name.startsWith(prefix));
   } catch (e) {
-    if (e instanceof SvcError && CANNOT_ASK.has(e.code) && ledger.nextOrdinal(jobId, node) === 1) return [];
+    if (e instanceof SvcError && !signal.aborted && ledger.nextOrdinal(jobId, node) === 1) return [];
     throw e;
   }
 }

@@ -3,7 +3,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { readKeyFile, TokenSource } from "../../src/providers/cloudvm/auth.ts";
-import { apiError, CloudStub, never, PRIVATE_KEY, PROJECT } from "./cloudvm-stub.ts";
+import { apiError, CloudStub, never, PRIVATE_KEY, PROJECT, spec } from "./cloudvm-stub.ts";
 
 let stub: CloudStub;
 beforeEach(async () => {
@@ -202,5 +202,11 @@ describe("a refused exchange", () => {
     }
     stub.tokenAnswer = () => ({ cut: true });
     await expect(source().token()).rejects.toMatchObject({ code: "provider_unreachable" });
+  });
+
+  it("is told before anything is ordered with the key", async () => {
+    stub.tokenAnswer = invalidGrant("Invalid JWT Signature.");
+    const offers = stub.provider().listOffers(spec(), never);
+    await expect(offers).rejects.toMatchObject({ code: "credential_refused" });
   });
 });

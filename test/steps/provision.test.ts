@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { SvcError } from "../../src/errors/index.ts";
-import { ProviderHttp } from "../../src/providers/http.ts";
+import { neverSent, ProviderHttp } from "../../src/providers/http.ts";
 import { removeHomes, turn } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
 import { Rent } from "./rent.ts";
@@ -310,6 +310,11 @@ it("knows of a request that never left: nothing has to be looked up before the n
   };
   await expect(provision()).rejects.toMatchObject({ code: "provider_unreachable" });
   expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "released" });
+  rent.cloud.before = (call) => {
+    if (call.startsWith("create")) throw neverSent(new SvcError("provider_error", { provider: "podhost", why: "no" }));
+  };
+  await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
+  expect(rent.ledger.row(rent.name(2))).toMatchObject({ state: "released" });
   rent.cloud.before = () => {};
-  expect(await provision()).toMatchObject({ detail: { machine: rent.name(2) } });
+  expect(await provision()).toMatchObject({ detail: { machine: rent.name(3) } });
 });

@@ -36,11 +36,17 @@ describe("giving back", () => {
     expect(rent.cloud.calls).toEqual(["list"]);
   });
 
-  it.each(["credential_missing", "credential_refused", "provider_unavailable"] as const)(
+  it.each([
+    "credential_missing",
+    "credential_refused",
+    "provider_unavailable",
+    "provider_unreachable",
+    "provider_error",
+  ] as const)(
     "has nobody to ask where nothing was ordered and the provider cannot be asked (%s); with an order it waits",
     async (code) => {
       const no = () => {
-        throw new SvcError(code, { provider: "podhost", why: "set wrongly", missing: "PODHOST_API_KEY" });
+        throw new SvcError(code, { provider: "podhost", why: "no", missing: "PODHOST_API_KEY" });
       };
       rent.cloud.before = no;
       expect(await terminate()).toMatchObject({ done: {} });

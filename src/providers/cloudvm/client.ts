@@ -46,6 +46,11 @@ export class ComputeClient {
     this.#pause = pause;
   }
 
+  /** Resolves once the key is known to be let in; a key that is not is told before anything is ordered with it. */
+  async letIn(signal: AbortSignal): Promise<void> {
+    await this.#token(signal);
+  }
+
   /** One request, sent once (twice where the token was not accepted). `path` begins after `/compute/v1`. */
   async once(request: Request): Promise<Reply> {
     const first = await this.#token(request.signal);

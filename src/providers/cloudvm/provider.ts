@@ -88,6 +88,7 @@ export class CloudvmProvider implements Provider {
     const place = placeFor(spec, session.settings);
     let zones = zonesIn(place.region, plan);
     if (zones.length === 0 && place.zone === null) zones = await this.#zonesOf(session, place.region, signal);
+    await session.client.letIn(signal);
     if (place.zone !== null) zones = [place.zone, ...zones.filter((zone) => zone !== place.zone)];
     return zones.map((zone) => ({
       id: `${zone}.${plan.machineType}`,
