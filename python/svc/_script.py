@@ -44,7 +44,10 @@ class _State:
         # A mark with a space or a line end in it could not be found again by the reader.
         self.head = ("\x1esvc1:" + mark + " ") if mark and mark.isprintable() and " " not in mark else ""
         rank = os.environ.get("RANK", "").strip()
-        self.rank = int(rank) if rank.isdecimal() else 0
+        node = os.environ.get("SVC_NODE_RANK", "").strip()
+        # One process a node and no launcher between them: each is told apart by its node, and speaks for itself.
+        self.rank = int(rank) if rank.isdecimal() else int(node) if node.isdecimal() else 0
+        self.leaves_it_to_rank_0 = rank.isdecimal() and self.rank > 0
         # Counters of C: one step each, so threads never share a number.
         self.next_n = count(1).__next__
         self.next_step = count(0).__next__
@@ -93,13 +96,14 @@ def log(values: Mapping[str, SupportsFloat], step: Optional[int] = None, all_ran
     :param values: name to number. ``bool`` becomes 0 or 1, NumPy scalars and one-element tensors are read by ``.item()``;
         NaN and infinities are kept. Anything else is left out, with one warning per name on stderr.
     :param step: where the values belong on the x axis; ``None`` counts this process's own calls from 0.
-    :param all_ranks: in a data-parallel job only rank 0 (``RANK``) records, unless this is true.
+    :param all_ranks: in a data-parallel job only rank 0 (``RANK``) records, unless this is true. Where several nodes run one
+        process each without a launcher, each records, as the rank that its node has.
 
     Never raises and never blocks longer than a second; some 5 µs a call. Outside a job it prints a short line instead.
     """
     try:
         state = _state or _this()
-        if state.rank and not all_ranks:
+        if state.leaves_it_to_rank_0 and not all_ranks:
             return
         if step is None:
             at_text = str(state.next_step())

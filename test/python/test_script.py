@@ -145,6 +145,11 @@ class BadMap:
         zero = records(self.log(*calls, env={"RANK": "0"}).stdout)[0]
         self.assertEqual([(record["r"], list(record["m"])) for record in one], [(1, ["b"])])
         self.assertEqual([(record["r"], list(record["m"])) for record in zero], [(0, ["a"]), (0, ["b"])])
+        # Two nodes with a process each, and no launcher that would have given them ranks.
+        second = records(self.log(*calls, env={"SVC_NODE_RANK": "1"}).stdout)[0]
+        self.assertEqual([(record["r"], list(record["m"])) for record in second], [(1, ["a"]), (1, ["b"])])
+        launched = records(self.log(*calls, env={"SVC_NODE_RANK": "1", "RANK": "0"}).stdout)[0]
+        self.assertEqual([record["r"] for record in launched], [0, 0])
 
     def test_order_with_what_the_script_prints(self):
         result = self.log('{"a": 1}', before='print("before"); print("no end", end="")')
