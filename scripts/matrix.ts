@@ -2,7 +2,7 @@
 //
 //   npm run matrix                                        all faults, some boundaries each; writes docs/FAULT-MATRIX.md
 //   npm run matrix -- --quick                             each fault once, and five boundaries without a fault; writes nothing
-//   npm run matrix -- --every                             every fault at every boundary; takes hours
+//   npm run matrix -- --every                             every fault at every boundary: some 3,000 cells, more than an hour
 //   npm run matrix -- --draw N [--pairs]                  N cells drawn from all of them, or N pairs of faults
 //   npm run matrix -- --keep FILE                         adds what was found to FILE, and leaves out what stands there already
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
