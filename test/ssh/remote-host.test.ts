@@ -140,18 +140,17 @@ describe("a run", () => {
 
   it("answers a change within a moment, the end of the run too, and nothing until then", async () => {
     const host = machine.host();
-    await host.start(machine.spec("read line <go; echo now; read line <go"), {}, never).catch(() => undefined);
-    rmSync(join(machine.base), { recursive: true, force: true });
-    spawnSync("mkfifo", [join(machine.home, "go")]);
-    await host.start(machine.spec("read line <go; echo now; read line <go; exit 0"), {}, never);
+    const waits = (file: string): string => `until [ -e ${file} ]; do sleep 0.02; done`;
+    const spec = machine.spec(`${waits("go")}; echo now; ${waits("go-on")}; exit 0`);
+    await host.start(spec, {}, never);
     let woke = false;
     const grown = host.changed({ logOffset: 0 }, 30_000, never).then(() => (woke = true));
     await host.changed({ logOffset: 0 }, 200, never);
     expect(woke).toBe(false);
-    writeFileSync(join(machine.home, "go"), "x\n");
+    writeFileSync(join(machine.home, "go"), "");
     await grown;
     const over = host.changed({ logOffset: 4 }, 30_000, never);
-    writeFileSync(join(machine.home, "go"), "x\n");
+    writeFileSync(join(machine.home, "go-on"), "");
     await over;
     expect(await ended(host)).toMatchObject({ exit_code: 0 });
   });
