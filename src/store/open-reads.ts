@@ -8,6 +8,7 @@ import { downsample } from "../domain/downsample.ts";
 import { tailOffset } from "../domain/log-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import type {
+  JobError,
   CheckpointFile,
   CodeSnapshot,
   FeedEvent,
@@ -87,7 +88,21 @@ export class StoreReads implements Reads {
     const record = jobRecordOf(row, machines, now);
     // While the run goes on there is always something to copy: only what is left at its end is worth words.
     if (row.state === "terminal" && record.note === null) record.note = sinkNote(this.#sinksOf(row));
+    if (row.state !== "terminal") record.note ??= this.#triedAgain(row.id);
     return record;
+  }
+
+  /** Why a run does not get on: what the last try of a step that is to be tried again, or just is, ended with. */
+  #triedAgain(id: string): string | null {
+    const last = this.#get<Pick<EffectRow, "step"> & Pick<AttemptRow, "attempt" | "error">>(
+      "SELECT e.step, a.attempt, a.error FROM effect e JOIN attempt a ON a.effect_id = e.id " +
+        "WHERE e.job_id = ? AND a.status = 'failed' AND (e.state = 'retrying' OR e.state = 'running' AND e.step <> 'stream') " +
+        "ORDER BY a.started_at DESC LIMIT 1",
+      id,
+    );
+    if (!last?.error) return null;
+    const { message } = JSON.parse(last.error) as JobError;
+    return `${last.step} is tried again; attempt ${last.attempt} ended with: ${message}`;
   }
 
   #sinksOf(row: JobRow): SinkStatus[] {

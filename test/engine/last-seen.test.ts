@@ -28,6 +28,9 @@ test("what it waited for", async () => {
 test("why the last try failed, also where the next one has begun and says nothing yet", async () => {
   const flaky = new SvcError("provider_error", { provider: "local", why: "it is having a bad day" });
   await h.attempt("provision").fail(flaky);
+  const told = `provision is tried again; attempt 1 ended with: ${flaky.message}`;
+  expect(h.reads.job("job1")?.note).toBe(told);
+  expect(h.reads.jobs({ limit: 10 }).jobs.map(({ note }) => note)).toEqual([told]);
   await h.clock.advance(PHASE_LIMIT_MS.provisioning);
   expect(error().message).toContain(`Seen last: ${flaky.message}`);
   expect(h.folds()).toBe(true);
