@@ -89,7 +89,7 @@ export async function release(
     if (!signal.aborted)
       await ports.ledger.note(
         entry.name,
-        `Terminating failed (${e instanceof Error ? e.message : String(e)}); the machine may still cost money. It is tried again until it is gone.`,
+        `Terminating failed; the machine may still cost money. It is tried again until it is gone. ${e instanceof Error ? e.message : String(e)}`,
       );
     throw e;
   }
