@@ -45,7 +45,9 @@ const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
 /** What earlier runs have found; written by them. */
 function keptIn(file: string): Outcome[] {
   const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
-  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Outcome);
+  const outcomes = lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Outcome);
+  // The last word on each.
+  return [...new Map(outcomes.map((outcome) => [nameOf(outcome.cell), outcome])).values()];
 }
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
@@ -86,6 +88,6 @@ const whole =
 if (whole)
   writeFileSync(
     join(import.meta.dirname, "../docs/FAULT-MATRIX.md"),
-    matrixPage(ordered, seed, done.size + todo.length),
+    matrixPage(ordered, done.size + todo.length, `${flags.every ? "--every " : ""}--seed ${seed}`),
   );
 process.exit(failed > 0 ? 1 : 0);

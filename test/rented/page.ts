@@ -49,8 +49,11 @@ function pairTable(pairs: readonly Outcome[]): string {
   return `## Two faults at once\n\n${markdown([["provider", "pairs", "with a kill", "wrong"], ...rows])}\n\n`;
 }
 
-/** `drawn` is how many cells there would have been without a time limit. */
-export function matrixPage(all: readonly Outcome[], seed: number, drawn: number): string {
+/**
+ * @param drawn how many cells there would have been without a time limit.
+ * @param flags of the command, as far as they say which cells.
+ */
+export function matrixPage(all: readonly Outcome[], drawn: number, flags: string): string {
   const outcomes = all.filter(({ cell }) => cell.also === undefined);
   const pairs = all.filter(({ cell }) => cell.also !== undefined);
   const failed = all.filter(({ wrong }) => wrong.length > 0);
@@ -84,8 +87,8 @@ A cell is right when, at its end, by the simulator's books:
 - the numbered lines of the run are home, each once and in order: all of them where the run succeeded, else the first ones; and
   so is its checkpoint.
 
-${all.length} cells of ${drawn} that were drawn were run within the time limit, ${pairs.length} of them with two faults at once; ${failed.length} wrong. Made by \`npm run matrix -- --seed ${seed}\`; one cell again by
-\`npm run matrix -- --provider P --fault F --kill K --seed S\`.
+${all.length < drawn ? `${all.length} cells of ${drawn} were run within the time limit` : `${all.length} cells`}, ${pairs.length} of them with two faults at once; ${failed.length} wrong. Made by \`npm run matrix -- ${flags}\`; one
+cell again by \`npm run matrix -- --provider P --fault F --kill K --seed S\`.
 
 ## By fault and provider
 
