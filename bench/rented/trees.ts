@@ -1,10 +1,11 @@
 // Trees of files to a machine, as `sync` sends them, against a bare `rsync -rt` with the same ssh and to the same sshd. Each has a
-// folder of its own there; the second push is of the same tree with one part in a hundred changed.
+// folder of its own there, new in each round (a file system is slow to give out again what was just removed), and the disk has written
+// all of the push before; the second push is of the same tree with one part in a hundred changed.
 
 import { execFileSync, spawn } from "node:child_process";
 import { randomFillSync } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readdirSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { TreePush } from "../../src/providers/host.ts";
 import type { MachineLink } from "../../src/ssh/machine-link.ts";
 import { HOST_WORD, sshForRsync } from "../../src/ssh/system-ssh.ts";
@@ -61,6 +62,7 @@ function filesOf(folder: string): TreePush["files"] {
 }
 
 async function timed(act: () => Promise<unknown>): Promise<number> {
+  execFileSync("sync");
   const start = performance.now();
   await act();
   return (performance.now() - start) / 1000;
@@ -82,36 +84,33 @@ interface Times {
 async function compare(machine: TestMachine, link: MachineLink, tree: Tree, from: string) {
   const first: Times = { ours: [], bare: [] };
   const again: Times = { ours: [], bare: [] };
-  const there = join(machine.base, "trees");
-  const [ours, theirs] = [join(there, "ours"), join(there, "bare")];
+  const folderOf = (who: string, round: number): string => join(machine.base, "trees", `${who}-${round}`);
   const ssh = sshForRsync({
     machine: machine.name,
     endpoint: machine.sshd.endpoint,
     key: machine.key,
     pins: machine.pins,
   });
-  const pushes = (into: Times): (() => Promise<void>)[] => [
-    async () => {
-      const files = filesOf(from);
-      into.ours.push(await timed(() => link.push({ from, to: ours, files, whole: true, mirror: true }, never)));
-    },
-    async () => {
-      into.bare.push(await timed(() => bare(["-rt", "-e", ssh, "--", `${from}/`, `${HOST_WORD}:${theirs}/`])));
-    },
-  ];
   const inTurn = async (into: Times, round: number): Promise<void> => {
-    for (const push of round % 2 === 0 ? pushes(into) : pushes(into).toReversed()) await push();
+    const files = filesOf(from);
+    const [ours, theirs] = [folderOf("ours", round), folderOf("bare", round)];
+    const pushes = [
+      async () =>
+        into.ours.push(await timed(() => link.push({ from, to: ours, files, whole: true, mirror: true }, never))),
+      async () =>
+        into.bare.push(await timed(() => bare(["-rt", "-e", ssh, "--", `${from}/`, `${HOST_WORD}:${theirs}/`]))),
+    ];
+    for (const push of round % 2 === 0 ? pushes : pushes.toReversed()) await push();
+    // Both sides hold the very tree.
+    for (const side of [ours, theirs]) execFileSync("diff", ["-rq", from, side]);
   };
+  mkdirSync(dirname(folderOf("", 0)), { recursive: true });
   for (let round = 0; round < ROUNDS; round++) {
-    rmSync(there, { recursive: true, force: true });
-    mkdirSync(there, { recursive: true });
     await inTurn(first, round);
     tree.change(from, round);
     await inTurn(again, round);
-    // Both sides hold the very tree.
-    for (const side of [ours, theirs]) execFileSync("diff", ["-rq", from, side]);
   }
-  rmSync(there, { recursive: true, force: true });
+  rmSync(dirname(folderOf("", 0)), { recursive: true });
   return { first, again };
 }
 

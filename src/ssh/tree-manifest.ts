@@ -35,6 +35,12 @@ const TALK_MS = 120_000;
 /** Beside the tree, so that the tree holds the project and nothing else. */
 export const manifestPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-pushed`;
 
+/**
+ * Where rsync keeps what it has of a file that was cut off. Within the tree it would look at every name for whether it lies there.
+ * Two files of one name may meet here: what is kept only saves bytes, and is compared.
+ */
+export const partialPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-partial`;
+
 /** Makes the folder of the tree, and reads what was pushed to it before; `look` also at what is there now of it. */
 export async function readTree(
   connection: SshConnection,

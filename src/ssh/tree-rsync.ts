@@ -5,7 +5,7 @@ import { SvcError } from "../errors/index.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
 import type { Report, TreeOptions } from "./tree.ts";
-import { diskFailure } from "./tree-manifest.ts";
+import { diskFailure, partialPath } from "./tree-manifest.ts";
 import { oneLine } from "./words.ts";
 
 /** Why rsync cannot be used with this machine although it seemed so. */
@@ -152,11 +152,11 @@ function words({ tree, machine, endpoint, key, pins }: TreeOptions): string[] {
     tree.followLinks ? "--copy-links" : "--no-links",
     "--no-devices",
     "--no-specials",
-    // Names one by one keep rsync from finding files while it sends others.
-    ...(tree.whole ? ["--recursive"] : ["--files-from=-", "--from0", "--no-recursive"]),
+    // Names one by one are dearer. Finding all files before the first is sent is cheaper, and tells how far it is.
+    ...(tree.whole ? ["--recursive", "--no-inc-recursive"] : ["--files-from=-", "--from0", "--no-recursive"]),
     // The machine's shell sees no path.
     "-s",
-    "--partial-dir=.svc-partial",
+    `--partial-dir=${partialPath(tree.to)}`,
     "--timeout=60",
     "--no-human-readable",
     "--info=progress2,stats2",
