@@ -4,19 +4,22 @@
 //   npm run campaign -- --scale 0.01            a hundredth of each
 //   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix
 //   npm run campaign -- --seed S --lanes N      another drawing; so many at once
+//   npm run campaign -- --keep FILE             adds what was found to FILE, and writes docs/CAMPAIGN.md from all that stands there
 //
 // It goes on after a failure, prints what to run to see it again, and ends with 1 if there was any.
 
 import { spawn } from "node:child_process";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
+import { campaignPage, campaignTable, PARTS, type Kept } from "./lib/campaign-page.ts";
 import { killLoop } from "../test/process/kill-loop.ts";
 import { canInject, trialOf, tryCall } from "../test/process/syscalls.ts";
 import { inLanes, runSeeds } from "../test/sim/fleet.ts";
 
-const PARTS = ["simulation", "kills", "calls", "matrix"] as const;
-type Part = (typeof PARTS)[number];
+type Found = Pick<Kept, "counts" | "seeds" | "wrong">;
 
 const { values: flags } = parseArgs({
   options: {
@@ -24,6 +27,7 @@ const { values: flags } = parseArgs({
     only: { type: "string", default: PARTS.join(",") },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     lanes: { type: "string", default: String(availableParallelism()) },
+    keep: { type: "string" },
   },
 });
 const scale = Number(flags.scale);
@@ -38,23 +42,19 @@ if (stranger !== undefined || !(scale > 0) || !Number.isInteger(seed) || !(lanes
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const scaled = (count: number): number => Math.max(1, Math.round(count * scale));
 
-interface Row {
-  part: Part;
-  what: string;
-  wrong: number;
-  minutes: number;
-}
-
-async function simulation(): Promise<Omit<Row, "part" | "minutes">> {
+async function simulation(): Promise<Found> {
   const count = scaled(100_000);
   const { crashes, creates, failures } = await runSeeds(seed, count, lanes);
   for (const f of failures) say(`simulation, seed ${f.seed}: ${f.what}\n  npm run sim -- --seed ${f.seed} --trace`);
-  const what = `${count} worlds from seed ${seed}, ${crashes} crashes, ${creates} orders`;
-  return { what, wrong: failures.length };
+  return {
+    counts: { worlds: count, crashes, orders: creates },
+    seeds: [seed, seed + count - 1],
+    wrong: failures.length,
+  };
 }
 
 /** Kills of one control plane after the other; more at once would only slow each other down. */
-async function kills(): Promise<Omit<Row, "part" | "minutes">> {
+async function kills(): Promise<Found> {
   const EACH = 25;
   const rounds = Math.ceil(scaled(500) / EACH);
   let wrong = 0;
@@ -67,11 +67,14 @@ async function kills(): Promise<Omit<Row, "part" | "minutes">> {
       say(`kills, seed ${seed + k}: ${e instanceof Error ? e.message : String(e)}`);
     }
   }
-  return { what: `${rounds * EACH} kills in ${rounds} rounds from seed ${seed}, ${runs} runs`, wrong };
+  return { counts: { kills: rounds * EACH, runs }, seeds: [seed, seed + rounds - 1], wrong };
 }
 
-async function calls(): Promise<Omit<Row, "part" | "minutes">> {
-  if (!canInject()) return { what: "not run: strace cannot inject faults here", wrong: 0 };
+async function calls(): Promise<Found> {
+  if (!canInject()) {
+    say("not run: strace cannot inject faults here");
+    return { counts: { calls: 0 }, seeds: [0, 0], wrong: 0 };
+  }
   const count = scaled(2_000);
   let wrong = 0;
   await inLanes(
@@ -84,11 +87,11 @@ async function calls(): Promise<Omit<Row, "part" | "minutes">> {
       say(`calls, ${JSON.stringify(trial)}: ${why}`);
     },
   );
-  return { what: `${count} calls from seed ${seed * 1_000}`, wrong };
+  return { counts: { calls: count }, seeds: [seed * 1_000, seed * 1_000 + count - 1], wrong };
 }
 
 /** The matrix is a program of its own: its worlds need processes without a past. */
-async function matrix(): Promise<Omit<Row, "part" | "minutes">> {
+async function matrix(): Promise<Found> {
   const count = scaled(10_000);
   const args = [
     "--draw",
@@ -104,25 +107,32 @@ async function matrix(): Promise<Omit<Row, "part" | "minutes">> {
   const child = spawn(process.execPath, [join(import.meta.dirname, "matrix.ts"), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  let last = "";
   let wrong = 0;
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    process.stdout.write(text);
-    last = (last + text).slice(-2_000);
-    wrong += text.match(/^FAIL /gm)?.length ?? 0;
+  let cells = 0;
+  const lines = createInterface({ input: child.stdout });
+  lines.on("line", (line) => {
+    say(line);
+    if (line.startsWith("FAIL ")) wrong++;
+    cells = Number(/^seed \d+: (\d+) of \d+ cells now/.exec(line)?.[1] ?? cells);
   });
   const code = await new Promise<number | null>((done) => child.once("close", done));
-  const words = last.trim().split("\n").at(-1) ?? "";
-  return { what: `${words} (seed ${seed})`, wrong: code === 0 ? 0 : Math.max(1, wrong) };
+  return { counts: { cells }, seeds: [seed, seed], wrong: code === 0 ? 0 : Math.max(1, wrong) };
 }
 
-const rows: Row[] = [];
+const found: Kept[] = [];
 for (const part of PARTS.filter((name) => chosen.includes(name))) {
   say(`== ${part}`);
   const began = performance.now();
-  const done = await { simulation, kills, calls, matrix }[part]();
-  rows.push({ part, ...done, minutes: (performance.now() - began) / 60_000 });
+  const one = await { simulation, kills, calls, matrix }[part]();
+  const minutes = (performance.now() - began) / 60_000;
+  const kept = { day: new Date().toISOString().slice(0, 10), part, ...one, minutes };
+  found.push(kept);
+  if (flags.keep !== undefined) appendFileSync(flags.keep, `${JSON.stringify(kept)}\n`);
 }
-say("\n| part | what | wrong | minutes |\n| --- | --- | --- | --- |");
-for (const { part, what, wrong, minutes } of rows) say(`| ${part} | ${what} | ${wrong} | ${minutes.toFixed(1)} |`);
-process.exit(rows.every(({ wrong }) => wrong === 0) ? 0 : 1);
+say(`\n${campaignTable(found)}`);
+if (flags.keep !== undefined) {
+  const all = readFileSync(flags.keep, "utf8").trim().split("\n");
+  const page = campaignPage(all.map((line) => JSON.parse(line) as Kept));
+  writeFileSync(join(import.meta.dirname, "../docs/CAMPAIGN.md"), page);
+}
+process.exit(found.every(({ wrong }) => wrong === 0) ? 0 : 1);

@@ -1,0 +1,75 @@
+// What campaigns found, as a table in a terminal and as a page.
+
+export const PARTS = ["simulation", "kills", "calls", "matrix"] as const;
+
+/** One part of one campaign, as it is kept in a file of one line each. */
+export interface Kept {
+  /** When it ended, in UTC. */
+  day: string;
+  part: (typeof PARTS)[number];
+  /** How many of what it went through. */
+  counts: Record<string, number>;
+  /** The first and the last seed. */
+  seeds: [number, number];
+  wrong: number;
+  minutes: number;
+}
+
+const ABOUT: Record<Kept["part"], string> = {
+  simulation:
+    "The engine, its steps and a provider that lies, loses answers and lags, in simulated time with crashes anywhere: [SIMULATION.md](SIMULATION.md)",
+  kills:
+    "`svc serve` in a process of its own, with real runs, ended by SIGKILL at instants that are drawn, and started again",
+  calls: "One system call of `svc serve` fails, or is its last, by strace: which one and how is drawn",
+  matrix: "Simulated providers with real machines, faults and kills at boundaries: [FAULT-MATRIX.md](FAULT-MATRIX.md)",
+};
+
+const number = (count: number): string => count.toLocaleString("en-US");
+
+const range = ([first, last]: Kept["seeds"]): string => (first === last ? String(first) : `${first} to ${last}`);
+
+const counted = (counts: Kept["counts"]): string =>
+  Object.entries(counts)
+    .map(([what, count]) => `${number(count)} ${what}`)
+    .join(", ");
+
+/** One row for each. */
+export function campaignTable(kept: readonly Kept[]): string {
+  const lines = kept.map(
+    ({ day, part, counts, seeds, wrong, minutes }) =>
+      `| ${day} | ${part} | ${counted(counts)} | ${range(seeds)} | ${wrong} | ${minutes.toFixed(1)} |`,
+  );
+  return ["| day | part | what | seeds | wrong | minutes |", "| --- | --- | --- | --- | --- | --- |", ...lines].join(
+    "\n",
+  );
+}
+
+/** The page: each part's sum, then each campaign. */
+export function campaignPage(all: readonly Kept[]): string {
+  const sums = PARTS.flatMap((part) => {
+    const mine = all.filter((kept) => kept.part === part);
+    if (mine.length === 0) return [];
+    const counts: Record<string, number> = {};
+    for (const { counts: one } of mine)
+      for (const [what, count] of Object.entries(one)) counts[what] = (counts[what] ?? 0) + count;
+    const wrong = mine.reduce((sum, kept) => sum + kept.wrong, 0);
+    return [`| ${part} | ${ABOUT[part]} | ${counted(counts)} | ${wrong} |`];
+  });
+  return `<!-- Written by \`npm run campaign -- --keep FILE\`; do not edit. -->
+
+# Campaign
+
+What was drawn by seeds and gone through, until no machine was left, none was there twice and nothing was lost; \`wrong\` counts
+what was not so. \`npm run campaign\` does all of it, \`--scale 0.01\` a hundredth.
+
+| part | about | gone through | wrong |
+| --- | --- | --- | --- |
+${sums.join("\n")}
+
+## Each one
+
+${campaignTable(all)}
+
+A seed again: \`npm run sim -- --seed S --trace\` for the simulation, \`npm run campaign -- --only PART --seed S\` for the others.
+`;
+}
