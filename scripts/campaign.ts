@@ -1,6 +1,6 @@
 // The campaign: everything that is drawn by a seed, at whatever scale there is time for, and one table at its end.
 //
-//   npm run campaign                            100,000 simulated worlds, 500 kills, 2,000 system calls, the fault matrix: a day
+//   npm run campaign                            100,000 simulated worlds, 500 kills, 2,000 system calls, 10,000 runs of the matrix: a day
 //   npm run campaign -- --scale 0.01            a hundredth of each
 //   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix
 //   npm run campaign -- --seed S --lanes N      another drawing; so many at once
@@ -39,6 +39,8 @@ if (stranger !== undefined || !(scale > 0) || !Number.isInteger(seed) || !(lanes
   process.stderr.write(`--only takes some of ${PARTS.join(", ")}; --scale, --seed and --lanes take numbers.\n`);
   process.exit(2);
 }
+/** A world costs more than a run in it, and runs at once meet each other. */
+const RUNS_PER_CELL = 6;
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const scaled = (count: number): number => Math.max(1, Math.round(count * scale));
 
@@ -90,13 +92,15 @@ async function calls(): Promise<Found> {
   return { counts: { calls: count }, seeds: [seed * 1_000, seed * 1_000 + count - 1], wrong };
 }
 
-/** The matrix is a program of its own: its worlds need processes without a past. */
+/** The matrix is a program of its own: its worlds need processes without a past. Several runs share each world. */
 async function matrix(): Promise<Found> {
   const count = scaled(10_000);
   const args = [
     "--draw",
     String(count),
     "--pairs",
+    "--runs",
+    String(Math.min(RUNS_PER_CELL, count)),
     "--seed",
     String(seed),
     "--jobs",
@@ -109,14 +113,16 @@ async function matrix(): Promise<Found> {
   });
   let wrong = 0;
   let cells = 0;
+  let runs = 0;
   const lines = createInterface({ input: child.stdout });
   lines.on("line", (line) => {
     say(line);
     if (line.startsWith("FAIL ")) wrong++;
-    cells = Number(/^seed \d+: (\d+) of \d+ cells now/.exec(line)?.[1] ?? cells);
+    const sum = /^seed \d+: (\d+) of \d+ cells now with (\d+) runs/.exec(line);
+    if (sum) [cells, runs] = [Number(sum[1]), Number(sum[2])];
   });
   const code = await new Promise<number | null>((done) => child.once("close", done));
-  return { counts: { cells }, seeds: [seed, seed], wrong: code === 0 ? 0 : Math.max(1, wrong) };
+  return { counts: { runs, cells }, seeds: [seed, seed], wrong: code === 0 ? 0 : Math.max(1, wrong) };
 }
 
 const found: Kept[] = [];

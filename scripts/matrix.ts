@@ -3,7 +3,8 @@
 //   npm run matrix                                        all faults, some boundaries each; writes docs/FAULT-MATRIX.md
 //   npm run matrix -- --quick                             each fault once, and five boundaries without a fault; writes nothing
 //   npm run matrix -- --every                             every fault at every boundary: some 3,000 cells, more than an hour
-//   npm run matrix -- --draw N [--pairs]                  N cells drawn from all of them, or N pairs of faults
+//   npm run matrix -- --draw N [--pairs]                  cells drawn from all of them, or pairs of faults, until they have N runs
+//   npm run matrix -- --runs N                            N runs at once in each cell's world, which all meet its fault and its kill
 //   npm run matrix -- --keep FILE                         adds what was found to FILE, and leaves out what stands there already
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
 //   npm run matrix -- --jobs N --seed S                   so many worlds at once; another drawing of instants and boundaries
@@ -12,9 +13,12 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { nameOf, runCell, type Outcome } from "../test/rented/cell.ts";
+import { nameOf, runCell, runsOf, type Outcome } from "../test/rented/cell.ts";
 import { chooseCells, drawCells, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
+
+/** Machines of one world are all on this computer. */
+const RUNS_MAX = 50;
 
 const { values: flags } = parseArgs({
   options: {
@@ -28,6 +32,7 @@ const { values: flags } = parseArgs({
     every: { type: "boolean", default: false },
     draw: { type: "string" },
     pairs: { type: "boolean", default: false },
+    runs: { type: "string", default: "1" },
     keep: { type: "string" },
   },
 });
@@ -40,7 +45,13 @@ const choice: Choice = {
   kill: flags.kill,
 };
 const draw = Number(flags.draw ?? 0);
-const cells = draw > 0 ? drawCells(choice, draw, flags.pairs) : chooseCells(choice);
+const runs = Number(flags.runs);
+if (!(draw >= 0) || !Number.isInteger(runs) || runs < 1 || runs > RUNS_MAX) {
+  process.stderr.write(`--draw takes a number, and --runs one from 1 to ${RUNS_MAX}; nothing was run.\n`);
+  process.exit(2);
+}
+const drawn = draw > 0 ? drawCells(choice, Math.ceil(draw / runs), flags.pairs) : chooseCells(choice);
+const cells = runs > 1 ? drawn.map((cell) => ({ ...cell, runs })) : drawn;
 const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
 /** What earlier runs have found; written by them. */
 function keptIn(file: string): Outcome[] {
@@ -79,7 +90,7 @@ const ordered = [...kept, ...cells.flatMap((cell) => outcomes.filter((outcome) =
 for (const line of matrixTable(ordered)) say(line);
 const failed = ordered.filter(({ wrong }) => wrong.length > 0).length;
 say(
-  `\nseed ${seed}: ${outcomes.length} of ${todo.length} cells now, ${ordered.length} in all, ${failed} failed, ${((performance.now() - began) / 60_000).toFixed(1)} minutes`,
+  `\nseed ${seed}: ${outcomes.length} of ${todo.length} cells now with ${runsOf(outcomes)} runs, ${ordered.length} in all, ${failed} failed, ${((performance.now() - began) / 60_000).toFixed(1)} minutes`,
 );
 const whole =
   (flags.keep !== undefined || draw === 0) &&

@@ -1,6 +1,6 @@
 // The matrix as a table for people.
 
-import type { Outcome } from "./cell.ts";
+import { runsOf, type Outcome } from "./cell.ts";
 import { FAULT_CASES } from "./faults.ts";
 import { KILL_POINTS } from "./words.ts";
 import { FACTOR, PROVIDERS } from "./world.ts";
@@ -87,7 +87,7 @@ A cell is right when, at its end, by the simulator's books:
 - the numbered lines of the run are home, each once and in order: all of them where the run succeeded, else the first ones; and
   so is its checkpoint.
 
-${all.length < drawn ? `${all.length} cells of ${drawn} were run within the time limit` : `${all.length} cells`}, ${pairs.length} of them with two faults at once; ${failed.length} wrong. Made by \`npm run matrix -- ${flags}\`; one
+${all.length < drawn ? `${all.length} cells of ${drawn} were run within the time limit` : `${all.length} cells`} with ${runsOf(all)} runs, ${pairs.length} of them with two faults at once; ${failed.length} wrong. Made by \`npm run matrix -- ${flags}\`; one
 cell again by \`npm run matrix -- --provider P --fault F --kill K --seed S\`.
 
 ## By fault and provider
