@@ -32,7 +32,7 @@ export interface RunParts extends PlaceParts {
   gone: (machine: string) => void;
 }
 
-export function runServices(parts: RunParts): RunServices & { forget(jobId: string): void } {
+export function runServices(parts: RunParts): RunServices & { forget(jobId: string): void; stop(): Promise<void> } {
   const { home, env, key, engine, ledger, sink, sinks, providers, resumes } = parts;
   const runs = knownRuns(parts);
   const { facts } = runs;
@@ -93,6 +93,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
       runs.forget(jobId);
       collectors.forget(jobId);
     },
+    stop: collectors.stop,
   };
 }
 
@@ -139,6 +140,9 @@ function collectorsOf(home: string, resumes: Resumes) {
     },
     forget: (jobId: string): void => {
       for (const name of made.keys()) if (name.startsWith(`${jobId} `)) made.delete(name);
+    },
+    stop: async (): Promise<void> => {
+      await Promise.all([...made.values()].map((collector) => collector.stop()));
     },
   };
 }

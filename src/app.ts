@@ -235,6 +235,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       close: async () => {
         await hub.stop();
         await opened.stop();
+        await services.stop();
         machines.close();
         store.db.close();
         lock.release();

@@ -6,7 +6,8 @@
 // K3. A file is fetched beside its place (`.svc-partial/`), compared with a fresh listing, flushed, and renamed: what stands
 //     under its real name is whole. If it changed meanwhile it is left for a later scan.
 // K4. What is at home carries the original's mtime. Same size and mtime: not fetched again, also not by a new process.
-//     So is what was put into the checkpoint directory for the run to go on from, until the run writes over it.
+//     So is what was put into the checkpoint directory for the run to go on from, until the run writes over it. One scan follows
+//     the other: what one has half here, the next does not begin anew, whichever step asked for it.
 // K5. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
 import { randomBytes } from "node:crypto";
@@ -36,13 +37,16 @@ export interface ScanOptions {
    * out when everything below it is at home; the caller adds it again when it is announced again.
    */
   announced: Set<string>;
-  signal: AbortSignal;
+  /** None: it goes on until `stop`. */
+  signal?: AbortSignal;
   /**
    * Told of every file that is in its place, whatever becomes of the rest of the scan; also, once per process, of those that
    * were there before: whoever brought them may have died before it could record them.
    */
   record?: (files: CheckpointFile[]) => Promise<void>;
 }
+
+type OneScan = ScanOptions & { signal: AbortSignal };
 
 export interface ScanResult {
   /** Fetched by this scan. */
@@ -58,7 +62,7 @@ interface Seen {
   sinceMs: number;
 }
 
-/** Collects the checkpoints of one node into one folder. One scan at a time. */
+/** Collects the checkpoints of one node into one folder. */
 export class CheckpointCollector {
   readonly #targetDir: string;
   readonly #now: () => number;
@@ -67,6 +71,9 @@ export class CheckpointCollector {
   /** Paths that this process has recorded. */
   readonly #recorded = new Set<string>();
   #prepared = false;
+  /** The scan that is under way. */
+  #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
+  #stopped = false;
 
   /**
    * @param options.now milliseconds that never go back.
@@ -87,6 +94,29 @@ export class CheckpointCollector {
    * home stays there. Throws what the host throws, and `disk_full`.
    */
   async scan(host: CheckpointHost, options: ScanOptions): Promise<ScanResult> {
+    const { signal } = options;
+    while (this.#scan !== null) {
+      await unlessAborted(this.#scan, signal).catch(() => undefined);
+      signal?.throwIfAborted();
+    }
+    const controller = new AbortController();
+    if (this.#stopped) controller.abort(new SvcError("shutting_down", {}));
+    this.#scan = { controller, over: this.#scanOnce(host, { ...options, signal: controller.signal }) };
+    try {
+      return await unlessAborted(this.#scan, signal);
+    } finally {
+      this.#scan = null;
+    }
+  }
+
+  /** Ends the scan that is under way, and all that are still asked for. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#scan?.controller.abort(new SvcError("shutting_down", {}));
+    await this.#scan?.over.catch(() => undefined);
+  }
+
+  async #scanOnce(host: CheckpointHost, options: OneScan): Promise<ScanResult> {
     await this.#prepare();
     const result: ScanResult = { saved: [], pending: [], skipped: [] };
     let listing = await host.listCheckpoints(options.signal);
@@ -122,7 +152,7 @@ export class CheckpointCollector {
   }
 
   /** Which files are ready, which may become so, which never will. Remembers what was seen, for K1. */
-  async #sort(listing: RemoteFile[], { final, announced }: ScanOptions) {
+  async #sort(listing: RemoteFile[], { final, announced }: OneScan) {
     const now = this.#now();
     const told = new Set([...announced].map(plainName));
     const unfinished = new Set(
@@ -165,7 +195,7 @@ export class CheckpointCollector {
   }
 
   /** Fetches beside, looks again, and lets those into place that did not change meanwhile. */
-  async #fetchAll(host: CheckpointHost, files: RemoteFile[], options: ScanOptions) {
+  async #fetchAll(host: CheckpointHost, files: RemoteFile[], options: OneScan) {
     const { signal } = options;
     const saved: CheckpointFile[] = [];
     const moved: string[] = [];
@@ -212,7 +242,7 @@ export class CheckpointCollector {
     }
   }
 
-  async #record(files: CheckpointFile[], options: ScanOptions): Promise<void> {
+  async #record(files: CheckpointFile[], options: OneScan): Promise<void> {
     if (files.length === 0) return;
     await options.record?.(files);
     for (const { path } of files) this.#recorded.add(path);
@@ -278,6 +308,21 @@ export class CheckpointCollector {
       throw orDiskFull(cause, this.#targetDir);
     }
     this.#prepared = true;
+  }
+}
+
+/** What comes of a scan; the signal of whoever waits for it ends it. */
+async function unlessAborted(
+  { over, controller }: { over: Promise<ScanResult>; controller: AbortController },
+  signal: AbortSignal | undefined,
+): Promise<ScanResult> {
+  const end = (): void => controller.abort(signal?.reason);
+  if (signal?.aborted) end();
+  signal?.addEventListener("abort", end, { once: true });
+  try {
+    return await over;
+  } finally {
+    signal?.removeEventListener("abort", end);
   }
 }
 

@@ -2,7 +2,7 @@
 // recorded offset; nothing is kept in memory that the next control plane could miss.
 
 import { setTimeout as pause } from "node:timers/promises";
-import type { CheckpointCollector } from "./collect-checkpoints.ts";
+import type { CheckpointCollector, ScanOptions } from "./collect-checkpoints.ts";
 import { withHiddenNames } from "./hidden-names.ts";
 import type { LogCursor, StorySink } from "./ports.ts";
 import { SvcError } from "../errors/index.ts";
@@ -32,8 +32,8 @@ export interface FollowedRun {
   mark: string;
   redactor: Redactor;
   signal: AbortSignal;
-  /** Told of records that were written down. */
-  heard?: (records: LogRecord[]) => void;
+  /** Told of records before they are written down, and so perhaps more than once: a crash in between must not cost them. */
+  hears?: (records: LogRecord[]) => void;
 }
 
 /** What one pull saw. */
@@ -90,13 +90,13 @@ export class Follower {
         samples: sampled.samples,
         times: slice.times,
       };
+      if (parsed.records.length > 0) this.#run.hears?.(parsed.records);
       try {
         await sink.append({ jobId, node, stream, from, to, ...part });
         this.#at = to;
         this.#tail = (this.#tail + parsed.text.toString("utf8", Math.max(0, parsed.text.length - TAIL_BYTES))).slice(
           -TAIL_BYTES,
         );
-        if (parsed.records.length > 0) this.#run.heard?.(parsed.records);
       } catch (e) {
         if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
         // A step that was cancelled while it wrote has brought this part home: on from where it got to.
@@ -163,17 +163,16 @@ export function announced(records: LogRecord[], checkpointDir: string): string[]
 export const nodeFolder = (node: number): string => (node === 0 ? "" : `node${node}/`);
 
 /** One scan; what came home is recorded at once. */
-export function collectNow(run: FollowedRun, collector: CheckpointCollector, names: Set<string>, final: boolean) {
+export function collectNow(
+  run: FollowedRun,
+  collector: CheckpointCollector,
+  options: Pick<ScanOptions, "announced" | "final" | "signal">,
+) {
   const below = nodeFolder(run.node);
   const record = (files: CheckpointFile[]) =>
     run.sink.checkpoints(
       run.jobId,
       files.map((file) => ({ ...file, path: `${below}${file.path}` })),
     );
-  return collector.scan(withHiddenNames(run.host, run.redactor), {
-    final,
-    announced: names,
-    signal: run.signal,
-    record,
-  });
+  return collector.scan(withHiddenNames(run.host, run.redactor), { ...options, record });
 }

@@ -140,8 +140,11 @@ async function followToEnd(
     const status = await run.host.status(signal);
     const over = status !== null && status.phase !== "running";
     const pulled = await follower.pull(over ? status.log_bytes : null, watch.samplesDue());
-    await watch.saw(pulled);
-    if (!over) await watch.look();
+    // Of a run that is over, all that is left is collected by another step.
+    if (!over) {
+      await watch.saw(pulled);
+      await watch.look();
+    }
     if (isFull(status)) await follower.acknowledge();
     if (status !== null && !over) await disk.saw(status, pulled.bytes > 0);
     const far = stream === "install" ? { doing: lastLineOf(follower.tail) } : { log_bytes: follower.offset };
@@ -183,7 +186,8 @@ export function collectStep(services: RunServices): StepDefinition {
         if (run === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
         context.progress({ doing: "bringing checkpoints home" });
         const collector = services.collector(jobId, node);
-        const { saved, skipped } = await collectNow(run.followed, collector, new Set(), true);
+        const options = { final: true, announced: new Set<string>(), signal: context.signal };
+        const { saved, skipped } = await collectNow(run.followed, collector, options);
         const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
         const detail = {
           log_bytes: run.bytes,
@@ -207,9 +211,9 @@ function followedRun(
   const { nodes } = services.facts(jobId).spec;
   const tag = nodes > 1 ? `[node${node}] ` : null;
   const dir = checkpointsOf(services, { jobId, node }, held);
-  const heard: FollowedRun["heard"] = (records) => services.announced(jobId, node, announced(records, dir));
+  const hears: FollowedRun["hears"] = (records) => services.announced(jobId, node, announced(records, dir));
   const host = held.access.host(stream);
-  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, heard };
+  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, hears };
 }
 
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */

@@ -1,4 +1,7 @@
 // What is looked after beside the log of a run: its checkpoints, its machine, and whether it does anything at all.
+//
+// W1. Nobody waits for a checkpoint: log, metrics and the machine are looked after while it comes home, however large it is. A scan
+//     that outlives the run, or this step, goes on, and what collects at the end takes over from it.
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
 import { describeError } from "../errors/index.ts";
@@ -37,6 +40,8 @@ export class RunWatch {
   // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
   readonly #launchedAtMs = Date.now();
   #scanDueAt: number;
+  #scanning = false;
+  #scanFailed: { cause: unknown } | null = null;
   #lookDueAt: number;
   #samplesDueAt = 0;
   #samples: RunnerSample[] = [];
@@ -65,7 +70,8 @@ export class RunWatch {
   }
 
   quietMs(): number {
-    return Math.max(20, Math.min(this.#scanDueAt, this.#samplesDueAt, this.#lookDueAt) - this.#services.now());
+    const scanAt = this.#scanning ? Infinity : this.#scanDueAt;
+    return Math.max(20, Math.min(scanAt, this.#samplesDueAt, this.#lookDueAt) - this.#services.now());
   }
 
   /** Whether the provider still has the machine, at a price within the cap. That it cannot be asked ends nothing. */
@@ -82,17 +88,34 @@ export class RunWatch {
 
   async saw(pulled: Pulled): Promise<void> {
     if (this.#run.stream !== "run") return;
-    const { jobId, node } = this.#context;
     const names = announced(pulled.records, checkpointsOf(this.#services, this.#context, this.#held));
     for (const name of names) this.#names.add(name);
     if (pulled.bytes > 0) this.#last.log = Date.now();
     if (pulled.records.length > 0) this.#last.metric = Date.now();
-    if (names.length > 0 || this.#services.now() >= this.#scanDueAt) {
-      this.#scanDueAt = this.#services.now() + SCAN_EVERY_MS;
-      const { saved, pending } = await collectNow(this.#run, this.#services.collector(jobId, node), this.#names, false);
-      if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
-    }
+    if (this.#scanFailed) throw this.#scanFailed.cause;
+    if (names.length > 0) this.#scanDueAt = 0;
+    if (!this.#scanning && this.#services.now() >= this.#scanDueAt) void this.#scan();
     if (pulled.samples.length > 0) await this.#judge(pulled.samples);
+  }
+
+  /** Never rejects: the next look at the run tells of what it came to. */
+  async #scan(): Promise<void> {
+    this.#scanning = true;
+    this.#scanDueAt = this.#services.now() + SCAN_EVERY_MS;
+    // Those that are announced meanwhile are not of this scan, which takes out of its own what it has brought home.
+    const names = new Set(this.#names);
+    this.#names.clear();
+    try {
+      const { jobId, node } = this.#context;
+      const collector = this.#services.collector(jobId, node);
+      const { saved, pending } = await collectNow(this.#run, collector, { final: false, announced: names });
+      if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
+    } catch (cause) {
+      this.#scanFailed = { cause };
+    } finally {
+      for (const name of names) this.#names.add(name);
+      this.#scanning = false;
+    }
   }
 
   async #warnOnce(what: "idle" | "stall", words: string): Promise<void> {
@@ -122,7 +145,8 @@ export class RunWatch {
       samples: this.#samples,
       lastLogAtMs: there(this.#last.log),
       lastMetricAtMs: there(this.#last.metric),
-      lastCheckpointAtMs: there(this.#last.checkpoint),
+      // A file that is on its way home was written a moment ago, or is.
+      lastCheckpointAtMs: there(this.#scanning ? Date.now() : this.#last.checkpoint),
     };
     const stall = judgeStall(input);
     if (stall !== null) await this.#warnOnce("stall", `The run may be stuck: ${stall}. It is not ended for that.`);

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import type { LogRecord } from "../../src/domain/log-stream.ts";
 import { Redactor, REDACTED } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { RunHost } from "../../src/providers/host.ts";
@@ -64,8 +65,9 @@ beforeEach(() => {
   run = new ScriptedRun();
   story = new KeptStory();
 });
-const follow = (tag: string | null = null, host: RunHost = run.host) =>
+const follow = (tag: string | null = null, host: RunHost = run.host, hears?: (records: LogRecord[]) => void) =>
   new Follower({
+    ...(hears && { hears }),
     jobId: "job1",
     node: 0,
     tag,
@@ -150,6 +152,18 @@ describe("a pull", () => {
     await follower.pull(null, false);
     await follow().pull(null, false);
     expect([story.text, story.steps]).toEqual(["a\n", [1]]);
+  });
+
+  it("has its records told of before it is written down: who keeps them has them whatever comes in between", async () => {
+    const told: LogRecord[] = [];
+    const refuses: Parameters<typeof follow>[2] = () => {
+      throw new SvcError("disk_full", { path: "/home" });
+    };
+    run.write(record(1));
+    await expect(follow(null, run.host, refuses).pull(null, false)).rejects.toMatchObject({ code: "disk_full" });
+    expect([story.at.sourceOffset, story.steps]).toEqual([0, []]);
+    await follow(null, run.host, (records) => void told.push(...records)).pull(null, false);
+    expect([told.length, story.steps]).toEqual([1, [1]]);
   });
 
   it("that somebody else was faster with is left to him, and the next goes on behind it", async () => {

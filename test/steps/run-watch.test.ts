@@ -1,0 +1,146 @@
+// What goes on while a checkpoint comes home.
+
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { LogRecord } from "../../src/domain/log-stream.ts";
+import { Redactor } from "../../src/domain/redaction.ts";
+import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
+import { CheckpointCollector } from "../../src/steps/collect-checkpoints.ts";
+import type { FollowedRun, Pulled } from "../../src/steps/follow.ts";
+import type { HeldMachine } from "../../src/steps/held-machine.ts";
+import type { RunServices } from "../../src/steps/run-services.ts";
+import { RunWatch } from "../../src/steps/run-watch.ts";
+import type { StepContext } from "../../src/steps/step.ts";
+
+const SIZE = 7;
+let top: string;
+let now: number;
+let recorded: string[];
+let listed: string[];
+/** Names of the files whose fetching has begun, and what lets the one at hand go on. */
+let fetching: string[];
+let arrive: PromiseWithResolvers<void>;
+let collector: CheckpointCollector;
+let controller: AbortController;
+
+beforeEach(() => {
+  top = mkdtempSync(join(tmpdir(), "svc-watch-"));
+  mkdirSync(join(top, "home"));
+  now = 1_000_000;
+  [recorded, listed, fetching] = [[], [], []];
+  arrive = Promise.withResolvers();
+  collector = new CheckpointCollector({ targetDir: join(top, "home"), now: () => now });
+  controller = new AbortController();
+});
+afterEach(async () => {
+  await collector.stop();
+  rmSync(top, { recursive: true });
+});
+
+const host = {
+  listCheckpoints: async (): Promise<RemoteFile[]> =>
+    listed.map((path, inode) => ({ path, size: SIZE, mtimeMs: 1_764_000_000_000, inode })),
+  fetchCheckpoint: async (file: RemoteFile, target: string, signal: AbortSignal): Promise<void> => {
+    fetching.push(file.path);
+    const aborted = new Promise<never>((_, reject) =>
+      signal.addEventListener("abort", () => reject(signal.reason as Error)),
+    );
+    await Promise.race([arrive.promise, aborted]);
+    writeFileSync(target, "x".repeat(SIZE));
+  },
+} as unknown as RunHost;
+
+const sink = {
+  checkpoints: async (_: string, files: { path: string }[]) => void recorded.push(...files.map((f) => f.path)),
+};
+const redactor = new Redactor([]);
+
+function watchOf(): RunWatch {
+  // Only these are asked.
+  const services = {
+    now: () => now,
+    facts: () => ({ spec: { provider: "podhost", nodes: 1 } }),
+    collector: () => collector,
+    sink,
+  } as unknown as RunServices;
+  const run = { jobId: "job1", node: 0, stream: "run", host, sink, redactor, signal: controller.signal };
+  const held = { access: { inPlace: false, layout: () => ({ checkpoints: "/ckpt" }) } } as unknown as HeldMachine;
+  const context = { jobId: "job1", node: 0, signal: controller.signal } as StepContext;
+  return new RunWatch(services, context, run as unknown as FollowedRun, held);
+}
+
+const saw = (...announced: string[]): Pulled => ({
+  bytes: 1,
+  seen: 1,
+  records: announced.map((path) => ({ kind: "checkpoint", path: `/ckpt/${path}` }) as unknown as LogRecord),
+  samples: [],
+});
+const until = (done: () => boolean): Promise<void> => vi.waitFor(() => expect(done()).toBe(true));
+
+test("the log is followed while a large checkpoint comes home, and what was announced meanwhile comes after it", async () => {
+  const watch = watchOf();
+  expect(watch.samplesDue()).toBe(true);
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  for (let pull = 0; pull < 5; pull++) await watch.saw(saw());
+  listed = ["big.pt", "late.pt"];
+  await watch.saw(saw("late.pt"));
+  expect([fetching, recorded]).toEqual([["big.pt"], []]);
+  // Nobody looks again every few milliseconds for a scan that is not over.
+  expect(watch.quietMs()).toBeGreaterThan(20);
+  arrive.resolve();
+  await until(() => recorded.length === 1);
+  await until(() => {
+    void watch.saw(saw());
+    return recorded.length === 2;
+  });
+  expect(recorded).toEqual(["big.pt", "late.pt"]);
+});
+
+test("what a scan could not do is told at the next look at the run", async () => {
+  const watch = watchOf();
+  listed = ["a.pt"];
+  arrive.promise.catch(() => undefined);
+  arrive.reject(new Error("no way"));
+  await watch.saw(saw("a.pt"));
+  await vi.waitFor(() => expect(watch.saw(saw())).rejects.toThrow("no way"));
+});
+
+test("a kill does not begin anew what is half here: the last scan waits for it", async () => {
+  const watch = watchOf();
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  controller.abort(new Error("the step was cancelled"));
+  const last = collector.scan(host, { final: true, announced: new Set(), signal: new AbortController().signal });
+  arrive.resolve();
+  await last;
+  expect([fetching, recorded]).toEqual([["big.pt"], ["big.pt"]]);
+  expect(readdirSync(join(top, "home")).toSorted()).toEqual([".svc-partial", "big.pt"]);
+});
+
+test("who gives up waiting for a scan ends it", async () => {
+  const watch = watchOf();
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  const impatient = new AbortController();
+  const last = collector.scan(host, { final: true, announced: new Set(), signal: impatient.signal });
+  impatient.abort(new Error("long enough"));
+  await expect(last).rejects.toThrow("long enough");
+  expect(readdirSync(join(top, "home", ".svc-partial"))).toEqual([]);
+});
+
+test("the end of the process ends a scan, and none begins after it", async () => {
+  const watch = watchOf();
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  await collector.stop();
+  expect(readdirSync(join(top, "home", ".svc-partial"))).toEqual([]);
+  await expect(collector.scan(host, { final: false, announced: new Set(["."]) })).rejects.toThrow();
+  expect(fetching).toEqual(["big.pt"]);
+});
