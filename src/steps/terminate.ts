@@ -20,19 +20,29 @@ export function terminateStep(ports: StepPorts): StepDefinition {
     async run({ jobId, node, signal }: StepContext): Promise<StepDone | StepLater> {
       const provider = ports.provider(ports.facts(jobId).spec.provider);
       const entries = ports.ledger.open(jobId, node);
-      for (const entry of entries) {
+      const waits = await each(entries, async (entry) => {
         if (!provider.info.capabilities.owns_machine && entry.handle) await leave(provider, entry.handle, signal);
-        const later = await release(ports, provider, entry, signal);
-        if (later) return later;
-      }
+        return release(ports, provider, entry, signal);
+      });
+      const later = waits.filter((wait) => wait !== null).toSorted((a, b) => a.later.afterMs - b.later.afterMs)[0];
+      if (later) return later;
       // The ledger is clean. The provider has the last word: a create call may have made more than it said.
       const prefix = nodePrefix(ports.installationId, jobId, node);
       const left = await listed(ports, provider, { jobId, node, signal }, prefix);
-      for (const handle of left) await provider.terminate(handle, signal);
+      await each(left, (handle) => provider.terminate(handle, signal));
       if (left.length > 0) return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
       return { done: {}, detail: { released: entries.map((e) => e.name) } };
     },
   };
+}
+
+/** All at once: one that resists must keep no other running. Throws the first failure once all have been tried. */
+async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promise<R[]> {
+  const outcomes = await Promise.allSettled(all.map(act));
+  return outcomes.map((outcome) => {
+    if (outcome.status === "rejected") throw outcome.reason;
+    return outcome.value;
+  });
 }
 
 /** A provider that does not answer keeps nobody waiting who never ordered anything: without an intent no request has left. */

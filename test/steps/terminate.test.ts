@@ -97,6 +97,40 @@ describe("giving back", () => {
   });
 });
 
+describe("one that resists", () => {
+  /** An order that was given up as absent, of which a machine came after all, and the next order's machine. */
+  const two = async (): Promise<void> => {
+    for (const ordinal of [1, 2]) {
+      const name = rent.name(ordinal);
+      await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal, provider: "podhost", horizonAt: 0 });
+      await rent.ledger.held(name, rent.cloud.add(name));
+    }
+  };
+
+  it.each([
+    ["refuses", () => Promise.reject(down())],
+    ["never answers", () => new Promise<void>(() => {})],
+  ])("keeps no other machine of the node running: the provider %s", async (_, answer) => {
+    await two();
+    rent.cloud.before = (call) => (call === "terminate pod-1" ? answer() : undefined);
+    const attempt = Promise.resolve(terminate()).catch(() => undefined);
+    await expect.poll(() => rent.states()).toEqual(["1 releasing", "2 released"]);
+    expect(rent.cloud.names).toEqual([rent.name(1)]);
+    rent.cloud.before = () => {};
+    void attempt;
+    expect(await terminate()).toMatchObject({ done: {} });
+  });
+
+  it("keeps no other from being ended that nobody told of", async () => {
+    for (const ordinal of [1, 2]) rent.cloud.add(rent.name(ordinal));
+    rent.cloud.before = (call) => {
+      if (call === "terminate pod-1") throw down();
+    };
+    await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+    expect(rent.cloud.names).toEqual([rent.name(1)]);
+  });
+});
+
 describe("what nobody told of", () => {
   it("is found by listing and ended, too", async () => {
     await rent.run(provisionStep);
