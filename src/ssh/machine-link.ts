@@ -47,8 +47,11 @@ export interface MachineLinkOptions extends ConnectionOptions {
 
 const SMALL_BYTES = 4 * 1024 * 1024;
 const SMALL_FILES = 300;
-const isSmall = ({ files }: TreePush): boolean =>
-  files.length <= SMALL_FILES && files.reduce((sum, file) => sum + file.size, 0) <= SMALL_BYTES;
+const STANDING_BYTES = 128 * 1024 * 1024;
+const bytesOf = ({ files }: TreePush): number => files.reduce((sum, file) => sum + file.size, 0);
+const isSmall = (tree: TreePush): boolean => tree.files.length <= SMALL_FILES && bytesOf(tree) <= SMALL_BYTES;
+/** A handshake of its own pays only for many bytes, which OpenSSH carries faster. */
+const wayOf = (tree: TreePush): "standing" | "own" => (bytesOf(tree) <= STANDING_BYTES ? "standing" : "own");
 
 const isLarge = ({ size }: TreePush["files"][number]): boolean => size >= PIECEWISE_BYTES;
 
@@ -108,11 +111,10 @@ export class MachineLink {
     const facts = this.facts ?? (await this.greet(signal));
     await this.connection.ready(signal);
     const endpoint = this.connection.endpoint();
-    // A handshake of its own pays only for a tree of some size.
-    const useRsync = facts.rsync && !endpoint.metered && !isSmall(tree);
+    const rsync = facts.rsync && !endpoint.metered && !isSmall(tree) ? wayOf(tree) : null;
     const { connection, name: machine } = this;
-    const options = { connection, machine, endpoint, key: await key(), pins, useRsync, signal };
-    if (useRsync || !tree.inPieces || !tree.files.some(isLarge)) return pushTree({ ...options, tree });
+    const options = { connection, machine, endpoint, key: await key(), pins, rsync, signal };
+    if (rsync !== null || !tree.inPieces || !tree.files.some(isLarge)) return pushTree({ ...options, tree });
     return this.#pushInPieces(tree, signal, (rest) => pushTree({ ...options, tree: rest }));
   }
 

@@ -1,8 +1,10 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import type { Duplex } from "node:stream";
 import { started } from "../domain/started.ts";
 import { SvcError } from "../errors/index.ts";
 import { childEnvironment } from "./child-environment.ts";
+import { carry, CHANNEL_FD, CHANNEL_SHELL, type Carried } from "./rsync-channel.ts";
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
 import type { Report, TreeOptions } from "./tree.ts";
 import { diskFailure, partialPath } from "./tree-manifest.ts";
@@ -100,7 +102,7 @@ async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
   const { tree, machine, signal, report } = options;
   const child = await started(
     spawn("rsync", words(options), {
-      stdio: ["pipe", "pipe", "pipe"],
+      stdio: ["pipe", "pipe", "pipe", ...(options.rsync === "standing" ? (["pipe"] as const) : [])],
       env: childEnvironment(),
       // A group of its own, so that its ssh ends with it.
       detached: true,
@@ -136,13 +138,40 @@ async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
     if (said.bytes !== null) report({ files: Math.min(files, tree.files.length), bytes: said.bytes });
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
+  const channel = options.rsync === "standing" ? channelOf(child, options, () => kill("SIGTERM")) : null;
   const [code, ended] = await ending;
   clearTimeout(hard);
   signal.removeEventListener("abort", abort);
-  return { code, ended, stdout, stderr };
+  const there = code === 0 ? null : await channel;
+  return { code: there?.code === 127 ? 127 : code, ended, stdout, stderr: `${there?.stderr ?? ""}${stderr}` };
 }
 
-function words({ tree, machine, endpoint, key, pins }: TreeOptions): string[] {
+/**
+ * Carries for rsync over the connection that stands. Resolves to how the command ended on the machine, null where that was not heard
+ * of before rsync's own end; rejects with why the machine cannot be reached.
+ */
+function channelOf(child: ChildProcess, options: TreeOptions, kill: () => void): Promise<Carried | null> {
+  const inside = child.stdio[CHANNEL_FD] as Duplex;
+  inside.on("error", () => undefined);
+  const over = new AbortController();
+  const carried = carry(inside, options.connection, AbortSignal.any([options.signal, over.signal]));
+  // Without a channel rsync would wait for ever.
+  carried.catch(kill);
+  const end = (): void => {
+    over.abort(new SvcError("ssh_unreachable", { machine: options.machine, why: "rsync ended here" }));
+    inside.destroy();
+  };
+  // It is about to end on the machine, too, and may have last words there.
+  child.once("exit", () => setTimeout(end, KILL_AFTER_MS).unref());
+  const outcome = carried.catch((thrown: unknown) => {
+    if (thrown === over.signal.reason) return null;
+    throw thrown;
+  });
+  outcome.catch(() => undefined);
+  return outcome;
+}
+
+function words({ tree, machine, endpoint, key, pins, rsync }: TreeOptions): string[] {
   return [
     "-t",
     "--omit-dir-times",
@@ -161,7 +190,7 @@ function words({ tree, machine, endpoint, key, pins }: TreeOptions): string[] {
     "--no-human-readable",
     "--info=progress2,stats2",
     "-e",
-    sshForRsync({ machine, endpoint, key, pins }),
+    rsync === "standing" ? CHANNEL_SHELL : sshForRsync({ machine, endpoint, key, pins }),
     "--",
     `${tree.from.replace(/\/*$/, "")}/`,
     `${HOST_WORD}:${tree.to}/`,

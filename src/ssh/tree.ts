@@ -1,5 +1,4 @@
-// Bringing a tree of files to a machine: by rsync over OpenSSH where both sides have them, else as a tar archive over the
-// connection that stands.
+// Bringing a tree of files to a machine: by rsync where both sides have it, else as a tar archive over the connection that stands.
 //
 // T1. Only files that are listed are sent, and only files that were sent are ever removed.
 // T2. A push may be cut anywhere and repeated; what had arrived is not sent twice.
@@ -24,8 +23,8 @@ export interface TreeOptions {
   key: SshKey;
   pins: HostKeyPins;
   tree: TreePush;
-  /** Whether the machine has rsync. */
-  useRsync: boolean;
+  /** The way of rsync, where the machine has it: over the connection that stands, or by an ssh of its own. */
+  rsync: "standing" | "own" | null;
   signal: AbortSignal;
 }
 
@@ -35,7 +34,7 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
   checkTree(machine, tree);
   const listed = new Map(tree.files.map((file) => [file.path, file]));
   // rsync looks for itself.
-  const byRsync = options.useRsync && tree.files.length > 0;
+  const byRsync = options.rsync !== null && tree.files.length > 0;
   let state = await readTree(connection, tree.to, !byRsync, signal);
   const gone = [...state.pushed.keys()].filter((path) => (tree.mirror ? !listed.has(path) : inTheWay(path, listed)));
   const byTarBefore = [...state.pushed.values()].some(({ digest }) => digest !== null);
@@ -59,9 +58,8 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
 
   const report = steadily(tree.progress);
   const bytes = tree.files.reduce((sum, { size }) => sum + size, 0);
-  let unfit: RsyncUnfit | "no rsync here" | "over the same connection" | null = options.useRsync
-    ? null
-    : "over the same connection";
+  let unfit: RsyncUnfit | "no rsync here" | "over the same connection" | null =
+    options.rsync === null ? "over the same connection" : null;
   if (tree.files.length > 0) {
     if (!unfit && !(await localRsync())) unfit = "no rsync here";
     if (!unfit) {

@@ -87,14 +87,18 @@ function listed(): TreePush["files"] {
   });
 }
 
-function push(useRsync: boolean, tree: Partial<TreePush> = {}, more: Partial<TreeOptions> = {}): Promise<TreePushed> {
+function push(
+  rsync: TreeOptions["rsync"],
+  tree: Partial<TreePush> = {},
+  more: Partial<TreeOptions> = {},
+): Promise<TreePushed> {
   return pushTree({
     connection,
     machine: "m-1",
     endpoint: sshd.endpoint,
     key,
     pins,
-    useRsync,
+    rsync,
     signal: never,
     ...more,
     tree: { from, to, files: listed(), mirror: true, ...tree },
@@ -139,9 +143,10 @@ const HOSTILE = [
 ];
 
 describe.each([
-  ["rsync", true],
-  ["tar", false],
-])("by %s", (how, useRsync) => {
+  ["rsync", "over the connection that stands", "standing"],
+  ["rsync", "over an ssh of its own", "own"],
+  ["tar", "over the connection that stands", null],
+] as const)("by %s %s", (how, _, rsync) => {
   test("brings every file under its own name, whatever the name holds", async () => {
     for (const [i, name] of HOSTILE.entries()) put(name, `content ${i}`);
     put("empty", "");
@@ -150,7 +155,7 @@ describe.each([
     put("bin/run.sh", "#!/bin/sh\n", 0o755);
     put("private", "p", 0o600);
     const told: number[] = [];
-    const done = await push(useRsync, { progress: ({ files }) => told.push(files) });
+    const done = await push(rsync, { progress: ({ files }) => told.push(files) });
     const files = listed();
     expect(done).toMatchObject({ files: files.length, bytes: files.reduce((sum, { size }) => sum + size, 0) });
     expect(done.how).toMatch(new RegExp(`^${how}`));
@@ -168,8 +173,8 @@ describe.each([
     put("gone/stays", "s");
     put("spoilt", "as it was");
     put("removed there", "r");
-    await push(useRsync);
-    expect((await push(useRsync)).sent_bytes).toBeLessThan(2_000);
+    await push(rsync);
+    expect((await push(rsync)).sent_bytes).toBeLessThan(2_000);
 
     appendFileSync(join(from, "changed"), "and more");
     put("new", "n");
@@ -177,15 +182,15 @@ describe.each([
     writeFileSync(join(to, "spoilt"), "something");
     rmSync(join(to, "removed there"));
     writeFileSync(join(to, "gone", "output of the run"), "o");
-    const again = await push(useRsync);
+    const again = await push(rsync);
     // rsync finds what is new within a file; tar sends the file.
-    expect(again.sent_bytes).toBeLessThan(useRsync ? 20_000 : 320_000);
+    expect(again.sent_bytes).toBeLessThan(rsync ? 20_000 : 320_000);
     const there = filesIn(to);
     expect(there.get("gone/output of the run")).toBeDefined();
     there.delete("gone/output of the run");
     expect(there).toEqual(filesIn(from));
     expect(existsSync(join(to, "gone/away"))).toBe(false);
-    expect((await push(useRsync)).sent_bytes).toBeLessThan(2_000);
+    expect((await push(rsync)).sent_bytes).toBeLessThan(2_000);
   });
 
   test("removes nothing that it did not bring", async () => {
@@ -196,50 +201,50 @@ describe.each([
     writeFileSync(join(outside, "file"), "o");
     put("data/ours", "1");
     put("link/file", "2");
-    await push(useRsync);
+    await push(rsync);
     // What we brought is now somewhere else, behind a link of the run's.
     rmSync(join(to, "link"), { recursive: true });
     symlinkSync(outside, join(to, "link"));
     rmSync(join(from, "data"), { recursive: true });
     rmSync(join(from, "link"), { recursive: true });
     put("only", "x");
-    await push(useRsync);
+    await push(rsync);
     expect(readFileSync(join(outside, "file"), "utf8")).toBe("o");
     rmSync(join(to, "link"));
     expect([...filesIn(to).keys()]).toEqual(["data/theirs", "only"]);
     rmSync(join(from, "only"));
-    await push(useRsync, { mirror: false });
+    await push(rsync, { mirror: false });
     expect([...filesIn(to).keys()]).toEqual(["data/theirs", "only"]);
   });
 
   test("brings an empty tree, and takes a whole one away again", async () => {
-    expect(await push(useRsync)).toMatchObject({ files: 0, bytes: 0 });
+    expect(await push(rsync)).toMatchObject({ files: 0, bytes: 0 });
     expect(existsSync(to)).toBe(true);
     put("a/b/c", "1");
-    await push(useRsync);
+    await push(rsync);
     rmSync(join(from, "a"), { recursive: true });
-    await push(useRsync);
+    await push(rsync);
     expect(readdirSync(to)).toEqual([]);
   });
 
   test.each([true, false])("turns files into folders and back (mirror: %s)", async (mirror) => {
     put("x", "file");
     put("y/z", "file in folder");
-    await push(useRsync, { mirror });
+    await push(rsync, { mirror });
     rmSync(join(from, "x"));
     rmSync(join(from, "y"), { recursive: true });
     put("x/inner", "now a folder");
     put("y", "now a file");
-    await push(useRsync, { mirror });
+    await push(rsync, { mirror });
     expect(filesIn(to)).toEqual(filesIn(from));
   });
 
   test("fails where a file at home is missing, or leads out of the tree", async () => {
     put("there", "1");
     const missing = { path: "missing", size: 3, executable: false };
-    expect(await failure(push(useRsync, { files: [...listed(), missing] }))).toMatchObject({ code: "sync_failed" });
+    expect(await failure(push(rsync, { files: [...listed(), missing] }))).toMatchObject({ code: "sync_failed" });
     for (const path of ["../out", "/etc/passwd", "a/../../b", "", "a//b", "./a"]) {
-      const e = await failure(push(useRsync, { files: [{ path, size: 1, executable: false }] }));
+      const e = await failure(push(rsync, { files: [{ path, size: 1, executable: false }] }));
       expect([path, e.code]).toEqual([path, "sync_failed"]);
     }
   });
@@ -248,7 +253,7 @@ describe.each([
     put("there", "1");
     symlinkSync("/etc/hostname", join(from, "secret"));
     const files = [...listed(), { path: "secret", size: statSync("/etc/hostname").size, executable: false }];
-    expect((await failure(push(useRsync, { files }))).code).toBe("sync_failed");
+    expect((await failure(push(rsync, { files }))).code).toBe("sync_failed");
     expect(existsSync(join(to, "secret"))).toBe(false);
   });
 
@@ -260,14 +265,14 @@ describe.each([
     const abort = new AbortController();
     const reason = new RangeError("enough");
     const begun = push(
-      useRsync,
+      rsync,
       { progress: ({ bytes }) => bytes > 1_000_000 && abort.abort(reason) },
       { signal: abort.signal },
     );
     await expect(begun).rejects.toBe(reason);
     expect(spawnSync("pgrep", ["-f", "--", `^rsync .*${base}`]).stdout.toString()).toBe("");
     truncateSync(join(from, "zeros"), 1_000_000);
-    await push(useRsync);
+    await push(rsync);
     expect(filesIn(to)).toEqual(filesIn(from));
   });
 
@@ -277,26 +282,26 @@ describe.each([
     const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", small]).status === 0;
     if (!mounted) return expect(process.getuid?.() === 0, "only root can try this").toBe(false);
     put("too large", randomBytes(8_000_000));
-    const e = await failure(push(useRsync, { to: join(small, "project") }));
+    const e = await failure(push(rsync, { to: join(small, "project") }));
     spawnSync("umount", [small]);
     expect([e.code, e.message]).toEqual(["machine_disk_full", expect.stringContaining("the project does not fit")]);
   });
 
   test("says that the folder cannot be made", async () => {
     writeFileSync(join(base, `occupied ${count}`), "");
-    const e = await failure(push(useRsync, { to: join(base, `occupied ${count}`, "project") }));
+    const e = await failure(push(rsync, { to: join(base, `occupied ${count}`, "project") }));
     expect([e.code, e.message]).toEqual(["sync_failed", expect.stringContaining("Not a directory")]);
   });
 
   test("notices a connection that is cut, and can be repeated", async () => {
     const via = await relay({ host: sshd.address, port: sshd.port }, 20_000_000);
-    const machine = `cut-${how}`;
+    const machine = `cut-${how}-${rsync}`;
     const endpoint = { ...sshd.endpoint, port: via.port };
     const link = new SshConnection({ machine, endpoints: () => [endpoint], key: () => Promise.resolve(key), pins });
     for (let i = 0; i < 4; i++) put(`part ${i}`, randomBytes(8_000_000));
     const options = { connection: link, machine, endpoint };
-    expect((await failure(push(useRsync, {}, options))).code).toBe("ssh_unreachable");
-    await push(useRsync, {}, options);
+    expect((await failure(push(rsync, {}, options))).code).toBe("ssh_unreachable");
+    await push(rsync, {}, options);
     expect(filesIn(to)).toEqual(filesIn(from));
     link.close();
     via.close();
@@ -315,13 +320,13 @@ describe("by rsync", () => {
       pins.forget("swapped");
       pins.pin("swapped", keyOfLine(readFileSync(join(own.folder, "another.pub"), "utf8")) as Buffer);
       const options = { connection: link, machine: "swapped", endpoint: own.endpoint };
-      expect((await failure(push(true, {}, options))).code).toBe("host_key_changed");
+      expect((await failure(push("own", {}, options))).code).toBe("host_key_changed");
       pins.forget("swapped");
       pins.pin("swapped", keyOfLine(own.hostKeyLine) as Buffer);
       own.authorize();
-      expect((await failure(push(true, {}, options))).code).toBe("ssh_refused");
+      expect((await failure(push("own", {}, options))).code).toBe("ssh_refused");
       await own.stop();
-      expect((await failure(push(true, {}, options))).code).toBe("ssh_unreachable");
+      expect((await failure(push("own", {}, options))).code).toBe("ssh_unreachable");
       expect(filesIn(to).size).toBe(0);
       link.close();
     } finally {
@@ -329,25 +334,27 @@ describe("by rsync", () => {
     }
   });
 
-  test.each([
+  const UNFIT: readonly [what: string, script: string, why: string][] = [
     ["a shell that greets", "echo 'Welcome!'; eval \"$SSH_ORIGINAL_COMMAND\"", "greets"],
     [
       "no rsync after all",
       'case $SSH_ORIGINAL_COMMAND in rsync*) echo "bash: line 1: rsync: command not found" >&2; exit 127;; esac; eval "$SSH_ORIGINAL_COMMAND"',
       "does not work",
     ],
-  ])("gives way to tar where there is %s", async (_, script, why) => {
+  ];
+  const ways = UNFIT.flatMap((unfit) => (["standing", "own"] as const).map((rsync) => [...unfit, rsync] as const));
+  test.each(ways)("gives way to tar where there is %s", async (_, script, why, rsync) => {
     const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine], config: [`ForceCommand ${script}`] });
     try {
-      const machine = `unclean-${why.replace(/\W/g, "")}`;
+      const machine = `unclean-${why.replace(/\W/g, "")}-${rsync}`;
       const link = reach(own, machine);
       put("a", "1");
       put("b/c", "2");
       const options = { connection: link, machine, endpoint: own.endpoint };
-      const done = await push(true, {}, options);
+      const done = await push(rsync, {}, options);
       expect(done.how).toMatch(new RegExp(`^tar .*${why}`));
       expect(filesIn(to)).toEqual(filesIn(from));
-      expect((await push(true, {}, options)).sent_bytes).toBe(0);
+      expect((await push(rsync, {}, options)).sent_bytes).toBe(0);
       link.close();
     } finally {
       await own.close();
