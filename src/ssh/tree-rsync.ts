@@ -189,8 +189,10 @@ function words({ tree, machine, endpoint, key, pins, rsync }: TreeOptions): stri
     "--timeout=60",
     "--no-human-readable",
     "--info=progress2,stats2",
-    "-e",
-    rsync === "standing" ? CHANNEL_SHELL : sshForRsync({ machine, endpoint, key, pins }),
+    // What stands in for ssh cannot wait for a pipe that does not block.
+    ...(rsync === "standing"
+      ? ["--blocking-io", "-e", CHANNEL_SHELL]
+      : ["-e", sshForRsync({ machine, endpoint, key, pins })]),
     "--",
     `${tree.from.replace(/\/*$/, "")}/`,
     `${HOST_WORD}:${tree.to}/`,

@@ -1,9 +1,11 @@
 // A folder that holds what is sent and nothing else is sent as one, and arrives as if it were told file by file.
 
+import { spawnSync } from "node:child_process";
 import { chmodSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { TreePush } from "../../src/providers/host.ts";
 import { never, TestMachine } from "./machine.ts";
 
@@ -69,3 +71,32 @@ test("a whole folder arrives as its files do one by one, and what went away goes
   expect(seen(whole).some(([path]) => path === "theirs")).toBe(true);
   expect(seen(whole).some(([path]) => path.startsWith("d0"))).toBe(false);
 }, 60_000);
+
+/** The process of the rsync that sends this folder. Throws while there is none. */
+function rsyncOf(folder: string): number {
+  const found = Number(spawnSync("pgrep", ["-o", "-f", `^rsync .*${folder}`]).stdout.toString());
+  if (!found) throw new Error("it has not begun");
+  return found;
+}
+
+test("a machine that answers faster than rsync here takes it is waited for", async () => {
+  const many = mkdtempSync(join(tmpdir(), "svc-many-"));
+  try {
+    const files = Array.from({ length: 20_000 }, (_, i) => ({ path: `f${i}`, size: 1, executable: false }));
+    for (const { path } of files) writeFileSync(join(many, path), "1");
+    const to = join(machine.base, "many");
+    const tree: TreePush = { from: many, to, files, whole: true, mirror: true };
+    const link = machine.link();
+    const push = link.push(tree, never);
+    // What is asked for there comes by the hundred kilobytes, and nobody takes it here.
+    const pid = await vi.waitFor(() => rsyncOf(many), 20_000);
+    await pause(100);
+    process.kill(pid, "SIGSTOP");
+    await pause(1_500);
+    process.kill(pid, "SIGCONT");
+    expect(await push).toMatchObject({ how: "rsync", files: files.length });
+    expect(readdirSync(to)).toHaveLength(files.length);
+  } finally {
+    rmSync(many, { recursive: true });
+  }
+}, 120_000);
