@@ -3,6 +3,7 @@
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { SvcError } from "../../src/errors/index.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
 import type { MachineAccess } from "../../src/providers/host.ts";
 import { MarketProvider } from "../../src/providers/market/provider.ts";
@@ -41,7 +42,8 @@ export class StillClock {
 export class Stub {
   readonly calls: Call[] = [];
   readonly clock = new StillClock();
-  secret = KEY;
+  /** Null while the owner has taken the key away. */
+  secret: string | null = KEY;
   settings: Record<string, string> = {};
   routes: Record<string, Route> = {};
   private server: Server | undefined;
@@ -87,7 +89,10 @@ export class Stub {
 
   provider(): MarketProvider {
     return new MarketProvider({
-      credential: () => ({ secret: this.secret, settings: this.settings }),
+      credential: () => {
+        if (this.secret === null) throw new SvcError("credential_missing", { provider: "market", missing: "the key" });
+        return { secret: this.secret, settings: this.settings };
+      },
       baseUrl: this.url,
       publicKey: () => Promise.resolve(PUBLIC_KEY),
       access: (handle) => ({ handle }) as unknown as MachineAccess,

@@ -289,6 +289,15 @@ describe("renting", () => {
     expect(stub.count(CREATE)).toBe(1);
   });
 
+  test.each([[null], ["another"]])("nor is it known where the key is %j by the time of the answer", async (secret) => {
+    stub.routes[CREATE] = () => {
+      stub.secret = secret;
+      return { status: 502, json: { success: false, error: "internal" } };
+    };
+    expect(await codeOf(stub.provider().create(OFFER, order()))).toBe("outcome_unknown");
+    expect(stub.count(CREATE)).toBe(1);
+  });
+
   test.each<[string, Reply]>([
     ["success: false", { json: { success: false, new_contract: 9001, msg: "bid too low" } }],
     ["a 400", { status: 400, json: { success: false, error: "invalid_price", new_contract: 9001 } }],

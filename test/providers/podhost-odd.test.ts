@@ -1,10 +1,21 @@
-// podhost: a machine that bears no usable id, and a control plane that has no key.
+// podhost: a machine that bears no usable id, and a control plane that has no key, or not the same any more.
 
 import { describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
 import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
-import { data, never, pod, podhostStub, PUBLIC_KEY, specOf, thrownBy, type Answer } from "./podhost-stub.ts";
+import {
+  data,
+  KEY,
+  never,
+  orderOf,
+  pod,
+  podhostStub,
+  PUBLIC_KEY,
+  specOf,
+  thrownBy,
+  type Answer,
+} from "./podhost-stub.ts";
 
 const NAME = "svc-abc-job1-n0-1";
 /** Lists these pods, and knows no other by its id. */
@@ -58,3 +69,26 @@ test.each([
   expect([refused.code, refused.retry]).toEqual(["gpus_unsupported", "never"]);
   expect(refused.message).toMatch(words);
 });
+
+test.each<[string, string | null]>([
+  ["taken away", null],
+  ["changed", "another"],
+])(
+  "a key that is %s while a create call is on its way: what was made is looked for, the key is not shown",
+  async (_, secret) => {
+    for (const api of ["graphql", "rest"]) {
+      const stub = await podhostStub(
+        () => {
+          stub.secret = secret;
+          return { status: 502, json: { title: `no such key: ${KEY}`, errors: [{ message: KEY }] } };
+        },
+        { api },
+      );
+      const offer = { id: "offer", priceMicro: 1, extra: { gpuTypeId: "NVIDIA L4", gpuCount: "1", cloud: "SECURE" } };
+      const error = await thrownBy(stub.provider.create(offer, orderOf()));
+      expect(error.code).toBe("outcome_unknown");
+      expect(`${error.message} ${String(error.cause)}`).not.toContain(KEY);
+      expect(stub.asked).toHaveLength(1);
+    }
+  },
+);

@@ -3,7 +3,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import type { SvcError } from "../../src/errors/index.ts";
+import { SvcError } from "../../src/errors/index.ts";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
 import type { Order } from "../../src/providers/provider.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
@@ -40,6 +40,8 @@ export interface Stub {
   /** The provider's clock, in milliseconds; a pause moves it. */
   clock: { now: number; pauses: number[] };
   settings: Record<string, string>;
+  /** Null while the owner has taken the key away. */
+  secret: string | null;
 }
 
 /** Ends with the test. */
@@ -84,8 +86,12 @@ export async function podhostStub(script: Script, settings: Record<string, strin
     script,
     clock,
     settings,
+    secret: KEY,
     provider: new PodhostProvider({
-      credential: () => ({ secret: KEY, settings }),
+      credential: () => {
+        if (stub.secret === null) throw new SvcError("credential_missing", { provider: "podhost", missing: "the key" });
+        return { secret: stub.secret, settings };
+      },
       baseUrl: url,
       publicKey: async () => PUBLIC_KEY,
       access: () => {

@@ -98,9 +98,12 @@ export class MarketClient {
    * One try; any status is an answer. Throws `offer_taken` where it would have to wait too long, or has (a computer may sleep
    * meanwhile): nothing leaves after `untilMs`.
    */
-  async create(offerId: string, body: Record<string, unknown>, untilMs: number): Promise<HttpAnswer> {
+  async create(
+    offerId: string,
+    body: Record<string, unknown>,
+    { secret, untilMs }: { secret: string; untilMs: number },
+  ): Promise<HttpAnswer> {
     const path = `/api/v0/asks/${encodeURIComponent(offerId)}/`;
-    const secret = this.secret();
     const late = (why: string, cause?: unknown) =>
       new SvcError("offer_taken", { provider: "market", offer: offerId, why }, { cause });
     try {

@@ -202,12 +202,14 @@ export class MarketProvider implements Provider {
   }
 
   private async rent(offerId: string, body: Record<string, unknown>, calledAt: number): Promise<string> {
+    // Read once: the answer is judged by it, and the owner may have taken it away by then.
+    const secret = this.client.secret();
     this.offersAvoided.add(offerId);
     this.listing.forget();
     for (let attempt = 1; ; attempt++) {
       let answer;
       try {
-        answer = await this.client.create(offerId, body, calledAt + CREATE_SENT_WITHIN_MS);
+        answer = await this.client.create(offerId, body, { secret, untilMs: calledAt + CREATE_SENT_WITHIN_MS });
       } catch (e) {
         throw outcomeOfCreate(e, "market", `rent offer ${offerId}`);
       } finally {
@@ -225,7 +227,7 @@ export class MarketProvider implements Provider {
         if (attempt === 1 && this.options.now() - calledAt < CREATE_AGAIN_WITHIN_MS) continue;
         this.offersAvoided.remove(offerId);
       }
-      throw createRefused(answer, offerId, this.client.secret());
+      throw createRefused(answer, offerId, secret);
     }
   }
 
