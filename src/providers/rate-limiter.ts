@@ -15,6 +15,7 @@ export class RateLimiter {
     maxWaitMs?: number;
   };
   private nextAt = -Infinity;
+  private lastNow = -Infinity;
 
   constructor(options: RateLimiter["options"]) {
     this.options = options;
@@ -23,9 +24,10 @@ export class RateLimiter {
   /** Resolves when a call may be made. Throws `provider_error` at once where that would be in more than 10 s. */
   async slot(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    const { provider, minIntervalMs, now, pause, maxWaitMs = SLOT_WAIT_MAX_MS } = this.options;
-    const at = Math.max(now(), this.nextAt);
-    const wait = at - now();
+    const { provider, minIntervalMs, pause, maxWaitMs = SLOT_WAIT_MAX_MS } = this.options;
+    const now = this.now();
+    const at = Math.max(now, this.nextAt);
+    const wait = at - now;
     if (wait > maxWaitMs)
       throw neverSent(
         new SvcError("provider_error", {
@@ -39,6 +41,15 @@ export class RateLimiter {
 
   /** No call for so long: the provider said so. */
   hold(ms: number): void {
-    this.nextAt = Math.max(this.nextAt, this.options.now() + ms);
+    const now = this.now();
+    this.nextAt = Math.max(this.nextAt, now + ms);
+  }
+
+  /** Where the clock was set back, what was left to wait is kept, not the instant. */
+  private now(): number {
+    const now = this.options.now();
+    if (now < this.lastNow) this.nextAt -= this.lastNow - now;
+    this.lastNow = now;
+    return now;
   }
 }

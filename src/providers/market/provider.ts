@@ -258,7 +258,7 @@ export class MarketProvider implements Provider {
     const listed = pick(value, handle);
     if (listed) return this.judge(handle, listed.row);
     const wait = startedAt + LOOKS_APART_MS - this.options.now();
-    if (wait > 0) await this.options.pause(wait, signal);
+    if (wait > 0) await this.options.pause(Math.min(wait, LOOKS_APART_MS), signal);
     const row = await this.secondLook(handle, signal);
     if (row !== null) return this.judge(handle, row);
     const key = keyOf(handle);
@@ -294,7 +294,7 @@ export class MarketProvider implements Provider {
     }
     if (status.phase !== "broken") return status;
     if (SHAKY.has(actualStatus(row)) && worked) {
-      memory.shakySince ??= now;
+      memory.shakySince = Math.min(memory.shakySince ?? now, now);
       if (now - memory.shakySince < SHAKY_MS) return { phase: "starting", why: `${status.why}; it may come back` };
     }
     this.avoidHostOf(handle, row);

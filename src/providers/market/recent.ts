@@ -10,7 +10,7 @@ export class Recent {
   }
 
   add(key: string): void {
-    for (const [old, until] of this.until) if (until <= this.now()) this.until.delete(old);
+    for (const old of this.until.keys()) if (!this.has(old)) this.until.delete(old);
     this.until.set(key, this.now() + this.keepMs);
   }
 
@@ -19,6 +19,8 @@ export class Recent {
   }
 
   has(key: string): boolean {
-    return (this.until.get(key) ?? -Infinity) > this.now();
+    const leftMs = (this.until.get(key) ?? -Infinity) - this.now();
+    // More than it began with: the clock was set back.
+    return leftMs > 0 && leftMs <= this.keepMs;
   }
 }

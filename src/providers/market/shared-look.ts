@@ -25,9 +25,11 @@ export class SharedLook<T> {
 
   /** An answer at most `ageMs` old; 0 for one that begins after this call. The question goes on when one asker leaves. */
   get(ageMs: number, signal?: AbortSignal): Promise<Looked<T>> {
-    const since = this.now() - ageMs;
-    if (ageMs > 0 && this.last && this.last.startedAt >= since) return Promise.resolve(this.last);
-    if (ageMs > 0 && this.running && this.running.startedAt >= since) return orAborted(this.running.answer, signal);
+    const now = this.now();
+    // One from a later time than now is of any age: the clock was set back.
+    const isFresh = (startedAt: number): boolean => ageMs > 0 && startedAt >= now - ageMs && startedAt <= now;
+    if (this.last && isFresh(this.last.startedAt)) return Promise.resolve(this.last);
+    if (this.running && isFresh(this.running.startedAt)) return orAborted(this.running.answer, signal);
     if (!this.running) return orAborted(this.start(), signal);
     this.following ??= this.running.answer.then(
       () => this.start(),

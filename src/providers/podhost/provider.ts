@@ -259,7 +259,9 @@ export class PodhostProvider implements Provider {
   /** A list that was asked for at or after `notBefore`. */
   async #pods(signal: AbortSignal, notBefore: number): Promise<{ pods: Pod[]; askedAt: number }> {
     const recent = this.#list;
-    const list = recent !== null && recent.askedAt >= notBefore ? recent : this.#askForList();
+    // One from a later time than now is of any age: the clock was set back.
+    const isFresh = recent !== null && recent.askedAt >= notBefore && recent.askedAt <= this.#o.now();
+    const list = isFresh ? recent : this.#askForList();
     signal.throwIfAborted();
     return { pods: await orAborted(list.pods, signal), askedAt: list.askedAt };
   }
