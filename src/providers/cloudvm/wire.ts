@@ -94,13 +94,16 @@ export const OperationList = z.looseObject({
   nextPageToken: pageToken,
 });
 
-/** Nothing here forgives: what of a listing cannot be read might be a machine. */
-export const AggregatedInstances = z.looseObject({
-  items: z.record(z.string(), z.looseObject({ instances: z.array(Instance).nullish(), warning: Warning })).nullish(),
-  nextPageToken: pageToken,
-  unreachables: z.array(z.string()).nullish(),
-  warning: Warning,
-});
+/** Nothing here forgives: what of a listing cannot be read might be a machine, and some other object is no empty listing. */
+export const AggregatedInstances = z
+  .looseObject({
+    kind: optionalText,
+    items: z.record(z.string(), z.looseObject({ instances: z.array(Instance).nullish(), warning: Warning })).nullish(),
+    nextPageToken: pageToken,
+    unreachables: z.array(z.string()).nullish(),
+    warning: Warning,
+  })
+  .refine(({ kind, items }) => kind === "compute#instanceAggregatedList" || (items ?? null) !== null);
 
 export const Project = z.looseObject({
   name: optionalText,
