@@ -3,7 +3,7 @@
 import { idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { Account } from "../provider.ts";
-import { PODHOST, refusalOf, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
+import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
 import {
   amount,
   field,
@@ -97,7 +97,7 @@ export class GraphqlApi implements PodApi {
     if (made === null || made === undefined) {
       const refusals = reply.errors.map((one) => refusalOf(this.#transport.scrub(one), order.gpuTypeId));
       if (refusals[0] && !refusals.includes(null)) throw refusals[0];
-      if (reply.status === 400 && words !== "")
+      if (reply.status === 400 && words !== "" && !saysNothing(words))
         throw new SvcError("provider_refused", { provider: PODHOST, why: this.#transport.scrub(words) });
     }
     throw this.#transport.error(words === "" ? "the answer names neither a machine nor an error" : words);

@@ -3,7 +3,7 @@
 import { SvcError } from "../../errors/index.ts";
 import type { HttpAnswer } from "../http.ts";
 import type { Account } from "../provider.ts";
-import { PODHOST, refusalOf, wordsOf, type PodTransport } from "./transport.ts";
+import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport } from "./transport.ts";
 import {
   field,
   gpuNamesOf,
@@ -86,7 +86,7 @@ export class RestApi implements PodApi {
     if (answer.status < 300 || words === "")
       throw this.#transport.error(`status ${answer.status}; the answer names no machine`);
     if (answer.status === 402) throw new SvcError("no_funds", { provider: PODHOST, why: words });
-    if (answer.status === 400 || answer.status === 422)
+    if ((answer.status === 400 || answer.status === 422) && !saysNothing(words))
       throw refusalOf(words, order.gpuTypeId) ?? new SvcError("provider_refused", { provider: PODHOST, why: words });
     throw this.#transport.error(`status ${answer.status}: ${words}`);
   }

@@ -115,6 +115,9 @@ const QUOTA = /spend(ing)? limit|quota|limit (is |was |has been )?(reached|excee
 const RIGHTS =
   /unauthori[sz]ed|unauthenticated|not authenticated|invalid (api )?key|forbidden|access denied|permission/i;
 
+/** Said of anything that went wrong, also of what went wrong after the machine was made. */
+export const saysNothing = (words: string): boolean => /something went wrong/i.test(words);
+
 /** What a refusal to rent means, where its words leave no doubt that nothing was made. */
 export function refusalOf(words: string, offer: string): SvcError | null {
   const provider = PODHOST;
