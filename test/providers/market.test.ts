@@ -341,6 +341,20 @@ describe("renting", () => {
     expect(await provider.listOffers(spec(), signal)).toEqual([]);
   });
 
+  test("however long the answer takes, the offer is nobody else's meanwhile, nor right after", async () => {
+    stub.routes[SEARCH] = () => ({ json: { offers: [offerRow()] } });
+    const provider = stub.provider();
+    const meanwhile: Promise<string>[] = [];
+    stub.routes[CREATE] = () => {
+      stub.clock.ms += 40_000;
+      meanwhile.push(codeOf(provider.create(OFFER, { ...order(), name: `${NAME}2` })));
+      return made;
+    };
+    await provider.create(OFFER, order());
+    expect(await provider.listOffers(spec(), signal)).toEqual([]);
+    expect(await Promise.all(meanwhile)).toEqual(["offer_taken"]);
+  });
+
   test("renting is paced", async () => {
     for (const id of [501, 502, 503]) stub.routes[`PUT /api/v0/asks/${id}/`] = () => refusal(404, "no_such_ask");
     const provider = stub.provider();

@@ -83,6 +83,8 @@ export class MarketProvider implements Provider {
   /** Searching and renting go in turns: an offer is worth little seconds after it was seen. */
   private readonly turns: RateLimiter;
   private readonly memories = new Map<string, Memory>();
+  /** Offers whose create call has no answer yet. */
+  private readonly renting = new Set<string>();
   private readonly offersAvoided: Recent;
   private readonly hostsAvoided: Recent;
   private accountOf: { secret: string; id: string } | null = null;
@@ -133,7 +135,7 @@ export class MarketProvider implements Provider {
         ? within
         : offersOf(await this.search(searchBody(wish, false), signal), wish);
     if (offers.length === 0) await this.assertSold(wish, spec, signal);
-    const free = offers.filter((offer) => !this.offersAvoided.has(offer.id));
+    const free = offers.filter((offer) => !this.isTaken(offer.id));
     const better = free.filter((offer) => !this.hostsAvoided.has(offer.extra?.machine_id ?? ""));
     // A host that failed once is better than none.
     return better.length > 0 ? better : free;
@@ -179,7 +181,7 @@ export class MarketProvider implements Provider {
       cancel_unavail: true,
       target_state: "running",
     };
-    if (this.offersAvoided.has(offer.id))
+    if (this.isTaken(offer.id))
       throw new SvcError("offer_taken", { provider: "market", offer: offer.id, why: "another run is renting it" });
     const id = await this.rent(offer.id, body, calledAt);
     const machineId = offer.extra?.machine_id;
@@ -204,15 +206,17 @@ export class MarketProvider implements Provider {
   private async rent(offerId: string, body: Record<string, unknown>, calledAt: number): Promise<string> {
     // Read once: the answer is judged by it, and the owner may have taken it away by then.
     const secret = this.client.secret();
-    this.offersAvoided.add(offerId);
     this.listing.forget();
     for (let attempt = 1; ; attempt++) {
       let answer;
+      this.renting.add(offerId);
       try {
         answer = await this.client.create(offerId, body, { secret, untilMs: calledAt + CREATE_SENT_WITHIN_MS });
       } catch (e) {
         throw outcomeOfCreate(e, "market", `rent offer ${offerId}`);
       } finally {
+        this.renting.delete(offerId);
+        this.offersAvoided.add(offerId);
         this.listing.forget();
       }
       const said = objectOf(answer);
@@ -397,6 +401,10 @@ export class MarketProvider implements Provider {
 
   access(handle: MachineHandle): MachineAccess {
     return this.options.access(handle);
+  }
+
+  private isTaken(offerId: string): boolean {
+    return this.renting.has(offerId) || this.offersAvoided.has(offerId);
   }
 
   private async search(body: Record<string, unknown>, signal: AbortSignal): Promise<OfferRow[]> {
