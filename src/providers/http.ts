@@ -305,6 +305,15 @@ export function neverSent<E extends Error>(error: E): E {
   return error;
 }
 
+/** For what an order needs before it is sent: where that fails, nothing has left this computer. */
+export async function beforeSending<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (e) {
+    throw e instanceof Error ? neverSent(e) : e;
+  }
+}
+
 /** False only where it is certain that the request never left: no name, no connection, no TLS, no slot in time. */
 export function mayHaveBeenSent(error: unknown): boolean {
   for (let e = error; typeof e === "object" && e !== null; e = (e as { cause?: unknown }).cause)

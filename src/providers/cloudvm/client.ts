@@ -2,7 +2,7 @@
 // point wherever the provider likes and are never followed.
 
 import { SvcError } from "../../errors/index.ts";
-import { neverSent, ProviderHttp, type HttpAnswer, type HttpRequest } from "../http.ts";
+import { beforeSending, ProviderHttp, type HttpAnswer, type HttpRequest } from "../http.ts";
 import { USER_AGENT, type TokenSource } from "./auth.ts";
 import { ErrorBody, plainText } from "./wire.ts";
 
@@ -76,13 +76,9 @@ export class ComputeClient {
     return this.once(request);
   }
 
-  async #token(signal: AbortSignal | undefined): Promise<string> {
-    try {
-      return await this.#tokens.token(signal);
-    } catch (e) {
-      // Whatever became of the exchange, the request itself has not left.
-      throw e instanceof Error ? neverSent(e) : e;
-    }
+  /** Whatever becomes of the exchange, the request itself has not left. */
+  #token(signal: AbortSignal | undefined): Promise<string> {
+    return beforeSending(this.#tokens.token(signal));
   }
 
   #send({ path, ...request }: Request, token: string): Promise<HttpAnswer> {

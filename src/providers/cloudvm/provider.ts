@@ -10,6 +10,7 @@ import { endpointOf, idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import type { MachineAccess } from "../host.ts";
+import { beforeSending } from "../http.ts";
 import type {
   Account,
   Certainty,
@@ -104,7 +105,7 @@ export class CloudvmProvider implements Provider {
     const place = { project: projectOf(session), zone: offer.extra?.["zone"] ?? offer.id.split(".")[0] ?? "" };
     const plan = planFor(order.spec, settings);
     const user = loginOf(settings).user;
-    const publicKey = (await this.#o.publicKey()).trim();
+    const publicKey = (await beforeSending(this.#o.publicKey())).trim();
     const made = await insert(
       { client: session.client, now: this.#o.now, pause: this.#o.pause },
       {

@@ -12,7 +12,7 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
-import { keyPrint, outcomeOfCreate } from "../http.ts";
+import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type { Account, ForeignMachine, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
@@ -164,7 +164,7 @@ export class MarketProvider implements Provider {
   async create(offer: Offer, order: Order): Promise<MachineHandle> {
     const { spec, name } = order;
     const calledAt = this.options.now();
-    const publicKey = (await this.options.publicKey()).trim();
+    const publicKey = (await beforeSending(this.options.publicKey())).trim();
     const guard = guardScript({
       name,
       graceSeconds: spec.orphan_grace_minutes * 60,

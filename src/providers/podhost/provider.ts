@@ -12,7 +12,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
-import { keyPrint, neverSent, outcomeOfCreate } from "../http.ts";
+import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type {
   Account,
   Certainty,
@@ -210,9 +210,7 @@ export class PodhostProvider implements Provider {
   /** Whatever can fail before anything is sent. */
   async #prepare(offer: Offer, { name, spec }: Order): Promise<{ api: PodApi; input: PodOrder }> {
     const extra = offer.extra ?? {};
-    const publicKey = await this.#o.publicKey().catch((e: unknown) => {
-      throw e instanceof Error ? neverSent(e) : e;
-    });
+    const publicKey = await beforeSending(this.#o.publicKey());
     const input: PodOrder = {
       name,
       gpuTypeId: extra["gpuTypeId"] ?? "",
