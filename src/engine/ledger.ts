@@ -88,10 +88,12 @@ export class DurableLedger implements Ledger {
     return this.#surely(name, () => this.#rows.account(name, account));
   }
 
-  unknown(name: string, note: string): Promise<void> {
+  unknown(name: string, note: string, horizonAt = 0): Promise<void> {
     return this.#surely(name, () => {
       const row = this.#rows.get(name);
-      if (row?.state === "intended") this.#rows.state(name, "unknown", note);
+      if (row?.state !== "intended") return;
+      this.#rows.state(name, "unknown", note);
+      this.#rows.renew(name, Math.max(row.horizon_at, horizonAt));
     });
   }
 

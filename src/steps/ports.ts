@@ -54,7 +54,8 @@ export interface Ledger {
   known(name: string, handle: MachineHandle): Promise<void>;
   /** Another key has shown that it opens the account that the machine is on. */
   account(name: string, account: string): Promise<void>;
-  unknown(name: string, note: string): Promise<void>;
+  /** @param horizonAt where the request may land later than was thought when it was intended. */
+  unknown(name: string, note: string, horizonAt?: number): Promise<void>;
   /** A listing after the horizon did not show it; resolves with how many such in a row. */
   emptyLook(name: string): Promise<number>;
   releasing(name: string): Promise<void>;

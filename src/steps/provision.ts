@@ -167,6 +167,8 @@ async function order(
     await ports.ledger.unknown(
       name,
       "The create call failed or its answer was lost; the machine may exist and cost money until it is looked up.",
+      // It took longer than any call: the computer slept, and the request may have left only afterwards.
+      ports.now() > stampedAt + provider.certainty.horizonMs ? horizon() : undefined,
     );
     throw e;
   }

@@ -100,6 +100,24 @@ describe("a machine that is there already", () => {
     expect(creates()).toHaveLength(1);
   });
 
+  it("is taken when the computer slept during the call, and it turns up as late as ever", async () => {
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) void rent.h.clock.jump(3_600_000);
+    };
+    loseAnswer();
+    await expect(provision()).rejects.toThrow();
+    rent.cloud.unlisted.add("pod-1");
+    const { horizonMs, listingLagMs } = rent.cloud.certainty;
+    const until = rent.h.clock.now() + horizonMs + listingLagMs;
+    while (rent.h.clock.now() < until) {
+      expect(await provision()).toMatchObject({ later: {} });
+      await rent.h.clock.advance(5_000);
+    }
+    rent.cloud.unlisted.clear();
+    expect(await provision()).toMatchObject({ done: {} });
+    expect([rent.states(), creates().length]).toEqual([["1 held"], 1]);
+  });
+
   it("is replaced when the provider says that it is gone", async () => {
     await provision();
     rent.cloud.machines = [];
