@@ -70,6 +70,17 @@ test.each([
   expect(refused.message).toMatch(words);
 });
 
+test.each(["graphql", "rest"])("%s: what comes with a 403 is one short line without the key", async (api) => {
+  const words = `${KEY} may not\u001b[2J\n${"x".repeat(1_000)}`;
+  const stub = await podhostStub(() => ({ status: 403, json: { errors: [{ message: words }] } }), { api });
+  const error = await thrownBy(stub.provider.account(never));
+  expect(error.code).toBe("credential_refused");
+  expect(error.message).toContain("may not");
+  expect(error.message).not.toContain(KEY);
+  expect(error.message).not.toMatch(/[\n\u001b]/);
+  expect(error.message.length).toBeLessThan(600);
+});
+
 test.each<[string, string | null]>([
   ["taken away", null],
   ["changed", "another"],

@@ -90,7 +90,7 @@ export class PodTransport {
   }
 
   #said(answer: HttpAnswer): string {
-    const words = wordsOf(answer.json()).join("; ");
+    const words = this.scrub(wordsOf(answer.json()).join("; "));
     return words === "" ? "" : `: ${words}`;
   }
 }
