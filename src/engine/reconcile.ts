@@ -5,6 +5,7 @@ import { asSvcError } from "../errors/index.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
+import type { MachineRow } from "../store/engine-store.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
 import type { Engine } from "./engine.ts";
@@ -87,10 +88,15 @@ function ownerLives(parts: ReconcileParts, jobId: string | null): boolean {
 function isOrphan({ ledger, ...parts }: ReconcileParts, handle: MachineHandle): boolean {
   const row = ledger.row(handle.name);
   if (!row) return true;
-  if (!ownerLives({ ledger, ...parts }, row.job_id)) return true;
-  // A second machine under a name that is taken: the row names the one that is the job's own.
-  return row.resource_id !== null && row.resource_id !== handle.id;
+  return !ownerLives({ ledger, ...parts }, row.job_id) || isStray(row, handle);
 }
+
+/**
+ * Of an order of a live job, and not what the job has of it: a second machine under the name (the row says which one is the job's own),
+ * or one that turned up after the order was closed.
+ */
+const isStray = (row: MachineRow, handle: MachineHandle): boolean =>
+  row.state === "released" || (row.resource_id !== null && row.resource_id !== handle.id);
 
 async function end(
   parts: ReconcileParts,
@@ -107,7 +113,8 @@ async function end(
   }
   try {
     const row = parts.ledger.row(handle.name);
-    if (row && row.resource_id !== null && row.resource_id !== handle.id && ownerLives(parts, row.job_id)) {
+    // No row of its own: the job would take it for the machine that it holds.
+    if (row && ownerLives(parts, row.job_id) && isStray(row, handle)) {
       await provider.terminate(handle, AbortSignal.timeout(60_000));
       report.terminated.push(name);
       return;

@@ -82,6 +82,19 @@ describe("a machine that bears our mark", () => {
     expect(ledger.row(MINE)).toMatchObject({ state: "held", resource_id: "pod-1" });
   });
 
+  it("and turns up after its order was closed is given back, while its job goes on with the next one", async () => {
+    const second = `${nodePrefix(INSTALLATION, "job1", 0)}2`;
+    await h.create("job1", { spec: { provider: "podhost" } });
+    await ledger.intend({ name: MINE, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START });
+    await ledger.released(MINE, "2 listings in a row without it");
+    await ledger.intend({ name: second, jobId: "job1", node: 0, ordinal: 2, provider: "podhost", horizonAt: START });
+    await ledger.held(second, cloud.add(second));
+    cloud.add(MINE);
+    expect((await run()).terminated).toMatchObject([{ name: MINE, job_id: "job1" }]);
+    expect(cloud.names).toEqual([second]);
+    expect(ledger.open("job1", 0).map(({ name }) => name)).toEqual([second]);
+  });
+
   it("and will not go is said to have failed, and stays owed", async () => {
     cloud.add(`${PREFIX}job9-n0-1`);
     cloud.lies = true;
