@@ -1,4 +1,5 @@
-// The wall clock may be set back, by hand or by a time server: what was remembered with a later time must not rule until then.
+// The wall clock may be set back, by hand or by a time server, or differ from the provider's: what bears a later time must not rule until
+// then.
 
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Recent } from "../../src/providers/market/recent.ts";
@@ -105,4 +106,15 @@ test("podhost: a list of before is not the answer to a look of now", async () =>
   stub.clock.now -= HOUR_MS;
   pods = [];
   expect(await stub.provider.inspect(HANDLE, never)).toEqual({ phase: "gone" });
+});
+
+test("podhost: a machine that was found again on a provider whose clock is ahead can still be gone", async () => {
+  let pods = [pod({ createdAt: "2026-06-02T12:00:00Z" })];
+  const answer = ({ root }: { root: string }) => (root === "pod" ? data({ pod: null }) : data({ myself: { pods } }));
+  const [handle] = await (await podhostStub(answer)).provider.listOwned("svc-", never);
+  pods = [];
+  // After a restart.
+  const stub = await podhostStub(answer);
+  stub.clock.now += 3 * 60_000;
+  expect(await stub.provider.inspect(handle!, never)).toEqual({ phase: "gone" });
 });

@@ -327,7 +327,7 @@ export class PodhostProvider implements Provider {
       priceMicro: pod.priceMicro,
       ...(pod.ssh === null ? {} : { ssh: [pod.ssh] }),
       extra: {
-        createdAt: new Date(createdAt).toISOString(),
+        createdAt: new Date(Math.min(createdAt, this.#o.now())).toISOString(),
         ...(pod.machineId === null ? {} : { machineId: pod.machineId }),
       },
     };
