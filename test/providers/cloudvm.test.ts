@@ -376,6 +376,8 @@ describe("listing", () => {
       page({ "zones/us-east1-b": { warning: { code: "UNREACHABLE", message: "did not answer" } } }),
       page({ [`zones/${ZONE}`]: { instances: [{ id: "1" }] } }),
       page({ [`zones/${ZONE}`]: { instances: "none" } }),
+      page({ [`zones/${ZONE}`]: { instances: [instance({ labels: "none" })] } }),
+      page({ [`zones/${ZONE}`]: { instances: [instance({ labels: { "svc-owner": "abcd1234", "svc-job": 7 } })] } }),
       page([instance()]),
       page({ "zones/../x;y": { instances: [instance()] } }),
       page({}, { nextPageToken: "round" }),

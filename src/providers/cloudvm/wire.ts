@@ -17,11 +17,13 @@ export function plainText(text: string, max = 500): string {
 /** The last part of a URL or path: `zones/us-central1-a` and `https://…/zones/us-central1-a` are both `us-central1-a`. */
 export const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
+const Labels = z.record(z.string(), z.string());
+
 export const Instance = z.looseObject({
   id: number64,
   name: z.string(),
   status: z.string().catch(""),
-  labels: z.record(z.string(), z.string()).catch({}).default({}),
+  labels: Labels.catch({}).default({}),
   networkInterfaces: z
     .array(
       z.looseObject({
@@ -94,11 +96,16 @@ export const OperationList = z.looseObject({
   nextPageToken: pageToken,
 });
 
+/** Its labels say whose it is. */
+const ListedInstance = Instance.extend({ labels: Labels.default({}) });
+
 /** Nothing here forgives: what of a listing cannot be read might be a machine, and some other object is no empty listing. */
 export const AggregatedInstances = z
   .looseObject({
     kind: optionalText,
-    items: z.record(z.string(), z.looseObject({ instances: z.array(Instance).nullish(), warning: Warning })).nullish(),
+    items: z
+      .record(z.string(), z.looseObject({ instances: z.array(ListedInstance).nullish(), warning: Warning }))
+      .nullish(),
     nextPageToken: pageToken,
     unreachables: z.array(z.string()).nullish(),
     warning: Warning,
