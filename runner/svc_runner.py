@@ -662,7 +662,12 @@ class Sampler:
 
     def ask_gpus(self):
         r, w = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(r)
+            os.close(w)
+            return self.finish_gpus(None)
         if pid == 0:
             try:
                 os.setsid()
@@ -849,8 +854,9 @@ class Run:
         for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self.wake_w, warn_on_full_buffer=False)
-        write_status(self.stat)  # R1; from here on an order to stop may come
+        # Before the claim: where there is no room for it, nothing was begun, and the nonce may be tried again.
         self.spool = Spool(int(self.spec["spool_cap_bytes"]))
+        write_status(self.stat)  # R1; from here on an order to stop may come
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
             prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: whatever the script leaves behind becomes our child
@@ -964,7 +970,10 @@ class Run:
             if keeper is not None:
                 keeper.look(now, self.spool.end)
             if now >= self.sampler.due and self.ending_at is None:
-                self.sampler.begin()
+                try:
+                    self.sampler.begin()
+                except OSError:
+                    pass  # no descriptor or memory is left: that costs a sample, not the run
             if self.sampler.smi_end is not None and now >= self.sampler.smi_end:
                 self.sampler.kill_gpus()
 
@@ -1277,7 +1286,10 @@ def become_runner(spec, secrets, ready_w):
         complain("starting: %r" % e)
         os.write(ready_w, ("!%s" % e).encode("utf-8", "replace"))
         os._exit(1)
-    os.write(ready_w, (to_json(run.stat) + "\n").encode())
+    try:
+        os.write(ready_w, (to_json(run.stat) + "\n").encode())
+    except OSError:
+        pass  # who called `start` was killed; the run is not
     os.close(ready_w)
     if run.stat["phase"] == "running":
         try:

@@ -1,7 +1,7 @@
 // Real runs in throw-away directories, and eyes on the process table.
 
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll } from "vitest";
@@ -51,6 +51,16 @@ export function newRun(argv: string[] | string, changes: Partial<RunnerSpec> = {
     ...changes,
   };
   return { host: new LocalHost({ runDir, runnerPath, python }), spec, runDir };
+}
+
+/** The same run by a runner of which something was changed: `code` has it as `m`. */
+export function changedRunner(run: TestRun, code: string): LocalHost {
+  const folder = join(run.runDir, "..", "changed");
+  mkdirSync(folder, { recursive: true });
+  const load = `import importlib.util, os\nspec = importlib.util.spec_from_file_location("m", ${JSON.stringify(runnerPath)})
+m = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(m)\nmain = m.main\n`;
+  writeFileSync(join(folder, "changed_runner.py"), load + code);
+  return new LocalHost({ runDir: run.runDir, runnerPath: join(folder, "changed_runner.py"), python });
 }
 
 export async function startRun(argv: string[] | string, changes: Partial<RunnerSpec> = {}, secrets = {}): Promise<TestRun> {

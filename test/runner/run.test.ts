@@ -2,11 +2,11 @@
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
-import { ended, finish, never, newNonce, newRun, processesWith, python, runnerPath, startRun, until } from "./harness.ts";
+import { changedRunner, ended, finish, never, newNonce, newRun, processesWith, python, runnerPath, startRun, until } from "./harness.ts";
 
 const py = (code: string, ...args: string[]): string[] => [python, "-u", "-c", code, ...args];
 
@@ -157,6 +157,36 @@ describe("start, repeated", () => {
     expect(log.toString()).toBe("a\nb\n");
   });
 
+  it("goes on although the call that started it is killed at that very moment", async () => {
+    const run = newRun("echo one; sleep 0.5; echo two");
+    const killed = changedRunner(
+      run,
+      `
+launch = m.Run.launch
+def launch_and_kill(self):
+    error = launch(self)
+    os.kill(os.getppid(), 9)
+    m.time.sleep(0.1)
+    return error
+m.Run.launch = launch_and_kill
+`,
+    );
+    await expect(killed.start(run.spec, {}, never)).rejects.toMatchObject({ code: "runner_failed" });
+    const { status, log } = await finish(run);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 0 });
+    expect(log.toString()).toBe("one\ntwo\n");
+  });
+
+  it("may be repeated where it could not be begun: nothing had claimed the nonce", async () => {
+    const run = newRun("echo x");
+    mkdirSync(run.runDir, { recursive: true });
+    writeFileSync(join(run.runDir, "spool"), "in the way");
+    await expect(run.host.start(run.spec, {}, never)).rejects.toMatchObject({ code: "runner_failed" });
+    rmSync(join(run.runDir, "spool"));
+    await run.host.start(run.spec, {}, never);
+    expect((await finish(run)).status).toMatchObject({ phase: "exited", exit_code: 0 });
+  });
+
   it("does not start what was stopped before it started", async () => {
     const run = newRun("echo never");
     mkdirSync(run.runDir, { recursive: true });
@@ -201,6 +231,38 @@ sys.stdin.read()`;
     } finally {
       other.stdin.end();
     }
+  });
+
+  it("is no matter of life and death: a run goes on where nothing can be opened or made, and nothing leaks", async () => {
+    const run = newRun("sleep 1; ls /proc/$PPID/fd | wc -l", { sample_seconds: 0.1 });
+    mkdirSync(run.runDir, { recursive: true });
+    writeFileSync(join(run.runDir, "nvidia-smi"), "#!/bin/sh\n", { mode: 0o755 });
+    const refused = changedRunner(
+      run,
+      `
+os.environ["PATH"] = ${JSON.stringify(run.runDir)} + ":" + os.environ["PATH"]
+begin, fork, listdir, tries = m.Sampler.begin, os.fork, os.listdir, [0]
+def refuse(*_):
+    raise OSError(11, "Resource temporarily unavailable")
+def begin_without(self):
+    tries[0] += 1
+    os.fork = refuse
+    if tries[0] % 2 == 0:
+        os.listdir = refuse
+    try:
+        begin(self)
+    finally:
+        os.fork, os.listdir = fork, listdir
+m.Sampler.begin = begin_without
+`,
+    );
+    await refused.start(run.spec, {}, never);
+    const { status, log } = await finish(run);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 0 });
+    expect(Number(log.toString())).toBeLessThan(16);
+    const { samples } = await run.host.readSamples(0, never);
+    expect(samples.length).toBeGreaterThan(2);
+    expect(samples[0]).toMatchObject({ gpus: null });
   });
 
   it("reads GPUs by nvidia-smi: not available is null, a failing or hanging one is null and holds nothing up", async () => {
