@@ -33,6 +33,8 @@ const PARALLEL_FILES = 2;
 /** The log of a run that goes on is sent whole again: never sooner than this, and no more bytes in the long run than this. */
 const LOG_EVERY_MS = 60_000;
 const LOG_BYTES_PER_S = 100_000;
+/** The digest of no content at all. */
+const NONE = "";
 
 interface HomeFile {
   /** Below the job's folder in the store. */
@@ -193,7 +195,10 @@ export class SinkCopier {
     const prints = same ? known.prints : await fingerprint(handle, file.size, partBytes, signal);
     this.#prints.set(file.path, { of: file, prints });
     const before = this.#o.rows.copy({ ...this.key, path: file.path });
-    if (before?.sha256 === prints.sha256 && before.size === file.size) return this.#record(file, prints, false);
+    // Where a copy of something else was begun since, that is what the store may have.
+    const begun = this.#upload(file.path) !== undefined;
+    if (!begun && before?.sha256 === prints.sha256 && before.size === file.size)
+      return this.#record(file, prints, false);
     const source = this.#source(file.path, file.size, prints, (at, length) => readExactly(handle, at, length));
     const { resume, mayBeThere } = await this.#takeUp(store, file, prints.sha256, signal);
     const turn: UploadTurn = {
@@ -205,8 +210,8 @@ export class SinkCopier {
     };
     if (!mayBeThere || !(await store.holds(source, signal)))
       await store.upload(source, turn).catch(async (e: unknown) => {
-        // What is there is known to be wrong: nothing of it is gone on with.
-        if (asSvcError(e).code === "sink_mismatch") await this.#forget(file.path);
+        // What is there is known to be wrong: nothing of it is gone on with, and no copy of before counts.
+        if (asSvcError(e).code === "sink_mismatch") await this.#remember(file, NONE, null);
         throw e;
       });
     await this.#record(file, prints, true);
@@ -269,10 +274,6 @@ export class SinkCopier {
   #remember(file: HomeFile, sha256: string, resume: string | null): Promise<void> {
     const row = { ...this.key, path: file.path, size: file.size, sha256, resume, sent: 0 };
     return this.#o.commit(() => this.#o.rows.putUpload(row));
-  }
-
-  #forget(path: string): Promise<void> {
-    return this.#o.commit(() => this.#o.rows.dropUpload({ ...this.key, path }));
   }
 
   /** Only shown: what the store has, it is asked itself. So it waits for no disk, and a failure of it is none. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RunSpecInput } from "../../src/schemas/spec.ts";
 import { PATIENCE_MS } from "../../src/sinks/sinks.ts";
 import { removeHomes, START } from "../engine/harness.ts";
@@ -27,6 +27,8 @@ interface Kind {
   put: string;
   part: string;
   begin: string;
+  read: string;
+  look: string;
 }
 
 const KINDS: Kind[] = [
@@ -39,6 +41,8 @@ const KINDS: Kind[] = [
     put: "PutObject",
     part: "UploadPart",
     begin: "CreateMultipartUpload",
+    read: "GetObject",
+    look: "HeadObject",
   },
   {
     kind: "objstore_b",
@@ -49,6 +53,8 @@ const KINDS: Kind[] = [
     put: "insert",
     part: "piece",
     begin: "begin",
+    read: "download",
+    look: "get",
   },
 ];
 
@@ -70,6 +76,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     w = await World.open(kind.env(store));
   });
   afterEach(async () => {
+    vi.restoreAllMocks();
     await w.end();
     await store.close();
   });
@@ -150,6 +157,45 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(list().complete).toBe(true);
     expect(unfinished()).toBe(0);
     if (fault.do === "wrong etag") expect(store.count(kind.put, key("checkpoints/model.bin"))).toBe(1);
+  });
+
+  it.each<[string, { do: "lose the answer" } | { do: "spoil" }]>([
+    ["arrived, and nobody knows", { do: "lose the answer" }],
+    ["arrived spoilt", { do: "spoil" }],
+  ])("sends what a file was before once more, where what it was meanwhile %s", async (_, fault) => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    await w.checkpoint("a.bin", "one");
+    await w.until("copied", () => w.status.waiting.files === 0 && list().files.length === 1);
+    store.fault = (asked) =>
+      !asked.key.endsWith("a.bin") ? undefined : asked.what === kind.put ? fault : { do: "cut" };
+    await w.checkpoint("a.bin", "two", START + 60_000);
+    await w.until("it does not come to an end", () => w.status.state === "retrying");
+    await w.checkpoint("a.bin", "one", START + 120_000);
+    expect(store.text(key("checkpoints/a.bin"))).not.toBe("one");
+    store.fault = () => undefined;
+    await w.over();
+    await done();
+    expect(list().files[0]).toMatchObject({ path: "checkpoints/a.bin", sha256: sha256("one") });
+    expect(store.text(key("checkpoints/a.bin"))).toBe("one");
+  });
+
+  it("gives the reading back of a large file as long as its size may take", async () => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    // A minute is 600 ms: less than the content takes to come back.
+    const timeout = AbortSignal.timeout.bind(AbortSignal);
+    vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => timeout(Math.round(ms / 100)));
+    store.fault = (asked) =>
+      asked.what === kind.put && asked.key.endsWith("a.bin")
+        ? { do: "wrong etag" }
+        : asked.what === kind.read
+          ? { do: "take time", ms: 1_000 }
+          : undefined;
+    await w.checkpoint("a.bin", noise(7 * MIB));
+    await w.over();
+    await done();
+    expect(store.count(kind.put, key("checkpoints/a.bin"))).toBe(1);
+    expect(store.count(kind.read)).toBe(1);
+    expect(store.count(kind.look)).toBe(0);
   });
 
   it("goes on with an upload that was broken off, where the store has it", async () => {

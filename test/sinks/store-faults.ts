@@ -18,6 +18,8 @@ export type Fault =
   /** Everything happens; the connection is cut in place of the answer. */
   | { do: "lose the answer" }
   | { do: "wrong etag" }
+  /** The head of the answer and half of its body come at once, the rest so much later. */
+  | { do: "take time"; ms: number }
   /** What is kept is not what was sent, and the answer is about what is kept. */
   | { do: "spoil" };
 
@@ -92,6 +94,14 @@ export abstract class StoreDouble {
     if (fault?.do === "lose the answer") {
       response.end = (() => {
         request.socket.destroy();
+        return response;
+      }) as typeof response.end;
+    }
+    if (fault?.do === "take time") {
+      const end = response.end.bind(response);
+      response.end = ((bytes: Buffer) => {
+        response.write(bytes.subarray(0, bytes.length / 2));
+        setTimeout(() => end(bytes.subarray(bytes.length / 2)), fault.ms);
         return response;
       }) as typeof response.end;
     }
