@@ -38,6 +38,8 @@ interface Ask {
   url: string;
   headers?: Record<string, string>;
   body?: Buffer;
+  /** Of a long answer: how many bytes it has. */
+  answerBytes?: number;
   /** A session's address is a key by itself. */
   withToken?: boolean;
   /** Statuses that are answers. */
@@ -174,9 +176,15 @@ class GcsStore implements ObjectStore {
       new SvcError("sink_mismatch", { sink: this.#access.url, path: file.key, why: what });
     if (facts.size !== file.size) throw mismatch(`${file.size} bytes were sent, ${facts.size} are there`);
     if (facts.md5Hash === file.md5.toString("base64")) return;
-    const answer = await this.#ask({ method: "GET", url: `${this.#object(file.key)}?alt=media`, good: [200] }, signal);
     const hash = createHash("sha256");
-    for await (const piece of answer.body ?? []) hash.update(piece as Uint8Array);
+    const url = `${this.#object(file.key)}?alt=media`;
+    const answer = await this.#ask({ method: "GET", url, answerBytes: file.size, good: [200] }, signal);
+    try {
+      for await (const piece of answer.body ?? []) hash.update(piece as Uint8Array);
+    } catch (e) {
+      signal.throwIfAborted();
+      throw inWords(this.#access, e);
+    }
     if (hash.digest("hex") !== file.sha256) throw mismatch("its checksum is another");
   }
 
@@ -200,7 +208,7 @@ class GcsStore implements ObjectStore {
 
   /** One call, bounded in time, its failure in our words. A token that is refused is replaced once. */
   async #ask(ask: Ask, signal: AbortSignal, again = true): Promise<Response> {
-    const limitMs = timeLimitMs(ask.body?.length ?? 0);
+    const limitMs = timeLimitMs((ask.body?.length ?? 0) + (ask.answerBytes ?? 0));
     const withToken = ask.withToken !== false;
     try {
       const token = withToken ? await this.#tokens.token(signal) : "";

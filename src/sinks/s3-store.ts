@@ -207,7 +207,7 @@ class S3Store implements ObjectStore {
   /** B2. */
   async #prove(file: SourceFile, answer: Answered, signal: AbortSignal): Promise<void> {
     if (md5Of(answer.ETag ?? "") === expectedEtag(file) || isOpaque(answer)) return;
-    const read = await this.#readBack(file.key, signal);
+    const read = await this.#readBack(file, signal);
     if (read.size === file.size && read.sha256 === file.sha256) return;
     throw new SvcError("sink_mismatch", {
       sink: this.#access.url,
@@ -216,16 +216,19 @@ class S3Store implements ObjectStore {
     });
   }
 
-  async #readBack(Key: string, signal: AbortSignal): Promise<{ size: number; sha256: string }> {
-    const hash = createHash("sha256");
-    let size = 0;
-    const { Body } = await this.#ask(signal, 0, (o) => this.#client.send(new GetObjectCommand(this.#of(Key)), o));
-    for await (const piece of Body as AsyncIterable<Buffer>) {
-      signal.throwIfAborted();
-      hash.update(piece);
-      size += piece.length;
-    }
-    return { size, sha256: hash.digest("hex") };
+  /** In the time that sending it may take. */
+  #readBack({ key, size: expected }: SourceFile, signal: AbortSignal): Promise<{ size: number; sha256: string }> {
+    return this.#ask(signal, expected, async (o) => {
+      const hash = createHash("sha256");
+      let size = 0;
+      const { Body } = await this.#client.send(new GetObjectCommand(this.#of(key)), o);
+      for await (const piece of Body as AsyncIterable<Buffer>) {
+        o.abortSignal.throwIfAborted();
+        hash.update(piece);
+        size += piece.length;
+      }
+      return { size, sha256: hash.digest("hex") };
+    });
   }
 
   async abandon(key: string, UploadId: string, signal: AbortSignal): Promise<void> {
