@@ -42,6 +42,10 @@ class Refusal(Exception):
         self.kind = kind
 
 
+class NoAnswer(Refusal):
+    """The runner was called, and may still be about to do what it was called for."""
+
+
 # ---- Small files ----------------------------------------------------------------------------------------------------
 
 def read_bytes(path, limit=16 << 20):
@@ -368,7 +372,7 @@ def call_runner(ask, command, seconds, more=()):
     try:
         out, err = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise Refusal("runner", "`%s` gave no answer in %d s" % (command, seconds))
+        raise NoAnswer("runner", "`%s` gave no answer in %d s" % (command, seconds))
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
@@ -401,6 +405,8 @@ def op_start(ask):
             replace_file(secrets, json.dumps(ask["secrets"]).encode())
             replace_file(run + "/spec.json", json.dumps(spec).encode())
             code, out, err = call_runner(ask, "start", 30)
+        except NoAnswer:
+            raise  # the runner unlinks the secrets when it has read them; a script must not start without
         except BaseException:
             unlink(secrets)
             raise

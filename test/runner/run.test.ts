@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
 import { changedRunner, ended, finish, never, newNonce, newRun, processesWith, python, runnerPath, startRun, until } from "./harness.ts";
 
@@ -175,6 +175,31 @@ m.Run.launch = launch_and_kill
     const { status, log } = await finish(run);
     expect(status).toMatchObject({ phase: "exited", exit_code: 0 });
     expect(log.toString()).toBe("one\ntwo\n");
+  });
+
+  it("hands over the secrets, although the answer took longer than anybody waits for", async () => {
+    const run = newRun('echo "$TOKEN"');
+    const [begun, go] = [join(run.runDir, "begun"), join(run.runDir, "go")];
+    const slow = changedRunner(
+      run,
+      `
+def main(argv):
+    open(${JSON.stringify(begun)}, "w").close()
+    while not os.path.exists(${JSON.stringify(go)}):
+        m.time.sleep(0.01)
+    m.main(argv)
+`,
+    );
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const starting = slow.start(run.spec, { TOKEN: "s3cret" }, never).catch((e: unknown) => e);
+    while (!existsSync(begun)) await new Promise((resolve) => setImmediate(resolve));
+    vi.advanceTimersByTime(30_000);
+    vi.useRealTimers();
+    expect(await starting).toMatchObject({ code: "runner_failed" });
+    writeFileSync(go, "");
+    while ((await run.host.status(never)) === null) await run.host.changed({ logOffset: 0 }, 20, never);
+    expect((await finish(run)).log.toString()).toBe("s3cret\n");
+    expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
   });
 
   it("may be repeated where it could not be begun: nothing had claimed the nonce", async () => {

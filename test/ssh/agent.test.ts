@@ -166,6 +166,35 @@ describe("the agent", () => {
       });
   });
 
+  it("leaves a run's secrets where its start gave no answer: the launcher may be about to read them", () => {
+    const slow = join(folder, ".svc-machine", ".runtime", "0".repeat(64));
+    const run = join(folder, ".svc-machine", "slow", "run");
+    mkdirSync(slow, { recursive: true });
+    writeFileSync(join(slow, "svc_runner.py"), "import time\ntime.sleep(60)\n");
+    const code = `
+import json, os, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import svc_agent
+children, wait = [], subprocess.Popen.communicate
+def impatient(child, timeout):
+    children.append(child)
+    return wait(child, timeout=0.1)
+subprocess.Popen.communicate = impatient
+run, base = sys.argv[2], os.path.dirname(sys.argv[2])
+ask = {"dir": run, "runner": "0" * 64, "secrets": {"A": "b"}, "spec": {"nonce": "n", "checkpoint_dir": base + "/checkpoints"}}
+try:
+    svc_agent.op_start(ask)
+except svc_agent.Refusal as e:
+    print(e.kind, os.listdir(run))
+children[0].kill()
+`;
+    const argv = ["-c", code, join(agentPath, ".."), run];
+    const { stdout, stderr } = spawnSync("python3", argv, { env: { ...process.env, HOME: folder }, encoding: "utf8" });
+    expect(stderr).toBe("");
+    expect(stdout).toContain("runner [");
+    expect(stdout).toContain("'env.json'");
+  });
+
   it(
     "gives a run what the container was started with, but nothing that rents machines",
     { timeout: 30_000 },

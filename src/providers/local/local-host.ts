@@ -11,7 +11,7 @@ import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts"
 import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
 import { fetchFile, listFiles } from "./checkpoint-files.ts";
 import { bootId, isAlive } from "./process-table.ts";
-import { callRunner, type RunnerProgram } from "./runner-process.ts";
+import { callRunner, NoAnswer, type RunnerProgram } from "./runner-process.ts";
 import { readSome, SpoolReader } from "./spool-reader.ts";
 
 export interface LocalHostOptions extends RunnerProgram {
@@ -64,8 +64,8 @@ export class LocalHost implements RunHost {
         signal,
       });
     } catch (thrown) {
-      // After an abort the launcher may still be about to read them; the runner unlinks them then.
-      if (!signal.aborted) await rm(secrets, { force: true });
+      // A launcher that was not waited for may still be about to read them; the runner unlinks them then.
+      if (!signal.aborted && !(thrown instanceof NoAnswer)) await rm(secrets, { force: true });
       throw orDiskFull(thrown, this.runDir);
     }
     if (answer.code !== 0 || answer.stdout === "") {
