@@ -41,7 +41,7 @@ export const BY_DEFAULT = [
   ".s3cfg",
   ".htpasswd",
   ".vault-token",
-  ".config/gcloud/",
+  "**/.config/gcloud/",
   "*.tfstate",
   "*.kdbx",
   "id_rsa*",
@@ -69,6 +69,7 @@ export const BY_DEFAULT = [
 /** proc, sysfs, cgroup 1 and 2, debugfs, tracefs. */
 const KERNEL_FILE_SYSTEMS = new Set([0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x64626720, 0x74726163]);
 
+const LEFT_OUT = "the link leads to what is left out";
 const never = new IgnoreRules(NEVER.join("\n"));
 const byDefault = new IgnoreRules(BY_DEFAULT.join("\n"));
 
@@ -205,16 +206,22 @@ class Walk {
       if (path.includes("\ufffd")) this.skipped.push({ path, why: "its name is not UTF-8" });
       return null;
     }
-    if (own.isFile() || own.isDirectory())
-      return { stats: own, real: join(chain.at(-1)!, path.slice(path.lastIndexOf("/") + 1)) };
+    if (own.isFile() || own.isDirectory()) {
+      const real = join(chain.at(-1)!, path.slice(path.lastIndexOf("/") + 1));
+      // In a folder that a link leads to, it has another name as well.
+      const hidden = real !== absolute && byDefault.decide(relative(this.#root, real), own.isDirectory());
+      return hidden ? { stats: own, real, note: LEFT_OUT } : { stats: own, real };
+    }
     if (!own.isSymbolicLink()) return { stats: own, real: absolute, note: "it is neither a file nor a folder" };
     try {
       const real = realpathSync(absolute);
       const stats = statSync(real);
       const inside = relative(this.#root, real);
       if (!isWithin(this.#root, real)) return { stats: own, real, note: "the link leads outside of the project" };
-      if (inside.split(sep).some((name) => never.decide(name, true) || byDefault.decide(name, true))) {
-        return { stats: own, real, note: "the link leads to what is left out" };
+      const names = inside.split(sep);
+      const places = names.map((_, i) => names.slice(0, i + 1).join("/"));
+      if (places.some((place) => never.decide(place, true) || byDefault.decide(place, true))) {
+        return { stats: own, real, note: LEFT_OUT };
       }
       if (chain.includes(real)) return { stats: own, real, note: "the link leads back to a folder that it lies in" };
       if (!stats.isFile() && !stats.isDirectory())

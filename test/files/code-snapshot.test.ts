@@ -135,6 +135,8 @@ describe("listProject", () => {
     git("init", "-q");
     await put({ ".gitignore": "*.csv\n/train/secret\n", "train/x.csv": "", "train/secret": "", "train/y.py": "" });
     expect(await listed(join(project, "train"))).toEqual(["y.py"]);
+    await put({ "train/.config/gcloud/adc.json": "" });
+    expect(await listed(join(project, "train"))).toEqual(["y.py"]);
   });
 
   it("leaves keys, logins and caches out; a .svcignore can take back some, never the repository or .ssh", async () => {
@@ -149,6 +151,8 @@ describe("listProject", () => {
       "node_modules/m/i.js": "",
       "p/__pycache__/a.pyc": "",
       ".venv/x": "",
+      ".config/gcloud/credentials.db": "",
+      "home/.config/gcloud/legacy/adc.json": "",
       "a.py": "",
       ".gitignore": "!.env\nbig.bin\n",
       "big.bin": "",
@@ -159,8 +163,11 @@ describe("listProject", () => {
   });
 
   it("follows links that stay inside, and names those that do not, lead in circles or to what is left out", async () => {
-    await put({ "src/a.py": "x", ".env": "s" });
+    await put({ "src/a.py": "x", ".env": "s", ".config/gcloud/adc.json": "s" });
     await put({ outside: "o" }, top);
+    await symlink(".config/gcloud/adc.json", join(project, "adc.json"));
+    await symlink(".config/gcloud", join(project, "cloud"));
+    await symlink(".config", join(project, "config"));
     await symlink("src", join(project, "alias"));
     await symlink("src/a.py", join(project, "b.py"));
     await symlink("..", join(project, "src", "circle"));
@@ -171,8 +178,11 @@ describe("listProject", () => {
     const { files, skipped } = await listProject(project);
     expect(files.map((f) => f.path)).toEqual(["alias/a.py", "b.py", "src/a.py"]);
     expect(skipped.map((s) => s.path).sort()).toEqual([
+      "adc.json",
       "alias/circle",
       "broken",
+      "cloud",
+      "config/gcloud",
       "innocent.txt",
       "out",
       "pipe",
