@@ -237,6 +237,7 @@ class _Lines(LogStream):
         self._source: _http.ByteStream | None = None
         self._lost_at: float | None = None
         self._closed = False
+        self._over = False
         self._ended = False
 
     def __iter__(self) -> Iterator[str]:
@@ -271,7 +272,7 @@ class _Lines(LogStream):
         """Reads once; at the end of the job hands out what is left."""
         try:
             if self._source is None:
-                self._source = self._open(follow=True)
+                self._source = self._open(follow=not self._over)
             chunk = self._source.read()
         except _http.Unreachable as lost:
             self._drop_source()
@@ -287,23 +288,17 @@ class _Lines(LogStream):
             return
         # The answer ended. That is the end of the job, or of the control plane that answered.
         self._drop_source()
-        if self._closed or not job(self._job_id).done:
-            time.sleep(_POLL_SECONDS[0])
+        if not self._over:
+            if self._closed or not job(self._job_id).done:
+                time.sleep(_POLL_SECONDS[0])
+                return
+            # What was stored between the last read and the end of the job comes with one more answer.
+            self._over = True
             return
-        self._drain()
         if self._partial:
             self._ready.append(_text(self._partial))
             self._partial = bytearray()
         self._ended = True
-
-    def _drain(self) -> None:
-        """Whatever was stored between the last read and the end of the job."""
-        rest = self._open(follow=False)
-        try:
-            while chunk := rest.read():
-                self._take(chunk)
-        finally:
-            rest.close()
 
     def _open(self, follow: bool) -> _http.ByteStream:
         port = PLANES.port()

@@ -80,7 +80,10 @@ def _ask(
     try:
         connection.request(method, path, body=data, headers=dict(headers))
         response = connection.getresponse()
-        return response.status, response.read(ANSWER_BYTES_MAX)
+        raw = response.read(ANSWER_BYTES_MAX)
+        if response.length and len(raw) < ANSWER_BYTES_MAX:
+            raise http.client.IncompleteRead(raw, response.length)
+        return response.status, raw
     except (OSError, http.client.HTTPException) as error:
         raise unreachable(port, _reason(error)) from error
     finally:
@@ -110,6 +113,7 @@ class ByteStream:
                 self._response = self._open(path, {"Authorization": f"Bearer {token}"})
             if self._response.status >= 300:
                 raise _failure(self._response.status, self._response.read(ANSWER_BYTES_MAX))
+            self._left = self._response.length
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise unreachable(port, _reason(error)) from error
@@ -125,8 +129,16 @@ class ByteStream:
     def read(self) -> bytes | None:
         """What has come, at least one byte; empty at the end; None when nothing came for ``idle_seconds``, after which the
         connection is of no more use. Raises ``Unreachable`` when it is cut."""
+        if self._left == 0:
+            return b""
         try:
-            return self._response.read1(65_536)
+            part = self._response.read1(65_536)
+            if self._left is not None:
+                # The response itself takes a connection that is cut for the end of what it announced.
+                if not part:
+                    raise http.client.IncompleteRead(b"", self._left)
+                self._left -= len(part)
+            return part
         except TimeoutError:
             return None
         except (OSError, ValueError, AttributeError, http.client.HTTPException) as error:

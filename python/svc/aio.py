@@ -58,7 +58,7 @@ async def _in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwa
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-async def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] = ()) -> None:
+async def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] | None = None) -> None:
     """See ``svc.configure``."""
     _client.configure(registry, use)
 

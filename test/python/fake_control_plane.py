@@ -32,6 +32,7 @@ class FakeControlPlane(ThreadingHTTPServer):
         self.listening = []  # threads that still have an open answer
         self.over = threading.Event()
         self.cuts = []  # offsets at which a following connection is cut
+        self.short = []  # lengths after which an answer with a length is cut
         self.url = "http://127.0.0.1:{}".format(self.server_address[1])
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
@@ -126,6 +127,8 @@ class Handler(BaseHTTPRequestHandler):
     def send_log(self, query):
         asked = dict(part.split("=") for part in query.split("&"))
         at = int(asked["offset"])
+        if "follow" not in asked and self.server.short:
+            return self.answer_short(self.server.log[at:])
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -140,8 +143,17 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.close_connection = True
 
+    def answer_short(self, data):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[: self.server.short.pop(0)])
+        self.close_connection = True
+
     def answer(self, status, body):
         data = json.dumps(body).encode()
+        if self.command == "POST" and self.server.short:
+            return self.answer_short(data)
         self.send_response(status)
         self.send_header("Content-Type", "application/json" if status < 300 else "application/problem+json")
         self.send_header("Content-Length", str(len(data)))

@@ -104,6 +104,13 @@ class Calls(WithHome):
         keys = [headers["Idempotency-Key"] for method, _, _, headers in self.server.requests if method == "POST"]
         self.assertEqual((len(keys), len(set(keys))), (2, 1))
 
+    def test_a_submission_whose_answer_was_cut_is_sent_again_with_its_key(self):
+        svc.jobs()
+        self.server.short = [0, 20]
+        self.assertEqual(svc.run({"entrypoint": "a.py"}).status, "running")
+        keys = [headers["Idempotency-Key"] for method, path, _, headers in self.server.requests if path == "/jobs" and method == "POST"]
+        self.assertEqual((len(keys), len(set(keys))), (3, 1))
+
     def test_run_refuses_what_is_no_task_or_no_json(self):
         cases = [
             (lambda: svc.run("train.py"), "task"),
@@ -236,6 +243,27 @@ class Calls(WithHome):
         self.assertEqual(list(lines), ["two", "three"])
         self.assertEqual(list(lines), [])
 
+    def test_what_came_last_is_read_although_its_connection_breaks(self):
+        self.server.log = b"one\n"
+        self.server.put("a")
+        lines = svc.stream("a")
+        self.assertEqual(next(lines), "one")
+        self.server.put("a", "failed")
+        self.server.cuts = [4]
+        rest = ["line {}".format(i) for i in range(50)]
+        opened, found = lines._open, []
+
+        def late(follow):
+            if not follow and not found:
+                found.append(True)
+                self.server.log += "\n".join(rest).encode()
+                self.server.short = [0, 7, 30]
+            return opened(follow)
+
+        lines._open = late
+        self.assertEqual(list(lines), rest)
+        self.assertEqual(self.server.short, [])
+
     def test_stream_of_an_unknown_job_fails_at_once(self):
         with self.assertRaises(svc.JobNotFound):
             svc.stream("nobody")
@@ -266,6 +294,11 @@ class Calls(WithHome):
             self.assertEqual((await waiting).status, "succeeded")
             self.assertEqual([line async for line in svc.aio.stream("k")], ["a", "b"])
             self.assertEqual([job.id for job in await svc.aio.jobs(limit=3)], ["k"])
+            registry = {"credentials": [{"cred_id": "c", "provider": "podhost", "secret_ref": "store://podhost/api_key"}]}
+            self.server.answers["PUT", "/v1/registry"] = (200, {"use": ["c"], "kept": [], "warnings": []})
+            await svc.aio.configure(registry=registry)
+            await svc.aio.jobs()
+            self.assertEqual([body["use"] for method, _, body, _ in self.server.requests if method == "PUT"], [["c"]])
             self.server.put("endless")
             endless = asyncio.create_task(svc.aio.wait("endless"))
             await asyncio.sleep(0.05)
