@@ -161,8 +161,8 @@ def _announced(root: str) -> Dict[str, float]:
         except OSError:
             continue
         for line in lines:
-            try:  # a line that a crash cut short, or somebody else's
-                said = json.loads(line)
+            try:  # what a crash cut short, perhaps with the next one on the same line; or somebody else's
+                said = json.loads(line[line.rfind('{"path":') :])
                 full, inside = _inside(said["path"])
                 if inside is None:
                     continue

@@ -312,6 +312,17 @@ for n in range(50):
         )
         self.assertEqual(self.latest(), "a.pt")
 
+    def test_a_line_of_the_index_that_was_cut_short_costs_no_other(self):
+        self.put("torn/a.bin")
+        self.put("next/b.bin")
+        self.script('svc.checkpoint("torn")')
+        index = self.dir / ".svc-checkpoints.jsonl"
+        for left in (index.read_bytes()[:-20], index.read_bytes()[:-20] + bytes(64)):
+            index.write_bytes(left)
+            self.assertIsNone(self.latest())
+            self.script('svc.checkpoint("next")')
+            self.assertEqual(self.latest(), "next")
+
     def test_what_resume_from_brought(self):
         self.put("epoch1.bin", b"x")
         self.assertIsNone(self.latest())
