@@ -232,8 +232,8 @@ export class SinkCopier {
   }
 
   async #endUpload(store: ObjectStore, path: string, signal: AbortSignal): Promise<void> {
-    const resume = this.#unsealed(this.#upload(path)?.resume ?? null);
-    if (resume !== null) await store.abandon(this.#objectKey(path), resume, signal);
+    const left = this.#upload(path);
+    if (left) await store.abandon(this.#objectKey(path), this.#unsealed(left.resume), signal);
   }
 
   #upload(path: string) {

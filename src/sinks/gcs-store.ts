@@ -188,7 +188,9 @@ class GcsStore implements ObjectStore {
     if (hash.digest("hex") !== file.sha256) throw mismatch("its checksum is another");
   }
 
-  async abandon(_key: string, session: string, signal: AbortSignal): Promise<void> {
+  async abandon(_key: string, session: string | null, signal: AbortSignal): Promise<void> {
+    // One that nobody knows the address of cannot be found, and ends by itself.
+    if (session === null) return;
     const ask: Ask = { method: "DELETE", url: session, withToken: false, good: [200, 204, 404, 410, 499] };
     await this.#text(await this.#ask(ask, signal));
   }

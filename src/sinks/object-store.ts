@@ -40,8 +40,11 @@ export interface ObjectStore {
   holds(file: SourceFile, signal: AbortSignal): Promise<boolean>;
   /** Resolves when the store has all of it and has proven so. */
   upload(file: SourceFile, turn: UploadTurn): Promise<void>;
-  /** Ends what is unfinished, so that it costs nothing. What is not there is no error. */
-  abandon(key: string, resume: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Ends what is unfinished, so that it costs nothing; without a name, whatever can be found under the key. What is not there is
+   * no error.
+   */
+  abandon(key: string, resume: string | null, signal: AbortSignal): Promise<void>;
   close(): void;
 }
 

@@ -156,17 +156,23 @@ class S3Store implements ObjectStore {
 
   /** B4. */
   async #unfinished(key: string, signal: AbortSignal): Promise<string | null> {
+    const [newest, ...older] = await this.#begun(key, signal);
+    for (const uploadId of older) await this.#abort(key, uploadId, signal);
+    return newest ?? null;
+  }
+
+  /** Uploads of a key that were begun and not ended, the newest first. */
+  async #begun(key: string, signal: AbortSignal): Promise<string[]> {
     const command = new ListMultipartUploadsCommand({ Bucket: this.#access.bucket, Prefix: key });
     const listed = await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch((e: unknown) => {
       // Not every key may list; then there is only a crash between two answers that could leave something.
       if (statusOf(e) === 403 || statusOf(e) === 404 || statusOf(e) === 501) return { Uploads: [] };
       throw e;
     });
-    const found = (listed.Uploads ?? [])
-      .filter((u) => u.Key === key && u.UploadId !== undefined)
-      .sort((a, b) => (b.Initiated?.getTime() ?? 0) - (a.Initiated?.getTime() ?? 0));
-    for (const { UploadId } of found.slice(1)) await this.abandon(key, UploadId!, signal);
-    return found[0]?.UploadId ?? null;
+    return (listed.Uploads ?? [])
+      .filter((u) => u.Key === key)
+      .sort((a, b) => (b.Initiated?.getTime() ?? 0) - (a.Initiated?.getTime() ?? 0))
+      .flatMap((u) => u.UploadId ?? []);
   }
 
   /** Which parts the store has and are what they should be; null where it does not know the upload any more. */
@@ -231,7 +237,12 @@ class S3Store implements ObjectStore {
     });
   }
 
-  async abandon(key: string, UploadId: string, signal: AbortSignal): Promise<void> {
+  async abandon(key: string, resume: string | null, signal: AbortSignal): Promise<void> {
+    const ids = resume === null ? await this.#begun(key, signal) : [resume];
+    for (const id of ids) await this.#abort(key, id, signal);
+  }
+
+  async #abort(key: string, UploadId: string, signal: AbortSignal): Promise<void> {
     const command = new AbortMultipartUploadCommand({ ...this.#of(key), UploadId });
     await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch((e: unknown) => {
       if (statusOf(e) !== 404) throw e;

@@ -242,6 +242,22 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(unfinished()).toBe(0);
   });
 
+  it("goes on with no upload of other content, though nobody knows its name", async () => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    store.fault = (asked) => (asked.what === kind.begin ? { do: "lose the answer" } : undefined);
+    await w.checkpoint("model.bin", LARGE);
+    await w.until("it is stuck", () => w.status.state === "retrying");
+    const other = noise(LARGE.length);
+    await w.checkpoint("model.bin", other, START + 60_000);
+    store.fault = () => undefined;
+    await w.over();
+    await done();
+    const held = store.objects.get(key("checkpoints/model.bin"));
+    expect(held?.bytes.equals(other)).toBe(true);
+    expect(held?.metadata["sha256"]).toBe(sha256(other));
+    expect(unfinished()).toBe(0);
+  });
+
   it("tries for ever while the run goes on, says what is not copied after it, gives up, and is taken up on request", async () => {
     await w.submit({ sinks: sinks() });
     await w.h.upTo("stream");
