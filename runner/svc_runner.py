@@ -1243,10 +1243,12 @@ def command_start():
         sweep_locked(0)
     secrets = read_json("env.json") or {}
     unlink("env.json")
-    if (read_json("stop") or {}).get("nonce") == nonce:
+    order = read_json("stop")
+    if order and order.get("nonce") == nonce:
         write_status(never_started(nonce))
         say(read_json("status.json"))
-    unlink("stop")
+    if order:
+        unlink("stop")  # of another run; one that comes now is heard by the runner
 
     ready_r, ready_w = os.pipe()
     if os.fork() == 0:

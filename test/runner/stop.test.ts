@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ended, finish, never, newRun, processesWith, python, runnerPath, startRun, until, type TestRun } from "./harness.ts";
+import { changedRunner, ended, finish, never, newRun, processesWith, python, runnerPath, startRun, until, type TestRun } from "./harness.ts";
 
 const py = (code: string): string[] => [python, "-u", "-c", code];
 
@@ -111,6 +111,26 @@ describe("stop", () => {
       expect(await run.host.start(run.spec, {}, never)).toMatchObject({ stopped: true });
       await leavesNothing(run);
     }
+  });
+
+  it("keeps its grace, when the order comes while the run is being started", async () => {
+    const run = newRun("trap '' TERM; sleep 1000", { stop_grace_seconds: 300 });
+    const order = JSON.stringify({ nonce: run.spec.nonce, grace: 0.1 });
+    const starting = changedRunner(
+      run,
+      `
+read = m.read_json
+def read_and_order(path):
+    found = read(path)
+    if path == "stop" and not os.path.exists(path):
+        m.write_file("stop", ${JSON.stringify(order)}.encode(), False)
+    return found
+m.read_json = read_and_order
+`,
+    );
+    await starting.start(run.spec, {}, never);
+    await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 5_000, never);
+    expect(await run.host.status(never)).toMatchObject({ phase: "exited", stopped: true });
   });
 
   it("is no error where nothing was ever started", async () => {
