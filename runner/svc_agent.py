@@ -390,9 +390,12 @@ def op_start(ask):
     run, spec = ask["dir"], ask["spec"]
     with STARTING:
         before = status_of(run)
-        if before is not None and before.get("nonce") == spec["nonce"]:
+        same = before is not None and before.get("nonce") == spec["nonce"]
+        # A claim without a process: the call that made it knows in a moment what became of it, and the runner waits for that.
+        claimed = before is not None and before.get("phase") == "running" and before.get("pid") is None
+        if same and not claimed:
             return {"status": before}, b""
-        if before is not None and before.get("phase") == "running":
+        if before is not None and before.get("phase") == "running" and not same:
             raise Refusal("runner", "another run lives in %s" % run)
         if not os.path.exists(runner_path(ask["runner"])):
             raise Refusal("runner_missing", "the runner is not on the machine")

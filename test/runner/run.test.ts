@@ -145,6 +145,29 @@ describe("start, repeated", () => {
     expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
   });
 
+  it("answers who asks again when it is known what became of it", async () => {
+    for (const [argv, outcome] of [
+      ["sleep 0.2", { phase: "running", pid: expect.any(Number) as number }],
+      [["/no/such/program"], { code: "entrypoint_not_runnable" }],
+    ] as const) {
+      const run = newRun(typeof argv === "string" ? argv : [...argv]);
+      const slow = changedRunner(
+        run,
+        `
+launch = m.Run.launch
+def launch_later(self):
+    m.time.sleep(0.5)
+    return launch(self)
+m.Run.launch = launch_later
+`,
+      );
+      const first = slow.start(run.spec, {}, never).catch((e: unknown) => e);
+      while ((await run.host.status(never)) === null) await new Promise((resolve) => setTimeout(resolve, 5));
+      expect(await run.host.start(run.spec, {}, never).catch((e: unknown) => e)).toMatchObject(outcome);
+      expect(await first).toMatchObject(outcome);
+    }
+  });
+
   it("refuses another run while one lives, and afterwards goes on in the same log", async () => {
     const run = await startRun("echo a; sleep 60");
     await until(run, "a\n");

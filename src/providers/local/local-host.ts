@@ -44,8 +44,10 @@ export class LocalHost implements RunHost {
   async start(spec: RunnerSpec, secretEnv: Record<string, string>, signal: AbortSignal): Promise<RunnerStatus> {
     signal.throwIfAborted();
     const before = await this.status(signal);
-    if (before?.nonce === spec.nonce) return startable(before, spec);
-    if (before?.phase === "running")
+    // A claim without a process: the call that made it knows in a moment what became of it, and the runner waits for that.
+    const claimed = before?.phase === "running" && before.pid === null;
+    if (before?.nonce === spec.nonce && !claimed) return startable(before, spec);
+    if (before?.phase === "running" && before.nonce !== spec.nonce)
       throw new SvcError("runner_failed", { why: `another run lives in ${this.runDir}` });
     await mkdir(this.runDir, { recursive: true, mode: 0o700 });
     await chmod(this.runDir, 0o700);
