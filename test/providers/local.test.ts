@@ -2,6 +2,7 @@
 
 import {
   chmodSync,
+  chownSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -15,6 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { fetchFile, listFiles } from "../../src/providers/local/checkpoint-files.ts";
 import { findPython } from "../../src/providers/local/python.ts";
 import { LOCAL_PROVIDER, listLocalRuns, terminateLocal } from "../../src/providers/local/provider.ts";
 import { ProviderInfo } from "../../src/schemas/job.ts";
@@ -104,6 +106,27 @@ describe("checkpoints", () => {
     writeFileSync(join(dir, "step 1", "model ü.pt"), "other weights");
     await expect(run.host.fetchCheckpoint(file, other, never)).rejects.toMatchObject({ code: "file_not_found" });
     expect(statSync(other, { throwIfNoEntry: false })).toBe(undefined);
+  });
+});
+
+describe("checkpoints that their owner may only read", () => {
+  it("are copied like any other, whoever runs the control plane", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-read-only-"));
+    const file = join(folder, "model.pt");
+    writeFileSync(file, "weights", { mode: 0o444 });
+    const isRoot = process.geteuid?.() === 0; // who may write anything
+    if (isRoot) for (const path of [folder, file]) chownSync(path, 65_534, 65_534);
+    if (isRoot) process.seteuid?.(65_534);
+    try {
+      const [listed] = await listFiles(folder, never);
+      await fetchFile(folder, listed!, join(folder, "copy"));
+    } finally {
+      if (isRoot) process.seteuid?.(0);
+    }
+    expect(readFileSync(join(folder, "copy"), "utf8")).toBe("weights");
+    expect(statSync(join(folder, "copy")).mode & 0o777).toBe(0o600);
+    expect(statSync(file).mode & 0o777).toBe(0o444);
+    rmSync(folder, { recursive: true });
   });
 });
 

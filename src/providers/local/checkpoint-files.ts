@@ -2,7 +2,7 @@
 // or copied through a link.
 
 import { constants, type Dirent, type Stats } from "node:fs";
-import { access, copyFile, lstat, open, readdir, realpath, rename, rm, type FileHandle } from "node:fs/promises";
+import { access, chmod, copyFile, lstat, open, readdir, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { isAbsolute, join, normalize } from "node:path";
 import { isMissing, SvcError } from "../../errors/index.ts";
 import type { RemoteFile } from "../host.ts";
@@ -86,9 +86,10 @@ export async function fetchFile(folder: string, file: RemoteFile, target: string
     const same = process.platform === "linux" ? `/proc/self/fd/${opened.fd}` : source;
     await copyFile(same, temporary, constants.COPYFILE_FICLONE);
     unchanged(await opened.stat(), file);
+    // The copy has the mode of the original, which its owner may not be allowed to write.
+    await chmod(temporary, 0o600);
     const handle = await open(temporary, "r+");
     try {
-      await handle.chmod(0o600);
       await handle.utimes(new Date(), file.mtimeMs / 1000);
       await handle.sync();
     } finally {
