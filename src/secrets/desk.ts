@@ -3,7 +3,7 @@
 // D1. No answer holds a secret; no message quotes one.
 // D2. What the environment gives is not to be changed here.
 // D3. A credential that the other side refuses when it is asked is not saved.
-// D4. A provider's credential is not taken away while a machine of that provider may cost money.
+// D4. A provider's credential is not taken away, whole or in a part that it needs, while a machine of that provider may cost money.
 
 import { Redactor } from "../domain/redaction.ts";
 import { secretParts } from "../domain/secret-names.ts";
@@ -11,6 +11,7 @@ import { SvcError, type FieldError } from "../errors/index.ts";
 import {
   CREDENTIAL_FIELDS,
   CREDENTIAL_NAMES,
+  isService,
   type CredentialBody,
   type CredentialCheck,
   type CredentialField,
@@ -69,7 +70,7 @@ export class CredentialDesk {
 
   /**
    * Sets the given fields and leaves the others as they are; null takes a field away. With `check` the other side is asked first.
-   * @throws `invalid_request`, `credential_read_only`, `credentials_unusable`, and what the check found
+   * @throws `invalid_request`, `credential_read_only`, `credential_in_use`, `credentials_unusable`, and what the check found
    */
   async save(given: string, body: CredentialBody, options: { check: boolean }): Promise<SavedCredential> {
     const name = known(given);
@@ -79,6 +80,10 @@ export class CredentialDesk {
     this.#refuseWhatIsFixed(name, [...values.keys()]);
     const places: Places = { home: this.#o.home, env: this.#o.env, store: change(structuredClone(before)) };
     await this.#unquoted(name, places, () => this.#o.judge(name, places));
+    if (!isService(name) && secretOf(name, this.#o) !== null && secretOf(name, places) === null) {
+      const machines = this.#o.machinesOf(name);
+      if (machines > 0) throw new SvcError("credential_in_use", { name, machines });
+    }
     const check = options.check ? await this.#ask(name, places) : null;
     this.#change(change);
     return { name, credential: this.#shown(name), check };
@@ -101,13 +106,6 @@ export class CredentialDesk {
   /** Takes the place of what an earlier `configure()` named. @throws `invalid_request`, `secret_not_found`, `credential_in_use` */
   configure(body: RegistryBody): RegistryInUse {
     const { exclusively, machinesOf, warn } = this.#o;
-    const secretOf: PutOptions["secretOf"] = (name, places) => {
-      try {
-        return readCredential(name, places).credential?.secret ?? null;
-      } catch {
-        return null;
-      }
-    };
     const inUse = readable(() => putRegistry(body, this.#o, { exclusively, machinesOf, secretOf }));
     for (const warning of inUse.warnings) warn(warning);
     return inUse;
@@ -161,6 +159,14 @@ export class CredentialDesk {
     readable(() => changeStore(this.#o.home, this.#o.exclusively, change));
   }
 }
+
+const secretOf: PutOptions["secretOf"] = (name, places) => {
+  try {
+    return readCredential(name, places).credential?.secret ?? null;
+  } catch {
+    return null;
+  }
+};
 
 function readable<T>(read: () => T): T {
   try {

@@ -222,6 +222,19 @@ describe("removing", () => {
     );
     expect(stored()).toEqual({ providers: { podhost: { api_key: "key" } } });
   });
+
+  it("waits for them also where only a field is taken away that they cannot be ended without", async () => {
+    await put("podhost", { api_key: "key", region: "r" });
+    await put("cloudvm", { service_account_json: KEY, zone: "z" });
+    machines = 1;
+    for (const [name, body] of Object.entries({ podhost: { api_key: null }, cloudvm: { zone: null } }))
+      expect(await refusal(put(name, body))).toMatchObject({ code: "credential_in_use" });
+    await put("podhost", { api_key: "another", region: null });
+    expect(stored()).toMatchObject({ providers: { podhost: { api_key: "another" }, cloudvm: { zone: "z" } } });
+    machines = 0;
+    await put("podhost", { api_key: null });
+    expect(stored()).toMatchObject({ providers: { cloudvm: { zone: "z" } } });
+  });
 });
 
 describe("asking the other side", () => {

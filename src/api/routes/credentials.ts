@@ -49,6 +49,7 @@ export const CREDENTIAL_ROUTES = [
       "invalid_json",
       "unsupported_media_type",
       "credential_read_only",
+      "credential_in_use",
       "credentials_unusable",
       "ssh_key_unusable",
       ...ASKED,
