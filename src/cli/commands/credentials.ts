@@ -97,8 +97,9 @@ async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<Cr
   for (const word of given.filter((w) => w.includes("="))) {
     const at = word.indexOf("=");
     const [field, value] = [word.slice(0, at), word.slice(at + 1)];
-    const path = /^(\/|~\/)/.test(value);
-    if (value !== "" && !path && CREDENTIAL_FIELDS[name].some((f) => f.name === field && f.secret))
+    const known = CREDENTIAL_FIELDS[name].find((f) => f.name === field);
+    const path = known?.kind === "key_file" && /^(\/|~\/)/.test(value);
+    if (value !== "" && !path && known?.secret)
       throw usage(
         `The value of ${field} stood on the command line, where others can read it: take it for known, and make a new one.`,
         `Give it on standard input: svc credentials set ${name} ${field}`,
