@@ -58,6 +58,12 @@ test("a secret on the command line is refused and not repeated", { timeout: 60_0
     expect(r.err).toContain(`svc credentials set ${name} ${field}`);
     expect(r.err).not.toContain(SECRET);
   }
+  for (const word of [SECRET, `${SECRET}==`]) {
+    const r = svc("", "set", "hub", word);
+    expect([r.code, r.out]).toEqual([2, ""]);
+    expect(r.err).toContain("token, cache_dir, url");
+    expect(r.err).not.toContain(SECRET);
+  }
   for (const words of [
     ["set", "moon"],
     ["set"],

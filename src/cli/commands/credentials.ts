@@ -90,14 +90,21 @@ function nameOf(name: string | undefined): CredentialName {
 /** `FIELD=VALUE` sets, `FIELD=` takes away, `FIELD` is read from standard input; nothing at all means the first secret there is. */
 async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<CredentialBody> {
   const body: CredentialBody = {};
-  const secret = CREDENTIAL_FIELDS[name].find((f) => f.secret && f.kind !== "path");
+  const fields = CREDENTIAL_FIELDS[name];
+  const secret = fields.find((f) => f.secret && f.kind !== "path");
   const given = words.length === 0 && secret ? [secret.name] : words;
+  // It may be the secret itself, with its field forgotten.
+  if (given.some((word) => !fields.some((f) => f.name === word.split("=", 1)[0])))
+    throw usage(
+      `One of the words is no field of ${name}. If it was a secret, others can have read it: make a new one.`,
+      `The fields are ${fields.map((f) => f.name).join(", ")}; a secret is given on standard input.`,
+    );
   const read = given.filter((word) => !word.includes("="));
   if (read.length > 1) throw usage("Only one field can be read from standard input.", "Set the others one by one.");
   for (const word of given.filter((w) => w.includes("="))) {
     const at = word.indexOf("=");
     const [field, value] = [word.slice(0, at), word.slice(at + 1)];
-    const known = CREDENTIAL_FIELDS[name].find((f) => f.name === field);
+    const known = fields.find((f) => f.name === field);
     const path = known?.kind === "key_file" && /^(\/|~\/)/.test(value);
     if (value !== "" && !path && known?.secret)
       throw usage(
@@ -106,7 +113,7 @@ async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<Cr
       );
     body[field] = value === "" ? null : value;
   }
-  for (const field of read) body[field] = await readSecret(`${name}.${safeField(field)}: `, io);
+  for (const field of read) body[field] = await readSecret(`${name}.${field}: `, io);
   return body;
 }
 
