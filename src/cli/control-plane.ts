@@ -5,6 +5,7 @@ import type { Client } from "../../sdk/client.ts";
 import type { OpenControlPlane, Purpose } from "../app.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Io } from "./io.ts";
+import { safeField } from "./text.ts";
 
 /** The client of the running control plane, or null. Throws `unreachable` for one that lives but does not answer. */
 export async function runningClient(io: Io): Promise<Client | null> {
@@ -25,7 +26,7 @@ export async function withOwnControlPlane<T>(
 ): Promise<T> {
   process.umask(0o077);
   const { openControlPlane } = await import("../app.ts");
-  const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log: (line) => io.err(line) });
+  const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log: (line) => io.err(safeField(line)) });
   try {
     return await use(cp);
   } finally {

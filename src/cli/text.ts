@@ -30,10 +30,9 @@ export const safeText = (text: string): string =>
 
 /** JSON that is safe to print on a terminal as well. */
 export function toJson(value: unknown, indent?: number): string {
-  // eslint-disable-next-line no-control-regex -- JSON.stringify leaves these as they are
-  return JSON.stringify(value, null, indent).replace(
-    /[\u007f-\u009f\u2028\u2029]/g,
-    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  // What JSON.stringify leaves as it is; the line feeds are its own.
+  return JSON.stringify(value, null, indent).replace(OBEYED, (c) =>
+    c === "\n" ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
 

@@ -1,6 +1,11 @@
 // Text of strangers on a terminal: both ways of showing it, for every character that a terminal may obey.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, it } from "vitest";
+import { withOwnControlPlane } from "../../src/cli/control-plane.ts";
+import type { Io } from "../../src/cli/io.ts";
 import { safeField, toJson } from "../../src/cli/text.ts";
 import { terminalSafe } from "../../src/domain/log-lines.ts";
 
@@ -23,7 +28,8 @@ it.each(OBEYED)("shows character %i as its code", (code) => {
   const text = `a${String.fromCharCode(code)}b`;
   expect(shown(safeField(text), code)).toBe(false);
   if (code !== 0x09 && code !== 0x0a) expect(shown(terminalSafe(text), code)).toBe(false);
-  if (code < 0xa0) expect(shown(toJson({ text }), code)).toBe(false);
+  expect(shown(toJson({ text }), code)).toBe(false);
+  expect(JSON.parse(toJson({ text }, 2))).toEqual({ text });
 });
 
 it.each([
@@ -37,4 +43,15 @@ it.each([
   "\u001b[?1049h",
 ])("lets the sequence %j do nothing", (sequence) => {
   for (const safe of [safeField(sequence), terminalSafe(sequence)]) expect(safe).not.toMatch(/[\u001b\u009b\u0007]/);
+});
+
+it("passes on no such character of what a command's own control plane tells", async () => {
+  const home = mkdtempSync(join(tmpdir(), "svc-terminal-"));
+  const said: string[] = [];
+  const io = { home: () => home, env: {}, err: (text: string) => void said.push(text) } as unknown as Io;
+  const named = { cred_id: "a\u202eb", provider: "podhost", secret_ref: "literal://x" } as const;
+  await withOwnControlPlane(io, "look", (cp) =>
+    Promise.resolve(cp.credentials.configure({ registry: { credentials: [named] }, use: ["a\u202eb"], values: {} })),
+  ).finally(() => rmSync(home, { recursive: true, force: true }));
+  expect(said).toEqual([expect.stringContaining("credentials.a\\u202eb is a literal://")]);
 });
