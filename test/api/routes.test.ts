@@ -101,6 +101,30 @@ describe("jobs", () => {
 });
 
 describe("the other reads", () => {
+  it("reads points of many series one after the other, gives way between two, and keeps the whole within bounds", async () => {
+    const { plane, server } = await serve();
+    const { id } = plane.addJob();
+    const asked: { places: number; max: number; turn: number }[] = [];
+    let turn = 0;
+    let next: NodeJS.Immediate;
+    const tick = (): void => {
+      turn += 1;
+      next = setImmediate(tick);
+    };
+    plane.reads.seriesPoints = (_id, places, max) => {
+      asked.push({ places: places.length, max, turn });
+      return [];
+    };
+    tick();
+    const of = Array.from({ length: 100 }, (_, i) => `${i}:0`).join(",");
+    const reply = await ask({ port: server.port, path: `/jobs/${id}/series/points?of=${of}` });
+    clearImmediate(next!);
+    expect([reply.status, reply.json]).toEqual([200, { series: [] }]);
+    expect(asked).toHaveLength(100);
+    expect(new Set(asked.map((each) => each.turn)).size).toBe(100);
+    expect(asked.every((each) => each.places === 1 && each.max <= 32_000)).toBe(true);
+  });
+
   it("answers metrics, timeline, code, machines, providers, gpus and health", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();

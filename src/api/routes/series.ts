@@ -3,6 +3,11 @@ import { SeriesList, SeriesPoints } from "../../schemas/series.ts";
 import { jobOf, ok, route } from "../route.ts";
 
 const PLACES_MAX = 100;
+const SERIES_POINTS_MAX = 200_000;
+/** Points of one answer, over all its series: 16 of the longest. */
+const ANSWER_POINTS_MAX = 16 * SERIES_POINTS_MAX;
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Metrics for charts that hold every point: which series there are, and what came since. */
 export const SERIES_ROUTES = [
@@ -20,7 +25,9 @@ export const SERIES_ROUTES = [
     path: "/jobs/{id}/series/points",
     id: "getSeriesPoints",
     summary: "Points of some series, from a place on",
-    description: `\`of\` names up to ${PLACES_MAX} series with the place of the first point wanted: \`of=12:0,13:480\`.`,
+    description:
+      `\`of\` names up to ${PLACES_MAX} series with the place of the first point wanted: \`of=12:0,13:480\`. Of many series at once ` +
+      `each is thinned to its share of ${ANSWER_POINTS_MAX} points.`,
     query: z.strictObject({
       of: z
         .string()
@@ -32,10 +39,21 @@ export const SERIES_ROUTES = [
           }),
         )
         .refine((places) => places.length <= PLACES_MAX, `must name at most ${PLACES_MAX} series`),
-      max_points: z.coerce.number().int().min(2).max(200_000).default(200_000),
+      max_points: z.coerce.number().int().min(2).max(SERIES_POINTS_MAX).default(SERIES_POINTS_MAX),
     }),
     responses: { 200: { description: "Columns of each.", schema: SeriesPoints } },
     errors: ["job_not_found", "invalid_request"],
-    handle: (call) => ok({ series: call.cp.reads.seriesPoints(jobOf(call).id, call.query.of, call.query.max_points) }),
+    async handle(call) {
+      const { id } = jobOf(call);
+      const { of, max_points } = call.query;
+      const max = Math.min(max_points, Math.floor(ANSWER_POINTS_MAX / of.length));
+      const series: z.infer<typeof SeriesPoints>["series"] = [];
+      // Long series take a while to read, and a run must not be held up by that.
+      for (const place of of) {
+        series.push(...call.cp.reads.seriesPoints(id, [place], max));
+        await turn();
+      }
+      return ok({ series });
+    },
   }),
 ];
