@@ -36,7 +36,8 @@ export interface Counted {
   bytes: number;
 }
 
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** One turn of the event loop, in which others go on. */
+export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface Marks {
   /** Offset of line 0, MARK_EVERY, 2 × MARK_EVERY … */

@@ -40,8 +40,6 @@ type Sqlite = Database.Database;
 /** The schema that these queries are written for; not asked of the migrations, which would load the migrator. */
 const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004];
 
-/** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
-const ANSWER_POINTS_MAX = 2_000_000;
 /** Points of one series that are held in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;
 
@@ -210,9 +208,6 @@ export class StoreReads implements Reads {
     const wanted = query.name === undefined ? all : all.filter((s) => s.name === query.name);
     // Without a prototype: a script may call its metric `__proto__`.
     const series = Object.create(null) as Metrics["series"];
-    const total = wanted.reduce((sum, s) => sum + this.#pointCount(s.id), 0);
-    const pointsMax =
-      total <= ANSWER_POINTS_MAX ? Infinity : Math.max(2, Math.floor(ANSWER_POINTS_MAX / wanted.length));
     for (const s of wanted) {
       const rows = this.#points(s.id, query.since_step ?? -Infinity);
       const points = rows.map((r): MetricPoint => ({
@@ -221,7 +216,7 @@ export class StoreReads implements Reads {
         value: finite(r.value),
         rank: r.rank,
       }));
-      series[s.name] = downsample(points, Math.min(query.max_points ?? Infinity, pointsMax));
+      series[s.name] = downsample(points, query.max_points ?? Infinity);
     }
     return { series };
   }

@@ -4,10 +4,13 @@ import { JobSinks } from "../../schemas/sink.ts";
 import { Plan, Summary } from "../../schemas/plan.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
 import { invalid } from "../field-errors.ts";
+import { turn } from "../log-index.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
 
 const JobIds = z.object({ jobs: z.array(z.string()) }).meta({ id: "JobIds" });
 const Empty = z.strictObject({});
+/** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
+const ANSWER_POINTS_MAX = 2_000_000;
 
 /** Submitting, reading and ending jobs. */
 export const JOB_ROUTES = [
@@ -130,7 +133,23 @@ export const JOB_ROUTES = [
     query: MetricsQuery,
     responses: { 200: { description: "Points by series.", schema: Metrics } },
     errors: ["job_not_found", "invalid_request"],
-    handle: (call) => ok(call.cp.reads.metrics(jobOf(call).id, call.query)),
+    async handle(call) {
+      const { id } = jobOf(call);
+      const { name, max_points = Infinity, ...query } = call.query;
+      const all = call.cp.reads.seriesList(id).filter((each) => name === undefined || each.name === name);
+      const points = all.reduce((sum, each) => sum + each.points, 0);
+      const share = points <= ANSWER_POINTS_MAX ? Infinity : Math.max(2, Math.floor(ANSWER_POINTS_MAX / all.length));
+      // Without a prototype: a script may call its metric `__proto__`.
+      const series = Object.create(null) as Metrics["series"];
+      for (const each of all) {
+        const most = Math.min(max_points, share);
+        const one = { ...query, name: each.name, ...(most === Infinity ? {} : { max_points: most }) };
+        series[each.name] = call.cp.reads.metrics(id, one).series[each.name] ?? [];
+        // Long series take a while to read, and a run must not be held up by that.
+        await turn();
+      }
+      return ok({ series } satisfies Metrics);
+    },
   }),
   route({
     method: "GET",

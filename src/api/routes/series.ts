@@ -1,13 +1,12 @@
 import { z } from "zod";
 import { SeriesList, SeriesPoints } from "../../schemas/series.ts";
+import { turn } from "../log-index.ts";
 import { jobOf, ok, route } from "../route.ts";
 
 const PLACES_MAX = 100;
 const SERIES_POINTS_MAX = 200_000;
 /** Points of one answer, over all its series: 16 of the longest. */
 const ANSWER_POINTS_MAX = 16 * SERIES_POINTS_MAX;
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Metrics for charts that hold every point: which series there are, and what came since. */
 export const SERIES_ROUTES = [
