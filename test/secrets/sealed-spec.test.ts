@@ -1,6 +1,10 @@
 import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { RunSpec } from "../../src/schemas/spec.ts";
+import { installationKey } from "../../src/secrets/installation-key.ts";
 import { sealSpec, unsealSpec } from "../../src/secrets/sealed-spec.ts";
 
 const key = randomBytes(32);
@@ -21,3 +25,19 @@ it("literal secrets are sealed and come back with the same key alone", () => {
   expect(sealSpec(spec, key).env["API_KEY"]).not.toBe(sealed.env["API_KEY"]);
   expect(unsealSpec(sealed, randomBytes(32)).env["API_KEY"]).toBe(sealed.env["API_KEY"]);
 });
+
+it.each(["", "\n", "00", "z".repeat(64), "ab".repeat(31), "ab".repeat(33)])(
+  "a key file of %j is none: what it would seal, anyone could open",
+  (text) => {
+    const home = mkdtempSync(join(tmpdir(), "svc-key-"));
+    try {
+      writeFileSync(join(home, "installation.key"), text);
+      const made = installationKey(home);
+      expect(made).toHaveLength(32);
+      expect(made.toString("hex")).not.toContain("abababab");
+      expect(installationKey(home)).toEqual(made);
+    } finally {
+      rmSync(home, { recursive: true });
+    }
+  },
+);
