@@ -67,6 +67,7 @@ export function readManifestFile(file: string, name: string): DataManifest {
 
 /** Changes whenever the manifest is replaced; null where there is none. */
 export function stampOf(home: string, name: string): string | null {
+  if (!DATA_NAME.test(name)) return null;
   const stats = statSync(manifestFile(home, name), { throwIfNoEntry: false });
   return stats ? `${stats.ino} ${stats.mtimeMs} ${stats.size}` : null;
 }

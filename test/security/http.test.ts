@@ -122,9 +122,8 @@ describe("a path that leads out", () => {
     await served.ended(job);
   }, 60_000);
 
-  const open = ROUTES.filter(
-    (route) => route.path.includes("{") && (route.method === "GET" || route.method === "DELETE"),
-  );
+  // A hold is a word that nothing is looked up by on the disk; letting go of one that is not there changes nothing.
+  const open = ROUTES.filter((route) => route.path.includes("{") && route.id !== "releaseHold");
   it.each(open.map((route) => [route.method, route.path]))(
     "is found by none of its spellings: %s %s",
     async (method, path) => {
@@ -132,7 +131,9 @@ describe("a path that leads out", () => {
       for (const hostile of parts) {
         for (const spelling of SPELLINGS) {
           const target = path.replace(hostile, spelling).replaceAll(/\{\w+\}/g, job);
-          const answer = await raw(portOf(served), `${method} ${target} HTTP/1.1\r\n${own}Connection: close\r\n\r\n`);
+          const body = method === "GET" || method === "DELETE" ? "" : `${JSON_TYPE}Content-Length: 2\r\n\r\n{}`;
+          const head = `${method} ${target} HTTP/1.1\r\n${own}Connection: close\r\n`;
+          const answer = await raw(portOf(served), head + (body || "\r\n"));
           expect(answer, target).not.toContain("canary-beside-the-home");
           expect(statuses(answer)[0], target).toBeGreaterThanOrEqual(400);
           expect(statuses(answer)[0], target).toBeLessThan(500);
