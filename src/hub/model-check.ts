@@ -16,6 +16,20 @@ const TOKENIZERS = ["tokenizer.json", "tokenizer.model", "vocab.json", "vocab.tx
 
 /** Throws `hub_model_unusable`, which names everything that is missing. */
 export async function checkModel(path: string): Promise<HubAdopted> {
+  try {
+    return await check(path);
+  } catch (e) {
+    const { code, path: at } = e as NodeJS.ErrnoException;
+    if (e instanceof SvcError || code === undefined) throw e;
+    throw new SvcError(
+      "hub_model_unusable",
+      { path, missing: [`${at ?? "a part"} cannot be read (${code})`] },
+      { cause: e },
+    );
+  }
+}
+
+async function check(path: string): Promise<HubAdopted> {
   const folder = await realpath(path).catch(() => null);
   if (folder === null) throw unusable(path, [await absent(path)]);
   if ((await stat(folder)).isFile()) return checkGguf(folder);
@@ -78,8 +92,7 @@ class ModelFolder {
     for (const entry of await readdir(join(this.#folder, below), { withFileTypes: true })) {
       const path = below === "" ? entry.name : `${below}/${entry.name}`;
       if (path === BOOKS.replaceAll("\\", "/") || path === ".git") continue;
-      if (entry.isDirectory()) found.push(...(await this.#walk(path)));
-      else found.push(path);
+      for (const each of entry.isDirectory() ? await this.#walk(path) : [path]) found.push(each);
       if (found.length > ENTRIES_MAX) throw unusable(this.#folder, [`it holds more than ${ENTRIES_MAX} files`]);
     }
     return found;

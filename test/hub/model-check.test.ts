@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -96,6 +97,10 @@ describe("what is missing is named", () => {
     const commit = "a".repeat(40);
     put({ "models--a--b/refs/main": commit, [`models--a--b/snapshots/${commit}/config.json`]: "{}" });
     expect(await missing(join(folder, "models--a--b"))).toContain(join("snapshots", commit));
+  });
+  it("what cannot be read", async () => {
+    execFileSync("mkfifo", [join(folder, "pipe")]);
+    expect(await missing(join(folder, "pipe"))).toContain("pipe cannot be read (ENOTDIR)");
   });
   it("a configuration that is no JSON", async () => {
     put({ "config.json": "{", "model.safetensors": safetensors() });
