@@ -18,13 +18,16 @@ export function parseStrictJson(body: Buffer): unknown {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message.slice(0, 200) : "it cannot be parsed";
-    throw new SvcError("invalid_json", { reason: why }, { cause });
+    throw new SvcError("invalid_json", { reason: unquoted((cause as Error).message) }, { cause });
   }
   const fault = faultOf(text);
   if (fault !== null) throw new SvcError("invalid_json", { reason: fault });
   return value;
 }
+
+/** The parser's words without what it quotes of the text, which may be a secret. */
+const unquoted = (words: string): string =>
+  words.replace(/, (\.\.\.)?".*"(\.\.\.)? is not valid JSON$/s, "").slice(0, 200);
 
 /** One pass over text that is known to be valid JSON; null when nothing is wrong with it. */
 function faultOf(text: string): string | null {

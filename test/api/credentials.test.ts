@@ -88,6 +88,16 @@ it.each<[string, string, unknown, Record<string, string>, number, string]>([
   expect(plane.credentials.list().hub).toEqual({});
 });
 
+it.each(['{"token": hf_0123456789abcdef}', "hf_0123456789abcdef", '{"token": "\n", "a": hf_0123456789abcdef\n}'])(
+  "of which the JSON is wrong are not quoted: %j",
+  async (body) => {
+    const { server } = await serve();
+    const reply = await put(server.port, "hub", body);
+    expect([reply.status, reply.json.code]).toEqual([400, "invalid_json"]);
+    expect(reply.text).not.toContain("hf_");
+  },
+);
+
 it("are not removed by a foreign page", async () => {
   const { plane, server } = await serve();
   await put(server.port, "hub", { token: "hf_0123456789abcdef" });
