@@ -102,7 +102,7 @@ describe("jobs", () => {
 
 describe("the other reads", () => {
   it.each([
-    ["series/points?of=", Array.from({ length: 100 }, (_, i) => `${i}:0`).join(","), 32_000],
+    ["series/points?of=", Array.from({ length: 100 }, (_, i) => `${i}:0`).join(","), 20_000],
     ["metrics", "", 20_000],
   ])(
     "reads many series at %s one after the other, gives way between two, and bounds the whole",
@@ -131,7 +131,7 @@ describe("the other reads", () => {
       expect(reply.status).toBe(200);
       expect(new Set(asked.map((each) => each.series)).size).toBe(100);
       expect(new Set(asked.map((each) => each.turn)).size).toBe(100);
-      expect(asked.every((each) => each.max === max)).toBe(true);
+      expect(asked.every((each) => each.max === 20_000)).toBe(true);
     },
   );
 

@@ -6,11 +6,10 @@ import { SubmitBody } from "../../schemas/spec.ts";
 import { invalid } from "../field-errors.ts";
 import { turn } from "../log-index.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
+import { ANSWER_POINTS_MAX } from "./series.ts";
 
 const JobIds = z.object({ jobs: z.array(z.string()) }).meta({ id: "JobIds" });
 const Empty = z.strictObject({});
-/** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
-const ANSWER_POINTS_MAX = 2_000_000;
 
 /** Submitting, reading and ending jobs. */
 export const JOB_ROUTES = [

@@ -5,8 +5,8 @@ import { jobOf, ok, route } from "../route.ts";
 
 const PLACES_MAX = 100;
 const SERIES_POINTS_MAX = 200_000;
-/** Points of one answer, over all its series: 16 of the longest. */
-const ANSWER_POINTS_MAX = 16 * SERIES_POINTS_MAX;
+/** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
+export const ANSWER_POINTS_MAX = 2_000_000;
 
 /** Metrics for charts that hold every point: which series there are, and what came since. */
 export const SERIES_ROUTES = [
