@@ -1,10 +1,12 @@
 // The CLI as processes, on real homes, with a real control plane and real local runs.
 
+import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { until, Workplace } from "./serving.ts";
+import { gathered } from "../gathered.ts";
+import { CLI, until, Workplace } from "./serving.ts";
 
 let at: Workplace;
 beforeEach(() => void (at = new Workplace()));
@@ -15,6 +17,20 @@ for i in range(int(sys.argv[1])):
     print("line %04d" % i, flush=True)
     time.sleep(float(sys.argv[2]))
 sys.exit(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+`;
+
+/** `svc serve` beyond loopback on a terminal, until its last word before it waits for callers. */
+const ON_TERMINAL = `import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "serve", "--host", "0.0.0.0", "--port", "0", "--open"])
+try:
+    while True:
+        sys.stdout.buffer.write(os.read(fd, 4096))
+        sys.stdout.flush()
+except OSError:
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `;
 
 describe("a home that was never used", { timeout: 60_000 }, () => {
@@ -258,5 +274,30 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     expect(await piped.exited).toBe(0);
     expect(piped.err()).toBe("");
     expect(await at.status(served, id)).toBe("running");
+  });
+
+  test("beyond loopback it prints a link for a browser, on a terminal alone, and hands it to no other program", async () => {
+    const bin = join(at.root, "bin");
+    mkdirSync(bin);
+    writeFileSync(join(bin, "xdg-open"), `#!/bin/sh\necho "$@" > ${at.root}/opened\n`, { mode: 0o755 });
+    const env = { ...at.env, PATH: `${bin}:${at.env["PATH"]}` };
+    const terminal = spawn("python3", ["-c", ON_TERMINAL, CLI], { env, cwd: at.project });
+    // With its terminal the control plane goes, too.
+    onTestFinished(() => void terminal.kill());
+    const { out, exited } = gathered(terminal);
+    await until(() => /token=\S+\s/.test(out()), "it prints the link");
+    const link = /http:\S+\?token=\S+/.exec(out())?.[0] ?? "";
+    const answers = [await fetch(link, { redirect: "manual" }), await fetch(link, { redirect: "manual" })];
+    expect(answers.map((answer) => answer.status)).toEqual([303, 401]);
+    const { pid } = JSON.parse(readFileSync(join(at.home, "control-plane.json"), "utf8"));
+    process.kill(pid, "SIGTERM");
+    expect(await exited).toBe(0);
+    expect(existsSync(join(at.root, "opened"))).toBe(false);
+
+    const piped = await at.serve("--host", "0.0.0.0", "--open");
+    piped.child.kill("SIGTERM");
+    await piped.exited;
+    expect(piped.err()).toContain(join(at.home, "token"));
+    expect(piped.err()).not.toContain("token=");
   });
 });

@@ -127,8 +127,8 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
     io.err(
       `Parked, because their stored state cannot be continued: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`,
     );
-  if (!loopback) io.err(`Callers need the token in ${join(cp.home, "token")}.`);
-  if (options.open) openBrowser(url, io);
+  if (server.openUrl !== `${server.url}/`) tellOfToken(join(cp.home, "token"), server.openUrl, io);
+  else if (options.open) openBrowser(url, io);
 
   const why = await ending.promise;
   holds.end();
@@ -208,6 +208,12 @@ function tokenOf(home: string): string {
   const token = randomBytes(32).toString("base64url");
   replaceFile(path, `${token}\n`);
   return token;
+}
+
+/** The link opens everything: it is for the eyes of who sits here, and on no command line, where every user would see it. */
+function tellOfToken(file: string, link: string, io: Io): void {
+  io.err(`Callers need the token in ${file}.`);
+  if (io.tty) io.err(`A browser is let in by this link, once: ${link}`);
 }
 
 function removeOwn(path: string): void {
