@@ -1,6 +1,7 @@
 // `svc credentials` as a process, with and without a control plane.
 
 import { spawnSync } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -74,14 +75,17 @@ test("a secret on the command line is refused and not repeated", { timeout: 60_0
     expect(svc("", ...words).code, words.join(" ")).toBe(2);
 });
 
+/** A shell on a terminal: `svc` is asked for a secret, what comes in is pasted, and what of that was left goes to the next program. */
 const TYPE = `import os, pty, sys
 pid, fd = pty.fork()
 if pid == 0:
-    os.execv(sys.argv[1], [sys.argv[1], "credentials", "set", "hub"])
+    os.execv("/bin/sh", ["sh", "-c", '"$0" credentials set "$1"; code=$?; timeout 1 cat; exit $code', sys.argv[1], sys.argv[2]])
 seen = b""
-while b"hub.token: " not in seen:
+while b": " not in seen:
     seen += os.read(fd, 4096)
-os.write(fd, sys.argv[2].encode() + b"\\r")
+pasted = sys.argv[3].encode() + b"\\r"
+for at in range(0, len(pasted), 100):
+    os.write(fd, pasted[at:at + 100])
 try:
     while True:
         part = os.read(fd, 4096)
@@ -93,16 +97,39 @@ except OSError:
 sys.stdout.buffer.write(seen)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `;
-
-test("on a terminal what is typed is not shown", { timeout: 60_000 }, () => {
-  const r = spawnSync("python3", ["-c", TYPE, CLI, SECRET], {
+const paste = (name: string, text: string) =>
+  spawnSync("python3", ["-c", TYPE, CLI, name, text], {
     env: at.env,
     cwd: at.project,
     encoding: "utf8",
     timeout: 50_000,
   });
+
+test("on a terminal what is typed is not shown", { timeout: 60_000 }, () => {
+  const r = paste("hub", SECRET);
   expect([r.status, r.stderr]).toEqual([0, ""]);
   expect(r.stdout).toContain("Saved for hub.");
   expect(r.stdout).not.toContain(SECRET);
   expect(stored()).toEqual({ hub: { token: SECRET } });
+});
+
+test("on a terminal a key file can be pasted, and nothing that is pasted comes to light", { timeout: 60_000 }, () => {
+  const private_key = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
+    type: "pkcs8",
+    format: "pem",
+  });
+  const key = { type: "service_account", client_email: "me@p.example", private_key, token_uri: "https://t.example" };
+  const saved = paste("cloudvm", JSON.stringify(key, null, 2).replaceAll("\n", "\r"));
+  expect(saved.stdout).toContain("Saved for cloudvm.");
+  const { providers } = stored() as { providers: { cloudvm: { service_account_json: string } } };
+  expect(JSON.parse(providers.cloudvm.service_account_json)).toEqual(key);
+
+  const other = paste("hub", `${SECRET}\r${String(private_key).replaceAll("\n", "\r")}`);
+  expect(other.stdout).toContain("Saved for hub.");
+  for (const { stdout } of [saved, other]) expect(stdout).not.toMatch(/PRIVATE KEY|[A-Za-z0-9+/]{20}/);
+});
+
+test("on a terminal Ctrl-C sets nothing", { timeout: 60_000 }, () => {
+  expect(paste("hub", "hf_01\u0003").status).toBe(130);
+  expect(stored).toThrow(/ENOENT/);
 });
