@@ -104,36 +104,33 @@ describe("the other reads", () => {
   it.each([
     ["series/points?of=", Array.from({ length: 100 }, (_, i) => `${i}:0`).join(","), 20_000],
     ["metrics", "", 20_000],
-  ])(
-    "reads many series at %s one after the other, gives way between two, and bounds the whole",
-    async (at, of, max) => {
-      const { plane, server } = await serve();
-      const { id } = plane.addJob();
-      const asked: { series: unknown; max: number | undefined; turn: number }[] = [];
-      let turn = 0;
-      let next: NodeJS.Immediate;
-      const tick = (): void => {
-        turn += 1;
-        next = setImmediate(tick);
-      };
-      plane.reads.seriesList = () => Array.from({ length: 100 }, (_, i) => ({ id: i, name: `s${i}`, points: 250_000 }));
-      plane.reads.seriesPoints = (_id, [place, ...more], max) => {
-        asked.push({ series: more.length === 0 && place?.id, max, turn });
-        return [];
-      };
-      plane.reads.metrics = (_id, { name = "", max_points }) => {
-        asked.push({ series: name, max: max_points, turn });
-        return { series: { [name]: [] } };
-      };
-      tick();
-      const reply = await ask({ port: server.port, path: `/jobs/${id}/${at}${of}` });
-      clearImmediate(next!);
-      expect(reply.status).toBe(200);
-      expect(new Set(asked.map((each) => each.series)).size).toBe(100);
-      expect(new Set(asked.map((each) => each.turn)).size).toBe(100);
-      expect(asked.every((each) => each.max === 20_000)).toBe(true);
-    },
-  );
+  ])("reads many series at %s one after the other, gives way between two, and bounds the whole", async (at, of) => {
+    const { plane, server } = await serve();
+    const { id } = plane.addJob();
+    const asked: { series: unknown; max: number | undefined; turn: number }[] = [];
+    let turn = 0;
+    let next: NodeJS.Immediate;
+    const tick = (): void => {
+      turn += 1;
+      next = setImmediate(tick);
+    };
+    plane.reads.seriesList = () => Array.from({ length: 100 }, (_, i) => ({ id: i, name: `s${i}`, points: 250_000 }));
+    plane.reads.seriesPoints = (_id, [place, ...more], max) => {
+      asked.push({ series: more.length === 0 && place?.id, max, turn });
+      return [];
+    };
+    plane.reads.metrics = (_id, { name = "", max_points }) => {
+      asked.push({ series: name, max: max_points, turn });
+      return { series: { [name]: [] } };
+    };
+    tick();
+    const reply = await ask({ port: server.port, path: `/jobs/${id}/${at}${of}` });
+    clearImmediate(next!);
+    expect(reply.status).toBe(200);
+    expect(new Set(asked.map((each) => each.series)).size).toBe(100);
+    expect(new Set(asked.map((each) => each.turn)).size).toBe(100);
+    expect(asked.every((each) => each.max === 20_000)).toBe(true);
+  });
 
   it("answers metrics, timeline, code, machines, providers, gpus and health", async () => {
     const { plane, server } = await serve();
