@@ -1,6 +1,16 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -56,5 +66,29 @@ describe("archives of a run", () => {
         () => "cut",
       );
     expect(cut).toBe("cut");
+  });
+
+  it("does not go on reading a checkpoint for who has gone", async () => {
+    const { plane, server } = await serve();
+    const { id } = plane.addJob();
+    const at = join(plane.home, "artifacts", id, "checkpoints", "large.bin");
+    mkdirSync(dirname(at), { recursive: true });
+    writeFileSync(at, "");
+    truncateSync(at, 40 * 1024 ** 3);
+    plane.files.set(id, [{ entry: { path: "large.bin", size: 1, modified_at: plane.startedAt }, path: at }]);
+    const isOpen = (): boolean =>
+      readdirSync("/proc/self/fd").some((fd) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`) === at;
+        } catch {
+          return false;
+        }
+      });
+    const gone = new AbortController();
+    const asked = fetch(`${server.url}/jobs/${id}/checkpoint-digest?path=large.bin`, { signal: gone.signal });
+    await expect.poll(isOpen).toBe(true);
+    gone.abort();
+    await expect(asked).rejects.toThrow();
+    await expect.poll(isOpen, { timeout: 3_000 }).toBe(false);
   });
 });
