@@ -22,9 +22,11 @@ const plain = line(512).refine(
   (s) => !/^(file|literal):\/\//.test(s),
   "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://",
 );
+/** What an earlier run's record shows in its place is not it. */
+const keyId = plain.refine((s) => s !== "***", "is not shown in a run's record: give it again");
 
 const FIELDS = {
-  access_key_id: plain.optional().meta({ title: "Access key id" }),
+  access_key_id: keyId.optional().meta({ title: "Access key id" }),
   secret_access_key: secret.optional().meta({ title: "Secret access key", description: "A reference." }),
   session_token: secret.optional().meta({ title: "Session token", description: "A reference." }),
   region: plain.optional().meta({ title: "Region" }),

@@ -54,6 +54,12 @@ describe("the fields of a sink", () => {
       "spec.sinks[0].access_key_id",
       /no field of objstore_b/,
     ],
+    [
+      "a record's mask",
+      { ...A, access_key_id: "***", secret_access_key: "env://S" },
+      "spec.sinks[0].access_key_id",
+      /give it again/,
+    ],
     ["half a key", { ...A, access_key_id: "AK" }, "spec.sinks[0].secret_access_key", /required beside access_key_id/],
     [
       "http to elsewhere",
