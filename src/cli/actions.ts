@@ -31,6 +31,9 @@ export function runAction(
   }
   if (args.length < action.least || args.length > action.most)
     throw usage(`\`svc ${command} ${name}\` takes other arguments.`, `Write \`${action.usage}\`.`);
+  // As a path it would be the current directory.
+  if (args.includes(""))
+    throw usage(`An argument of \`svc ${command} ${name}\` is empty.`, `Write \`${action.usage}\`.`);
   const other = [...input.flags, ...input.values.keys()].find((f) => f !== "json" && !action.flags.includes(f));
   if (other)
     throw usage(

@@ -81,6 +81,7 @@ test("words that code does not take are refused with what it takes", () => {
     ["diff", "a", "b", "c"],
     ["ls", "--force"],
     ["restore", "a", "b", "--stat"],
+    ["restore", "a", ""],
   ]) {
     const { code, err } = at.svc("code", ...words);
     expect([words, code]).toEqual([words, 2]);

@@ -34,6 +34,13 @@ test("data is added, listed, shown, verified and forgotten", { timeout: 120_000 
   expect(at.svc("data", "rm", "set").code).toBe(0);
   expect(readdirSync(folder)).toEqual(["a", "c", "d"]);
   expect(at.svc("data", "verify", "set").code).toBe(3);
-  for (const words of [["lst"], ["add", "x"], ["verify"], ["ls", "--full"]])
+  for (const words of [
+    ["lst"],
+    ["add", "x"],
+    ["verify"],
+    ["ls", "--full"],
+    ["add", "x", ""],
+    ["add", "x", "../set", ""],
+  ])
     expect([words, at.svc("data", ...words).code]).toEqual([words, 2]);
 });
