@@ -116,7 +116,8 @@ async function compare(machine: TestMachine, link: MachineLink, tree: Tree, from
 
 /** What `sync` does before it sends: the files of the snapshot are put together. */
 async function restoring(from: string, folder: string): Promise<number[]> {
-  const codeDir = join(folder, "code");
+  const home = join(folder, "home");
+  const codeDir = join(home, "code");
   const { id } = await createSnapshot({ projectDir: from, codeDir, now: Date.now() });
   const times: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
@@ -125,7 +126,7 @@ async function restoring(from: string, folder: string): Promise<number[]> {
     execFileSync("diff", ["-rq", from, target]);
     rmSync(target, { recursive: true });
   }
-  rmSync(codeDir, { recursive: true });
+  rmSync(home, { recursive: true });
   return times;
 }
 

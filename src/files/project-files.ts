@@ -5,7 +5,8 @@
 // P2. Version control, keys and logins are left out (NEVER and BY_DEFAULT below). Only a `.svcignore` can take back the
 //     second kind, with `!name`.
 // P3. Plain files only. A link into the project stands for what it leads to; one that leads outside is left out, with a note.
-// P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above them.
+// P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above them;
+//     so is what lies in the home of svc.
 
 import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync, statSync, type Stats } from "node:fs";
 import { access, constants, realpath, stat, statfs } from "node:fs/promises";
@@ -96,7 +97,7 @@ export interface ProjectListing {
 
 /**
  * The real path of a directory that may be sent, or `project_dir_refused` with the reason.
- * @param svcHome the home of this control plane; it and everything above it is refused.
+ * @param svcHome the home of this control plane; it and everything above and below it is refused.
  */
 export async function checkProjectDir(projectDir: string, svcHome: string): Promise<string> {
   const refuse = (why: string, cause?: unknown) =>
@@ -115,7 +116,9 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
     throw refuse("is no directory of files but a window into the kernel");
   if (real === dirname(real)) throw refuse("is the root of the file system");
   if (isWithin(real, await realOrSame(homedir()))) throw refuse("is or holds your home directory");
-  if (isWithin(real, await realOrSame(svcHome))) throw refuse("is or holds the home of svc, with its credentials");
+  const home = await realOrSame(svcHome);
+  if (isWithin(real, home) || isWithin(home, real))
+    throw refuse("is, holds or lies in the home of svc, with its credentials");
   return real;
 }
 

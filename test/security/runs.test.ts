@@ -192,8 +192,9 @@ describe("a project directory", () => {
     const { status, body } = await served.post("/jobs", { spec: { entrypoint: "-m timeit", project_dir } });
     expect([status, body["code"]]).toEqual([400, "project_dir_refused"]);
   });
-  it("may not be or hold the home of svc", async () => {
-    for (const project_dir of [place.home, join(place.home, ".."), join(place.home, "logs", "..")]) {
+  it("may not be, hold or lie in the home of svc", async () => {
+    const inside = ["logs", "backups", "artifacts"].map((folder) => join(place.home, folder));
+    for (const project_dir of [place.home, join(place.home, ".."), join(place.home, "logs", ".."), ...inside]) {
       const { body } = await served.post("/jobs", { spec: { entrypoint: "-m timeit", project_dir } });
       expect(body["code"]).toBe("project_dir_refused");
     }
