@@ -107,7 +107,9 @@ async function judgeProvider(name: RemoteName, places: Places, block: Record<str
 }
 
 const settingsOf = (block: Record<string, unknown>): Record<string, string> =>
-  Object.fromEntries(Object.entries(block).flatMap(([k, v]) => (typeof v === "string" ? [[k, v]] : [])));
+  Object.fromEntries(
+    Object.entries(block).flatMap(([k, v]) => (typeof v === "string" || typeof v === "number" ? [[k, String(v)]] : [])),
+  );
 
 async function askProvider(name: RemoteName, places: Places, parts: DeskParts): Promise<CredentialCheck> {
   const { credential, missing } = readCredential(name, places);

@@ -150,6 +150,12 @@ describe("saving", () => {
     expect(() => statSync(file())).toThrow(/ENOENT/);
   });
 
+  it("understands a port that was written as a number by hand", async () => {
+    writeFileSync(file(), JSON.stringify({ providers: { notebook: { host: "h.example", port: 2222 } } }));
+    await put("notebook", { ssh_user: "me" });
+    expect(stored()).toEqual({ providers: { notebook: { host: "h.example", port: 2222, ssh_user: "me" } } });
+  });
+
   it("takes a key file as text, as the object that it is, or as its path", async () => {
     writeFileSync(join(home, "key.json"), KEY);
     for (const given of [KEY, JSON.parse(KEY) as object, "~/key.json"]) {
