@@ -11,7 +11,7 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
     const run = fakeRun("r-log", 60, { status: "running", ended_at: null });
     run.log = Buffer.from(log);
     const opened = await board.open(
-      `/runs/r-log?tab=logs${where}`,
+      `/runs/r-log?tab=${where}`,
       { viewport: { width: 1280, height: 900 } },
       { runs: [run], machines: [], providers: [] },
     );
@@ -27,7 +27,7 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
   const row = (text: string) => `.log-row:has(.log-text:text-is("${text}"))`;
 
   it("of a million lines is scrolled to any of them, and the document stays small", () =>
-    withLog(Array.from({ length: MILLION }, (_, i) => `row ${i + 1}`).join("\n") + "\n", "", async ({ page }) => {
+    withLog(Array.from({ length: MILLION }, (_, i) => `row ${i + 1}`).join("\n") + "\n", "logs", async ({ page }) => {
       await page.waitForSelector(row("row 1000000"));
       await page.waitForSelector("text=1,000,000 lines");
       const view = page.getByRole("log");
@@ -47,7 +47,7 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
     }));
 
   it("stops following when one scrolls up, counts what came since, and leads back", () =>
-    withLog(Array.from({ length: 500 }, (_, i) => `row ${i + 1}\n`).join(""), "", async ({ page, server }) => {
+    withLog(Array.from({ length: 500 }, (_, i) => `row ${i + 1}\n`).join(""), "logs", async ({ page, server }) => {
       await page.waitForSelector(row("row 500"));
       await page.waitForSelector(".connection-live");
       server.appendLog("r-log", "row 501\n");
@@ -63,9 +63,23 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
       expect(await page.locator(".log-jump").count()).toBe(0);
     }));
 
+  it("goes on following on the overview while its view grows with what is written", () =>
+    withLog("row 1\n", "overview", async ({ page, server }) => {
+      await page.waitForSelector(row("row 1"));
+      await page.waitForSelector(".connection-live");
+      const height = () => page.getByRole("log").evaluate((e) => e.clientHeight);
+      const low = await height();
+      for (let i = 2; i <= 40; i++) {
+        server.appendLog("r-log", `row ${i}\n`);
+        await page.waitForSelector(row(`row ${i}`));
+      }
+      expect(await height()).toBeGreaterThan(low);
+      expect(await page.locator(".log-jump").count()).toBe(0);
+    }));
+
   it("is searched over everything, from match to match, with its place in the address", () => {
     const lines = Array.from({ length: 30_000 }, (_, i) => (i % 10_000 === 7 ? `Needle <b>${i}</b>` : `hay ${i}`));
-    return withLog(lines.join("\n"), "", async ({ page }) => {
+    return withLog(lines.join("\n"), "logs", async ({ page }) => {
       await page.waitForSelector(row("hay 29999"));
       const view = page.getByRole("log");
       await view.focus();
@@ -93,7 +107,7 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
   });
 
   it("opens at the line that the address names", () =>
-    withLog(Array.from({ length: 9_000 }, (_, i) => `row ${i + 1}`).join("\n"), "&line=4321", async ({ page }) => {
+    withLog(Array.from({ length: 9_000 }, (_, i) => `row ${i + 1}`).join("\n"), "logs&line=4321", async ({ page }) => {
       await page.waitForSelector(".log-picked:has-text('row 4321')");
       await page.locator("a[data-line='4325']").click();
       await page.waitForSelector(".log-picked:has-text('row 4325')");
@@ -102,7 +116,7 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
 
   it("shows errors alone, one rank alone, wrapped lines and what would like to be markup", () => {
     const log = `[rank0]: fine\n[rank1]: ${HOSTILE}\n[rank1]: Traceback (most recent call last):\n[rank1]:   File "x"\n[rank1]: ValueError: no\n[rank0]: ${"long ".repeat(200)}end\n10%\r100%\n`;
-    return withLog(log, "", async ({ page }) => {
+    return withLog(log, "logs", async ({ page }) => {
       await page.waitForSelector(row("100%"));
       await page.getByRole("button", { name: "Errors only" }).click();
       await expect.poll(() => page.locator(".log-number").allTextContents(), WAIT).toEqual(["3", "4", "5"]);

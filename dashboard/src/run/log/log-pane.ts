@@ -154,6 +154,8 @@ export class LogPane {
     const bar = this.#view.scrollTop;
     if (Math.abs(bar - this.#put) < 2) return;
     this.#put = -1;
+    // A view that grew has moved its bar by itself: judged by its old height, that would look like a person scrolling up.
+    this.#scroll.resize(this.#scroll.rows, this.#view.clientHeight);
     const before = this.#scroll.top;
     this.#scroll.moved(bar);
     if (this.#scroll.atEnd) this.#following = true;
