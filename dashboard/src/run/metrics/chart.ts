@@ -142,7 +142,9 @@ export class Chart {
   #scale(plot: uPlot, look: ChartLook, data: uPlot.AlignedData): void {
     const xs = data[0];
     const [min, max] = look.range ?? [xs[0] ?? 0, xs.at(-1) ?? 1];
-    plot.batch(() => plot.setScale("x", { min, max: max > min ? max : min + 1 }));
+    // A single point stands in the middle.
+    const around = { min: look.logX ? min / 2 : look.timeAxis ? Math.max(0, min - 1) : min - 1, max: min + 1 };
+    plot.batch(() => plot.setScale("x", max > min ? { min, max } : around));
   }
 
   /** Each line twice where it is smoothed: every point faintly, the mean above. */
@@ -194,7 +196,7 @@ export class Chart {
     return {
       width: Math.max(120, this.#box.clientWidth),
       height: HEIGHT_PX,
-      padding: [8, 10, 0, 0],
+      padding: [8, 18, 0, 0],
       legend: { show: false },
       scales: {
         x: { time: false, distr: look.logX ? 3 : 1, auto: false },
@@ -208,7 +210,12 @@ export class Chart {
         bind: { dblclick: () => () => (this.#zoom(null), null) },
       },
       axes: [
-        { ...axis, size: 24, gap: 4, values: (_plot, splits) => splits.map(look.timeAxis ? span : short) },
+        {
+          ...axis,
+          size: 24,
+          gap: 4,
+          values: (_plot, splits) => splits.map(look.timeAxis ? span : look.xWords === "step" ? whole : short),
+        },
         { ...axis, size: 50, gap: 4, values: (_plot, splits) => splits.map((value) => shortOf(look.name, value)) },
       ],
       series: [{}, ...series],
@@ -274,6 +281,9 @@ function oneEach([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
 }
 
 const span = (seconds: number): string => (seconds === 0 ? "0" : duration(seconds * 1000).replace(/ 00 [sm]$/, ""));
+
+/** There is no half a step. */
+const whole = (value: number): string => (Number.isInteger(value) ? short(value) : "");
 
 const shortOf = (name: string, value: number | null): string =>
   value !== null && isBytes(name) && value >= 1_000 ? bytes(value) : short(value);
