@@ -69,4 +69,29 @@ describe.skipIf(!hasChromium)("the metrics of a run", () => {
       await opened.close();
     }
   });
+
+  it("of another run alone are drawn too, and a run has one colour in all charts", async () => {
+    const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: "second" })];
+    one.metrics = { both: points(30, (i) => i) };
+    two.metrics = { both: points(30, (i) => 2 * i), theirs: points(1, () => 7) };
+    const opened = await board.open(
+      "/runs/r-one?tab=metrics&with=r-two",
+      { viewport: { width: 1280, height: 900 } },
+      { runs: [one, two], machines: [], providers: [] },
+    );
+    const { page } = opened;
+    page.setDefaultTimeout(WAIT.timeout);
+    try {
+      const chart = (name: string) => page.locator(`figure:has(.chart-name:text-is('${name}'))`);
+      await chart("both").locator(".legend li:has-text('second') .swatch-1").waitFor();
+      await chart("theirs").locator(".legend li:has-text('second') .swatch-1").waitFor();
+      await chart("theirs").locator(".chart-value:text-is('7')").waitFor();
+      expect(await page.locator(".chart-unread").count()).toBe(0);
+      await page.getByText("Values as a table").click();
+      await page.locator("tr:has-text('theirs'):has-text('second')").waitFor();
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  });
 });

@@ -107,7 +107,8 @@ export function MetricChart(props: {
     () => set.readers.map((reader) => ({ reader, columns: versions === "" ? null : reader.columns(name) })),
     [set, name, versions],
   );
-  const first = columns[0]?.columns ?? null;
+  // Of the runs that are compared, the first that logged this metric is told in numbers.
+  const first = columns.find((each) => each.columns?.value.length)?.columns ?? null;
   const sum = useMemo(() => (versions === "" || !first ? null : summary(first)), [first, versions]);
   const value = (n: number) => metricValue(name, n);
   const spoken =
@@ -156,7 +157,7 @@ export function MetricChart(props: {
         </span>
       </figcaption>
       <div ref={box} className={sum === null ? "chart-box chart-unread" : "chart-box"} role="img" aria-label={spoken} />
-      {shown.length > 1 && <Legend lines={shown} hover={hover} />}
+      {shown.length > (runs.length > 1 ? 0 : 1) && <Legend lines={shown} hover={hover} />}
       <Notes first={first} odd={sum?.odd ?? 0} more={lines.length - shown.length} logY={logY} min={sum?.min ?? null} />
     </figure>
   );
@@ -211,6 +212,8 @@ function linesOf(
   }
   const ranks = new Set(found.map(({ curve }) => curve.rank));
   const groups = [...new Set(found.map(({ run, curve }) => `${run}/${curve.rank}`))];
+  // Where each run is one line, its colour is the same in every chart.
+  const colour = (run: number, rank: number) => (ranks.size > 1 ? groups.indexOf(`${run}/${rank}`) : run);
   return found.map(({ run, curve }) => {
     const words = [
       runs.length > 1 ? (runs[run]?.label ?? "") : null,
@@ -219,7 +222,7 @@ function linesOf(
     ].filter((word) => word !== null);
     return {
       label: words.join(" · ") || name,
-      colour: groups.indexOf(`${run}/${curve.rank}`),
+      colour: colour(run, curve.rank),
       earlier: curve.attempt < curve.attempts,
       curve,
     };

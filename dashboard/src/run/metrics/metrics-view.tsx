@@ -133,7 +133,7 @@ export function MetricsView({ job }: { job: JobRecord }) {
       {groups.map(([prefix, members]) => (
         <Group key={prefix} prefix={prefix} names={members} set={set} runs={runs} settings={settings} />
       ))}
-      <ValuesTable set={set} names={found} />
+      <ValuesTable set={set} names={found} runs={runs} />
     </div>
   );
 }
@@ -172,13 +172,15 @@ function Group(props: {
 const ROWS_MAX = 200;
 
 /** For who does not see charts, and for who wants numbers. */
-function ValuesTable({ set, names }: { set: MetricsSet; names: readonly string[] }) {
-  const reader = set.readers[0];
-  const rows = names.slice(0, ROWS_MAX).flatMap((name) => {
-    const columns = reader?.columns(name);
-    const sum = columns ? summary(columns) : null;
-    return sum ? [{ name, sum }] : [];
-  });
+function ValuesTable(props: { set: MetricsSet; names: readonly string[]; runs: readonly ShownRun[] }) {
+  const { set, names, runs } = props;
+  const rows = names.slice(0, ROWS_MAX).flatMap((name) =>
+    set.readers.flatMap((reader, i) => {
+      const columns = reader.columns(name);
+      const sum = columns ? summary(columns) : null;
+      return sum ? [{ name, run: runs[i]?.label ?? reader.jobId, id: reader.jobId, sum }] : [];
+    }),
+  );
   return (
     <details className="panel values">
       <summary>Values as a table</summary>
@@ -187,6 +189,7 @@ function ValuesTable({ set, names }: { set: MetricsSet; names: readonly string[]
           <thead>
             <tr>
               <th scope="col">Metric</th>
+              {runs.length > 1 && <th scope="col">Run</th>}
               {["Last", "At step", "Least", "Most", "Points"].map((title) => (
                 <th key={title} scope="col" className="right">
                   {title}
@@ -195,11 +198,16 @@ function ValuesTable({ set, names }: { set: MetricsSet; names: readonly string[]
             </tr>
           </thead>
           <tbody>
-            {rows.map(({ name, sum }) => (
-              <tr key={name}>
+            {rows.map(({ name, run, id, sum }) => (
+              <tr key={`${name} ${id}`}>
                 <th scope="row">
                   <bdi>{name}</bdi>
                 </th>
+                {runs.length > 1 && (
+                  <td>
+                    <bdi>{run}</bdi>
+                  </td>
+                )}
                 <td className="right num">{metricValue(name, sum.last)}</td>
                 <td className="right num">{number(sum.lastStep)}</td>
                 <td className="right num">{sum.min === null ? DASH : metricValue(name, sum.min)}</td>
