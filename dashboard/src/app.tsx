@@ -3,14 +3,24 @@ import { useKeys } from "./keys.ts";
 import { NewRunPage } from "./pages/new-run-page.tsx";
 import { RunPage } from "./pages/run-page.tsx";
 import { RunsPage } from "./pages/runs-page.tsx";
+import { PageGuard } from "./parts/page-guard.tsx";
 import { KeysDialog } from "./parts/keys-dialog.tsx";
 import { PLACES, StaleNotice, TopBar } from "./parts/top-bar.tsx";
 import { useTitle } from "./parts/title.ts";
 import { usePrefs } from "./prefs.ts";
 import { Link, navigate, usePlace } from "./router.tsx";
 
-const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, name: T) =>
-  lazy(() => load().then((module) => ({ default: module[name] })));
+const later: (() => Promise<unknown>)[] = [];
+const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, name: T) => {
+  later.push(load);
+  return lazy(() =>
+    load().then(
+      (module) => ({ default: module[name] }),
+      () =>
+        Promise.reject(new Error("Its program could not be read: svc does not answer, or is another version by now.")),
+    ),
+  );
+};
 
 const MachinesPage = page(() => import("./pages/machines-page.tsx"), "MachinesPage");
 const ConnectPage = page(() => import("./pages/connect-page.tsx"), "ConnectPage");
@@ -19,11 +29,19 @@ const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
 const ModelsPage = page(() => import("./pages/models-page.tsx"), "ModelsPage");
 const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
 
+/** The page that was asked for comes first. */
+const LATER_MS = 1_000;
+
 export function App() {
   const { path, query } = usePlace();
   const { times } = usePrefs();
   const [keysShown, setKeysShown] = useState(false);
   const shown = useRef(path);
+  useEffect(() => {
+    // Pages are at hand before they are wanted: then the control plane may be away, or be replaced by a newer one.
+    const timer = setTimeout(() => later.forEach((load) => void load().catch(() => undefined)), LATER_MS);
+    return () => clearTimeout(timer);
+  }, []);
   useEffect(() => {
     // A new page is announced, and the next Tab starts at its beginning.
     if (shown.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
@@ -42,9 +60,11 @@ export function App() {
       <TopBar onKeys={() => setKeysShown(true)} />
       <main id="main" tabIndex={-1} key={times}>
         <StaleNotice />
-        <Suspense fallback={<p className="page quiet pad">Reading the page…</p>}>
-          <Page path={path} query={query} />
-        </Suspense>
+        <PageGuard key={path}>
+          <Suspense fallback={<p className="page quiet pad">Reading the page…</p>}>
+            <Page path={path} query={query} />
+          </Suspense>
+        </PageGuard>
       </main>
       {keysShown && <KeysDialog onClose={() => setKeysShown(false)} />}
     </>

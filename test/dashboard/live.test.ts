@@ -183,6 +183,30 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
     });
   }, 120_000);
 
+  it("opens its other pages also while the control plane is away", () =>
+    withPage("/", async ({ page, server }) => {
+      await page.waitForFunction(() =>
+        performance.getEntriesByType("resource").some(({ name }) => name.includes("machines-page")),
+      );
+      server.cut(true);
+      await page.getByRole("link", { name: "Machines", exact: true }).click();
+      await page.getByRole("heading", { name: "Machines", exact: true }).waitFor();
+    }));
+
+  it("says so when a page cannot be read, and shows the others", () =>
+    withPage("/", async ({ page }) => {
+      await page.route(/machines-page/, (route) => route.abort());
+      await page.reload();
+      await page.getByRole("link", { name: "Machines", exact: true }).click();
+      await page.getByRole("heading", { name: "This page could not be shown" }).waitFor();
+      await page.getByRole("link", { name: "Runs", exact: true }).click();
+      await page.getByRole("heading", { name: "Runs" }).waitFor();
+      await page.getByRole("link", { name: "Machines", exact: true }).click();
+      await page.unroute(/machines-page/);
+      await page.getByRole("button", { name: "Load it again" }).click();
+      await page.getByRole("heading", { name: "Machines", exact: true }).waitFor();
+    }));
+
   it("goes from the list to a run and back with the keyboard alone", () =>
     withPage("/", async ({ page }) => {
       await page.getByRole("link", { name: "digits, two hidden layers" }).focus();
