@@ -33,8 +33,7 @@ export function RunFilters({ filter, summary, search }: RunFiltersProps) {
             className="filter"
             aria-current={status === filter.status ? "page" : undefined}
           >
-            {status === null ? "All" : words(status)}
-            <Count n={summary && countOf(summary, status)} />
+            {status === null ? "All" : words(status)} <Count n={summary && countOf(summary, status)} />
           </Link>
         ))}
         <details className="pop filter-more">
@@ -42,8 +41,7 @@ export function RunFilters({ filter, summary, search }: RunFiltersProps) {
           <div className="menu">
             {MORE_FILTERS.map((status) => (
               <Link key={status} href={to(status)} aria-current={status === filter.status ? "page" : undefined}>
-                {words(status)}
-                <Count n={summary && countOf(summary, status)} />
+                {words(status)} <Count n={summary && countOf(summary, status)} />
               </Link>
             ))}
           </div>
