@@ -39,7 +39,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
         </h1>
         {problem && <ProblemBanner problem={problem} />}
         {problem && (
-          <p>
+          <p className="gap-above">
             <Link href="/">See all runs</Link>
           </p>
         )}
@@ -49,7 +49,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
   const shown = TABS.find(([name]) => name === tab)?.[0] ?? "overview";
   return (
     <div className="page">
-      <RunHead job={job} />
+      <RunHead job={job} brief={shown !== "overview"} />
       <Tabs id={id} shown={shown} />
       {shown === "overview" && <Overview job={job} />}
       {shown === "logs" && <LogView jobId={id} ended={!isActive(job)} nodes={job.nodes} />}

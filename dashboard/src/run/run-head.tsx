@@ -11,13 +11,13 @@ import { isActive, titleOf } from "../status.ts";
 import { runApi } from "./run-api.ts";
 import { RunBanners } from "./run-banners.tsx";
 
-/** What a run is, what can be done with it, and what its owner should know. */
-export function RunHead({ job }: { job: JobRecord }) {
+/** What a run is, what can be done with it, and what its owner should know; `brief` above a part of it, where a screen is small. */
+export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
   const [killing, setKilling] = useState(false);
   const args = job.args.length > 0 ? ` ${job.args.join(" ")}` : "";
   const held = job.machines.some((machine) => machine.terminated_at === null && machine.address !== null);
   return (
-    <div className="run-head">
+    <div className={brief ? "run-head run-head-brief" : "run-head"}>
       <div className="run-head-row">
         <div className="run-name">
           <StatusPill status={job.status} />
@@ -32,7 +32,7 @@ export function RunHead({ job }: { job: JobRecord }) {
         <div className="actions">
           <Downloads job={job} />
           <Link className="button" href={`/new?from=${encodeURIComponent(job.id)}`}>
-            Rerun with changes
+            Rerun<span className="wide"> with changes</span>
           </Link>
           {isActive(job) && job.status !== "terminating" && (
             <button type="button" className="button danger" onClick={() => setKilling(true)}>
@@ -42,16 +42,16 @@ export function RunHead({ job }: { job: JobRecord }) {
         </div>
       </div>
       <dl className="facts">
-        <Fact name="Command" wide>
+        <Fact name="Command" wide known>
           <code title={job.entrypoint + args}>
             <bdi>{job.entrypoint + args}</bdi>
           </code>
         </Fact>
-        <Fact name="Machine">
+        <Fact name="Machine" known>
           {job.provider}, {job.gpus}
           {job.nodes > 1 && ` × ${job.nodes}`}
         </Fact>
-        <Fact name="Created">
+        <Fact name="Created" known>
           <At at={job.created_at} />
         </Fact>
         <Fact name="Duration">
@@ -75,9 +75,11 @@ export function RunHead({ job }: { job: JobRecord }) {
   );
 }
 
-function Fact({ name, wide, children }: { name: string; wide?: boolean; children: ReactNode }) {
+/** `known`: does not change, and is told on the overview. */
+function Fact(props: { name: string; wide?: boolean; known?: boolean; children: ReactNode }) {
+  const { name, wide, known, children } = props;
   return (
-    <div className={wide ? "fact fact-wide" : "fact"}>
+    <div className={`fact${wide ? " fact-wide" : ""}${known ? " fact-known" : ""}`}>
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>
