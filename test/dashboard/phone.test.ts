@@ -42,6 +42,30 @@ describe.skipIf(!hasChromium)("the dashboard on a phone", { timeout: 60_000 }, (
       }
     }));
 
+  it("holds the list still when a run comes in above, however little it is scrolled", async () => {
+    const runs = Array.from({ length: 40 }, (_, i) => fakeRun(`m${i}`, 1_000 + i, { label: `old ${i}` }));
+    await withPhone(
+      "/",
+      async ({ page, server }) => {
+        await page.waitForSelector("text=old 5");
+        const place = () => page.locator("#run-m4").evaluate((e) => Math.round(e.getBoundingClientRect().top));
+        const at = await place();
+        for (const [i, far] of [0, 40, 300].entries()) {
+          await page.evaluate((y) => scrollTo(0, y), far);
+          const before = await place();
+          server.world.runs.push(fakeRun(`n${i}`, 10 - i, { label: `fresh ${i}` }));
+          server.emit("job.created", `n${i}`);
+          await page.waitForSelector(`text=fresh ${i}`, { state: "attached" });
+          expect([far, (await place()) - before]).toEqual([far, far === 0 ? 96 : 0]);
+        }
+        expect(await place()).toBeLessThan(at);
+        await page.getByRole("button", { name: "new run" }).tap();
+        await expect.poll(() => page.evaluate(() => scrollY), WAIT).toBe(0);
+      },
+      { runs, machines: [], providers: [] },
+    );
+  });
+
   it("gives most of the screen to the part of a run that one looks at", async () => {
     const run = fakeRun("r-long", 600, {
       label: "a label that has quite a few words in it, and then some more of them",

@@ -47,12 +47,13 @@ export function useSteady(start: RefObject<HTMLElement | null>, ids: readonly st
   useLayoutEffect(() => {
     const old = before.current;
     before.current = ids;
+    // At the upper end of the page one waits for what is new.
+    if (old === ids || scrollY < 1) return;
     const top = start.current?.getBoundingClientRect().top ?? 0;
-    const reading = Math.floor(-top / height);
-    if (old === ids || reading < 1) return;
-    const anchor = old[Math.min(reading, old.length - 1)];
-    const now = anchor === undefined ? -1 : ids.indexOf(anchor);
-    const moved = now < 0 ? 0 : now - Math.min(reading, old.length - 1);
+    const places = new Map(ids.map((id, i) => [id, i]));
+    // The uppermost row in view that is still there stays where it is.
+    const at = old.findIndex((id, i) => (i + 1) * height > -top && places.has(id));
+    const moved = at < 0 ? 0 : (places.get(old[at] ?? "") ?? at) - at;
     if (moved === 0) return;
     scrollBy(0, moved * height);
     setAbove((n) => Math.max(0, n + moved));
