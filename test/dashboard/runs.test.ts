@@ -99,6 +99,19 @@ describe.skipIf(!hasChromium)("the list of runs", () => {
       manyRuns(),
     ));
 
+  it("shows a part of the runs selected as a part", () =>
+    withPage("/", async ({ page }) => {
+      const all = page.getByLabel("Select all active runs that are loaded");
+      const part = () =>
+        all.evaluate((box) => [(box as HTMLInputElement).checked, (box as HTMLInputElement).indeterminate]);
+      await page.getByLabel("Select digits, two hidden layers r1-digits").check();
+      expect(await part()).toEqual([false, true]);
+      await all.check();
+      expect(await part()).toEqual([true, false]);
+      await all.uncheck();
+      expect(await part()).toEqual([false, false]);
+    }));
+
   it("kills several runs after it has named them with their machines and their price", () =>
     withPage("/?status=active", async ({ page, server }) => {
       await page.getByLabel("Select all active runs that are loaded").check();
@@ -156,6 +169,12 @@ describe.skipIf(!hasChromium)("the list of runs", () => {
       await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("href")), WAIT).toBe(second);
       await page.keyboard.press("o");
       await page.waitForURL(`**${second}`);
+      // Back from the run the way goes on where it was.
+      await page.goBack();
+      await page.waitForSelector(".runs");
+      const third = await page.locator(".run-link").nth(2).getAttribute("href");
+      await page.keyboard.press("j");
+      await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("href")), WAIT).toBe(third);
       await page.keyboard.press("g");
       await page.keyboard.press("m");
       await page.waitForURL("**/machines");

@@ -16,6 +16,7 @@ export function FirstRun({ example }: { example: Summary["example"] }) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const key = useRef(newKey());
   const start = async () => {
+    if (busy) return;
     setBusy(true);
     try {
       const job = await api.submit(example, key.current);
@@ -36,7 +37,7 @@ export function FirstRun({ example }: { example: Summary["example"] }) {
       {problem && <ProblemBanner problem={problem} />}
       <p className="actions">
         {example && (
-          <button type="button" className="button primary" disabled={busy} onClick={() => void start()}>
+          <button type="button" className="button primary" aria-disabled={busy} onClick={() => void start()}>
             {busy ? "Starting…" : "Run the digits example here"}
           </button>
         )}

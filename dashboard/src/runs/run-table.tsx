@@ -1,4 +1,4 @@
-import { memo, useEffect, useRef, useState } from "react";
+import { memo, useEffect, useRef, useState, type FocusEvent } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
@@ -32,6 +32,9 @@ interface RunTableProps {
   onKill: (id: string) => void;
 }
 
+/** The row that the keyboard was on last, also before one looked at a run and came back. */
+let lastRow: string | null = null;
+
 export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll, onKill }: RunTableProps) {
   const top = useRef<HTMLDivElement>(null);
   const height = useNarrow() ? ROW_NARROW : ROW_WIDE;
@@ -42,11 +45,11 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
 
   const current = useRef<string | null>(null);
   const step = (by: number) => {
-    const at = current.current === null ? -1 : ids.indexOf(current.current);
+    const at = ids.indexOf(current.current ?? lastRow ?? "");
     const index = Math.min(ids.length - 1, Math.max(0, at + by));
     const id = ids[index];
     if (id === undefined) return;
-    current.current = id;
+    current.current = lastRow = id;
     const y = (top.current?.getBoundingClientRect().top ?? 0) + index * height;
     if (y < ABOVE_PX) scrollBy(0, y - ABOVE_PX);
     else if (y + 2 * height > innerHeight - BELOW_PX) scrollBy(0, y + 2 * height - innerHeight + BELOW_PX);
@@ -66,6 +69,12 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
     { keys: "x", does: "Select the run", run: () => atCurrent((job) => isKillable(job) && onToggle(job.id)) },
   ]);
 
+  const focused = (event: FocusEvent) => {
+    const row = event.target.closest("tr")?.querySelector(".run-link")?.id;
+    if (row) current.current = lastRow = row.slice("run-".length);
+  };
+  const selectable = ids.filter((id) => jobs[id] && isKillable(jobs[id])).length;
+
   return (
     <>
       {above > 0 && (
@@ -74,7 +83,7 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
         </button>
       )}
       <div ref={top} />
-      <table className="runs" aria-rowcount={complete ? ids.length + 1 : -1}>
+      <table className="runs" aria-rowcount={complete ? ids.length + 1 : -1} onFocus={focused}>
         <thead>
           <tr aria-rowindex={1}>
             <th scope="col" className="cell-select">
@@ -83,7 +92,10 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
                 <input
                   type="checkbox"
                   aria-label="Select all active runs that are loaded"
-                  checked={selected.size > 0}
+                  checked={selected.size > 0 && selected.size >= selectable}
+                  ref={(box) => {
+                    if (box) box.indeterminate = selected.size > 0 && selected.size < selectable;
+                  }}
                   onChange={(event) => onSelectAll(event.target.checked)}
                 />
               )}
