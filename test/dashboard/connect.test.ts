@@ -2,6 +2,8 @@ import { describe, expect, it } from "vitest";
 import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
 
 const WAIT = { timeout: 30_000 };
+const focused = (page: Opened["page"]) => page.evaluate(() => document.activeElement?.textContent);
+
 describe.skipIf(!hasChromium)("the pages beside the runs", () => {
   const board = dashboard();
   const withPage = async (path: string, use: (opened: Opened) => Promise<void>) => {
@@ -24,6 +26,7 @@ describe.skipIf(!hasChromium)("the pages beside the runs", () => {
       expect(await key.getAttribute("type")).toBe("password");
       await page.locator("#market").getByRole("button", { name: "Check and save" }).click();
       await page.getByText("Saved. It works.").waitFor();
+      await expect.poll(() => focused(page), WAIT).toBe("Check and save");
       await page.getByText("$12.50 to spend").waitFor();
       const put = server.seen.filter((each) => each.method === "PUT");
       expect(put.map((each) => [each.path, each.body])).toEqual([
@@ -46,7 +49,9 @@ describe.skipIf(!hasChromium)("the pages beside the runs", () => {
   it("asks before it takes a stored credential away", () =>
     withPage("/connect?open=market", async ({ page, server }) => {
       const card = page.locator("#market");
-      await card.getByRole("button", { name: "Remove…" }).click();
+      await card.getByRole("button", { name: "Remove…" }).focus();
+      await page.keyboard.press("Enter");
+      await expect.poll(() => focused(page), WAIT).toBe("Keep");
       expect(server.seen.some((each) => each.method === "DELETE")).toBe(false);
       await card.getByRole("button", { name: "Remove what is stored" }).click();
       await expect.poll(() => server.seen.filter((each) => each.method === "DELETE").length, WAIT).toBe(1);

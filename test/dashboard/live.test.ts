@@ -141,6 +141,8 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await dialog.getByRole("button", { name: "Kill run" }).click();
       await page.waitForSelector("tr:has-text('r1-digits') .pill >> text=terminating");
       await dialog.waitFor({ state: "hidden" });
+      // Its button is gone; the keyboard stays at the run.
+      await expect.poll(() => page.evaluate(() => document.activeElement?.id), WAIT).toBe("run-r1-digits");
     }));
 
   it("says what is paid for and what may still cost money", () =>

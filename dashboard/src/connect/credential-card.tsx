@@ -9,6 +9,7 @@ import type {
 import type { Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { usd } from "../format.ts";
+import { AskFirst } from "../parts/ask-first.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { withCode } from "../parts/with-code.tsx";
 import { Link } from "../router.tsx";
@@ -33,7 +34,6 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
   const [busy, setBusy] = useState("");
   const [problem, setProblem] = useState<Problem | null>(null);
   const [outcome, setOutcome] = useState<Outcome>(null);
-  const [removing, setRemoving] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const all = fields[name];
   const stored = Object.values(given).some((each) => !each.read_only);
@@ -42,6 +42,7 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
       Object.entries(texts).flatMap(([key, text]) => (text.trim() === "" ? [] : [[key, text.trim()]])),
     );
   const work = async (word: string, act: () => Promise<Outcome>) => {
+    if (busy !== "") return;
     setBusy(word);
     setProblem(null);
     setOutcome(null);
@@ -52,7 +53,10 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
     }
     setBusy("");
   };
+  const changed = Object.keys(body()).length > 0;
+  const nothing = Object.keys(given).length === 0;
   const save = (check: boolean) =>
+    changed &&
     work(check ? "Checking…" : "Saving…", async () => {
       const saved = await api.saveCredential(name, body(), check);
       setTexts({});
@@ -62,7 +66,6 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
   const remove = () =>
     work("Removing…", async () => {
       await api.removeCredential(name);
-      setRemoving(false);
       onChange();
       return null;
     });
@@ -79,7 +82,6 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
     />
   );
   const isFirst = (field: CredentialField) => first.includes(field.name);
-  const changed = Object.keys(body()).length > 0;
   return (
     <details className="panel connect" id={name} open={open} onToggle={(event) => onToggle(event.currentTarget.open)}>
       <summary>
@@ -100,7 +102,7 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (changed && busy === "") void save(true);
+          void save(true);
         }}
       >
         <div className="fields">{all.filter(isFirst).map(row)}</div>
@@ -111,36 +113,29 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
           </details>
         )}
         <div className="actions">
-          <button type="submit" className="button primary" disabled={!changed || busy !== ""}>
+          <button type="submit" className="button primary" aria-disabled={!changed || busy !== ""}>
             {busy || "Check and save"}
           </button>
-          <button type="button" className="button" disabled={!changed || busy !== ""} onClick={() => void save(false)}>
+          <button
+            type="button"
+            className="button"
+            aria-disabled={!changed || busy !== ""}
+            onClick={() => void save(false)}
+          >
             Save unchecked
           </button>
           <button
             type="button"
             className="button"
-            disabled={Object.keys(given).length === 0 || busy !== ""}
+            aria-disabled={nothing || busy !== ""}
             onClick={() =>
-              void work("Checking…", async () => ({ check: await api.checkCredential(name), saved: false }))
+              nothing || void work("Checking…", async () => ({ check: await api.checkCredential(name), saved: false }))
             }
           >
             Check now
           </button>
-          {stored && !removing && (
-            <button type="button" className="button danger" disabled={busy !== ""} onClick={() => setRemoving(true)}>
-              Remove…
-            </button>
-          )}
-          {removing && (
-            <>
-              <button type="button" className="button danger" disabled={busy !== ""} onClick={() => void remove()}>
-                Remove what is stored
-              </button>
-              <button type="button" className="button" onClick={() => setRemoving(false)}>
-                Keep
-              </button>
-            </>
+          {stored && (
+            <AskFirst ask="Remove…" yes="Remove what is stored" busy={busy !== ""} onYes={() => void remove()} />
           )}
         </div>
         <div aria-live="polite">

@@ -4,6 +4,7 @@ import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { TextField, useSmallForm } from "../form/small-form.tsx";
 import { bytes, plural } from "../format.ts";
+import { AskFirst } from "../parts/ask-first.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";
 import { useTitle } from "../parts/title.ts";
@@ -61,8 +62,8 @@ function Manifest({ data, open, onToggle, onRemoved }: ManifestProps) {
   const [report, setReport] = useState<DataReport | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const [removing, setRemoving] = useState(false);
   const work = async (act: () => Promise<void>) => {
+    if (busy) return;
     setBusy(true);
     setProblem(null);
     await act().catch((error: unknown) => setProblem(asProblem(error)));
@@ -117,26 +118,13 @@ function Manifest({ data, open, onToggle, onRemoved }: ManifestProps) {
       </dl>
       {open && <Files name={data.name} />}
       <div className="actions gap-above">
-        <button type="button" className="button" disabled={busy} onClick={() => void verify(false)}>
+        <button type="button" className="button" aria-disabled={busy} onClick={() => void verify(false)}>
           {busy ? "Working…" : "Verify"}
         </button>
-        <button type="button" className="button" disabled={busy} onClick={() => void verify(true)}>
+        <button type="button" className="button" aria-disabled={busy} onClick={() => void verify(true)}>
           Verify every byte
         </button>
-        {removing ? (
-          <>
-            <button type="button" className="button danger" disabled={busy} onClick={() => void remove()}>
-              Forget it; files stay
-            </button>
-            <button type="button" className="button" onClick={() => setRemoving(false)}>
-              Keep
-            </button>
-          </>
-        ) : (
-          <button type="button" className="button danger" disabled={busy} onClick={() => setRemoving(true)}>
-            Remove…
-          </button>
-        )}
+        <AskFirst ask="Remove…" yes="Forget it; files stay" busy={busy} onYes={() => void remove()} />
       </div>
       <div aria-live="polite">
         {problem && <ProblemBanner problem={problem} />}
@@ -251,7 +239,7 @@ function AddData({ onAdded }: { onAdded: () => void }) {
           </label>
         </div>
         <div className="actions">
-          <button type="submit" className="button primary" disabled={busy}>
+          <button type="submit" className="button primary" aria-disabled={busy}>
             {busy ? "Reading every file…" : "Add"}
           </button>
           <span className="good" role="status">

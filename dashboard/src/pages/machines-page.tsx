@@ -91,6 +91,7 @@ function Reconcile() {
   const [report, setReport] = useState<{ report: ReconcileReport; at: number } | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const run = async (dry: boolean) => {
+    if (busy !== null) return;
     setBusy(dry ? "dry" : "real");
     setProblem(null);
     try {
@@ -109,10 +110,10 @@ function Reconcile() {
         never touched.
       </p>
       <p className="actions gap-above">
-        <button type="button" className="button" disabled={busy !== null} onClick={() => void run(true)}>
+        <button type="button" className="button" aria-disabled={busy !== null} onClick={() => void run(true)}>
           {busy === "dry" ? "Looking…" : "Look only (dry run)"}
         </button>
-        <button type="button" className="button danger" disabled={busy !== null} onClick={() => void run(false)}>
+        <button type="button" className="button danger" aria-disabled={busy !== null} onClick={() => void run(false)}>
           {busy === "real" ? "Reconciling…" : "Reconcile now"}
         </button>
       </p>

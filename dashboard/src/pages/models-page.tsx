@@ -4,6 +4,7 @@ import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { TextField, useSmallForm } from "../form/small-form.tsx";
 import { bytes, duration, plural, words } from "../format.ts";
+import { AskFirst } from "../parts/ask-first.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";
 import { useTitle } from "../parts/title.ts";
@@ -104,7 +105,7 @@ function Pull({ onStarted }: { onStarted: () => void }) {
           />
         </div>
         <div className="actions">
-          <button type="submit" className="button primary" disabled={busy}>
+          <button type="submit" className="button primary" aria-disabled={busy}>
             {busy ? "Starting…" : "Pull"}
           </button>
         </div>
@@ -181,7 +182,6 @@ function PullRow({ pull, onChange }: { pull: HubPull; onChange: () => void }) {
 }
 
 function ModelRow({ model, onRemoved }: { model: HubModel; onRemoved: () => void }) {
-  const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   const id = model.model_id;
   const remove = () => api.removeModel(id ?? "").then(onRemoved, (error: unknown) => setProblem(asProblem(error)));
@@ -197,21 +197,15 @@ function ModelRow({ model, onRemoved }: { model: HubModel; onRemoved: () => void
             {model.revision && ` · ${model.revision.slice(0, 8)}`} · {model.source}
           </span>
         </span>
-        {id !== null &&
-          (asking ? (
-            <>
-              <button type="button" className="button small danger" onClick={() => void remove()}>
-                Remove {bytes(model.bytes)}
-              </button>
-              <button type="button" className="button small" onClick={() => setAsking(false)}>
-                Keep
-              </button>
-            </>
-          ) : (
-            <button type="button" className="button small" onClick={() => setAsking(true)} aria-label={`Remove ${id}`}>
-              Remove…
-            </button>
-          ))}
+        {id !== null && (
+          <AskFirst
+            ask="Remove…"
+            label={`Remove ${id}`}
+            yes={`Remove ${bytes(model.bytes)}`}
+            small
+            onYes={() => void remove()}
+          />
+        )}
       </div>
       <p className="quiet small-text">
         <code>{model.path}</code>

@@ -155,7 +155,7 @@ function RunForm({ initial }: { initial: Values }) {
         </div>
         <Advanced open={advancedErrors}>{ADVANCED.map((each) => input(each))}</Advanced>
         <div className="actions form-end">
-          <button type="submit" className="button primary" disabled={busy}>
+          <button type="submit" className="button primary" aria-disabled={busy}>
             {busy ? "Starting…" : price ? `Start run, ${usdPerHour(price)}` : "Start run"}
           </button>
           <Link href="/" className="button">

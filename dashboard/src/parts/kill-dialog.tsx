@@ -14,6 +14,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
   const [problem, setProblem] = useState<Problem | null>(null);
   const held = job.machines.filter((machine) => machine.terminated_at === null);
   const kill = async () => {
+    if (busy) return;
     setBusy(true);
     try {
       store.trigger.jobLoaded({ job: await api.kill(job.id) });
@@ -24,7 +25,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
     }
   };
   return (
-    <Modal titleId="kill-title" first={keep} onClose={onClose}>
+    <Modal titleId="kill-title" first={keep} after={`run-${job.id}`} onClose={onClose}>
       <h2 id="kill-title">Kill this run?</h2>
       <p>
         <strong>
@@ -51,7 +52,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
         <button ref={keep} type="button" className="button" onClick={onClose}>
           Keep running
         </button>
-        <button type="button" className="button danger" onClick={() => void kill()} disabled={busy}>
+        <button type="button" className="button danger" onClick={() => void kill()} aria-disabled={busy}>
           {busy ? "Killing…" : "Kill run"}
         </button>
       </div>

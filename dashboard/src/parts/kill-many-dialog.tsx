@@ -20,6 +20,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
   const perHour = held.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
   const unpriced = held.some((machine) => machine.price_per_hour_usd === null);
   const kill = async () => {
+    if (done !== null) return;
     setDone(0);
     setProblems([]);
     const failed: { job: JobRecord; problem: Problem }[] = [];
@@ -81,7 +82,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
         <button ref={keep} type="button" className="button" onClick={onClose}>
           Keep running
         </button>
-        <button type="button" className="button danger" onClick={() => void kill()} disabled={done !== null}>
+        <button type="button" className="button danger" onClick={() => void kill()} aria-disabled={done !== null}>
           {done === null ? `Kill ${plural(asked.length, "run")}` : `Killing ${done} of ${asked.length}…`}
         </button>
       </div>

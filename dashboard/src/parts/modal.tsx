@@ -6,22 +6,28 @@ interface ModalProps {
   wide?: boolean;
   /** What the keyboard stands on at first: the choice that changes nothing. */
   first: RefObject<HTMLElement | null>;
+  /** Id of what the keyboard goes to when that is gone on which it stood before. */
+  after?: string;
   onClose: () => void;
   children: ReactNode;
 }
 
-/** A question over the page. When it goes, the keyboard is back where it was, if that is still there. */
-export function Modal({ titleId, wide = false, first, onClose, children }: ModalProps) {
+/** A question over the page. When it goes, the keyboard is back where it was, or near. */
+export function Modal({ titleId, wide = false, first, after = "main", onClose, children }: ModalProps) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const stood = useRef<Element | null>(null);
   useEffect(() => {
-    const before = document.activeElement;
+    // Kept from the first time: a second run of this effect would find the dialog's own button.
+    const before = (stood.current ??= document.activeElement);
     const opened = dialog.current;
     if (opened && !opened.open) opened.showModal();
     first.current?.focus();
     return () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      const there = before instanceof HTMLElement && before.isConnected && before !== document.body;
+      const near = document.getElementById(after) ?? document.getElementById("main");
+      (there ? before : near)?.focus({ preventScroll: true });
     };
-  }, [first]);
+  }, [first, after]);
   return (
     <dialog ref={dialog} className={wide ? "dialog dialog-wide" : "dialog"} aria-labelledby={titleId} onClose={onClose}>
       {children}

@@ -216,7 +216,7 @@ function DiffPanel({ job, other }: { job: JobRecord; other: string }) {
           From {job.id} to <bdi>{data.to.directory ?? other}</bdi>
         </h2>
         {other === DIRECTORY && (
-          <button type="button" className="button small" disabled={busy} onClick={reload}>
+          <button type="button" className="button small" aria-disabled={busy} onClick={() => busy || reload()}>
             {busy ? "Comparing…" : "Compare again"}
           </button>
         )}
