@@ -105,9 +105,8 @@ function Reconcile() {
     <section className="panel" aria-labelledby="reconcile">
       <h2 id="reconcile">Reconcile</h2>
       <p className="quiet prose">
-        Compares the record with what the providers list: journals are folded again, runs that were cut off go on, and
-        machines with this installation’s mark that belong to no run are terminated. What does not bear the mark is
-        never touched.
+        Compares the record with what the providers list: runs that were cut off go on, and machines with this
+        installation’s mark that belong to no run are terminated. Machines without the mark are never touched.
       </p>
       <p className="actions gap-above">
         <button type="button" className="button" aria-disabled={busy !== null} onClick={() => void run(true)}>
@@ -139,8 +138,8 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
       {quiet && <p className="good">Record and reality agree.</p>}
       <ul>
         <li>
-          {plural(report.replayed.length, "journal")} folded again
-          {torn.length === 0 ? ", each gives its stored state." : ":"}
+          {plural(report.replayed.length, "journal")} checked
+          {torn.length === 0 ? ", each agrees with its run." : ":"}
           {torn.map((each) => (
             <span key={each.job_id} className="bad">
               {" "}
@@ -150,7 +149,7 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
           ))}
         </li>
         <li>
-          {plural(report.resumed.length, "run")} {would} resumed
+          {plural(report.resumed.length, "run")} under way, to go on
           <Runs ids={report.resumed} />
         </li>
         <li>

@@ -19,7 +19,7 @@ export function StepDetail(props: {
 }) {
   const { job, step, attempts, now } = props;
   const end = step.ended_at ? Date.parse(step.ended_at) : now;
-  const detail = Object.entries(step.detail ?? {});
+  const detail = Object.entries(step.detail ?? {}).filter(([, value]) => value !== null);
   return (
     <section className="step-detail" aria-label={`Step ${words(step.step)}`}>
       <div className="panel-head">
