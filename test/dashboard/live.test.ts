@@ -48,12 +48,32 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       expect(await entrypoint.getAttribute("aria-invalid")).toBe("true");
       expect(await entrypoint.getAttribute("aria-describedby")).toContain("field-entrypoint-error");
       expect(await entrypoint.evaluate((input) => input === document.activeElement)).toBe(true);
+      await page.getByText("To correct: Entrypoint, Disk.").waitFor();
       await entrypoint.fill("train.py");
+      // What was corrected is no longer said to be wrong.
+      await page.waitForSelector("#field-entrypoint-error", { state: "detached" });
+      await page.getByText("To correct: Disk.").waitFor();
       await page.getByLabel("Disk").fill("");
+      await page.getByText("Nothing was started").waitFor({ state: "detached" });
       await page.getByRole("button", { name: "Start run" }).click();
       await page.waitForURL(/\/runs\/n/);
       const keys = server.seen.flatMap((each) => (each.method === "POST" && each.path === "/jobs" ? [each.key] : []));
       expect(new Set(keys).size, "a refused form may be sent again under a new key").toBe(2);
+    }));
+
+  it("keeps what stands in the form while one connects a provider, and begins anew for a new run", () =>
+    withPage("/new", async ({ page }) => {
+      await page.getByLabel("Entrypoint").fill("mine.py");
+      await page.getByLabel("Provider").selectOption("market");
+      await page.getByRole("link", { name: "Connect market" }).click();
+      await page.waitForURL("**/connect?open=market");
+      await page.goBack();
+      await expect.poll(() => page.getByLabel("Entrypoint").inputValue(), WAIT).toBe("mine.py");
+      expect(await page.getByLabel("Provider").inputValue()).toBe("market");
+      await page.getByRole("link", { name: "Runs", exact: true }).click();
+      await page.getByRole("link", { name: "New run" }).click();
+      await page.waitForURL("**/new");
+      expect(await page.getByLabel("Entrypoint").inputValue()).toBe("");
     }));
 
   it("prefills the form from an earlier run", () =>

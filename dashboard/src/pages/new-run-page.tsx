@@ -8,6 +8,7 @@ import { GpuPicker } from "../form/gpu-picker.tsx";
 import { PlanPanel } from "../form/plan-panel.tsx";
 import { bodyOf, FIELDS, initialValues, LABEL, maskedOf, valuesOf, type Values } from "../form/run-values.ts";
 import { fieldOfError, type Field } from "../form/schema-fields.ts";
+import { useDraft } from "../form/use-draft.ts";
 import { usePlan } from "../form/use-plan.ts";
 import { usdPerHour } from "../format.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
@@ -60,7 +61,7 @@ export function NewRunPage({ query }: { query: URLSearchParams }) {
 }
 
 function RunForm({ initial }: { initial: Values }) {
-  const [values, setValues] = useState(initial);
+  const [values, setValues] = useDraft(initial);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
@@ -68,12 +69,17 @@ function RunForm({ initial }: { initial: Values }) {
   const key = useRef(newKey());
   const sending = useRef(false);
   const { providers, gpus } = useChoices();
-  const errors = useMemo(() => errorsByField(problem), [problem]);
+  /** Fields that were changed since the server refused them. */
+  const [mended, setMended] = useState<ReadonlySet<string>>(new Set());
+  const errors = useMemo(() => errorsByField(problem, mended), [problem, mended]);
   const advancedErrors = ADVANCED.some((each) => errors[each.name]);
   const provider = providers.find((each) => each.name === values["provider"]);
   const body = bodyOf(values);
   const planned = usePlan(body);
-  const set = (name: string, value: string) => setValues((before) => ({ ...before, [name]: value }));
+  const set = (name: string, value: string) => {
+    setValues((before) => ({ ...before, [name]: value }));
+    setMended((before) => new Set(before).add(name));
+  };
 
   useEffect(() => {
     if (problem) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
@@ -85,6 +91,7 @@ function RunForm({ initial }: { initial: Values }) {
     sending.current = true;
     setBusy(true);
     setProblem(null);
+    setMended(new Set());
     try {
       const job = await api.submit(body, key.current);
       store.trigger.jobLoaded({ job });
@@ -120,7 +127,7 @@ function RunForm({ initial }: { initial: Values }) {
   return (
     <div className="new-run">
       <form ref={form} className="form" onSubmit={(event) => void submit(event)} noValidate>
-        {problem && <ProblemBanner problem={problem} />}
+        {problem && <Refused problem={problem} errors={errors} />}
         <div className="panel fields">
           {input(field("entrypoint"), { placeholder: "train.py" })}
           {input(LABEL)}
@@ -149,6 +156,10 @@ function RunForm({ initial }: { initial: Values }) {
             <div className="field-wide">
               <Banner tone="warn" title={`${provider.name} is not connected`}>
                 {provider.missing.length > 0 && <p>Missing: {provider.missing.join(", ")}.</p>}
+                <p>
+                  <Link href={`/connect?open=${provider.name}`}>Connect {provider.name}</Link>. What stands here stays
+                  for when you come back.
+                </p>
               </Banner>
             </div>
           )}
@@ -186,10 +197,28 @@ function Advanced({ open, children }: { open: boolean; children: ReactNode }) {
   );
 }
 
-function errorsByField(problem: Problem | null): Record<string, string> {
+/** Why nothing was started. What stands at its field is not told twice, and is told no more once the field was changed. */
+function Refused({ problem, errors }: { problem: Problem; errors: Record<string, string> }) {
+  const told = errorsByField(problem, NOTHING_MENDED);
+  const named = [LABEL, ...FIELDS].filter((each) => told[each.name]);
+  if (problem.code !== "invalid_request" || named.length < Object.keys(told).length || named.length === 0)
+    return <ProblemBanner problem={problem} />;
+  const left = named.filter((each) => errors[each.name]);
+  if (left.length === 0) return null;
+  return (
+    <Banner tone="bad" title="Nothing was started">
+      <p>To correct: {left.map((each) => each.title).join(", ")}.</p>
+    </Banner>
+  );
+}
+
+const NOTHING_MENDED: ReadonlySet<string> = new Set();
+
+function errorsByField(problem: Problem | null, mended: ReadonlySet<string>): Record<string, string> {
   const byField: Record<string, string> = {};
   for (const { field: path, message } of problem?.errors ?? []) {
     const name = fieldOfError(path);
+    if (mended.has(name)) continue;
     byField[name] = byField[name] ? `${byField[name]}; ${message}` : message;
   }
   return byField;
