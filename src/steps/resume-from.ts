@@ -71,22 +71,23 @@ export async function lastComplete({ job, checkpoints, announced, nodes }: Leavi
   // Checkpoints of node 0 lie at the top, those of the others below node1, node2, ...
   const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
   const files = all.filter((f) => !ofOthers(f.path));
-  const names = candidates(files, announced);
+  const byName = membersByName(files, candidates(files, announced));
   const newest = new Map<string, number>();
-  for (const name of names) newest.set(name, Math.max(...membersOf(files, name).map((f) => Date.parse(f.modified_at))));
-  for (const name of names.toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
-    const members = membersOf(files, name);
-    const whole = await Promise.all(
-      members.filter((f) => isDirect(f.path, name)).map((f) => isWhole(join(checkpoints, f.path), f.size)),
+  for (const [name, members] of byName)
+    newest.set(
+      name,
+      members.reduce((last, file) => Math.max(last, Date.parse(file.modified_at)), -Infinity),
     );
-    if (whole.includes(false)) continue;
+  for (const name of [...byName.keys()].toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
+    const members = byName.get(name)!;
+    if (!(await areWhole(checkpoints, members.filter((f) => isDirect(f.path, name))))) continue;
     const chosen = members.map((f) => asChosen(checkpoints, f));
     const taken = new Set(members.map((f) => f.path));
     // Shards of other nodes belong to the same checkpoint; every node is given all of it.
     for (let node = 1; node < nodes; node++) {
       const top = `node${node}/`;
       const theirs = all.filter((f) => f.path.startsWith(top)).map((f) => ({ ...f, path: f.path.slice(top.length) }));
-      for (const file of membersOf(theirs, name)) {
+      for (const file of membersByName(theirs, [name]).get(name) ?? []) {
         if (taken.has(file.path)) continue;
         taken.add(file.path);
         chosen.push(asChosen(join(checkpoints, `node${node}`), file));
@@ -140,6 +141,14 @@ export async function readAnnounced(file: string): Promise<Set<string>> {
   return names;
 }
 
+/** The files that each name stands for: itself, or all below it. Each path is looked up by its folders: there may be very many of both. */
+function membersByName(files: CheckpointFile[], names: readonly string[]): Map<string, CheckpointFile[]> {
+  const members = new Map<string, CheckpointFile[]>(names.map((name) => [name, []]));
+  for (const file of files)
+    for (const place of [...parentsOf(file.path).slice(1), file.path]) members.get(place)?.push(file);
+  return members;
+}
+
 function candidates(files: CheckpointFile[], announced: ReadonlySet<string>): string[] {
   const folders = new Map<string, Set<string>>();
   for (const { path } of files) {
@@ -158,8 +167,9 @@ function candidates(files: CheckpointFile[], announced: ReadonlySet<string>): st
     return folder !== "" && (UNIT_FOLDER.test(lastName(folder)) || inside.some((name) => UNIT_CONFIG.test(name)));
   };
   const found = new Set<string>();
+  const paths = new Set(files.map((f) => f.path));
   for (const name of announced) {
-    if (name === "" || (!folders.has(name) && !files.some((f) => f.path === name))) continue;
+    if (name === "" || (!folders.has(name) && !paths.has(name))) continue;
     if (!has(name, INCOMPLETE)) found.add(name);
   }
   for (const folder of folders.keys()) {
@@ -182,8 +192,6 @@ function parentsOf(path: string): string[] {
 }
 
 const lastName = (path: string): string => path.split("/").at(-1)!;
-const membersOf = (files: CheckpointFile[], name: string): CheckpointFile[] =>
-  files.filter((f) => f.path === name || f.path.startsWith(`${name}/`));
 const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");
 const asChosen = (root: string, f: CheckpointFile) => ({
   root,
@@ -191,6 +199,12 @@ const asChosen = (root: string, f: CheckpointFile) => ({
   size: f.size,
   mtime_ms: Date.parse(f.modified_at),
 });
+
+/** One after the other: each is opened, and there may be more of them than a process may have open. */
+async function areWhole(checkpoints: string, files: readonly CheckpointFile[]): Promise<boolean> {
+  for (const { path, size } of files) if (!(await isWhole(join(checkpoints, path), size))) return false;
+  return true;
+}
 
 /** False for a file that was cut short, where its format says so: by the end of a ZIP or the lengths of its header. */
 async function isWhole(path: string, size: number): Promise<boolean> {
