@@ -20,7 +20,7 @@ export const CHANNEL_SHELL =
   `cat <&4 >&${CHANNEL_FD} & exec cat <&${CHANNEL_FD} 4<&-' sh`;
 
 export interface Carried {
-  /** Of the command on the machine; null where it was not heard of. */
+  /** Of the command on the machine; null where it was not heard of, or there was none. */
   code: number | null;
   stderr: string;
 }
@@ -32,7 +32,8 @@ export interface Carried {
 export async function carry(inside: Duplex, connection: SshConnection, signal: AbortSignal): Promise<Carried> {
   try {
     // The first is the host, which the connection knows.
-    const [, ...words] = await spoken(inside);
+    const [, ...words] = (await spoken(inside)) ?? [];
+    if (words.length === 0) return { code: null, stderr: "" };
     const channel = await connection.open(commandLine(words), signal);
     let stderr = "";
     channel.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
@@ -48,13 +49,13 @@ export async function carry(inside: Duplex, connection: SshConnection, signal: A
   }
 }
 
-/** The words of the command; what follows them stays in the stream. */
-async function spoken(inside: Duplex): Promise<string[]> {
+/** The words of the command; what follows them stays in the stream. Null where rsync ends first, for reasons that it gives itself. */
+async function spoken(inside: Duplex): Promise<string[] | null> {
   let bytes = Buffer.alloc(0);
   for (;;) {
     const part = inside.read() as Buffer | null;
     if (part === null) {
-      if (inside.readableEnded || inside.destroyed) throw new Error("rsync ended before it said what it wants");
+      if (inside.readableEnded || inside.destroyed) return null;
       await new Promise<void>((resolve) => {
         for (const event of ["readable", "end", "close"]) inside.once(event, resolve);
       });
@@ -66,6 +67,6 @@ async function spoken(inside: Duplex): Promise<string[]> {
       if (bytes.length > end + 2) inside.unshift(bytes.subarray(end + 2));
       return bytes.toString("utf8", 0, end).split("\0");
     }
-    if (bytes.length > WORDS_MAX) throw new Error("rsync's command has no end");
+    if (bytes.length > WORDS_MAX) return null;
   }
 }

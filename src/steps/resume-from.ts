@@ -80,7 +80,13 @@ export async function lastComplete({ job, checkpoints, announced, nodes }: Leavi
     );
   for (const name of [...byName.keys()].toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
     const members = byName.get(name)!;
-    if (!(await areWhole(checkpoints, members.filter((f) => isDirect(f.path, name))))) continue;
+    if (
+      !(await areWhole(
+        checkpoints,
+        members.filter((f) => isDirect(f.path, name)),
+      ))
+    )
+      continue;
     const chosen = members.map((f) => asChosen(checkpoints, f));
     const taken = new Set(members.map((f) => f.path));
     // Shards of other nodes belong to the same checkpoint; every node is given all of it.
