@@ -230,7 +230,10 @@ describe("a machine that is not found", () => {
     stub.on("GET", LISTING, { json: { items: { [`zones/${ZONE}`]: { instances: [instance()] } } } });
     expect(await stub.provider().inspect(old, never)).toMatchObject({ phase: "starting" });
     stub.on("GET", LISTING, { status: 404, json: { error: { code: 404, message: "Not Found" } } });
-    await expect(stub.provider().inspect(old, never)).rejects.toMatchObject({ code: "provider_error" });
+    for (const json of [{ error: { code: 404, message: "Not Found" } }, {}, { items: "none" }, { status: "ok" }]) {
+      stub.on("GET", OPERATIONS, { status: "error" in json ? 404 : 200, json });
+      await expect(stub.provider().inspect(old, never)).rejects.toMatchObject({ code: "provider_error" });
+    }
     stub.on("GET", OPERATIONS, apiError(403, "forbidden", "no"));
     await expect(stub.provider().inspect(old, never)).rejects.toMatchObject({ code: "credential_refused" });
   });

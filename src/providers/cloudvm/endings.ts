@@ -1,5 +1,6 @@
 // Why a machine is going or gone: the zone keeps a list of what was done to it, by whom.
 
+import { SvcError } from "../../errors/index.ts";
 import { errorOf, type ComputeClient } from "./client.ts";
 import type { Place } from "./instance-body.ts";
 import { lastPart, Operation, OperationList, plainText } from "./wire.ts";
@@ -83,7 +84,8 @@ async function operationsOf(
       continue;
     }
     const list = OperationList.safeParse(reply.body);
-    if (!list.success) break;
+    if (!list.success)
+      throw new SvcError("provider_error", { provider: "cloudvm", why: `its operations of ${zone} cannot be read` });
     for (const item of list.data.items ?? []) {
       const operation = Operation.safeParse(item);
       if (operation.success && isOn(operation.data, machine)) mine.push(operation.data);

@@ -91,15 +91,18 @@ export type Operation = z.infer<typeof Operation>;
 const pageToken = z.string().max(8_192).optional();
 const Warning = z.looseObject({ code: z.string().catch("unknown"), message: optionalText }).nullish();
 
-export const OperationList = z.looseObject({
-  items: z.array(z.unknown()).nullish(),
-  nextPageToken: pageToken,
-});
+/** Whether an object is a list at all: one that is empty has no items, and a name all the same. */
+const isList = (kind: string, answer: { kind?: string | undefined; items?: unknown }): boolean =>
+  answer.kind === kind || (answer.items ?? null) !== null;
+
+export const OperationList = z
+  .looseObject({ kind: optionalText, items: z.array(z.unknown()).nullish(), nextPageToken: pageToken })
+  .refine((answer) => isList("compute#operationList", answer));
 
 /** Its labels say whose it is. */
 const ListedInstance = Instance.extend({ labels: Labels.default({}) });
 
-/** Nothing here forgives: what of a listing cannot be read might be a machine, and some other object is no empty listing. */
+/** Nothing here forgives: what of a listing cannot be read might be a machine. */
 export const AggregatedInstances = z
   .looseObject({
     kind: optionalText,
@@ -110,7 +113,7 @@ export const AggregatedInstances = z
     unreachables: z.array(z.string()).nullish(),
     warning: Warning,
   })
-  .refine(({ kind, items }) => kind === "compute#instanceAggregatedList" || (items ?? null) !== null);
+  .refine((answer) => isList("compute#instanceAggregatedList", answer));
 
 export const Project = z.looseObject({
   name: optionalText,
