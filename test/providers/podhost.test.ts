@@ -451,9 +451,18 @@ describe("the two APIs", () => {
       api: "rest",
     });
     expect((await thrownBy(shut.provider.inspect(HANDLE, never))).code).toBe("credential_refused");
-    const paged = await podhostStub(() => ({ json: { pods: [], nextCursor: "x" } }), { api: "rest" });
-    expect((await thrownBy(paged.provider.inspect(HANDLE, never))).code).toBe("provider_error");
   });
+
+  test.each([[{ nextCursor: "x" }], [{ next: "/v2/pods?page=2" }], [{ has_more: true }], [{ total: 4 }]])(
+    "REST: a list with %j is a part of one",
+    async (more) => {
+      const none = { next: null, nextCursor: "", hasMore: false, total: 0 };
+      const stub = await podhostStub(() => ({ json: { ...none, ...more, pods: [] } }), { api: "rest" });
+      expect((await thrownBy(stub.provider.listOwned("svc-", never))).code).toBe("provider_error");
+      stub.script = () => ({ json: { ...none, pods: [] } });
+      expect(await stub.provider.listOwned("svc-", never)).toEqual([]);
+    },
+  );
 
   test("REST: ending what is not there is fine, a conflict is not", async () => {
     const stub = await podhostStub(({ method }) => (method === "DELETE" ? NO_POD : { json: { pods: [] } }), {

@@ -128,7 +128,7 @@ export class RestApi implements PodApi {
     const list = Array.isArray(body) ? body : field(body, name);
     if (!Array.isArray(list)) throw this.#transport.error(`its list of ${name} is missing from the answer`);
     // A page of a longer list would make the rest look gone.
-    if (typeof field(body, "nextCursor") === "string" || field(body, "hasMore") === true)
+    if (saysMore(body, list.length))
       throw this.#transport.error(`its list of ${name} is cut into pages, which was not asked for`);
     return list;
   }
@@ -138,6 +138,15 @@ export class RestApi implements PodApi {
     return this.#transport.error(`status ${answer.status}${words === "" ? "" : `: ${words}`}`);
   }
 }
+
+/** Whether what stands beside a list speaks of a further page, in whatever words. */
+const saysMore = (body: unknown, length: number): boolean =>
+  !Array.isArray(body) &&
+  Object.entries(body as object).some(
+    ([name, value]) =>
+      (/^(next|cursor|has_?more)/i.test(name) && value !== null && value !== false && value !== "") ||
+      (/^total/i.test(name) && typeof value === "number" && value > length),
+  );
 
 const podPath = (id: string): string => `/v2/pods/${encodeURIComponent(id)}`;
 /** It said itself that there is no such pod; a page of some server in between does not count. */
