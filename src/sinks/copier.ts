@@ -33,6 +33,8 @@ const PARALLEL_FILES = 2;
 /** The log of a run that goes on is sent whole again: never sooner than this, and no more bytes in the long run than this. */
 const LOG_EVERY_MS = 60_000;
 const LOG_BYTES_PER_S = 100_000;
+/** Failures that every file would meet. */
+const STORES_OWN: ReadonlySet<string> = new Set(["sink_unreachable", "sink_refused", "sink_credentials"]);
 /** The digest of no content at all. */
 const NONE = "";
 
@@ -155,7 +157,7 @@ export class SinkCopier {
     const rest = files.values();
     const copyNext = async (): Promise<void> => {
       for (const file of rest) {
-        if (failures.some((e) => e.code !== "sink_mismatch") || how.signal.aborted) return;
+        if (failures.some((e) => STORES_OWN.has(e.code)) || how.signal.aborted) return;
         await this.#copy(store, file, how).catch((e: unknown) => void failures.push(asSvcError(e)));
       }
     };

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { readFileSync, rmSync } from "node:fs";
+import { readFileSync, renameSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RunSpecInput } from "../../src/schemas/spec.ts";
@@ -285,6 +286,32 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await done();
     expect(store.text(key("checkpoints/model.bin"))).toBe("content");
     expect(w.h.reads.job(JOB)?.note).toBeNull();
+  });
+
+  it("copies the others at once, where one file cannot be read", async () => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    store.fault = () => ({ do: "cut" });
+    const others = Array.from({ length: 8 }, (_, i) => `b${i}.bin`);
+    await w.checkpoint("a.bin", "a");
+    for (const path of others) await w.checkpoint(path, "longer");
+    // Opening it fails, as of a file on a part of the disk that is broken.
+    const folder = join(w.h.home, "artifacts", JOB, "checkpoints");
+    const socket = createServer().listen(join(folder, "socket"));
+    await new Promise((resolve) => socket.once("listening", resolve));
+    renameSync(join(folder, "socket"), join(folder, "a.bin"));
+    await w.until("it fails", () => w.status.state === "retrying");
+    const failures = (): number => w.h.store.db.prepare("SELECT failures FROM sink").pluck().get() as number;
+    const before = failures();
+    store.fault = () => undefined;
+    await w.until("the others are there", () => others.every((path) => store.objects.has(key(`checkpoints/${path}`))));
+    expect(failures()).toBeLessThanOrEqual(before + 2);
+    expect(w.status).toMatchObject({ state: "retrying", waiting: { files: 1 } });
+    socket.close();
+    rmSync(join(folder, "a.bin"), { force: true });
+    await w.checkpoint("a.bin", "a", START + 60_000);
+    await w.over();
+    await done();
+    expect(store.text(key("checkpoints/a.bin"))).toBe("a");
   });
 
   it("copies what is left of a run that was over when another control plane starts, without the variable that it was given", async () => {
