@@ -32,6 +32,8 @@ ALIVE_SECONDS = 5
 UNASKED_SECONDS = 900
 INODE_MASK = (1 << 53) - 1
 FULL = (errno.ENOSPC, errno.EDQUOT)
+# Of one file: whatever can be said of the others.
+UNREADABLE = (errno.EACCES, errno.EPERM, errno.EIO)
 
 
 class Refusal(Exception):
@@ -566,13 +568,18 @@ def check_unchanged(fd, ask):
 def op_read_file(ask):
     import hashlib
 
-    fd = open_checkpoint(ask)
     try:
-        data = os.pread(fd, min(int(ask["max"]), PIECE_MAX), int(ask["offset"]))
-        check_unchanged(fd, ask)
-        return {"sha256": hashlib.sha256(data).hexdigest()}, data
-    finally:
-        os.close(fd)
+        fd = open_checkpoint(ask)
+        try:
+            data = os.pread(fd, min(int(ask["max"]), PIECE_MAX), int(ask["offset"]))
+            check_unchanged(fd, ask)
+        finally:
+            os.close(fd)
+    except OSError as e:
+        if e.errno in UNREADABLE:
+            raise Refusal("unreadable", os.strerror(e.errno))
+        raise
+    return {"sha256": hashlib.sha256(data).hexdigest()}, data
 
 
 def below_base(path):

@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { AgentRefusal, type AgentClient } from "./agent-client.ts";
 import { orDiskFull, SvcError } from "../errors/index.ts";
-import type { RemoteFile } from "../providers/host.ts";
+import { UnreadableFile, type RemoteFile } from "../providers/host.ts";
 
 export interface FetchOptions {
   machine: string;
@@ -40,7 +40,7 @@ interface Progress {
 
 /**
  * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more as it
- * was listed, `ssh_unreachable` when the link was lost again and again, and `disk_full`, before anything is written where it is
+ * was listed, `UnreadableFile` where it cannot be read, `ssh_unreachable` when the link was lost again and again, and `disk_full`, before anything is written where it is
  * larger than the room there is: the machine can list any size, as of a file that is nothing but holes.
  */
 export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
@@ -158,6 +158,7 @@ function asOurs(thrown: unknown, { file, target, machine, runDir }: FetchOptions
     if (thrown.kind === "changed")
       return new SvcError("file_not_found", { path: `${file.path} as it was listed` }, { cause: thrown });
     const why = `${file.path} cannot be read in ${runDir} on ${machine}: ${thrown.message}`;
+    if (thrown.kind === "unreadable") return new UnreadableFile("runner_failed", { why }, { cause: thrown });
     return new SvcError("runner_failed", { why }, { cause: thrown });
   }
   return orDiskFull(thrown, dirname(target));

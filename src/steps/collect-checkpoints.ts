@@ -2,6 +2,7 @@
 //
 // K1. During a run a file is fetched when size, mtime and inode were the same in two scans at least SETTLE_MS apart, or when the
 //     script announced it as complete. A file whose name says that it is unfinished is never fetched, announced or not.
+//     One that cannot be read is named, and tried again by the next scan.
 // K2. At the end everything that is complete is fetched; what is left behind is named, with the reason.
 // K3. A file is fetched beside its place (`.svc-partial/`), compared with a fresh listing, flushed, and renamed: what stands
 //     under its real name is whole. If it changed meanwhile it is left for a later scan.
@@ -15,7 +16,7 @@ import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
-import type { RemoteFile } from "../providers/host.ts";
+import { UnreadableFile, type RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import type { CheckpointHost } from "./hidden-names.ts";
 
@@ -211,9 +212,14 @@ export class CheckpointCollector {
           else moved.push(file.path);
         } catch (cause) {
           await rm(beside, { force: true });
+          const unreadable = cause instanceof UnreadableFile;
+          if (unreadable && !options.final) {
+            refused.push({ path: file.path, why: cause.data.why });
+            continue;
+          }
           failure ??= cause;
-          // What is too large for this disk leaves room for the others; any other failure would only come again.
-          if (!isDiskFull(cause)) break;
+          // What is too large for this disk, or cannot be read, leaves the others; any other failure would only come again.
+          if (!isDiskFull(cause) && !unreadable) break;
         }
       }
       signal.throwIfAborted();

@@ -166,6 +166,35 @@ describe("the agent", () => {
       });
   });
 
+  it("tells a file that cannot be read from what else may be wrong", () => {
+    const run = join(folder, "unreadable");
+    mkdirSync(join(run, "checkpoints"), { recursive: true });
+    writeFileSync(join(run, "spec.json"), JSON.stringify({ checkpoint_dir: join(run, "checkpoints") }));
+    writeFileSync(join(run, "checkpoints", "a"), "text");
+    const code = `
+import errno, json, os, sys
+sys.path.insert(0, sys.argv[1])
+import svc_agent
+head, body = svc_agent.op_list({"dir": sys.argv[2]})
+path, size, mtime, inode = json.loads(body)
+ask = {"dir": sys.argv[2], "path": path, "size": size, "mtime": mtime, "inode": inode, "offset": 0, "max": 9}
+print(svc_agent.op_read_file(ask)[1])
+for number in (errno.EIO, errno.EACCES, errno.EMFILE):
+    def fail(*_):
+        raise OSError(number, "no")
+    os.pread = fail
+    try:
+        svc_agent.op_read_file(ask)
+    except svc_agent.Refusal as e:
+        print(e.kind)
+    except OSError as e:
+        print("other")
+`;
+    const argv = ["-B", "-c", code, join(agentPath, ".."), run];
+    const { stdout, stderr } = spawnSync("python3", argv, { encoding: "utf8" });
+    expect([stdout, stderr]).toEqual(["b'text'\nunreadable\nunreadable\nother\n", ""]);
+  });
+
   it("leaves a run's secrets where its start gave no answer: the launcher may be about to read them", () => {
     const slow = join(folder, ".svc-machine", ".runtime", "0".repeat(64));
     const run = join(folder, ".svc-machine", "slow", "run");
@@ -188,7 +217,7 @@ except svc_agent.Refusal as e:
     print(e.kind, os.listdir(run))
 children[0].kill()
 `;
-    const argv = ["-c", code, join(agentPath, ".."), run];
+    const argv = ["-B", "-c", code, join(agentPath, ".."), run];
     const { stdout, stderr } = spawnSync("python3", argv, { env: { ...process.env, HOME: folder }, encoding: "utf8" });
     expect(stderr).toBe("");
     expect(stdout).toContain("runner [");

@@ -5,7 +5,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import type { AgentClient } from "../../src/ssh/agent-client.ts";
+import { UnreadableFile } from "../../src/providers/host.ts";
+import { AgentRefusal, type AgentClient } from "../../src/ssh/agent-client.ts";
 import { fetchRemoteFile } from "../../src/ssh/fetch-file.ts";
 import { never } from "./machine.ts";
 
@@ -55,6 +56,15 @@ test.each([
     expect(readdirSync(folder)).toEqual([]);
   },
 );
+
+test("a file that the machine cannot read is told from a machine that cannot be worked with", async () => {
+  const refuse = (kind: string) => () => {
+    throw new AgentRefusal(kind, "Input/output error");
+  };
+  await expect(fetchWith(refuse("unreadable"))).rejects.toBeInstanceOf(UnreadableFile);
+  await expect(fetchWith(refuse("failed"))).rejects.not.toBeInstanceOf(UnreadableFile);
+  expect(readdirSync(folder)).toEqual([]);
+});
 
 test("a size that no disk here has room for is not begun", async () => {
   let asked = 0;

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
+import { UnreadableFile, type RemoteFile, type RunHost } from "../../src/providers/host.ts";
 import { CheckpointCollector, readCheckpoints, SETTLE_MS } from "../../src/steps/collect-checkpoints.ts";
 
 let top: string;
@@ -191,6 +191,31 @@ describe("CheckpointCollector", () => {
     });
     expect(await readFile(join(targetDir, "a"), "utf8")).toBe("1");
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+  });
+
+  it("takes the others where one cannot be read, which is named, tried again, and at the end not forgotten", async () => {
+    for (const [path, text] of [
+      ["a", "1"],
+      ["b", "22"],
+      ["c", "333"],
+    ] as const)
+      await put(path, text);
+    let broken = true;
+    meanwhile = (path) =>
+      path === "a" && broken
+        ? Promise.reject(new UnreadableFile("runner_failed", { why: "the disk cannot read it" }))
+        : Promise.resolve();
+    const all = new Set(["a", "b", "c"]);
+    const result = await collector().scan(host, { final: false, announced: all, signal });
+    expect(paths(result.saved)).toEqual(["b", "c"]);
+    expect(result.skipped).toEqual([{ path: "a", why: "the disk cannot read it" }]);
+    expect([...all]).toEqual(["a"]);
+    await put("d", "4444");
+    const last = { final: true, announced: new Set<string>(), signal };
+    await expect(collector().scan(host, last)).rejects.toMatchObject({ code: "runner_failed" });
+    expect(paths(await collector().atHome())).toEqual(["b", "c", "d"]);
+    broken = false;
+    expect(paths((await collector().scan(host, last)).saved)).toEqual(["a"]);
   });
 
   it.each([

@@ -5,7 +5,7 @@ import { constants, type Dirent, type Stats } from "node:fs";
 import { access, chmod, copyFile, lstat, open, readdir, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { isAbsolute, join, normalize } from "node:path";
 import { isMissing, SvcError } from "../../errors/index.ts";
-import type { RemoteFile } from "../host.ts";
+import { UnreadableFile, type RemoteFile } from "../host.ts";
 
 const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;
@@ -81,7 +81,11 @@ export async function fetchFile(folder: string, file: RemoteFile, target: string
     // A folder on the way that became a link would lead elsewhere.
     if ((await realpath(source)) !== source) throw new SvcError("file_not_found", { path: file.path });
     // From here on the open file is meant, whatever takes its name. NONBLOCK: opening a pipe would wait for a writer.
-    opened = await open(source, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    opened = await open(source, flags).catch((cause: NodeJS.ErrnoException) => {
+      const why = UNREADABLE[cause.code ?? ""];
+      throw why === undefined ? cause : new UnreadableFile("runner_failed", { why: `${file.path}: ${why}` }, { cause });
+    });
     unchanged(await opened.stat(), file);
     const same = process.platform === "linux" ? `/proc/self/fd/${opened.fd}` : source;
     await copyFile(same, temporary, constants.COPYFILE_FICLONE);
@@ -106,6 +110,12 @@ export async function fetchFile(folder: string, file: RemoteFile, target: string
     await opened?.close();
   }
 }
+
+const UNREADABLE: Readonly<Record<string, string>> = {
+  EACCES: "it cannot be read: permission denied",
+  EPERM: "it cannot be read: permission denied",
+  EIO: "the disk cannot read it",
+};
 
 function unchanged(stat: Stats, file: RemoteFile): void {
   if (!stat.isFile() || stat.size !== file.size || stat.mtimeMs !== file.mtimeMs || stat.ino !== file.inode)
