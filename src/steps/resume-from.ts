@@ -73,20 +73,12 @@ export async function lastComplete({ job, checkpoints, announced, nodes }: Leavi
   const files = all.filter((f) => !ofOthers(f.path));
   const byName = membersByName(files, candidates(files, announced));
   const newest = new Map<string, number>();
-  for (const [name, members] of byName)
-    newest.set(
-      name,
-      members.reduce((last, file) => Math.max(last, Date.parse(file.modified_at)), -Infinity),
-    );
+  const later = (at: number, file: CheckpointFile): number => Math.max(at, Date.parse(file.modified_at));
+  for (const [name, members] of byName) newest.set(name, members.reduce(later, -Infinity));
   for (const name of [...byName.keys()].toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
     const members = byName.get(name)!;
-    if (
-      !(await areWhole(
-        checkpoints,
-        members.filter((f) => isDirect(f.path, name)),
-      ))
-    )
-      continue;
+    const direct = members.filter((f) => isDirect(f.path, name));
+    if (!(await areWhole(checkpoints, direct))) continue;
     const chosen = members.map((f) => asChosen(checkpoints, f));
     const taken = new Set(members.map((f) => f.path));
     // Shards of other nodes belong to the same checkpoint; every node is given all of it.
