@@ -14,8 +14,12 @@ export interface KillOptions {
   json: boolean;
 }
 
+const LOOK_MS = 150;
+/** A control plane takes only so many connections. */
+const AT_ONCE = 32;
+
 /** What killing needs, over HTTP or in this process. */
-interface Killer {
+export interface Killer {
   kill(id: string): Promise<JobRecord>;
   job(id: string): Promise<JobRecord | null>;
 }
@@ -81,16 +85,29 @@ async function targets(options: KillOptions, io: Io): Promise<string[]> {
   }
 }
 
-async function killThrough(killer: Killer, ids: string[], options: KillOptions, io: Io): Promise<number> {
+export async function killThrough(
+  killer: Killer,
+  ids: string[],
+  options: KillOptions,
+  io: Io,
+  lookMs = LOOK_MS,
+): Promise<number> {
   const records: JobRecord[] = [];
-  const told = await Promise.all(ids.map((id) => killer.kill(id)));
-  for (const first of told) {
+  const answers: PromiseSettledResult<JobRecord>[] = [];
+  for (let i = 0; i < ids.length; i += AT_ONCE) {
+    const some = await Promise.allSettled(ids.slice(i, i + AT_ONCE).map((id) => killer.kill(id)));
+    answers.push(...some);
+    // Nobody is there to be told.
+    if (some.every(({ status }) => status === "rejected")) break;
+  }
+  const failed = answers.find((answer) => answer.status === "rejected");
+  for (const { value: first } of answers.filter((answer) => answer.status === "fulfilled")) {
     let record = first;
     if (!options.json && !hasEnded(record.status))
       io.err(`${record.id}: ending it${options.wait ? "" : "; `svc jobs` tells when it is done"}`);
     let note = record.note;
     while (options.wait && !hasEnded(record.status) && !io.interrupted.aborted) {
-      await pause(150, io.interrupted);
+      await pause(lookMs, io.interrupted);
       record = (await killer.job(record.id)) ?? record;
       if (!options.json && record.note && record.note !== note) io.err(`${record.id}: ${safeField(record.note)}`);
       note = record.note;
@@ -104,5 +121,7 @@ async function killThrough(killer: Killer, ids: string[], options: KillOptions, 
     io.err(
       `Not waiting for ${left.map((r) => r.id).join(", ")}: the kill stands, but a machine may still cost money.\n\`svc jobs\` shows what is left; \`svc reconcile\` goes on with it.`,
     );
+  // One that could not be told keeps nobody from ending the others.
+  if (failed) throw failed.reason;
   return io.interrupted.aborted ? 130 : 0;
 }

@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { killThrough, type Killer } from "../../src/cli/commands/kill.ts";
+import type { Io } from "../../src/cli/io.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import type { JobRecord } from "../../src/schemas/job.ts";
+
+test("of very many runs each is told to end, also behind one that cannot be, and the command stays for those that were", async () => {
+  const ids = Array.from({ length: 300 }, (_, i) => `job${i}`);
+  const status = new Map<string, JobRecord["status"]>(ids.map((id) => [id, "running"]));
+  const record = (id: string) => ({ id, status: status.get(id), note: null }) as JobRecord;
+  let [open, most] = [0, 0];
+  const killer: Killer = {
+    async kill(id) {
+      most = Math.max(most, ++open);
+      await new Promise((resolve) => setImmediate(resolve));
+      open -= 1;
+      if (id === "job7") throw new SvcError("disk_full", { path: "/home" });
+      status.set(id, "terminating");
+      return record(id);
+    },
+    job(id) {
+      status.set(id, "cancelled");
+      return Promise.resolve(record(id));
+    },
+  };
+  let out = "";
+  const io = {
+    out: (text: string) => Promise.resolve(void (out += text)),
+    err: () => undefined,
+    interrupted: new AbortController().signal,
+  } as unknown as Io;
+  const options = { jobs: [], all: true, wait: true, json: false };
+  await expect(killThrough(killer, ids, options, io, 0)).rejects.toMatchObject({ code: "disk_full" });
+  expect(most).toBeLessThanOrEqual(64);
+  expect(out.match(/\tcancelled\n/g)).toHaveLength(299);
+});
