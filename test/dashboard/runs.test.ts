@@ -187,6 +187,9 @@ describe.skipIf(!hasChromium)("the list of runs", () => {
         const theme = () => page.evaluate(() => document.documentElement.dataset["theme"]);
         expect(await theme()).toBe("light");
         await page.getByLabel("Settings").click();
+        await page.getByRole("button", { name: "Look only" }).focus();
+        await page.waitForSelector(".settings:not([open])");
+        await page.getByLabel("Settings").click();
         await page.getByText("Dark", { exact: true }).click();
         expect(await theme()).toBe("dark");
         await page.getByText("UTC", { exact: true }).click();

@@ -1,12 +1,16 @@
 const MENUS = "details.pop[open], details.money[open], details.filter-more[open]";
 
-/** Menus made of `details` close when one clicks elsewhere, follows a link in them, or presses Escape. */
+/** Menus made of `details` close when one clicks or goes elsewhere, follows a link in them, or presses Escape. */
 export function closeMenus(): void {
   document.addEventListener("click", (event) => {
     const clicked = event.target instanceof Element ? event.target : null;
     for (const menu of document.querySelectorAll(MENUS)) {
       if (!menu.contains(clicked) || clicked?.closest("a")) menu.removeAttribute("open");
     }
+  });
+  document.addEventListener("focusin", ({ target }) => {
+    for (const menu of document.querySelectorAll(MENUS))
+      if (target instanceof Element && !menu.contains(target)) menu.removeAttribute("open");
   });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
