@@ -192,6 +192,10 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.waitForSelector(".log-row >> text=written while away");
       await page.waitForSelector(".run-head .pill >> text=succeeded");
       expect(await page.evaluate(() => "sameDocument" in globalThis)).toBe(true);
+      await expect.poll(() => page.title(), WAIT).toMatch(/^✓ digits/);
+      server.run("r1-digits").record.status = "failed";
+      server.emit("job.transition", "r1-digits");
+      await expect.poll(() => page.title(), WAIT).toMatch(/^✗ digits/);
     }));
 
   it("gives up a connection that neither opens nor fails, and makes another", async () => {

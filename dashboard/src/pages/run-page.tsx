@@ -12,7 +12,7 @@ import { MetricsPeek, MetricsView } from "../run/metrics/metrics-view.tsx";
 import { RunHead } from "../run/run-head.tsx";
 import { SpecView } from "../run/spec-view.tsx";
 import { TimelineView } from "../run/timeline-view.tsx";
-import { isActive, titleOf } from "../status.ts";
+import { isActive, titleOf, type JobStatus } from "../status.ts";
 import { useData } from "../store.ts";
 import { showRun } from "../sync.ts";
 
@@ -26,11 +26,14 @@ const TABS = [
   ["spec", "Spec"],
 ] as const;
 
+/** How it ended, to be seen in a tab that one does not look at. */
+const MARKS: Partial<Record<JobStatus, string>> = { succeeded: "✓ ", failed: "✗ ", timed_out: "✗ ", interrupted: "✗ " };
+
 export function RunPage({ id, tab }: { id: string; tab: string }) {
   useEffect(() => showRun(id), [id]);
   const job = useData((data) => data.jobs[id]);
   const problem = useData((data) => data.problems[id]);
-  useTitle(job ? `${job.status === "succeeded" ? "✓ " : ""}${titleOf(job)}` : id);
+  useTitle(job ? `${MARKS[job.status] ?? ""}${titleOf(job)}` : id);
   if (!job) {
     return (
       <div className="page">
