@@ -1,5 +1,5 @@
 import { lazy, Suspense, useEffect, useRef, useState, type ComponentType } from "react";
-import { useKeys } from "./keys.ts";
+import { EVERYWHERE, useKeys } from "./keys.ts";
 import { NewRunPage } from "./pages/new-run-page.tsx";
 import { RunPage } from "./pages/run-page.tsx";
 import { RunsPage } from "./pages/runs-page.tsx";
@@ -47,7 +47,7 @@ export function App() {
     if (shown.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
     shown.current = path;
   }, [path]);
-  useKeys("Everywhere", [
+  useKeys(EVERYWHERE, [
     { keys: "?", does: "List the keys", run: () => setKeysShown(true) },
     { keys: "n", does: "New run", run: () => navigate("/new") },
     ...PLACES.map(({ path: to, name, key }) => ({ keys: `g ${key}`, does: `Go to ${name}`, run: () => navigate(to) })),

@@ -6,7 +6,8 @@ export interface Shortcut {
   /** One key, or two after each other: `j`, `/`, `g r`. */
   keys: string;
   does: string;
-  run: () => void;
+  /** Left out where another part of the page does it: then it is only listed. */
+  run?: () => void;
 }
 
 interface Registered {
@@ -18,8 +19,15 @@ const PREFIX_MS = 1_500;
 const registered = new Set<{ current: Registered }>();
 let prefix: { key: string; at: number } | null = null;
 
+/** Of every page: what a page itself does with a key comes first. */
+export const EVERYWHERE = "Everywhere";
+
 /** The keys that work now, by group, newest page first. */
-export const shortcutsNow = (): Registered[] => [...registered].map((each) => each.current).toReversed();
+export const shortcutsNow = (): Registered[] =>
+  [...registered]
+    .map((each) => each.current)
+    .toReversed()
+    .sort((a, b) => Number(a.group === EVERYWHERE) - Number(b.group === EVERYWHERE));
 
 /** Registers keys while the component is shown. */
 export function useKeys(group: string, shortcuts: readonly Shortcut[]): void {
@@ -43,12 +51,12 @@ function pressed(event: KeyboardEvent): void {
   if (writes(event.target) || document.querySelector("dialog[open]")) return;
   const before = prefix && event.timeStamp - prefix.at < PREFIX_MS ? prefix.key : null;
   prefix = null;
-  const all = shortcutsNow().flatMap((each) => each.shortcuts);
+  const all = shortcutsNow().flatMap((each) => each.shortcuts.filter(({ run }) => run));
   const wanted = before === null ? event.key : `${before} ${event.key}`;
   const found = all.find((each) => each.keys === wanted) ?? all.find((each) => each.keys === event.key);
   if (found) {
     event.preventDefault();
-    found.run();
+    found.run?.();
   } else if (all.some((each) => each.keys.startsWith(`${event.key} `))) {
     prefix = { key: event.key, at: event.timeStamp };
   }

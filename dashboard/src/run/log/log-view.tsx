@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent } from "react";
 import { api } from "../../api.ts";
 import { plural } from "../../format.ts";
+import { useKeys } from "../../keys.ts";
 import { usePlace } from "../../router.tsx";
 import { onHint } from "../../sync.ts";
 import { remember, remembered, setParams } from "../place.ts";
@@ -138,6 +139,18 @@ export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean
     finder.goToLine(line);
   }, [pane, line, state.phase, jobId, finder]);
 
+  useKeys("Log", [
+    { keys: "/", does: "Search the log", run: () => document.getElementById("log-search")?.focus() },
+    { keys: "f", does: "Follow the end", run: () => pane?.follow() },
+    ...(q === ""
+      ? []
+      : [
+          { keys: "n", does: "Next match", run: () => finder.step(1) },
+          { keys: "N", does: "Match before", run: () => finder.step(-1) },
+        ]),
+    { keys: "g", does: "To the beginning, within the log" },
+    { keys: "G", does: "To the end, within the log" },
+  ]);
   const pick = (event: MouseEvent) => {
     const clicked = (event.target as Element).closest<HTMLElement>("a[data-line]");
     const number = clicked?.dataset["line"];
@@ -149,11 +162,8 @@ export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean
   };
   const keys = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "n") finder.step(1);
-    else if (event.key === "N") finder.step(-1);
-    else if (event.key === "f" || event.key === "G") pane?.follow();
+    if (event.key === "G") pane?.follow();
     else if (event.key === "g") pane?.goTo(0);
-    else if (event.key === "/") document.getElementById("log-search")?.focus();
     else return;
     event.preventDefault();
   };
