@@ -39,7 +39,7 @@ export function MetricsTools(props: {
         onChange={(event) => setParams({ find: event.target.value || null })}
       />
       <label className="metrics-choice">
-        <span className="quiet">x</span>
+        <span className="quiet">x axis</span>
         <select
           value={settings.x}
           onChange={(event) => setParams({ x: event.target.value === "step" ? null : event.target.value, zoom: null })}
