@@ -87,6 +87,12 @@ describe.skipIf(!hasChromium)("the metrics of a run", () => {
       await chart("theirs").locator(".legend li:has-text('second') .swatch-1").waitFor();
       await chart("theirs").locator(".chart-value:text-is('7')").waitFor();
       expect(await page.locator(".chart-unread").count()).toBe(0);
+      for (const axis of ["time", "both", "step"]) {
+        await page.getByRole("combobox", { name: "x axis" }).selectOption(axis);
+        await page.waitForTimeout(300);
+        // What was drawn over the axis before is gone.
+        expect([axis, await chart("both").locator("canvas").count()]).toEqual([axis, 1]);
+      }
       await page.getByText("Values as a table").click();
       await page.locator("tr:has-text('theirs'):has-text('second')").waitFor();
       expect(await opened.complaints()).toEqual([]);

@@ -63,6 +63,8 @@ export class Chart {
   #look: ChartLook | null = null;
   #plot: uPlot | null = null;
   #shape = "";
+  /** Its place belongs to another chart by then. */
+  #closed = false;
 
   constructor(
     box: HTMLElement,
@@ -83,17 +85,20 @@ export class Chart {
   }
 
   show(look: ChartLook): void {
+    if (this.#closed) return;
     this.#look = look;
     soon(this.#draw);
   }
 
   /** Draws anew, with the colours and the width of now. */
   recolour(): void {
+    if (this.#closed) return;
     this.#shape = "";
     soon(this.#draw);
   }
 
   close(): void {
+    this.#closed = true;
     waiting.delete(this.#draw);
     this.#resized.disconnect();
     this.#plot?.destroy();
