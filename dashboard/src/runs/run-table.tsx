@@ -151,12 +151,12 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
   );
 }
 
-/** Room for rows that are not drawn. */
+/** Room for rows that are not drawn. Over one column: over more than are shown, it would make new ones. */
 const Space = ({ height }: { height: number }) =>
   height > 0 ? (
     <tbody aria-hidden="true" className="space">
       <tr style={{ height }}>
-        <td colSpan={9} />
+        <td />
       </tr>
     </tbody>
   ) : null;

@@ -5,7 +5,7 @@ import { fakeRun } from "./fake-world.ts";
 const WAIT = { timeout: 30_000 };
 const [WIDTH, HEIGHT] = [390, 844];
 
-describe.skipIf(!hasChromium)("the dashboard on a phone", { timeout: 60_000 }, () => {
+describe.skipIf(!hasChromium)("the dashboard where there is little room", { timeout: 60_000 }, () => {
   const board = dashboard();
   const withPhone = async (
     path: string,
@@ -65,6 +65,23 @@ describe.skipIf(!hasChromium)("the dashboard on a phone", { timeout: 60_000 }, (
       { runs, machines: [], providers: [] },
     );
   });
+
+  for (const width of [721, 760, 844, 961, 1100, 1141])
+    it(`keeps names, prices and its buttons in sight at ${width} pixels`, async () => {
+      const opened = await board.open("/", { viewport: { width, height: HEIGHT } });
+      try {
+        await opened.page.waitForSelector(".connection-live");
+        await opened.page.waitForSelector(".money summary");
+        expect((await box(opened, "#run-r1-digits")).width).toBeGreaterThan(120);
+        expect((await box(opened, ".runs")).right).toBeLessThanOrEqual(width);
+        expect((await box(opened, ".top .button.primary")).right).toBeLessThanOrEqual(width);
+        expect((await box(opened, ".places a:last-child")).right).toBeLessThanOrEqual(
+          (await box(opened, ".top-end")).x + (width < 760 ? 60 : 0),
+        );
+      } finally {
+        await opened.close();
+      }
+    });
 
   it("gives most of the screen to the part of a run that one looks at", async () => {
     const run = fakeRun("r-long", 600, {
