@@ -72,13 +72,10 @@ class ControlPlanes:
             return self._ports[at]
 
     def forget(self, port: int) -> None:
-        """Nobody answered at ``port``: look again next time."""
+        """Nobody answered at ``port``: look again next time. It is held till then: it may only be slow, and would end for that."""
         with self._lock:
             for at in [at for at, known in self._ports.items() if known == port]:
                 del self._ports[at]
-                hold = self._holds.pop(at, None)
-                if hold is not None:
-                    hold.close()
 
     def keeps_one(self) -> bool:
         """Whether the control plane of the current home lives by being held, and this process holds it."""
@@ -89,6 +86,7 @@ class ControlPlanes:
     def _held(self, at: Path) -> int:
         """The port of a control plane that this process now holds. One that is ending is waited for, and then replaced."""
         _refuse_home_of_others(at)
+        before = self._holds.get(at)
         deadline = time.monotonic() + END_SECONDS_MAX
         while True:
             port = find(at)
@@ -96,6 +94,8 @@ class ControlPlanes:
                 port = self._start(at)
             try:
                 self._holds[at] = Hold(port)
+                if before is not None:
+                    before.close()
                 return port
             except SvcError as error:
                 if error.code not in ("shutting_down", "unreachable") or time.monotonic() > deadline:

@@ -274,6 +274,18 @@ class Calls(WithHome):
         lines.close()
         self.assertEqual(list(lines), [])
 
+    def test_a_call_that_is_lost_lets_go_of_nothing(self):
+        self.addCleanup(setattr, _control_plane, "END_SECONDS_MAX", _control_plane.END_SECONDS_MAX)
+        _control_plane.END_SECONDS_MAX = 2
+        self.server.ends_with_holders = True
+        self.server.put("a")
+        svc.jobs()
+        self.server.answers["GET", "/jobs"] = "drop"
+        self.assertEqual(len(svc.jobs()), 1)
+        time.sleep(0.3)
+        self.assertFalse(self.server.over.is_set())
+        self.assertEqual(len(self.server.holders), 1)
+
     def test_lost_for_good(self):
         old = _client.LOST_SECONDS_MAX
         self.addCleanup(setattr, _client, "LOST_SECONDS_MAX", old)
