@@ -48,12 +48,10 @@ export function clientOf(home: string): Promise<Client> {
   return known;
 }
 
-/** Nobody answers there any more: look again next time. */
+/** Nobody answered there: look again next time. It is held till then: it may only be slow, and would end for that. */
 export function forget(home: string, which?: Promise<Client>): void {
   if (which && clients.get(home) !== which) return;
   clients.delete(home);
-  holds.get(home)?.close();
-  holds.delete(home);
 }
 
 /** Whether the home's control plane lives by being held, and this process holds it. */

@@ -2,9 +2,13 @@
 
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { Client } from "../../sdk/client.ts";
+import { clientOf, forget } from "../../sdk/control-planes.ts";
 import { SvcError } from "../../sdk/errors.ts";
 
 const servers: Server[] = [];
@@ -101,6 +105,32 @@ test("nobody listening is `unreachable`, with the remedy", async () => {
   const e = await failure(client.health());
   expect(e.message).toContain("connection refused");
   expect(e.hint).toContain("svc serve");
+});
+
+test("a control plane that did not answer once is held until there is another: it may only be slow", async () => {
+  const home = mkdtempSync(join(tmpdir(), "svc-held-"));
+  let held = 0;
+  let left = 0;
+  const server = createServer((call, answer) => {
+    if (call.url === "/v1/health") return answer.end(JSON.stringify({ status: "ok", installation_id: "i", home }));
+    held += 1;
+    answer.write('{"hold":"h","ends_with_holders":true}\n');
+    call.socket.once("close", () => {
+      held -= 1;
+      if (held === 0) left += 1;
+    });
+  });
+  servers.push(server);
+  await new Promise<void>((r) => server.listen(0, "127.0.0.1", r));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const entry = { url, pid: process.pid, started_at: "", installation_id: "i" };
+  writeFileSync(join(home, "control-plane.json"), JSON.stringify(entry), { mode: 0o600 });
+  await clientOf(home);
+  forget(home);
+  await clientOf(home);
+  await vi.waitUntil(() => held === 1);
+  expect(left).toBe(0);
+  rmSync(home, { recursive: true });
 });
 
 test("an id cannot lead to another path", async () => {
