@@ -19,6 +19,8 @@ PORT = 6379
 END_PORT = 6378
 ALIVE_SECONDS = 300
 STOP_SECONDS = 10
+# All the time that telling the others may take.
+END_SECONDS = 60
 LOOK_SECONDS = 0.2
 WAIT_FOR_NODES = """
 import sys, time, ray
@@ -93,14 +95,21 @@ def on_other(ray, say):
 
 
 def tell_the_end(door, others):
-    """To each of the others that shows the token; they connected long ago, and wait in the queue of the door."""
+    """To each of the others that shows the token; they connected long ago, and wait in the queue of the door. A stranger who is
+    there as well takes nobody's turn."""
     door.settimeout(2)
-    for _ in range(others):
+    end = time.monotonic() + END_SECONDS
+    while others > 0 and time.monotonic() < end:
         try:
             wire, _address = door.accept()
+        except OSError:  # nobody waits there: one of them is gone, or slow
+            others -= 1
+            continue
+        try:
             with wire:
                 wire.settimeout(2)
                 if hmac.compare_digest(wire.recv(256), token()):
+                    others -= 1
                     wire.sendall(b"end")
         except OSError:
             continue

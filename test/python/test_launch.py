@@ -12,8 +12,29 @@ LAUNCH = str(ROOT / "python" / "svc" / "_launch.py")
 sys.path.insert(0, str(ROOT / "python" / "svc"))
 
 import _launch
+import _launch_ray
 
 sys.path.pop(0)
+
+
+class RayEnd(unittest.TestCase):
+    def test_strangers_at_the_door_take_nobodys_turn(self):
+        self.addCleanup(os.environ.pop, "RAY_AUTH_TOKEN", None)
+        os.environ["RAY_AUTH_TOKEN"] = "right"
+        with socket.socket() as door:
+            door.bind(("127.0.0.1", 0))
+            door.listen(8)
+            wires = []
+            for said in (b"wrong", b"", b"right", b"right"):
+                wire = socket.create_connection(door.getsockname())
+                self.addCleanup(wire.close)
+                wire.settimeout(10)
+                wire.sendall(said) if said else wire.shutdown(socket.SHUT_WR)
+                wires.append(wire)
+            _launch_ray.tell_the_end(door, 2)
+            self.assertEqual([wire.recv(16) for wire in wires], [b"", b"", b"end", b"end"])
+            # Nobody else comes: it is not waited for long.
+            _launch_ray.tell_the_end(door, 2)
 
 
 class Preflight(unittest.TestCase):
