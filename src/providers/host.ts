@@ -5,7 +5,6 @@
 // H2. The runner owns the run: pid, exit code and log live in the run directory, so a new control plane re-attaches.
 // H3. Bytes of the log are named by their offset in the stream that the script wrote; the same offset is always the same byte.
 
-import { SvcError } from "../errors/index.ts";
 import type { RunnerSample, RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
 
 export interface LogSlice {
@@ -24,9 +23,6 @@ export interface RemoteFile {
   /** Why it cannot be fetched; it is listed only so that it can be named. Its numbers then mean nothing. */
   refused?: string;
 }
-
-/** That one file cannot be read where it lies; of the others nothing is said. */
-export class UnreadableFile extends SvcError<"runner_failed"> {}
 
 /** What a look at a run tells. */
 export interface RunLook extends RunnerStatus {

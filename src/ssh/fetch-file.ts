@@ -6,8 +6,8 @@ import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { AgentRefusal, type AgentClient } from "./agent-client.ts";
-import { orDiskFull, SvcError } from "../errors/index.ts";
-import { UnreadableFile, type RemoteFile } from "../providers/host.ts";
+import { orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
+import type { RemoteFile } from "../providers/host.ts";
 
 export interface FetchOptions {
   machine: string;

@@ -15,8 +15,8 @@ import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
-import { UnreadableFile, type RemoteFile } from "../providers/host.ts";
+import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
+import type { RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import type { CheckpointHost } from "./hidden-names.ts";
 

@@ -112,7 +112,10 @@ test("a control plane that did not answer once is held until there is another: i
   let held = 0;
   let left = 0;
   const server = createServer((call, answer) => {
-    if (call.url === "/v1/health") return answer.end(JSON.stringify({ status: "ok", installation_id: "i", home }));
+    if (call.url === "/v1/health") {
+      answer.end(JSON.stringify({ status: "ok", installation_id: "i", home }));
+      return;
+    }
     held += 1;
     answer.write('{"hold":"h","ends_with_holders":true}\n');
     call.socket.once("close", () => {

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { UnreadableFile } from "../../src/providers/host.ts";
+import { UnreadableFile } from "../../src/errors/index.ts";
 import { AgentRefusal, type AgentClient } from "../../src/ssh/agent-client.ts";
 import { fetchRemoteFile } from "../../src/ssh/fetch-file.ts";
 import { never } from "./machine.ts";

@@ -15,7 +15,8 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { UnreadableFile, type RemoteFile, type RunHost } from "../../src/providers/host.ts";
+import { UnreadableFile } from "../../src/errors/index.ts";
+import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
 import { CheckpointCollector, readCheckpoints, SETTLE_MS } from "../../src/steps/collect-checkpoints.ts";
 
 let top: string;

@@ -4,8 +4,8 @@
 import { constants, type Dirent, type Stats } from "node:fs";
 import { access, chmod, copyFile, lstat, open, readdir, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { isAbsolute, join, normalize } from "node:path";
-import { isMissing, SvcError } from "../../errors/index.ts";
-import { UnreadableFile, type RemoteFile } from "../host.ts";
+import { isMissing, SvcError, UnreadableFile } from "../../errors/index.ts";
+import type { RemoteFile } from "../host.ts";
 
 const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;
