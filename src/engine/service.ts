@@ -363,8 +363,9 @@ export class Service implements ControlPlane {
     const ending = this.#o.engine.store.liveJobs().filter((row) => (JSON.parse(row.spec) as RunSpec).terminate_on_exit);
     // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
     const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];
-    await Promise.all(able.map((row) => this.#tell(row.id, "control.end")));
     const begun = this.#o.engine.clock.monotonic();
+    // A write that cannot be made is tried again without end; what is not told by the deadline is told of as unfinished.
+    for (const row of able) void this.#tell(row.id, "control.end").catch(() => undefined);
     const late = await this.#untilTerminal(
       able.map((row) => row.id),
       deadlineMs,

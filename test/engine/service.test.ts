@@ -274,6 +274,22 @@ describe("the end", () => {
     expect(await ending).toEqual({ unfinished: ["job1"] });
   });
 
+  it("waits no longer for one that cannot be told, and ends the others meanwhile", async () => {
+    await submit();
+    await submit();
+    const apply = h.engine.apply.bind(h.engine);
+    h.engine.apply = (tx, id, event) => {
+      if (id === "job1") throw new Error("a defect");
+      return apply(tx, id, event);
+    };
+    const ending = service.shutdown(5_000);
+    await turn();
+    await h.attempt("terminate").done();
+    expect(h.reads.job("job2")).toMatchObject({ status: "interrupted" });
+    await h.clock.advance(5_000);
+    expect(await ending).toEqual({ unfinished: ["job1"] });
+  });
+
   it("takes no new job, but still answers for a key it knows", async () => {
     await submit({ terminate_on_exit: false }, "k");
     await service.shutdown(1_000);
