@@ -1,6 +1,6 @@
 // The CLI as processes, on real homes, with a real control plane and real local runs.
 
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -32,6 +32,11 @@ except OSError:
     pass
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `;
+
+/** A /proc of processes alone, as a hardened service has it. */
+const HIDDEN = 'mount -t proc -o subset=pid proc /proc && exec "$0" serve --port 0 --json';
+const canHideProc =
+  spawnSync("unshare", ["-m", "mount", "-t", "proc", "-o", "subset=pid", "proc", "/proc"]).status === 0;
 
 describe("a home that was never used", { timeout: 60_000 }, () => {
   test("reading says so and makes nothing", () => {
@@ -299,5 +304,17 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     await piped.exited;
     expect(piped.err()).toContain(join(at.home, "token"));
     expect(piped.err()).not.toContain("token=");
+  });
+
+  test.skipIf(!canHideProc)("where the system hides who calls, it asks everybody for the token", async () => {
+    const child = spawn("unshare", ["-m", "sh", "-c", HIDDEN, CLI], { env: at.env, cwd: at.project });
+    onTestFinished(() => void child.kill());
+    const { out, err, exited } = gathered(child);
+    await until(() => out().includes("\n") || child.exitCode !== null, "svc serve is ready, or has ended");
+    const url = `${JSON.parse(out() || err()).url as string}/v1/health`;
+    const authorization = `Bearer ${readFileSync(join(at.home, "token"), "utf8").trim()}`;
+    expect([(await fetch(url)).status, (await fetch(url, { headers: { authorization } })).status]).toEqual([401, 200]);
+    child.kill("SIGTERM");
+    expect(await exited).toBe(0);
   });
 });

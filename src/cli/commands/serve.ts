@@ -7,12 +7,13 @@
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, readFileSync, unlinkSync } from "node:fs";
+import { readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { asSvcError } from "../../errors/index.ts";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../app.ts";
 import { Holds } from "../../api/holds.ts";
+import { canTellPeers } from "../../api/peer.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
@@ -101,7 +102,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
       version: version(),
       log: say,
       holds,
-      ...(loopback && existsSync("/proc/self/stat") ? {} : { token: tokenOf(cp.home) }),
+      ...(loopback && canTellPeers() ? {} : { token: tokenOf(cp.home) }),
     });
   } catch (e) {
     // Nothing was accepted yet; what earlier runs left goes on with the next start.
