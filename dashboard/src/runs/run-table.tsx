@@ -87,7 +87,7 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
         <thead>
           <tr aria-rowindex={1}>
             <th scope="col" className="cell-select">
-              {!anyActive && <span className="hidden">Select</span>}
+              <span className="hidden">Select</span>
               {anyActive && (
                 <input
                   type="checkbox"
