@@ -165,6 +165,24 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await expect.poll(() => page.evaluate(() => document.activeElement?.id), WAIT).toBe("run-r1-digits");
     }));
 
+  it("does not ask on about a run that has ended meanwhile", () =>
+    withPage("/runs/r1-digits", async ({ page, server }) => {
+      await page.getByRole("button", { name: "Kill", exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("Kill this run?").waitFor();
+      const run = server.run("r1-digits");
+      run.record = {
+        ...run.record,
+        status: "succeeded",
+        exit_code: 0,
+        ended_at: new Date().toISOString(),
+        machines: [],
+      };
+      server.emit("job.transition", "r1-digits");
+      await dialog.getByText("It ended while you were asked: succeeded.").waitFor();
+      expect(await dialog.getByRole("button").allTextContents()).toEqual(["Close"]);
+    }));
+
   it("says what is paid for and what may still cost money", () =>
     withPage("/", async ({ page }) => {
       const money = page.locator("details.money");

@@ -1,8 +1,8 @@
 import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
-import { usdPerHour } from "../format.ts";
-import { titleOf } from "../status.ts";
+import { usdPerHour, words } from "../format.ts";
+import { isActive, titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
 import { Modal } from "./modal.tsx";
@@ -12,6 +12,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
   const keep = useRef<HTMLButtonElement>(null);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const over = !isActive(job);
   const held = job.machines.filter((machine) => machine.terminated_at === null);
   const kill = async () => {
     if (busy) return;
@@ -26,14 +27,16 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
   };
   return (
     <Modal titleId="kill-title" first={keep} after={`run-${job.id}`} onClose={onClose}>
-      <h2 id="kill-title">Kill this run?</h2>
+      <h2 id="kill-title">{over ? "This run has ended" : "Kill this run?"}</h2>
       <p>
         <strong>
           <bdi>{titleOf(job)}</bdi>
         </strong>{" "}
         <code>{job.id}</code>
       </p>
-      {held.length > 0 ? (
+      {over ? (
+        <p>It ended while you were asked: {words(job.status)}.</p>
+      ) : held.length > 0 ? (
         <ul className="plain">
           {held.map((machine) => (
             <li key={machine.name}>
@@ -44,17 +47,21 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
       ) : (
         <p>It holds no machine yet ({job.provider}).</p>
       )}
-      <p className="quiet">
-        Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone.
-      </p>
+      {!over && (
+        <p className="quiet">
+          Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone.
+        </p>
+      )}
       {problem && <ProblemBanner problem={problem} />}
       <div className="actions">
         <button ref={keep} type="button" className="button" onClick={onClose}>
-          Keep running
+          {over ? "Close" : "Keep running"}
         </button>
-        <button type="button" className="button danger" onClick={() => void kill()} aria-disabled={busy}>
-          {busy ? "Killing…" : "Kill run"}
-        </button>
+        {!over && (
+          <button type="button" className="button danger" onClick={() => void kill()} aria-disabled={busy}>
+            {busy ? "Killing…" : "Kill run"}
+          </button>
+        )}
       </div>
     </Modal>
   );
