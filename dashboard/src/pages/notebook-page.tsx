@@ -34,8 +34,8 @@ export function NotebookPage() {
           Run it. It starts an SSH daemon, lets in this installation’s public key, and asks for the token of a tunnel.
         </li>
         <li>
-          It prints host and port. Enter them at <Link href="/connect?open=notebook">Connect</Link>, and runs with the
-          provider <code>notebook</code> go there.
+          It prints a line. Paste it at <Link href="/connect?open=notebook">Connect</Link>, and runs with the provider{" "}
+          <code>notebook</code> go there.
         </li>
       </ol>
       <Banner tone="warn" title="Read the notebook provider’s terms first">
