@@ -219,6 +219,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         services.forget(jobId);
         removeRunFolder(store, home, jobId, log);
       },
+      report: log,
       sinks,
     });
     const recovered = await engine.recover(RECOVERED[purpose]);

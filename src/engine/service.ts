@@ -72,6 +72,8 @@ export interface ServiceOptions {
   /** Keeps what the data is now for the job; answers with the way to undo it. */
   pinData: (jobId: string, names: readonly string[]) => () => void;
   onTerminal: (jobId: string) => void;
+  /** For faults that concern no run. */
+  report: (message: string) => void;
   hub: ModelsOfHub;
   sinks: SinkKeeper;
 }
@@ -166,15 +168,22 @@ export class Service implements ControlPlane {
 
   publish(events: readonly (FeedEvent | FeedHint | HubPullHint)[]): void {
     for (const event of events) {
-      if (event.type === "job.transition" && event.data["to"] === "terminal") {
-        const id = event.job_id;
-        if (id !== null) {
-          this.#o.onTerminal(id);
-          this.#sweepLater(id);
-        }
+      const id = event.job_id;
+      if (id !== null && event.type === "job.transition" && event.data["to"] === "terminal") {
+        this.#hears(() => this.#o.onTerminal(id));
+        this.#sweepLater(id);
       }
-      if (event.job_id !== null && BRINGS_HOME.has(event.type)) this.#o.sinks.changed(event.job_id);
-      for (const listener of this.#listeners) listener(event);
+      if (id !== null && BRINGS_HOME.has(event.type)) this.#hears(() => this.#o.sinks.changed(id));
+      for (const listener of this.#listeners) this.#hears(() => listener(event));
+    }
+  }
+
+  /** It is told of what is done: a fault of its own must end neither the process nor what the others hear. */
+  #hears(listener: () => void): void {
+    try {
+      listener();
+    } catch (e) {
+      this.#o.report(`What listens to events failed: ${e instanceof Error ? (e.stack ?? e.message) : String(e)}`);
     }
   }
 
@@ -212,7 +221,8 @@ export class Service implements ControlPlane {
           id,
           input: {
             nodes: spec.nodes,
-            max_runtime_ms: spec.max_runtime_minutes ? Math.round(spec.max_runtime_minutes * 60_000) : null,
+            // Upwards: the least limit there is must not become none.
+            max_runtime_ms: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60_000) : null,
           },
           row: {
             label: body.label ?? null,

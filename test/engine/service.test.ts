@@ -17,12 +17,13 @@ let h: Harness;
 let service: Service;
 let cloud: SmallCloud;
 let over: string[];
+let reported: string[];
 /** Waited for before a project counts as checked. */
 let checking: Promise<void>;
 
 async function newService(harness: Harness): Promise<void> {
   h = harness;
-  over = [];
+  [over, reported] = [[], []];
   checking = Promise.resolve();
   const providers = new Map([["podhost", (cloud = new SmallCloud())]]);
   let made = 0;
@@ -72,6 +73,7 @@ async function newService(harness: Harness): Promise<void> {
     },
     pinData: () => () => {},
     onTerminal: (id) => void over.push(id),
+    report: (message) => void reported.push(message),
     // Nothing here pulls models.
     hub: {} as ModelsOfHub,
     sinks: {
@@ -143,6 +145,18 @@ describe("submit", () => {
     checking = Promise.reject(new SvcError("entrypoint_not_found", { entrypoint: "train.py", project_dir: "/p" }));
     await expect(submit()).rejects.toMatchObject({ code: "entrypoint_not_found" });
     expect(h.store.liveJobs()).toEqual([]);
+  });
+});
+
+describe("the limit of a run's time", () => {
+  it.each([
+    [0, null],
+    [1e-9, 1],
+    [0.5, 30_000],
+  ])("of %d minutes is %s ms: the least that there is does not become none", async (max_runtime_minutes, ms) => {
+    await submit({ max_runtime_minutes });
+    const snapshot = JSON.parse(h.store.job("job1")!.snapshot) as { context: { max_runtime_ms: number | null } };
+    expect(snapshot.context.max_runtime_ms).toBe(ms);
   });
 });
 
@@ -325,6 +339,17 @@ describe("the end", () => {
 });
 
 describe("those who subscribe", () => {
+  it("and fail end neither the process nor what the others hear", async () => {
+    const heard: string[] = [];
+    service.subscribe(() => {
+      throw new RangeError("a listener of no good");
+    });
+    service.subscribe((event) => heard.push(event.type));
+    await submit();
+    expect(heard).toContain("job.created");
+    expect(reported[0]).toContain("a listener of no good");
+  });
+
   it("hear each event once, in order, until they stop", async () => {
     const heard: { type: string }[] = [];
     const stop = service.subscribe((event) => heard.push(event));
