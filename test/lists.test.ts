@@ -1,6 +1,6 @@
 // Lists that are written out where the one in src/schemas cannot be imported, for their language or their weight, held to it.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ACTIVE_STATES, OUTCOMES, STEPS } from "../dashboard/src/status.ts";
@@ -8,6 +8,7 @@ import { COMMANDS } from "../src/cli/commands/index.ts";
 import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
 import { STEP_NAMES, ACTIVE_STATES as STATES, OUTCOMES as ENDS } from "../src/schemas/job.ts";
 import { PROVIDER_NAMES, REMOTE_NAMES } from "../src/schemas/provider-names.ts";
+import { SIM_NAMES } from "./sim/providers/start.ts";
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8");
 /** The quoted words of what the first group of a pattern finds in a file. */
@@ -36,12 +37,37 @@ describe("providers, as src/schemas/provider-names.ts has them, are also", () =>
     const text = read(page);
     expect(PROVIDER_NAMES.filter((name) => !new RegExp(`^\\| \\[?\`${name}\``, "m").test(text))).toEqual([]);
   });
+  test.each(["docs/GUARD.md", "docs/CREDENTIALS.md"])("where machines are rented, rows of %s", (page) => {
+    const text = read(page);
+    expect(REMOTE_NAMES.filter((name) => !text.includes(`\n| \`${name}\``))).toEqual([]);
+  });
+  test("where machines are rented, simulated, held to the contract, tried with faults, and told of on a page", () => {
+    expect([...SIM_NAMES].toSorted()).toEqual(REMOTE_NAMES.toSorted());
+    const tried = words("test/rented/world.ts", /^export const PROVIDERS = \[(.*?)\]/ms);
+    expect(REMOTE_NAMES.filter((name) => !tried.includes(name))).toEqual([]);
+    const files = REMOTE_NAMES.flatMap((name) => [`test/conformance/${name}.test.ts`, `docs/providers/${name}.md`]);
+    expect(files.filter((file) => !existsSync(join(import.meta.dirname, "..", file)))).toEqual([]);
+  });
 });
 
 test("steps and states of the dashboard are those of src/schemas/job.ts", () => {
   expect(STEPS).toEqual(STEP_NAMES);
   expect(ACTIVE_STATES).toEqual(STATES);
   expect(OUTCOMES).toEqual(ENDS);
+});
+
+test("the steps of docs/GLOSSARY.md are those of src/schemas/job.ts", () => {
+  expect(read("docs/GLOSSARY.md")).toContain(`${STEP_NAMES.join(", ")}.`);
+});
+
+test("every page of the dashboard has its row in docs/DASHBOARD.md, and is looked at", () => {
+  const pages = /^const PAGES[^\n]*= \{(.*?)^\}/ms.exec(read("dashboard/src/app.tsx"))?.[1] ?? "";
+  const paths = [...pages.matchAll(/"(\/[a-z/-]+)":/g)].map(([, path = ""]) => path);
+  expect(paths.length, "dashboard/src/app.tsx has no such list any more: mend the pattern").toBeGreaterThan(0);
+  const table = read("docs/DASHBOARD.md");
+  expect(paths.filter((path) => !new RegExp(`^\\|[^|]*\`${path}[\`?]`, "m").test(table))).toEqual([]);
+  const looked = read("test/dashboard/pages.test.ts");
+  expect(paths.filter((path) => !new RegExp(`path: "${path}["?]`).test(looked))).toEqual([]);
 });
 
 test("every command of the CLI has its row in docs/CLI.md", () => {
