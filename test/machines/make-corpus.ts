@@ -1,5 +1,5 @@
 // Writes what this version of the job machine stores: a snapshot for each state, with the journal that leads to it, and the
-// fingerprint of the definition. Run once for each new version: `node test/machines/make-corpus.ts`. What an older version
+// fingerprint of the definition. Run once for each new version: `npx node test/machines/make-corpus.ts`. What an older version
 // wrote is never written again: it is what users have.
 
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";

@@ -118,7 +118,7 @@ describe("the definition", () => {
     expect(
       definitionText(),
       `The job machine is not what version ${JOB_MACHINE_VERSION} was. Stored jobs depend on it: raise JOB_MACHINE_VERSION in src/machines/job-machine.ts, ` +
-        "add a migration in src/machines/versions.ts, and run `node test/machines/make-corpus.ts`. Where version 1 was never released, delete " +
+        "add a migration in src/machines/versions.ts, and run `npx node test/machines/make-corpus.ts`. Where version 1 was never released, delete " +
         "what the script wrote for it and run it again.",
     ).toBe(recorded);
   });
