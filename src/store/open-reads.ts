@@ -201,11 +201,11 @@ export class StoreReads implements Reads {
   }
 
   metrics(id: string, query: MetricsQuery): Metrics {
-    const all = this.#all<{ id: number; name: string }>(
-      "SELECT id, name FROM series WHERE job_id = ? ORDER BY name",
-      id,
-    );
-    const wanted = query.name === undefined ? all : all.filter((s) => s.name === query.name);
+    type Row = { id: number; name: string };
+    const wanted =
+      query.name === undefined
+        ? this.#all<Row>("SELECT id, name FROM series WHERE job_id = ? ORDER BY name", id)
+        : this.#all<Row>("SELECT id, name FROM series WHERE job_id = ? AND name = ?", id, query.name);
     // Without a prototype: a script may call its metric `__proto__`.
     const series = Object.create(null) as Metrics["series"];
     for (const s of wanted) {

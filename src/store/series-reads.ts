@@ -30,7 +30,14 @@ export function readSeriesPoints(
   places: readonly SeriesPlace[],
   maxPoints: number,
 ): SeriesColumns[] {
-  const own = new Map(readSeriesList(all, jobId).map((series) => [series.id, series.points]));
+  const own = new Map(
+    all<{ id: number; points: number }>(
+      `SELECT s.id AS id, coalesce((SELECT max(i) + 1 FROM point WHERE series_id = s.id), 0) AS points
+       FROM series s WHERE s.job_id = ? AND s.id IN (SELECT value FROM json_each(?))`,
+      jobId,
+      JSON.stringify(places.map(({ id }) => id)),
+    ).map((series) => [series.id, series.points]),
+  );
   return places.flatMap(({ id, from }) => {
     const next = own.get(id);
     if (next === undefined) return [];
