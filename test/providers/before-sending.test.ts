@@ -7,7 +7,7 @@ import { REMOTE_PROVIDERS } from "../../src/providers/registry.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
 import { CloudStub, PROJECT, ZONE } from "./cloudvm-stub.ts";
 
-const serviceAccount = new CloudStub().keyFile({ token_uri: "https://no-such-name.invalid/token" });
+const serviceAccount = new CloudStub().keyFile({ token_uri: "https://127.0.0.1:1/token" });
 
 test.each(["podhost", "market", "cloudvm"] as const)("%s: an SSH key that cannot be read", async (name) => {
   const unusable = new SvcError("ssh_key_unusable", { path: "/home/me/id", why: "it is not there" });
@@ -16,7 +16,7 @@ test.each(["podhost", "market", "cloudvm"] as const)("%s: an SSH key that cannot
       secret: name === "cloudvm" ? serviceAccount : "key",
       settings: { project: PROJECT, zone: ZONE },
     }),
-    baseUrl: "https://no-such-name.invalid",
+    baseUrl: "https://127.0.0.1:1",
     publicKey: () => Promise.reject(unusable),
     access: () => expect.fail("nothing is reached here"),
     now: () => 0,
