@@ -88,15 +88,18 @@ function ownerLives(parts: ReconcileParts, jobId: string | null): boolean {
 function isOrphan({ ledger, ...parts }: ReconcileParts, handle: MachineHandle): boolean {
   const row = ledger.row(handle.name);
   if (!row) return true;
-  return !ownerLives({ ledger, ...parts }, row.job_id) || isStray(row, handle);
+  return !ownerLives({ ledger, ...parts }, row.job_id) || isStray(ledger, row, handle);
 }
 
 /**
  * Of an order of a live job, and not what the job has of it: a second machine under the name (the row says which one is the job's own),
- * or one that turned up after the order was closed.
+ * or one that turned up after the order was closed. What the job holds is known by its id: a provider whose machines have no names of
+ * their own, like this computer, lists it under the name of the first order.
  */
-const isStray = (row: MachineRow, handle: MachineHandle): boolean =>
-  row.state === "released" || (row.resource_id !== null && row.resource_id !== handle.id);
+function isStray(ledger: DurableLedger, row: MachineRow, handle: MachineHandle): boolean {
+  const held = ledger.open(row.job_id ?? "", row.node).some((entry) => entry.handle?.id === handle.id);
+  return !held && (row.state === "released" || (row.resource_id !== null && row.resource_id !== handle.id));
+}
 
 async function end(
   parts: ReconcileParts,
@@ -114,7 +117,7 @@ async function end(
   try {
     const row = parts.ledger.row(handle.name);
     // No row of its own: the job would take it for the machine that it holds.
-    if (row && ownerLives(parts, row.job_id) && isStray(row, handle)) {
+    if (row && ownerLives(parts, row.job_id) && isStray(parts.ledger, row, handle)) {
       await provider.terminate(handle, AbortSignal.timeout(60_000));
       report.terminated.push(name);
       return;

@@ -310,6 +310,18 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
         expect(simulated.parts.ledger.all().find((line) => line.name === handle.name)?.endedBy).toBe("terminated");
     });
 
+    test(
+      "orders the next machine of a node, and shows nothing of the end of the one before",
+      { timeout: LONG },
+      async () => {
+        const name = nextName();
+        await end(await make(name));
+        const next = await make(name.replace(/1$/, "2"));
+        expect((await reach(next, "ready", "gone")).phase).toBe("ready");
+        await end(next);
+      },
+    );
+
     test.for<FaultName>(["delete_ignored", "delete_errors", "delete_lost"])(
       "%s does not make a machine gone, and it is ended all the same",
       { timeout: LONG },

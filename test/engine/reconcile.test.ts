@@ -95,6 +95,19 @@ describe("a machine that bears our mark", () => {
     expect(ledger.open("job1", 0).map(({ name }) => name)).toEqual([second]);
   });
 
+  it("is the job's own by its id, also where the provider lists it under the name of an order that is closed", async () => {
+    const second = `${nodePrefix(INSTALLATION, "job1", 0)}2`;
+    await h.create("job1", { spec: { provider: "podhost" } });
+    await ledger.intend({ name: MINE, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START });
+    await ledger.released(MINE, "1 listing without it");
+    await ledger.intend({ name: second, jobId: "job1", node: 0, ordinal: 2, provider: "podhost", horizonAt: START });
+    const listed = cloud.add(MINE);
+    await ledger.held(second, { ...listed, name: second });
+    expect(await run()).toMatchObject({ terminated: [], failed: [], resumed: ["job1"] });
+    expect(cloud.names).toEqual([MINE]);
+    expect(ledger.open("job1", 0).map(({ name }) => name)).toEqual([second]);
+  });
+
   it("and will not go is said to have failed, and stays owed", async () => {
     cloud.add(`${PREFIX}job9-n0-1`);
     cloud.lies = true;

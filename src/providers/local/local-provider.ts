@@ -42,6 +42,7 @@ export class LocalProvider implements Provider {
     this.#python = await this.#o.python();
     const id = this.#runDir(order.jobId, order.node);
     await mkdir(join(id, "install"), { recursive: true, mode: 0o700 });
+    this.#ended.delete(id); // an earlier order of this node lay in the same directory
     return this.#handle(id, order.name);
   }
 
