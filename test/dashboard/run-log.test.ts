@@ -101,13 +101,16 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
       await page.waitForSelector(".log-picked:has-text('Needle <b>20007</b>')");
       expect(await page.evaluate(() => [...(CSS.highlights.get("log-find") ?? [])].map(String))).toEqual(["Needle"]);
       await page.getByRole("button", { name: "Only matching" }).click();
+      // One stays at the match that one was at.
+      await page.waitForSelector("text=3 of 30,000 lines");
+      await page.waitForLoadState("networkidle");
+      expect(await page.locator(".log-found").textContent()).toBe("3 / 3");
       // Also away from the log itself these keys are its own, and `?` lists them.
       await page.keyboard.press("n");
       await page.waitForSelector("text=1 / 3");
       await page.keyboard.press("?");
       await page.getByRole("dialog").getByText("Next match").waitFor();
       await page.keyboard.press("Escape");
-      await page.waitForSelector("text=3 of 30,000 lines");
       await expect.poll(() => page.locator(".log-text").allTextContents(), WAIT).toHaveLength(3);
     });
   });

@@ -57,6 +57,8 @@ export class LogPane {
   #drawn: Drawn[] = [];
   #following = true;
   #leftAt = 0;
+  /** Where to go once it is known how many rows there are. */
+  #goal: number | null = null;
   #failure = "";
   #frame = 0;
   #settle: ReturnType<typeof setTimeout> | undefined;
@@ -126,12 +128,15 @@ export class LogPane {
 
   follow(): void {
     this.#following = true;
+    this.#goal = null;
     this.draw();
     void this.refresh();
   }
 
   /** Brings a row (counted from 0) into view, a third from the top. */
   goTo(row: number): void {
+    this.#goal = this.#source.rows === null ? row : null;
+    if (this.#gone || this.#goal !== null) return;
     this.#following = false;
     this.#leftAt = this.#source.rows ?? 0;
     this.#resize();
@@ -202,6 +207,7 @@ export class LogPane {
 
   #paint(): void {
     if (this.#gone) return;
+    if (this.#goal !== null) this.goTo(this.#goal);
     this.#resize();
     if (this.#following) this.#putBar(this.#scroll.goTo(this.#scroll.topMax));
     const { top, rows } = this.#scroll;

@@ -36,32 +36,37 @@ export function useFinder(of: {
 }): Finder {
   const { jobId, pane, filter, q, totalLines } = of;
   const [place, setPlace] = useState(NOWHERE);
-  const latest = useRef(place);
-  useEffect(() => void (latest.current = place), [place]);
+  // What is shown may change while an answer is on its way, and changes nothing of what is looked for.
+  const latest = useRef({ place, pane, filter });
+  useEffect(() => void (latest.current = { place, pane, filter }), [place, pane, filter]);
   const turn = useRef(0);
+  const found = useRef("");
+  const errors = filter?.errors ?? false;
+  const tag = filter?.tag ?? null;
 
   const moves = useMemo(() => {
-    const words: LogFilter = { q, errors: filter?.errors ?? false, tag: filter?.tag ?? null };
+    const words: LogFilter = { q, errors, tag };
+    /** The line at the upper edge. */
+    const topLine = () => {
+      const { pane } = latest.current;
+      return pane?.rowAt(pane.top)?.line ?? 1;
+    };
     /** Brings a line into view, also where only some lines are shown. */
     const goToLine = async (line: number) => {
+      const { filter, pane } = latest.current;
       if (filter === null) return pane?.goTo(line - 1);
-      const found = await runApi.logSearch(jobId, { ...searchQuery(filter), near: line, count: 1 });
-      pane?.goTo(found.from);
+      const { from } = await runApi.logSearch(jobId, { ...searchQuery(filter), near: line, count: 1 });
+      pane?.goTo(from);
     };
     const find = async (where: { from: number } | { near: number }) => {
       const mine = ++turn.current;
       setPlace((before) => ({ ...before, busy: true }));
       try {
-        const found = await runApi.logSearch(jobId, { ...searchQuery(words), ...where, count: 1 });
+        const answer = await runApi.logSearch(jobId, { ...searchQuery(words), ...where, count: 1 });
         if (mine !== turn.current) return;
-        const line = found.lines[0]?.line ?? null;
-        setPlace({
-          matches: found.matches,
-          capped: found.capped,
-          at: line === null ? null : found.from,
-          line,
-          busy: false,
-        });
+        const line = answer.lines[0]?.line ?? null;
+        const { matches, capped } = answer;
+        setPlace({ matches, capped, at: line === null ? null : answer.from, line, busy: false });
         if (line !== null) await goToLine(line);
       } catch {
         // The pane tells of a server that does not answer; the next step asks again.
@@ -70,26 +75,39 @@ export function useFinder(of: {
     };
     return {
       goToLine: (line: number) => void goToLine(line).catch(() => undefined),
-      find: (where: { from: number } | { near: number }) => void find(where),
+      /** From what is in view on; other lines left out, from the match that one is at. */
+      begin() {
+        turn.current++;
+        if (q === "") return;
+        const again = found.current === q ? latest.current.place.line : null;
+        found.current = q;
+        void find({ near: again ?? topLine() });
+      },
       step(by: 1 | -1) {
-        const { matches, at } = latest.current;
+        const { matches, at } = latest.current.place;
         if (q === "" || !matches) return;
-        if (at === null) return void find({ near: pane?.rowAt(pane.top)?.line ?? 1 });
-        void find({ from: (at + by + matches) % matches });
+        void find(at === null ? { near: topLine() } : { from: (at + by + matches) % matches });
       },
       async count() {
-        const found = await runApi.logSearch(jobId, { ...searchQuery(words), from: 0, count: 0 }).catch(() => null);
-        if (found) setPlace((before) => ({ ...before, matches: found.matches, capped: found.capped }));
+        const answer = await runApi.logSearch(jobId, { ...searchQuery(words), from: 0, count: 0 }).catch(() => null);
+        if (answer) setPlace((before) => ({ ...before, matches: answer.matches, capped: answer.capped }));
       },
       forget: () => setPlace((before) => ({ ...before, at: null, line: null })),
     };
-  }, [jobId, pane, filter, q]);
+  }, [jobId, q, errors, tag]);
 
+  useEffect(() => moves.begin(), [moves]);
+  // A new pane shows the match that one is at; one that is found later brings itself into view.
+  const comeBack = useRef(() => {});
   useEffect(() => {
-    turn.current++;
-    // From what is in view on.
-    if (q !== "") moves.find({ near: pane?.rowAt(pane.top)?.line ?? 1 });
-  }, [q, moves, pane]);
+    comeBack.current = () => {
+      const { line } = latest.current.place;
+      if (q !== "" && line !== null) moves.goToLine(line);
+    };
+  }, [q, moves]);
+  useEffect(() => {
+    if (pane) comeBack.current();
+  }, [pane]);
   useEffect(() => {
     if (q === "" || totalLines === 0) return;
     const timer = setTimeout(() => void moves.count(), 1_000);
