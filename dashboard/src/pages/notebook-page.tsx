@@ -3,6 +3,7 @@ import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { CodeBlock, CopyCode } from "../parts/code-block.tsx";
+import { save } from "../parts/save.ts";
 import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
 import { useTitle } from "../parts/title.ts";
@@ -14,10 +15,7 @@ export function NotebookPage() {
   const download = async () => {
     setFailure(null);
     try {
-      const url = URL.createObjectURL(await api.notebookFile());
-      const link = Object.assign(document.createElement("a"), { href: url, download: "svc-connect.ipynb" });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(url), 10_000);
+      save(await api.notebookFile(), "svc-connect.ipynb");
     } catch (error) {
       setFailure(asProblem(error));
     }

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { DASH, metricValue, number, plural } from "../../format.ts";
+import { save } from "../../parts/save.ts";
 import { onTheme } from "../../prefs.ts";
 import { Chart, type Hover, type Line } from "./chart.ts";
 import { summary, type Columns } from "./columns.ts";
@@ -230,12 +231,3 @@ function linesOf(
 }
 
 const fileName = (name: string): string => name.replace(/[^\w.-]+/g, "_").slice(0, 80) || "metric";
-
-/** Hands a file to the person. */
-export function save(blob: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}

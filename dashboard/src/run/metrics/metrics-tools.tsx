@@ -1,11 +1,12 @@
 import { useEffect, useState } from "react";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
 import { api } from "../../api.ts";
+import { save } from "../../parts/save.ts";
 import { Link, runPath } from "../../router.tsx";
 import { titleOf } from "../../status.ts";
 import { setParams } from "../place.ts";
 import { csvOf } from "./curves.ts";
-import { save, type ChartSettings, type ShownRun } from "./metric-chart.tsx";
+import type { ChartSettings, ShownRun } from "./metric-chart.tsx";
 import type { MetricsSet } from "./reader.ts";
 
 /** How the charts are drawn: all of it stands in the address. */

@@ -1,0 +1,14 @@
+/** Hands a file to the person. */
+export function save(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.hidden = true;
+  // In the document, so that nothing removes it before its click has been worked off.
+  document.body.append(link);
+  link.click();
+  setTimeout(() => {
+    URL.revokeObjectURL(link.href);
+    link.remove();
+  }, 10_000);
+}
