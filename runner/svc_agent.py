@@ -648,7 +648,8 @@ def op_put(ask, body=b""):
     folder, name = os.path.split(path)
     try:
         s = os.stat(path, follow_symlinks=False)
-        if stat.S_ISREG(s.st_mode) and s.st_size == size and s.st_mtime_ns // 1000000 == ms:  # a float of it may be the millisecond before
+        # In whole numbers: a float of the nanoseconds may be the millisecond before.
+        if stat.S_ISREG(s.st_mode) and s.st_size == size and s.st_mtime_ns // 1000000 == ms:
             return {"have": size, "whole": True}, b""
     except FileNotFoundError:
         os.makedirs(folder, 0o755, exist_ok=True)

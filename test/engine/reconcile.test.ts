@@ -36,6 +36,16 @@ async function liveJob(): Promise<void> {
   await ledger.held(MINE, cloud.add(MINE));
 }
 
+/** A live job whose first order is closed; resolves with the name of its second, which is open. */
+async function orderedAgain(): Promise<string> {
+  const second = `${nodePrefix(INSTALLATION, "job1", 0)}2`;
+  await h.create("job1", { spec: { provider: "podhost" } });
+  await ledger.intend({ name: MINE, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START });
+  await ledger.released(MINE, "2 listings in a row without it");
+  await ledger.intend({ name: second, jobId: "job1", node: 0, ordinal: 2, provider: "podhost", horizonAt: START });
+  return second;
+}
+
 describe("a machine that bears our mark", () => {
   it("and that no job explains is given back", async () => {
     cloud.add(`${PREFIX}job9-n0-1`);
@@ -83,11 +93,7 @@ describe("a machine that bears our mark", () => {
   });
 
   it("and turns up after its order was closed is given back, while its job goes on with the next one", async () => {
-    const second = `${nodePrefix(INSTALLATION, "job1", 0)}2`;
-    await h.create("job1", { spec: { provider: "podhost" } });
-    await ledger.intend({ name: MINE, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START });
-    await ledger.released(MINE, "2 listings in a row without it");
-    await ledger.intend({ name: second, jobId: "job1", node: 0, ordinal: 2, provider: "podhost", horizonAt: START });
+    const second = await orderedAgain();
     await ledger.held(second, cloud.add(second));
     cloud.add(MINE);
     expect((await run()).terminated).toMatchObject([{ name: MINE, job_id: "job1" }]);
@@ -96,11 +102,7 @@ describe("a machine that bears our mark", () => {
   });
 
   it("is the job's own by its id, also where the provider lists it under the name of an order that is closed", async () => {
-    const second = `${nodePrefix(INSTALLATION, "job1", 0)}2`;
-    await h.create("job1", { spec: { provider: "podhost" } });
-    await ledger.intend({ name: MINE, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START });
-    await ledger.released(MINE, "1 listing without it");
-    await ledger.intend({ name: second, jobId: "job1", node: 0, ordinal: 2, provider: "podhost", horizonAt: START });
+    const second = await orderedAgain();
     const listed = cloud.add(MINE);
     await ledger.held(second, { ...listed, name: second });
     expect(await run()).toMatchObject({ terminated: [], failed: [], resumed: ["job1"] });

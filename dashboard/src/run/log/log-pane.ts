@@ -135,10 +135,12 @@ export class LogPane {
 
   /** Brings a row (counted from 0) into view, a third from the top. */
   goTo(row: number): void {
-    this.#goal = this.#source.rows === null ? row : null;
-    if (this.#gone || this.#goal !== null) return;
+    if (this.#gone) return;
+    const { rows } = this.#source;
+    this.#goal = rows === null ? row : null;
+    if (rows === null) return;
     this.#following = false;
-    this.#leftAt = this.#source.rows ?? 0;
+    this.#leftAt = rows;
     this.#resize();
     this.#putBar(this.#scroll.goTo(row - this.#view.clientHeight / ROW_PX / 3));
     this.draw();

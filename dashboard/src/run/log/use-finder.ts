@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { runApi } from "../run-api.ts";
 import type { LogPane } from "./log-pane.ts";
 import { searchQuery, type LogFilter } from "./log-source.ts";
@@ -37,12 +37,23 @@ export function useFinder(of: {
   const { jobId, pane, filter, q, totalLines } = of;
   const [place, setPlace] = useState(NOWHERE);
   // What is shown may change while an answer is on its way, and changes nothing of what is looked for.
-  const latest = useRef({ place, pane, filter });
-  useEffect(() => void (latest.current = { place, pane, filter }), [place, pane, filter]);
+  const latest = useRef({ place, pane, filter, q });
+  useEffect(() => void (latest.current = { place, pane, filter, q }), [place, pane, filter, q]);
   const turn = useRef(0);
   const found = useRef("");
   const errors = filter?.errors ?? false;
   const tag = filter?.tag ?? null;
+
+  /** Brings a line into view, also where only some lines are shown. */
+  const goToLine = useCallback(
+    async (line: number) => {
+      const { filter, pane } = latest.current;
+      if (filter === null) return pane?.goTo(line - 1);
+      const { from } = await runApi.logSearch(jobId, { ...searchQuery(filter), near: line, count: 1 });
+      pane?.goTo(from);
+    },
+    [jobId],
+  );
 
   const moves = useMemo(() => {
     const words: LogFilter = { q, errors, tag };
@@ -50,13 +61,6 @@ export function useFinder(of: {
     const topLine = () => {
       const { pane } = latest.current;
       return pane?.rowAt(pane.top)?.line ?? 1;
-    };
-    /** Brings a line into view, also where only some lines are shown. */
-    const goToLine = async (line: number) => {
-      const { filter, pane } = latest.current;
-      if (filter === null) return pane?.goTo(line - 1);
-      const { from } = await runApi.logSearch(jobId, { ...searchQuery(filter), near: line, count: 1 });
-      pane?.goTo(from);
     };
     const find = async (where: { from: number } | { near: number }) => {
       const mine = ++turn.current;
@@ -94,20 +98,14 @@ export function useFinder(of: {
       },
       forget: () => setPlace((before) => ({ ...before, at: null, line: null })),
     };
-  }, [jobId, q, errors, tag]);
+  }, [jobId, q, errors, tag, goToLine]);
 
   useEffect(() => moves.begin(), [moves]);
   // A new pane shows the match that one is at; one that is found later brings itself into view.
-  const comeBack = useRef(() => {});
   useEffect(() => {
-    comeBack.current = () => {
-      const { line } = latest.current.place;
-      if (q !== "" && line !== null) moves.goToLine(line);
-    };
-  }, [q, moves]);
-  useEffect(() => {
-    if (pane) comeBack.current();
-  }, [pane]);
+    const { place, q } = latest.current;
+    if (pane && q !== "" && place.line !== null) goToLine(place.line).catch(() => undefined);
+  }, [pane, goToLine]);
   useEffect(() => {
     if (q === "" || totalLines === 0) return;
     const timer = setTimeout(() => void moves.count(), 1_000);
