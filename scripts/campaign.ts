@@ -1,9 +1,10 @@
 // The campaign: everything that is drawn by a seed, at whatever scale there is time for, and one table at its end.
 //
-//   npm run campaign                            100,000 simulated worlds, 500 kills, 2,000 system calls, 10,000 runs of the matrix: a day
+//   npm run campaign                            100,000 simulated worlds, 500 kills, each system call, 10,000 runs of the matrix: two hours
 //   npm run campaign -- --scale 0.01            a hundredth of each
 //   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix
 //   npm run campaign -- --seed S --lanes N      another drawing; so many at once
+//   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
 //   npm run campaign -- --keep FILE             adds what was found to FILE, and writes docs/CAMPAIGN.md from all that stands there
 //
 // It goes on after a failure, prints what to run to see it again, and ends with 1 if there was any.
@@ -16,7 +17,7 @@ import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { campaignPage, campaignTable, PARTS, type Kept } from "./lib/campaign-page.ts";
 import { killLoop } from "../test/process/kill-loop.ts";
-import { canInject, trialOf, tryCall } from "../test/process/syscalls.ts";
+import { canInject, trialsOf, tryCall, type Trial } from "../test/process/syscalls.ts";
 import { inLanes, runSeeds } from "../test/sim/fleet.ts";
 
 type Found = Pick<Kept, "counts" | "seeds" | "wrong">;
@@ -27,9 +28,15 @@ const { values: flags } = parseArgs({
     only: { type: "string", default: PARTS.join(",") },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     lanes: { type: "string", default: String(availableParallelism()) },
+    call: { type: "string" },
     keep: { type: "string" },
   },
 });
+if (flags.call !== undefined) {
+  const why = await tryCall(JSON.parse(flags.call) as Trial);
+  process.stdout.write(`${why ?? "as it should be"}\n`);
+  process.exit(why === null ? 0 : 1);
+}
 const scale = Number(flags.scale);
 const seed = Number(flags.seed);
 const lanes = Number(flags.lanes);
@@ -77,19 +84,16 @@ async function calls(): Promise<Found> {
     say("not run: strace cannot inject faults here");
     return { counts: { calls: 0 }, seeds: [0, 0], wrong: 0 };
   }
-  const count = scaled(2_000);
+  const all = trialsOf(seed);
+  const trials = all.slice(0, scaled(all.length));
   let wrong = 0;
-  await inLanes(
-    Array.from({ length: count }, (_, k) => trialOf(seed * 1_000 + k)),
-    lanes,
-    async (trial) => {
-      const why = await tryCall(trial);
-      if (why === null) return;
-      wrong++;
-      say(`calls, ${JSON.stringify(trial)}: ${why}`);
-    },
-  );
-  return { counts: { calls: count }, seeds: [seed * 1_000, seed * 1_000 + count - 1], wrong };
+  await inLanes(trials, lanes, async (trial) => {
+    const why = await tryCall(trial);
+    if (why === null) return;
+    wrong++;
+    say(`calls: ${why}\n  npm run campaign -- --call '${JSON.stringify(trial)}'`);
+  });
+  return { counts: { calls: trials.length }, seeds: [seed, seed], wrong };
 }
 
 /** The matrix is a program of its own: its worlds need processes without a past. Several runs share each world. */

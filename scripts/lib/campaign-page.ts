@@ -20,7 +20,8 @@ const ABOUT: Record<Kept["part"], string> = {
     "The engine, its steps and a provider that lies, loses answers and lags, in simulated time with crashes anywhere: [SIMULATION.md](SIMULATION.md)",
   kills:
     "`svc serve` in a process of its own, with real runs, ended by SIGKILL at instants that are drawn, and started again",
-  calls: "One system call of `svc serve` fails, or is its last, by strace: which one and how is drawn",
+  calls:
+    "Each system call of `svc serve` in turn fails, or is its last, by strace, while it starts and while it drives a run; a seed and the next one have both",
   matrix: "Simulated providers with real machines, faults and kills at boundaries: [FAULT-MATRIX.md](FAULT-MATRIX.md)",
 };
 

@@ -11,37 +11,57 @@ import { join } from "node:path";
 import { pause, Place, random, until, type Served } from "./harness.ts";
 
 const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"];
-/** Calls, with how often a control plane makes them while it drives one run: later occurrences would hit nothing. */
-const CALLS: Record<string, number> = {
-  openat: 160,
-  read: 200,
-  write: 160,
-  pwrite64: 60,
-  pread64: 30,
-  fsync: 8,
-  fdatasync: 40,
-  ftruncate: 2,
-  rename: 4,
-  unlink: 8,
-  mkdir: 16,
-  fcntl: 80,
-  statx: 80,
-  newfstatat: 40,
-  getdents64: 20,
-  close: 120,
-  clone3: 2,
-  vfork: 3,
-  execve: 3,
-  pipe2: 8,
-  socketpair: 8,
-  accept4: 6,
-  epoll_ctl: 30,
-  kill: 2,
-  wait4: 4,
-  inotify_add_watch: 3,
-  mmap: 40,
+/** Whether the program is hit from its first instruction on, or only once it answers, while it drives the run. */
+type From = "start" | "ready";
+
+/**
+ * Calls, with how often one thread of a control plane makes them from its first instruction until it answers, and then until its run
+ * has ended (a little more, as `strace` counted them); and errors that the kernel gives for them on a disk of this computer.
+ *
+ * C1. An injected error is one that the call can give: no program has to stand others. A call without errors is made the last one alone.
+ * C2. strace does not make a call that it fails. So `close` has no error: the kernel frees the descriptor whatever it answers, and one
+ *     that stays open here would hold the other end of a pipe for ever. Nor has `fcntl`: a lock that is held can always be let go; where
+ *     it cannot (a network's disk, ENOLCK), SQLite refuses all writers until a restart. docs/FAULTS.md says so.
+ * C3. Node hangs where its own threads cannot start, so memory and threads fail only once it answers.
+ */
+const CALLS: Record<string, { start: number; ready: number; errors: readonly string[] }> = {
+  openat: { start: 135, ready: 630, errors: ["EMFILE", "ENFILE", "ENOMEM", "EACCES", "EIO", "EINTR"] },
+  read: { start: 135, ready: 570, errors: ["EIO", "EINTR", "ENOMEM"] },
+  fcntl: { start: 90, ready: 470, errors: [] },
+  pwrite64: { start: 120, ready: 380, errors: ["EIO", "ENOSPC", "EDQUOT", "EINTR"] },
+  close: { start: 115, ready: 155, errors: [] },
+  getdents64: { start: 8, ready: 84, errors: ["EIO", "ENOMEM"] },
+  statx: { start: 335, ready: 56, errors: ["EIO", "ENOMEM", "EACCES"] },
+  newfstatat: { start: 68, ready: 44, errors: ["EIO", "ENOMEM", "EACCES"] },
+  pread64: { start: 17, ready: 44, errors: ["EIO", "EINTR"] },
+  write: { start: 32, ready: 38, errors: ["EIO", "ENOSPC", "EDQUOT", "EINTR"] },
+  fsync: { start: 21, ready: 32, errors: ["EIO", "ENOSPC", "EDQUOT"] },
+  access: { start: 35, ready: 8, errors: ["EIO", "ENOMEM", "EACCES"] },
+  setsockopt: { start: 2, ready: 32, errors: ["ENOBUFS", "ENOMEM"] },
+  unlinkat: { start: 2, ready: 16, errors: ["EIO", "EACCES", "ENOMEM"] },
+  unlink: { start: 3, ready: 3, errors: ["EIO", "EACCES", "ENOMEM"] },
+  rmdir: { start: 0, ready: 2, errors: ["EIO", "EACCES", "ENOMEM"] },
+  rename: { start: 6, ready: 4, errors: ["EIO", "ENOSPC", "EACCES", "ENOMEM"] },
+  mkdir: { start: 6, ready: 4, errors: ["EIO", "ENOSPC", "EACCES", "ENOMEM"] },
+  lstat: { start: 0, ready: 2, errors: ["EIO", "ENOMEM", "EACCES"] },
+  statfs: { start: 1, ready: 2, errors: ["EIO", "ENOMEM"] },
+  ftruncate: { start: 1, ready: 2, errors: ["EIO", "EINTR"] },
+  fchown: { start: 4, ready: 1, errors: ["EIO", "EPERM"] },
+  chmod: { start: 5, ready: 1, errors: ["EIO", "EPERM"] },
+  mmap: { start: 0, ready: 8, errors: ["ENOMEM"] },
+  clone3: { start: 0, ready: 4, errors: ["EAGAIN", "ENOMEM"] },
+  clone: { start: 0, ready: 4, errors: ["EAGAIN", "ENOMEM"] },
+  wait4: { start: 0, ready: 4, errors: [] },
+  kill: { start: 0, ready: 2, errors: ["EPERM"] },
+  pipe2: { start: 3, ready: 4, errors: ["EMFILE", "ENFILE"] },
+  socketpair: { start: 0, ready: 8, errors: ["EMFILE", "ENFILE"] },
+  shutdown: { start: 0, ready: 8, errors: ["ENOTCONN"] },
+  ioctl: { start: 5, ready: 8, errors: [] },
+  accept4: { start: 0, ready: 4, errors: ["EMFILE", "ENFILE", "ENOMEM", "ECONNABORTED"] },
+  epoll_ctl: { start: 4, ready: 10, errors: ["ENOMEM", "ENOSPC"] },
+  inotify_init1: { start: 0, ready: 1, errors: ["EMFILE", "ENOMEM"] },
+  inotify_add_watch: { start: 0, ready: 3, errors: ["ENOSPC", "ENOMEM", "EACCES"] },
 };
-const FAULTS = ["EIO", "ENOSPC", "EMFILE", "ENOMEM", "EINTR", "EACCES", "EBADF", "KILL"] as const;
 
 const SCRIPT = `import os, sys, time
 import svc
@@ -61,25 +81,31 @@ with svc.atomic_save("last.bin", mode="wb") as f: f.write(b"x" * 5000)
 const SAME_CALLS = { NODE_DISABLE_COMPILE_CACHE: "1" };
 
 export interface Trial {
-  seed: number;
   call: string;
   nth: number;
-  fault: (typeof FAULTS)[number];
-  /** Whether the program is hit from its first instruction on, or only once it answers. Node hangs where its own threads cannot start. */
-  from: "start" | "ready";
+  /** An error's name; `KILL`: the call is the last one. */
+  fault: string;
+  from: From;
 }
 
-/** The trial that this seed stands for. */
-export function trialOf(seed: number): Trial {
+/**
+ * Every call in turn, in an order that the seed shuffles: each fails or is the last, in turn too, so that this seed and the next have both.
+ * Which error it is, the seed draws.
+ */
+export function trialsOf(seed: number): Trial[] {
   const next = random(seed);
-  const calls = Object.keys(CALLS);
-  const call = calls[Math.floor(next() * calls.length)] as string; // within bounds
-  const nth = 1 + Math.floor(next() * (CALLS[call] ?? 1));
-  const drawn = FAULTS[Math.floor(next() * FAULTS.length)] ?? "KILL";
-  // On a disk of this computer a lock that is held can always be let go; where it cannot (a network's disk, ENOLCK), SQLite refuses
-  // all writers until a restart. docs/FAULTS.md says so.
-  const fault = call === "fcntl" ? "KILL" : drawn;
-  return { seed, call, nth, fault, from: next() < 0.2 && call !== "clone3" ? "start" : "ready" };
+  const trials: Trial[] = [];
+  for (const [call, of] of Object.entries(CALLS))
+    for (const from of ["start", "ready"] as const)
+      for (let nth = 1; nth <= of[from]; nth++) {
+        const error = of.errors[Math.floor(next() * of.errors.length)];
+        trials.push({ call, nth, fault: (nth + seed) % 2 === 0 && error !== undefined ? error : "KILL", from });
+      }
+  for (let i = trials.length - 1; i > 0; i--) {
+    const j = Math.floor(next() * (i + 1));
+    [trials[i], trials[j]] = [trials[j] as Trial, trials[i] as Trial]; // within bounds
+  }
+  return trials;
 }
 
 export const canInject = (): boolean =>
