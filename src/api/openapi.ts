@@ -8,7 +8,7 @@ import type { Route } from "./route.ts";
 type Json = Record<string, unknown>;
 
 /** Errors that any path may answer with. */
-const EVERYWHERE: readonly ErrorCode[] = [
+export const EVERYWHERE: readonly ErrorCode[] = [
   "host_refused",
   "origin_refused",
   "unauthorized",

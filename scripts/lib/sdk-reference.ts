@@ -1,0 +1,128 @@
+// docs/SDK-REFERENCE.md, from the text of both SDKs: what they export, with signatures and what is written above or below each.
+
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+interface PythonName {
+  kind: "function" | "class";
+  signature?: string;
+  doc: string;
+  bases?: string[];
+  made?: string | null;
+  fields?: string[];
+  properties?: { signature: string; doc: string }[];
+  methods?: { signature: string; doc: string }[];
+}
+
+/** @param notice the line that says where the page comes from. */
+export function sdkReferencePage(notice: string): string {
+  const root = join(import.meta.dirname, "../..");
+  return [
+    notice,
+    "# SDK reference",
+    "",
+    'What `import svc` and `import … from "svc"` give. How they are used is told in [PYTHON.md](PYTHON.md); the fields of a run in',
+    "[API-REFERENCE.md](API-REFERENCE.md#runspec); errors, which carry the same `code`, `message` and `hint` in both, in [ERRORS.md](ERRORS.md).",
+    "",
+    "## Python",
+    "",
+    ...pythonNames(root),
+    "## TypeScript",
+    "",
+    ...typescriptNames(join(root, "sdk/index.ts")),
+  ].join("\n");
+}
+
+function pythonNames(root: string): string[] {
+  const script = join(import.meta.dirname, "python_names.py");
+  const said = execFileSync("python3", ["-I", script, join(root, "python")], { encoding: "utf8" });
+  const modules = JSON.parse(said) as Record<string, Record<string, PythonName>>;
+  return Object.entries(modules).flatMap(([module, names]) =>
+    Object.entries(names).flatMap(([name, of]) => pythonName(`${module}.${name}`, name, of)),
+  );
+}
+
+function pythonName(title: string, name: string, of: PythonName): string[] {
+  const lines = [`### \`${title}\``, ""];
+  if (of.kind === "function") return [...lines, ...code("python", [of.signature ?? name]), ...prose(of.doc)];
+  const bases = of.bases?.length ? `(${of.bases.join(", ")})` : "";
+  const made = of.made
+    ? [of.made]
+    : [`class ${name}${bases}${of.fields?.length ? ":" : ""}`, ...(of.fields ?? []).map((field) => `    ${field}`)];
+  lines.push(...code("python", made), ...prose(of.doc));
+  for (const { signature, doc } of [...(of.properties ?? []), ...(of.methods ?? [])])
+    lines.push(`- \`${signature}\`: ${oneLine(doc)}`);
+  return of.properties?.length || of.methods?.length ? [...lines, ""] : lines;
+}
+
+/** A docstring as Markdown: its `:param` lines become a list, its double backticks single ones. */
+function prose(doc: string): string[] {
+  if (doc.trim() === "") return [];
+  const paragraphs = doc
+    .replaceAll("``", "`")
+    .split(/\n(?=:param )|\n\s*\n/)
+    .map(oneLine)
+    .map((text) => text.replace(/^:param (\w+): /, "- `$1`: "));
+  return paragraphs.flatMap((text, n) =>
+    text.startsWith("- `") && paragraphs[n + 1]?.startsWith("- `") ? [text] : [text, ""],
+  );
+}
+
+function typescriptNames(index: string): string[] {
+  const lines: string[] = [];
+  for (const [, names = "", from = ""] of readFileSync(index, "utf8").matchAll(
+    /export (?:type )?\{([^}]+)\} from "([^"]+)"/g,
+  )) {
+    const text = readFileSync(join(dirname(index), from), "utf8");
+    for (const name of names.split(",").map((one) => one.trim().replace(/^type /, "")))
+      if (name !== "" && from.includes("/schemas/"))
+        lines.push(`### \`${name}\``, "", `[As the API answers it](API-REFERENCE.md#${name.toLowerCase()}).`, "");
+      else if (name !== "") lines.push(...typescriptName(name, text));
+  }
+  return lines;
+}
+
+function typescriptName(name: string, text: string): string[] {
+  const found = new RegExp(
+    `(?:/\\*\\*((?:(?!\\*/)[^])*)\\*/\\n)?export (?:async )?(?:function\\*?|const|class|interface|type) ${name}\\b`,
+  ).exec(text);
+  if (!found) throw new Error(`the export ${name} is not where sdk/index.ts says`);
+  const shown = declaration(text.slice(found.index + found[0].lastIndexOf("export"))).replace(/ \{$/, "");
+  if (shown.startsWith(`export const ${name} = {`)) return members(name, shown);
+  return [`### \`${name}\``, "", ...code("ts", shown.split("\n")), ...prose(comment(found[1] ?? ""))];
+}
+
+/** The functions of an object, each as one of its own. */
+function members(object: string, text: string): string[] {
+  const each = text.matchAll(/\n {2}\/\*\*((?:(?!\*\/)[^])*)\*\/\n {2}(?:async )?(\w+)(?:: )?(\([^]*?)(?: \{\n| =>)/g);
+  return [...each].flatMap(([, doc = "", name = "", rest = ""]) => [
+    `### \`${object}.${name}\``,
+    "",
+    ...code("ts", [`${object}.${name}${rest}`]),
+    ...prose(comment(doc)),
+  ]);
+}
+
+const comment = (text: string): string => text.replaceAll(/^\s*\* ?/gm, "").trim();
+
+/** What stands before the body of a function, or the whole of a type. */
+function declaration(text: string): string {
+  const whole = /^export (interface|type|const \w+ = \{)/.test(text);
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at] ?? "";
+    if ("({[<".includes(char) && text.slice(at - 1, at + 1) !== "=<") {
+      if (char === "{" && depth === 0 && !whole) return text.slice(0, at).trim();
+      depth++;
+    } else if (")}]".includes(char) || (char === ">" && text[at - 1] !== "=")) {
+      depth--;
+      if (depth === 0 && char === "}" && whole && text[at + 1] !== " ") return text.slice(0, at + 1);
+    } else if (depth === 0 && char === ">" && !whole) return text.slice(0, at - 1).trim();
+    else if (depth === 0 && char === ";") return text.slice(0, at);
+  }
+  return text;
+}
+
+const code = (language: string, lines: string[]): string[] => [`\`\`\`${language}`, ...lines, "```", ""];
+const oneLine = (text: string): string => text.replaceAll(/\s+/g, " ").trim();
