@@ -234,7 +234,8 @@ export class Place {
 
   async close(): Promise<void> {
     await this.end();
-    for (const pid of this.processes()) {
+    // One that another program started may outlive that.
+    for (const pid of [...this.processes(), ...processesWith(`SVC_HOME=${this.home}`)]) {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
