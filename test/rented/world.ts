@@ -59,6 +59,8 @@ export interface WorldOptions {
   seconds?: number;
   spec?: Record<string, unknown>;
   jobs?: number;
+  /** Instead of FACTOR. */
+  factor?: number;
 }
 
 /** How it all ended. */
@@ -115,7 +117,7 @@ export class World {
       ...options.spec,
     };
     const jobs = Array.from({ length: options.jobs ?? 1 }, () => spec);
-    this.#order = { home: made.home, project, startMs: made.startMs, factor: FACTOR, jobs };
+    this.#order = { home: made.home, project, startMs: made.startMs, factor: options.factor ?? FACTOR, jobs };
     const { env } = this.sim.settings();
     this.tellSettings();
     const { SSH_AUTH_SOCK: _, SVC_HOME: __, ...own } = process.env;
@@ -133,7 +135,7 @@ export class World {
     const ledger = makeLedger((event, line) => listener(event, line));
     const fleet = smallDisks(await makeFleet({ dir: join(dir, "fleet") }));
     const { publicKeyLine } = await loadSshKey({ path: null, home });
-    const clock = scaledClock(FACTOR, startMs);
+    const clock = scaledClock(options.factor ?? FACTOR, startMs);
     const parts: SimParts = { fleet, ledger, faults, clock, apiKey: API_KEY };
     const sim = await simulator(options.provider, parts, publicKeyLine);
     const world = new World(options, { dir, home, faults, ledger, fleet, sim, startMs });
