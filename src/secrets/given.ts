@@ -113,5 +113,9 @@ export function keyFileText(owner: string, key: Found, places: Places): string {
     throw unusable(owner, `${what} is not valid JSON: it must be the key file of a service account`);
   }
   if (!isRecord(value)) throw unusable(owner, `${what} holds no JSON object`);
+  // The other files of that vendor's tools look much alike, and lack just what would be asked for next.
+  const { type } = value;
+  if (typeof type === "string" && type !== "service_account" && /^[a-z_]{1,40}$/.test(type))
+    throw unusable(owner, `${what} is of the type ${type}: it must be the key file of a service account`);
   return text.trim();
 }

@@ -52,7 +52,7 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     ...(status.privateAddress ? { extra: { ...handle.extra, private_address: status.privateAddress } } : {}),
   };
   await ports.ledger.known(handle.name, known);
-  checkCap(provider, ports.facts(context.jobId).spec, known.priceMicro);
+  checkCap(provider, ports.facts(context.jobId).spec, known.priceMicro, "It is given back");
   return status;
 }
 

@@ -100,7 +100,7 @@ const done = (handle: MachineHandle): StepDone => ({
 
 /** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
 function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): StepDone {
-  checkCap(provider, spec, handle.priceMicro);
+  checkCap(provider, spec, handle.priceMicro, "It is given back");
   return done(handle);
 }
 
@@ -115,7 +115,7 @@ export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): 
   const sorted = priced.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
   const cheapest = sorted[0];
   if (cheapest === undefined) throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
-  checkCap(provider, spec, cheapest.priceMicro);
+  checkCap(provider, spec, cheapest.priceMicro, "Nothing was rented");
   return sorted.filter((offer) => withinCap(spec, offer.priceMicro));
 }
 
@@ -124,12 +124,17 @@ export const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>
   spec.price_cap === undefined || priceMicro === null || priceMicro <= spec.price_cap * 1e6;
 
 /** Throws `price_cap_exceeded`, or `price_unknown` where a cap cannot be held against anything. */
-export function checkCap(provider: Provider, spec: RunSpec, priceMicro: number | null): void {
+export function checkCap(
+  provider: Provider,
+  spec: RunSpec,
+  priceMicro: number | null,
+  then: "Nothing was rented" | "It is given back",
+): void {
   if (spec.price_cap === undefined) return;
   if (priceMicro === null && provider.info.capabilities.reports_price)
     throw new SvcError("price_unknown", { provider: provider.name, cap: spec.price_cap });
   if (priceMicro !== null && !withinCap(spec, priceMicro))
-    throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap });
+    throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap, then });
 }
 
 async function order(

@@ -143,7 +143,7 @@ async function followToEnd(
     // Of a run that is over, all that is left is collected by another step.
     if (!over) {
       await watch.saw(pulled);
-      await watch.look();
+      watch.look();
     }
     if (isFull(status)) await follower.acknowledge();
     if (status !== null && !over) await disk.saw(status, pulled.bytes > 0);

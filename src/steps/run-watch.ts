@@ -2,9 +2,13 @@
 //
 // W1. Nobody waits for a checkpoint: log, metrics and the machine are looked after while it comes home, however large it is. A scan
 //     that outlives the run, or this step, goes on, and what collects at the end takes over from it.
+// W2. Nobody waits for the provider either: one that hangs, or wants to be asked later, must hold up neither the log nor the end of
+//     a run, whose machine is paid for meanwhile.
+// W3. A machine that answers over SSH is there, whatever a listing leaves out for a while. When it is gone, SSH ends, and who meets
+//     that asks again.
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../domain/idleness.ts";
-import { describeError } from "../errors/index.ts";
+import { describeError, SvcError } from "../errors/index.ts";
 import type { RunnerSample } from "../schemas/runner.ts";
 import { announced, collectNow, type FollowedRun, type Pulled } from "./follow.ts";
 import { isVerdict, lookAtMachine, type HeldMachine } from "./held-machine.ts";
@@ -27,6 +31,9 @@ export const checkpointsOf = (
   { access }: HeldMachine,
 ): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
 
+/** W3 */
+const saysGone = (verdict: unknown): boolean => verdict instanceof SvcError && verdict.code === "machine_lost";
+
 /** Of one attempt to follow a run. */
 export class RunWatch {
   readonly #services: RunServices;
@@ -43,6 +50,8 @@ export class RunWatch {
   #scanning = false;
   #scanFailed: { cause: unknown } | null = null;
   #lookDueAt: number;
+  #looking = false;
+  #verdict: { cause: unknown } | null = null;
   #samplesDueAt = 0;
   #samples: RunnerSample[] = [];
   #last: { log: number | null; metric: number | null; checkpoint: number | null } = {
@@ -71,18 +80,26 @@ export class RunWatch {
 
   quietMs(): number {
     const scanAt = this.#scanning ? Infinity : this.#scanDueAt;
-    return Math.max(20, Math.min(scanAt, this.#samplesDueAt, this.#lookDueAt) - this.#services.now());
+    const lookAt = this.#looking ? Infinity : this.#lookDueAt;
+    return Math.max(20, Math.min(scanAt, this.#samplesDueAt, lookAt) - this.#services.now());
   }
 
-  /** Whether the provider still has the machine, at a price within the cap. That it cannot be asked ends nothing. */
-  async look(): Promise<void> {
-    if (this.#services.now() < this.#lookDueAt) return;
+  /** Whether the machine still serves, at a price within the cap; throws what an earlier look found against that. */
+  look(): void {
+    if (this.#verdict) throw this.#verdict.cause;
+    if (!this.#looking && this.#services.now() >= this.#lookDueAt) void this.#look();
+  }
+
+  /** Never rejects. That the provider cannot be asked ends nothing. */
+  async #look(): Promise<void> {
+    this.#looking = true;
     this.#lookDueAt = this.#services.now() + LOOK_EVERY_MS;
     try {
       await lookAtMachine(this.#services, this.#context, this.#held);
-    } catch (e) {
-      if (this.#context.signal.aborted) throw e;
-      if (isVerdict(e)) throw e;
+    } catch (cause) {
+      if (isVerdict(cause) && !saysGone(cause)) this.#verdict = { cause };
+    } finally {
+      this.#looking = false;
     }
   }
 

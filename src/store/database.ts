@@ -229,7 +229,7 @@ export async function openStore(
 function judge(file: string, used: boolean, latest: number): void {
   let db: Sqlite | null = null;
   try {
-    db = new Database(file, { readonly: true, timeout: 5_000 });
+    db = openToJudge(file);
     const version = db.pragma("user_version", { simple: true }) as number;
     if (version > latest) throw new SvcError("store_newer", { file });
     if (version === 0 && !used) return;
@@ -241,6 +241,29 @@ function judge(file: string, used: boolean, latest: number): void {
   } finally {
     db?.close();
   }
+}
+
+/**
+ * A process that was killed while it made the file leaves a journal that only a connection that can write takes back. A store that
+ * was ever finished has a write-ahead log in its place, so nothing that is owed can be in such a file.
+ */
+function openToJudge(file: string): Sqlite {
+  const open = (): Sqlite => new Database(file, { readonly: true, timeout: 5_000 });
+  const db = open();
+  try {
+    db.pragma("user_version");
+    return db;
+  } catch (e) {
+    db.close();
+    if ((e as { code?: unknown }).code !== "SQLITE_READONLY_ROLLBACK") throw e;
+  }
+  const writing = openFile(file);
+  try {
+    writing.pragma("user_version");
+  } finally {
+    writing.close();
+  }
+  return open();
 }
 
 function openFile(file: string): Sqlite {

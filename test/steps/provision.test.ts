@@ -189,7 +189,7 @@ describe("the price cap", () => {
     else
       await expect(provision()).rejects.toMatchObject({
         code: "price_cap_exceeded",
-        data: { offered: 1.500001, cap: 1.5 },
+        message: "The machine costs $1.500001/hr; the cap is $1.50/hr. Nothing was rented.",
       });
     expect(creates()).toHaveLength(within ? 1 : 0);
   });
@@ -217,7 +217,10 @@ describe("the price cap", () => {
     async (price) => {
       rent.want({ price_cap: 1 });
       rent.cloud.priceMicro = price;
-      await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+      await expect(provision()).rejects.toMatchObject({
+        code: "price_cap_exceeded",
+        message: expect.stringMatching(/the cap is \$1\.00\/hr\. It is given back\.$/),
+      });
       expect(rent.states()).toEqual(["1 held"]);
     },
   );

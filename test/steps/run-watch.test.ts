@@ -1,12 +1,14 @@
-// What goes on while a checkpoint comes home.
+// What goes on while a checkpoint comes home, and while the provider is asked about the machine.
 
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { LogRecord } from "../../src/domain/log-stream.ts";
+import { SvcError } from "../../src/errors/index.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
+import type { MachineStatus } from "../../src/providers/provider.ts";
 import { CheckpointCollector } from "../../src/steps/collect-checkpoints.ts";
 import type { FollowedRun, Pulled } from "../../src/steps/follow.ts";
 import type { HeldMachine } from "../../src/steps/held-machine.ts";
@@ -24,6 +26,8 @@ let fetching: string[];
 let arrive: PromiseWithResolvers<void>;
 let collector: CheckpointCollector;
 let controller: AbortController;
+/** What the provider says of the machine. */
+let inspect: () => Promise<MachineStatus>;
 
 beforeEach(() => {
   top = mkdtempSync(join(tmpdir(), "svc-watch-"));
@@ -33,6 +37,7 @@ beforeEach(() => {
   arrive = Promise.withResolvers();
   collector = new CheckpointCollector({ targetDir: join(top, "home"), now: () => now });
   controller = new AbortController();
+  inspect = () => Promise.reject(new Error("it was not to be asked"));
 });
 afterEach(async () => {
   await collector.stop();
@@ -61,12 +66,15 @@ function watchOf(): RunWatch {
   // Only these are asked.
   const services = {
     now: () => now,
-    facts: () => ({ spec: { provider: "podhost", nodes: 1 } }),
+    facts: () => ({ spec: { provider: "podhost", nodes: 1, price_cap: 1 } }),
     collector: () => collector,
+    ledger: { open: () => [], known: async () => undefined },
     sink,
   } as unknown as RunServices;
   const run = { jobId: "job1", node: 0, stream: "run", host, sink, redactor, signal: controller.signal };
-  const held = { access: { inPlace: false, layout: () => ({ checkpoints: "/ckpt" }) } } as unknown as HeldMachine;
+  const provider = { name: "podhost", info: { capabilities: {} }, inspect: () => inspect() };
+  const access = { inPlace: false, layout: () => ({ checkpoints: "/ckpt" }) };
+  const held = { provider, handle: { name: "m1", priceMicro: 1 }, access } as unknown as HeldMachine;
   const context = { jobId: "job1", node: 0, signal: controller.signal } as StepContext;
   return new RunWatch(services, context, run as unknown as FollowedRun, held);
 }
@@ -143,4 +151,69 @@ test("the end of the process ends a scan, and none begins after it", async () =>
   expect(readdirSync(join(top, "home", ".svc-partial"))).toEqual([]);
   await expect(collector.scan(host, { final: false, announced: new Set(["."]) })).rejects.toThrow();
   expect(fetching).toEqual(["big.pt"]);
+});
+
+const HALF_A_MINUTE_MS = 30_000;
+
+/** Each answer of the provider once it has been taken in: the one after it is asked for only then. */
+async function looks(watch: RunWatch, ...answers: MachineStatus[]): Promise<void> {
+  let asked = 0;
+  inspect = () => Promise.resolve(answers[asked++] ?? { phase: "starting", why: "one more" });
+  for (let look = 1; look <= answers.length + 1; look++)
+    await until(() => {
+      now += HALF_A_MINUTE_MS;
+      watch.look();
+      return asked >= look;
+    });
+}
+
+test("a provider that does not answer holds up nothing, and is not asked again meanwhile", async () => {
+  const watch = watchOf();
+  let asked = 0;
+  const answer = Promise.withResolvers<MachineStatus>();
+  inspect = () => {
+    asked++;
+    return answer.promise;
+  };
+  watch.look();
+  expect(asked).toBe(0);
+  for (let pull = 0; pull < 5; pull++) {
+    now += HALF_A_MINUTE_MS;
+    watch.look();
+    await watch.saw(saw());
+  }
+  expect(asked).toBe(1);
+  watch.samplesDue();
+  expect(watch.quietMs()).toBeGreaterThan(20);
+  answer.resolve({ phase: "starting", why: "it is loading" });
+  await until(() => {
+    watch.look();
+    return asked === 2;
+  });
+});
+
+test.each<[string, MachineStatus]>([
+  ["price_cap_exceeded", { phase: "ready", address: null, priceMicro: 1_000_001 }],
+  ["machine_broken", { phase: "broken", why: "it was stopped" }],
+])("what a look found against the machine is told at the next one: %s", async (code, status) => {
+  const watch = watchOf();
+  inspect = () => Promise.resolve(status);
+  now += HALF_A_MINUTE_MS;
+  watch.look();
+  await vi.waitFor(() => expect(() => watch.look()).toThrow(expect.objectContaining({ code })));
+});
+
+test("a listing that leaves out a machine which answers over SSH ends no run, nor does a provider that cannot be asked", async () => {
+  const watch = watchOf();
+  await looks(watch, { phase: "gone" }, { phase: "gone" });
+  let asked = 0;
+  inspect = () => {
+    asked++;
+    return Promise.reject(new SvcError("credential_refused", { provider: "podhost", why: "status 401" }));
+  };
+  await until(() => {
+    now += HALF_A_MINUTE_MS;
+    watch.look();
+    return asked >= 2;
+  });
 });

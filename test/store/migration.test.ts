@@ -3,7 +3,7 @@
 import Database from "better-sqlite3";
 import { sql, type Kysely } from "kysely";
 import type { Migration } from "kysely/migration";
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -52,6 +52,23 @@ it("what this program writes can be read by its reading commands", async () => {
   const reads = openReads(home);
   expect(reads.latestSeq()).toBe(0);
   reads.close();
+});
+
+it("goes on where an earlier start was killed while it made the file", async () => {
+  const file = join(home, "svc.db");
+  const making = new Database(join(root, "making.db"));
+  // More than it may hold in memory: part of it is in the file, and the journal says how to take it back.
+  making.pragma("cache_size = 1");
+  making.exec(
+    "BEGIN; CREATE TABLE half (a); INSERT INTO half SELECT zeroblob(4000) FROM json_each('[1,2,3,4,5,6,7,8]')",
+  );
+  for (const part of ["", "-journal"]) copyFileSync(join(root, `making.db${part}`), `${file}${part}`);
+  making.close();
+  expect(() => look(file, tables)).toThrow(expect.objectContaining({ code: "SQLITE_READONLY_ROLLBACK" }));
+  const store = await opened();
+  expect(store.epoch).toBe(1);
+  store.db.close();
+  expect(look(file, tables)).not.toContain("half");
 });
 
 it("makes no copy of a new store, and none where nothing is to migrate", async () => {

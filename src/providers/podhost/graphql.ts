@@ -9,6 +9,7 @@ import {
   field,
   gpuNamesOf,
   gpuTypeOfGraphql,
+  placeNamesOf,
   podOfGraphql,
   type GpuType,
   type Place,
@@ -20,6 +21,7 @@ import {
 const POD = `id name desiredStatus lastStatusChange costPerHr adjustedCostPerHr machineId createdAt runtime { ports { ip isIpPublic privatePort publicPort type } }`;
 const GPU_TYPES = `query GpuTypes($filter: GpuTypeFilter, $price: GpuLowestPriceInput) { gpuTypes(input: $filter) { id displayName memoryInGb secureCloud communityCloud securePrice communityPrice maxGpuCount lowestPrice(input: $price) { uninterruptablePrice stockStatus availableGpuCounts } } }`;
 const GPU_NAMES = `query GpuNames { gpuTypes { id displayName } }`;
+const PLACES = `query Places { dataCenters { id } countryCodes }`;
 const CREATE = `mutation Create($input: PodFindAndDeployOnDemandInput!) { podFindAndDeployOnDemand(input: $input) { ${POD} } }`;
 const GET = `query Get($input: PodFilter!) { pod(input: $input) { ${POD} } }`;
 const LIST = `query List { myself { pods { ${POD} } } }`;
@@ -67,6 +69,11 @@ export class GraphqlApi implements PodApi {
   async gpuNames(signal: AbortSignal): Promise<string[]> {
     const types = field(await this.#read(GPU_NAMES, {}, signal), "gpuTypes");
     return Array.isArray(types) ? types.flatMap(gpuNamesOf) : [];
+  }
+
+  async placeNames(signal: AbortSignal): Promise<string[]> {
+    const data = await this.#read(PLACES, {}, signal);
+    return [...placeNamesOf(field(data, "dataCenters")), ...placeNamesOf(field(data, "countryCodes"))];
   }
 
   async create(order: PodOrder): Promise<Pod> {

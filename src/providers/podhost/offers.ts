@@ -1,5 +1,6 @@
 // What of the pod host's catalogue serves a run.
 
+import { nearestFew } from "../../domain/nearest.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, neverSold } from "../gpu-names.ts";
@@ -48,6 +49,22 @@ export function placesOf(spec: RunSpec, cloud: string | undefined): Place[] {
   if (chosen === undefined)
     throw new SvcError("credential_missing", { provider: PODHOST, missing: "cloud must be secure, community or any" });
   return chosen.map((one) => ({ cloud: one, dataCenterId: null, countryCode: null }));
+}
+
+/** Null where `known`, the places that there are, has it, or has none of its kind and so tells nothing. */
+export function noSuchPlace(region: string, known: readonly string[]): SvcError | null {
+  const isCountry = COUNTRY.test(region);
+  const alike = [...new Set(known.filter((place) => COUNTRY.test(place) === isCountry))];
+  if (alike.length === 0 || alike.includes(region.toUpperCase())) return null;
+  const kind = isCountry ? "country" : "data centre";
+  // There are a dozen countries; of the data centres, which are more, those whose names are near.
+  const named = isCountry ? alike.toSorted() : nearestFew(region, alike, (name) => name.toUpperCase());
+  const has = named.length === 0 ? "" : `; ${isCountry ? "it has" : "near it:"} ${named.join(", ")}`;
+  return new SvcError(
+    "provider_refused",
+    { provider: PODHOST, why: `it has no ${kind} ${region}${has}` },
+    { errors: [{ field: "spec.region", message: `${region} does not exist` }] },
+  );
 }
 
 /** Nothing where the kind does not serve, is out of stock, or has no price that is one. */

@@ -26,7 +26,7 @@ import type {
 import type { RemoteOptions } from "../remote.ts";
 import { asSshUser, checkSshUser } from "../ssh-user.ts";
 import { GraphqlApi } from "./graphql.ts";
-import { checkSpec, offerOf, placesOf } from "./offers.ts";
+import { checkSpec, noSuchPlace, offerOf, placesOf } from "./offers.ts";
 import { RestApi } from "./rest.ts";
 import { podEnvironment, selfEndScript, startCommand } from "./start-command.ts";
 import { statusOf } from "./status.ts";
@@ -90,8 +90,20 @@ export class PodhostProvider implements Provider {
       kinds.push(...types);
       offers.push(...types.flatMap((type) => offerOf(type, spec, place)));
     }
-    if (offers.length === 0) await this.#assertSold(spec, kinds, signal);
+    if (offers.length === 0) {
+      await this.#assertPlace(spec, signal);
+      await this.#assertSold(spec, kinds, signal);
+    }
     return offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
+  }
+
+  /** Throws where there is no such place at all: it would read as one that has nothing just now, and be asked again and again. */
+  async #assertPlace({ region }: RunSpec, signal: AbortSignal): Promise<void> {
+    if (region === undefined) return;
+    const known = await this.#ask((api) => api.placeNames(signal)).catch(() => []);
+    signal.throwIfAborted();
+    const refusal = noSuchPlace(region, known);
+    if (refusal !== null) throw refusal;
   }
 
   /** Throws `gpus_unsupported` where the catalogue has no such GPUs, in stock or not: waiting would change nothing. */

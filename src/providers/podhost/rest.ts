@@ -18,10 +18,10 @@ import {
 
 export class RestApi implements PodApi {
   readonly #transport: PodTransport;
-  readonly #otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames">;
+  readonly #otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames" | "placeNames">;
 
   /** @param otherCatalogue is asked where this API has no catalogue of its own; it opens to every key. */
-  constructor(transport: PodTransport, otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames">) {
+  constructor(transport: PodTransport, otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames" | "placeNames">) {
     this.#transport = transport;
     this.#otherCatalogue = otherCatalogue;
   }
@@ -58,6 +58,11 @@ export class RestApi implements PodApi {
     const answer = await this.#transport.call({ method: "GET", path: "/v2/catalog/gpus", signal }, "read");
     if (answer.status === 404 || answer.status === 405) return this.#otherCatalogue.gpuNames(signal);
     return this.#list(answer, "gpus").flatMap(gpuNamesOf);
+  }
+
+  /** It has no list of places: those of its catalogue are where some GPU is, which may not be all. */
+  placeNames(signal: AbortSignal): Promise<string[]> {
+    return this.#otherCatalogue.placeNames(signal);
   }
 
   async create(order: PodOrder): Promise<Pod> {

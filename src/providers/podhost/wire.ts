@@ -64,6 +64,8 @@ export interface PodApi {
   gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]>;
   /** Every kind of GPU in the catalogue, by its id and by the name that people read. */
   gpuNames(signal: AbortSignal): Promise<string[]>;
+  /** Every data centre and country that there is, in upper case; of a kind that this API does not tell, none. */
+  placeNames(signal: AbortSignal): Promise<string[]>;
   /** Throws one of NOTHING_MADE only where the answer says so. */
   create(order: PodOrder): Promise<Pod>;
   /** Null: not found. Undefined: the answer does not tell. */
@@ -214,6 +216,13 @@ function unitPrice(...prices: unknown[]): number | null {
 /** What people may call a kind of GPU. */
 export const gpuNamesOf = (raw: unknown): string[] =>
   [field(raw, "displayName"), field(raw, "name"), field(raw, "id")].map(gpuId).filter((name) => name !== null);
+
+/** The names of places in a list of them or of what bears them as its id. */
+export const placeNamesOf = (raw: unknown): string[] =>
+  (Array.isArray(raw) ? raw : [])
+    .map((one: unknown) => (typeof one === "string" ? one : field(one, "id")))
+    .filter((name) => typeof name === "string")
+    .map((name) => name.toUpperCase());
 
 /** Null where it is none that can be named. */
 export function gpuTypeOfGraphql(raw: unknown, cloud: Cloud, count: number): GpuType | null {

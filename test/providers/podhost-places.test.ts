@@ -1,0 +1,42 @@
+// podhost: a region that there is not. It reads like one that has nothing just now, and would be asked again for many minutes.
+
+import { describe, expect, test } from "vitest";
+import { data, errors, never, podhostStub, specOf, thrownBy, type Answer } from "./podhost-stub.ts";
+
+const PLACES = { dataCenters: [{ id: "US-TX-3" }, { id: "EU-RO-1" }], countryCodes: ["SE", "CA"] };
+/** The kind of GPU is known, and out of stock everywhere. */
+const soldOut = data({ gpuTypes: [{ id: "NVIDIA H100 80GB HBM3", securePrice: 2.99, lowestPrice: null }] });
+
+async function offersWhere(places: Answer): Promise<(region: string) => Promise<unknown>> {
+  const { provider } = await podhostStub(({ root }) => (root === "dataCenters" ? places : soldOut));
+  return (region) => provider.listOffers(specOf({ region }), never);
+}
+
+describe("a region", () => {
+  test.each(["us-tx-3", "SE"])("%s that has nothing just now has no offers", async (region) => {
+    const offersIn = await offersWhere(data(PLACES));
+    expect(await offersIn(region)).toEqual([]);
+  });
+
+  test.each([
+    ["US-TX-9", "podhost refused: it has no data centre US-TX-9; near it: US-TX-3."],
+    ["AP-XX-77", "podhost refused: it has no data centre AP-XX-77."],
+    ["xx", "podhost refused: it has no country xx; it has CA, SE."],
+  ])("%s that does not exist is refused, with what there is", async (region, message) => {
+    const offersIn = await offersWhere(data(PLACES));
+    const error = await thrownBy(offersIn(region));
+    expect([error.code, error.retry, error.message]).toEqual(["provider_refused", "never", message]);
+    expect(error.errors?.[0]?.field).toBe("spec.region");
+  });
+
+  test.each<[string, Answer]>([
+    ["an error", errors("no")],
+    ["nothing", data({})],
+    ["an outage", { status: 502 }],
+    ["empty lists", data({ dataCenters: [], countryCodes: null })],
+  ])("is not judged by %s in place of the list", async (_, places) => {
+    const offersIn = await offersWhere(places);
+    expect(await offersIn("US-TX-9")).toEqual([]);
+    expect(await offersIn("XX")).toEqual([]);
+  });
+});
