@@ -135,6 +135,8 @@ export class Incarnation implements Caller {
     if (this.#sim.world.rng.chance(0.5)) await sweep(this.#parts, { dryRun: false });
     else {
       const { replayed } = await reconcile(this.#parts, { dryRun: false });
+      // One that has lost the home may look into it before the next start has parked what was damaged meanwhile.
+      if (this.usurped) return;
       for (const job of replayed)
         if (!job.ok && this.alive && this.store.job(job.job_id)?.parked === null)
           this.fail(`reconcile: the journal of ${job.job_id} differs at ${job.first_difference_seq}`);
