@@ -2,8 +2,7 @@
 //
 // H1. A call ends by its deadline, body included, and keeps no more than `maxBytes` of it, counted after inflation.
 // H2. A key goes to the configured address only: over https, or to this computer itself. Redirects are not followed.
-// H3. Error texts name the method, the host and the path. Keys, bodies that were sent and query strings stay out of them; a key that
-//     an answer repeats is not in it any more when it is read, whoever quotes it.
+// H3. Error texts name the method, the host and the path. Keys, bodies that were sent and query strings stay out of them.
 // H4. Who failed to get an answer can tell whether the request may have taken effect: `mayHaveBeenSent`.
 
 import { hash } from "node:crypto";
@@ -12,7 +11,6 @@ import { request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { jsonOf } from "../domain/parsed-lines.ts";
-import { REDACTED } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
 import { NOTHING_MADE } from "./provider.ts";
@@ -80,7 +78,7 @@ export class ProviderHttp {
     const url = this.urlOf(request);
     const what = `${request.method} ${url.host}${url.pathname}`;
     const timeoutMs = request.timeoutMs ?? this.timeoutMs;
-    const exchange = new Exchange(this.provider, what, timeoutMs, secretsOf(request));
+    const exchange = new Exchange(this.provider, what, timeoutMs);
     const abort = () => exchange.fail(signal?.reason);
     signal?.addEventListener("abort", abort, { once: true });
     try {
@@ -149,7 +147,6 @@ class Exchange {
   private readonly provider: string;
   private readonly what: string;
   private readonly timeoutMs: number;
-  private readonly secrets: readonly string[];
   /** From here on bytes of the request may have left this computer. */
   private sent = false;
   private outgoing: ClientRequest | undefined;
@@ -157,11 +154,10 @@ class Exchange {
   private timer: NodeJS.Timeout | undefined;
   private reject: (reason: unknown) => void = () => undefined;
 
-  constructor(provider: string, what: string, timeoutMs: number, secrets: readonly string[]) {
+  constructor(provider: string, what: string, timeoutMs: number) {
     this.provider = provider;
     this.what = what;
     this.timeoutMs = timeoutMs;
-    this.secrets = secrets;
   }
 
   run(open: () => ClientRequest, maxBytes: number): Promise<HttpAnswer> {
@@ -244,23 +240,10 @@ class Exchange {
     });
     body.on("end", () => {
       if (!response.complete) return this.unreachable("the answer broke off");
-      const text = Buffer.concat(chunks).toString("utf8");
-      settle(
-        answerOf(
-          response,
-          this.secrets.reduce((plain, secret) => plain.replaceAll(secret, REDACTED), text),
-        ),
-      );
+      settle(answerOf(response, Buffer.concat(chunks).toString("utf8")));
     });
   }
 }
-
-/** What opens an account: a key or token, and what a token is asked for with. Shorter than this it may be a word of any answer. */
-const SECRET_CHARS_MIN = 8;
-const secretsOf = ({ headers, form }: HttpRequest): string[] =>
-  [headers?.["authorization"]?.replace(/^Bearer\s+/i, ""), form?.["assertion"]].filter(
-    (secret): secret is string => secret !== undefined && secret.length >= SECRET_CHARS_MIN,
-  );
 
 function inflated(response: IncomingMessage): Readable | null {
   const coding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
