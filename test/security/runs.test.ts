@@ -185,6 +185,26 @@ raise SystemExit("died of " + os.environ["GIVEN"])`,
     }
     expect(answers.join("")).not.toContain(Buffer.from(`x${CANARY.hub}`).toString("base64").slice(4, -4));
   });
+
+  it("are not in what is said of a run whose own status repeats them", async () => {
+    const id = await run(
+      "liar",
+      `
+import json, os, signal, time
+path = os.path.join(os.path.dirname(os.environ["SVC_CHECKPOINT_DIR"]), "status.json")
+status = json.load(open(path))
+status.update(phase="failed", error="exec of " + os.environ["GIVEN"], ended_at_ms=status["started_at_ms"], log_bytes=0)
+open(path + ".new", "w").write(json.dumps(status)); os.rename(path + ".new", path)
+os.kill(status["runner_pid"], signal.SIGKILL); time.sleep(60)`,
+      { env: { GIVEN: "env://ELSEWHERE" } },
+    );
+    const ended = await served.ended(id);
+    expect(ended).toMatchObject({
+      error: { code: "run_lost", message: expect.stringContaining("exec of ***redacted***") as string },
+    });
+    expect(await served.text(`/jobs/${id}/timeline`)).not.toContain(CANARY.referred);
+    expect(holding(CANARY.referred)).toEqual([]);
+  });
 });
 
 describe("a project directory", () => {
