@@ -50,10 +50,22 @@ class NoAnswer(Refusal):
 
 # ---- Small files ----------------------------------------------------------------------------------------------------
 
+def open_plain(path, access=os.O_RDONLY):
+    """Its descriptor. A pipe that the script put in its place is not waited for: what is no plain file counts as none."""
+    try:
+        fd = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as e:
+        raise OSError(errno.ENOENT, "no plain file", path) if e.errno == errno.ENXIO else e
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.ENOENT, "no plain file", path)
+
+
 def read_bytes(path, limit=16 << 20):
     """The file's bytes, or None when there is none."""
     try:
-        with open(path, "rb") as f:
+        with os.fdopen(open_plain(path), "rb") as f:
             return f.read(limit)
     except OSError as e:
         if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
@@ -178,7 +190,7 @@ def spool_end(run):
 def read_at(path, offset, most):
     """Bytes of a growing file; empty when it ends before `offset` or is gone."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_plain(path)
     except OSError as e:
         if e.errno in (errno.ENOENT, errno.ENOTDIR):
             return b""
@@ -209,7 +221,7 @@ def read_log(run, offset, most):
 def read_times(run, begin, end):
     """Index records for the bytes in [begin, end), the first one covering `begin`; at most RECORDS_MAX."""
     try:
-        fd = os.open(run + "/spool.idx", os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_plain(run + "/spool.idx")
     except OSError:
         return [(begin, now_ms())]
     try:
@@ -264,7 +276,7 @@ def op_read_samples(ask):
 def op_ack(ask):
     """The runner made the file; overwriting it needs no room. The number twice tells a reader a half-written one."""
     number = "%020d" % int(ask["offset"])
-    fd = os.open(ask["dir"] + "/acked", os.O_WRONLY | os.O_CLOEXEC)
+    fd = open_plain(ask["dir"] + "/acked", os.O_WRONLY)
     try:
         os.pwrite(fd, ("%s %s\n" % (number, number)).encode(), 0)
     finally:

@@ -32,6 +32,8 @@ CHUNK = 256 << 10
 INDEX_MS = 50
 # While the run is being ended its last words may go this far over the cap: a blocked script could not save its state.
 ENDING_ROOM = 64 << 20
+# No file that is read as a whole is larger.
+FILE_BYTES_MAX = 64 << 20
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 
@@ -82,20 +84,24 @@ def to_json(value):
 # ---- Files of the run directory (the current directory) -------------------------------------------------------------
 
 def read_file(path):
-    """The file's bytes, or None when there is none."""
+    """The file's bytes, or None when there is none. A pipe that the script put in its place is not waited for, and is none."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
-        if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
+        if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH, errno.ENXIO):
             return None
         raise
     try:
-        parts = []
-        while True:
-            part = os.read(fd, 65536)
+        if os.fstat(fd).st_mode & 0o170000 != 0o100000:
+            return None
+        parts, left = [], FILE_BYTES_MAX
+        while left > 0:
+            part = os.read(fd, min(65536, left))
             if not part:
-                return b"".join(parts)
+                break
             parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
     finally:
         os.close(fd)
 
@@ -114,7 +120,8 @@ def read_json(path):
 def write_file(path, data, durable):
     """Replaces the file as a whole: a reader sees the old or the new one."""
     temporary = "%s.%d.tmp" % (path, os.getpid())
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    unlink(temporary)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         try:
             view = memoryview(data)
@@ -495,7 +502,7 @@ class Spool:
             self.retry_at = time.monotonic() + self.retry_delay
 
     def roll(self):
-        fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         if self.fd is not None:
             os.close(self.fd)
             if len(segments()) > 2:
@@ -513,7 +520,7 @@ class Spool:
             unlink(segment_path(self.start))
             try:
                 # Its name keeps the end of the log findable for whoever comes after this runner.
-                self.fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self.fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
                 self.start = self.end
             except OSError:
                 pass
@@ -736,7 +743,7 @@ class Sampler:
         data = to_json(sample).encode() + b"\n"
         try:
             if self.fd is None:
-                self.fd = os.open("samples.jsonl", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self.fd = os.open("samples.jsonl", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
             end = os.fstat(self.fd).st_size
             try:
                 whole = os.pwrite(self.fd, data, end) == len(data)

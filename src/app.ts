@@ -36,13 +36,14 @@ import { resolveSecret } from "./secrets/resolve.ts";
 import { sealSpec } from "./secrets/sealed-spec.ts";
 import { injectedVariables } from "./secrets/services.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
+import { withHiddenWords } from "./steps/hidden-words.ts";
 import { createSnapshot } from "./files/code-snapshot.ts";
 import { checkData, pinData } from "./files/data-pin.ts";
 import { checkEntrypoint, checkProjectDir, exampleIn, listProject } from "./files/project-files.ts";
 import { provisionStep } from "./steps/provision.ts";
 import type { RunServices } from "./steps/run-services.ts";
 import { collectStep, installStep, launchStep, streamStep } from "./steps/run-steps.ts";
-import type { StepRegistry } from "./steps/step.ts";
+import type { StepDefinition, StepRegistry } from "./steps/step.ts";
 import { syncStep } from "./steps/sync.ts";
 import { terminateStep } from "./steps/terminate.ts";
 import { HomeLock, openStore, prepareHome } from "./store/database.ts";
@@ -254,14 +255,16 @@ function lazily(make: () => StepRegistry): StepRegistry {
 }
 
 function stepRegistry(services: RunServices): StepRegistry {
+  /** For those that speak to the machine. */
+  const hidden = (step: StepDefinition) => withHiddenWords(step, (jobId) => services.secrecy(jobId).redactor);
   return {
     provision: provisionStep(services),
-    await_ssh: awaitSshStep(services),
-    sync: syncStep(services),
-    install: installStep(services),
-    launch: launchStep(services),
-    stream: streamStep(services),
-    collect: collectStep(services),
+    await_ssh: hidden(awaitSshStep(services)),
+    sync: hidden(syncStep(services)),
+    install: hidden(installStep(services)),
+    launch: hidden(launchStep(services)),
+    stream: hidden(streamStep(services)),
+    collect: hidden(collectStep(services)),
     terminate: terminateStep(services),
   };
 }

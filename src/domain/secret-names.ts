@@ -15,16 +15,21 @@ export const isReference = (value: string): boolean => /^(env|store):\/\//.test(
 export const holdsSecret = (name: string, value: string): boolean =>
   !isReference(value) && (SECRET_NAME.test(name) || SECRET_VALUE.test(value));
 
+/** Variables of credentials whose names do not sound like it: a key file may be given as its text. A test holds it to their table. */
+const CREDENTIAL_TEXT = /(^|_)(service_account_json|proxy_command)$/i;
+const PRIVATE_KEY = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/;
+
 /**
- * An environment less what is named like a secret, for programs that have no business with it. The socket of an SSH agent is a place,
- * whatever its name sounds like.
+ * An environment less what is named like a secret or holds a private key, for programs that have no business with it. The socket of an
+ * SSH agent is a place, whatever its name sounds like.
  */
 export const withoutSecrets = (env: NodeJS.ProcessEnv): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(env).filter(
-      (entry): entry is [string, string] =>
-        entry[1] !== undefined && (entry[0] === "SSH_AUTH_SOCK" || !SECRET_NAME.test(entry[0])),
-    ),
+    Object.entries(env).filter((entry): entry is [string, string] => {
+      const [name, value] = entry;
+      if (value === undefined || name === "SSH_AUTH_SOCK") return value !== undefined;
+      return !SECRET_NAME.test(name) && !CREDENTIAL_TEXT.test(name) && !PRIVATE_KEY.test(value);
+    }),
   );
 
 /** A secret and the parts of it that are secrets by themselves: the password of an address, what a JSON object of keys holds. */

@@ -1,7 +1,7 @@
 // The contents of a snapshot's files, read back: each is checked against its name before a byte of it is shown.
 
 import { createHash, hash } from "node:crypto";
-import { constants, createReadStream } from "node:fs";
+import { constants } from "node:fs";
 import { open, readFile, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { isMissing, SvcError } from "../errors/index.ts";
@@ -36,10 +36,11 @@ export async function openContent(codeDir: string, id: string, file: CodeFile): 
   return told(id, file, () => open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
 }
 
-/** SHA-256 of a file, in hexadecimal. */
+/** SHA-256 of a file, in hexadecimal. What has become a pipe since it was listed is not waited for: nothing is in it. */
 export async function hashFile(path: string): Promise<string> {
   const sha256 = createHash("sha256");
-  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) sha256.update(chunk as Buffer);
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  for await (const chunk of file.createReadStream({ highWaterMark: 1024 * 1024 })) sha256.update(chunk as Buffer);
   return sha256.digest("hex");
 }
 

@@ -25,7 +25,7 @@ import {
   rmSync,
   utimesSync,
 } from "node:fs";
-import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { withoutSecrets } from "../domain/secret-names.ts";
 import { started } from "../domain/started.ts";
@@ -153,7 +153,7 @@ async function keepCopy(codeDir: string, source: string): Promise<{ sha256: stri
   await mkdir(join(codeDir, "blobs"), { recursive: true, mode: 0o700 });
   const beside = join(codeDir, "blobs", `.new-${randomBytes(8).toString("hex")}`);
   try {
-    await copyFile(source, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+    await copyOf(source, beside);
     await chmod(beside, 0o600);
     const sha256 = await hashFile(beside);
     const { size } = await stat(beside);
@@ -161,6 +161,18 @@ async function keepCopy(codeDir: string, source: string): Promise<{ sha256: stri
     return { sha256, size };
   } finally {
     await rm(beside, { force: true });
+  }
+}
+
+/** As elsewhere, by the open file: a copy by name would wait for whoever writes to a pipe that has come in its place. */
+async function copyOf(source: string, beside: string): Promise<void> {
+  const opened = await open(source, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    if (!(await opened.stat()).isFile()) return await writeFile(beside, "", { mode: 0o600, flag: "wx" });
+    const same = process.platform === "linux" ? `/proc/self/fd/${opened.fd}` : source;
+    return await copyFile(same, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+  } finally {
+    await opened.close();
   }
 }
 

@@ -1,11 +1,10 @@
 // Making a manifest: every file is read once, and not again as long as its size, times and inode say that nothing wrote to it.
 
 import { realpathSync, statSync } from "node:fs";
-import { homedir } from "node:os";
-import { basename, relative, resolve, sep } from "node:path";
+import { basename } from "node:path";
 import { isMissing, SvcError } from "../errors/index.ts";
 import type { DataManifest, DataSummary } from "../schemas/data.ts";
-import { scanRoots, type Found, type Root } from "./data-scan.ts";
+import { neverDataOf, scanRoots, type Found, type Root } from "./data-scan.ts";
 import { checkDataName, digestOfAll, readManifest, summaryOf, writeManifest } from "./data-store.ts";
 import { codeOf, type Hashed, type HashResult } from "./hash-file.ts";
 import { hashFiles } from "./hash-pool.ts";
@@ -58,7 +57,7 @@ export async function addData(request: AddRequest, options: DataOptions): Promis
   const roots = rootsOf(paths, home);
   const looking = (done: { files: number; bytes: number }): void =>
     progress?.({ doing: "looking", ...done, files_total: null, bytes_total: null });
-  const scan = await scanRoots(roots, { followLinks, signal, progress: looking });
+  const scan = await scanRoots(roots, { home, followLinks, signal, progress: looking });
   if (scan.problems.length > 0) throw unreadable(scan.problems);
   if (scan.files.length === 0)
     throw new SvcError("data_path_refused", { path: paths.join(", "), why: "there is no file in it" });
@@ -134,7 +133,7 @@ function earlier(home: string, name: string): DataManifest | null {
 
 /** One folder is the data itself; several paths lie in it under their own names. */
 function rootsOf(paths: readonly string[], svcHome: string): Root[] {
-  const home = realOr(svcHome);
+  const neverData = neverDataOf(svcHome);
   const roots = paths.map((given): Root => {
     const refuse = (why: string, cause?: unknown): never => {
       throw new SvcError("data_path_refused", { path: given, why }, { cause });
@@ -143,8 +142,8 @@ function rootsOf(paths: readonly string[], svcHome: string): Root[] {
       const path = realpathSync(given);
       const stats = statSync(path);
       if (!stats.isFile() && !stats.isDirectory()) return refuse("it is neither a file nor a folder");
-      if (holds(path, "/") || holds(path, homedir())) return refuse("it is or holds your home directory");
-      if (holds(path, home) || holds(home, path)) return refuse("it is, holds or lies in the home of svc");
+      const never = neverData(path);
+      if (never !== null) return refuse(never);
       return {
         path,
         into: stats.isDirectory() && paths.length === 1 ? "" : basename(path),
@@ -159,19 +158,6 @@ function rootsOf(paths: readonly string[], svcHome: string): Root[] {
   if (twice)
     throw new SvcError("data_path_refused", { path: twice.path, why: `there are two paths called ${twice.into}` });
   return roots;
-}
-
-const holds = (folder: string, path: string): boolean => {
-  const inside = relative(folder, realOr(path));
-  return inside === "" || !(inside === ".." || inside.startsWith(`..${sep}`));
-};
-
-function realOr(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return resolve(path);
-  }
 }
 
 function unreadable(all: readonly { path: string; why: string }[]): SvcError {

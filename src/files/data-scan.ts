@@ -4,11 +4,13 @@
 // D2. A link to what lies within the same folder that was added stands for what it leads to. One that leads out of it is left
 //     out, for it could take anything of the computer along, unless `followLinks` says that it is meant.
 // D3. A link back into a folder that it lies in is left out: it would never end.
-// D4. Version control and folders of keys (NEVER in project-files.ts) are left out wherever they lie, and told of.
+// D4. Version control and folders of keys (NEVER in project-files.ts), the user's home directory and the home of svc are left out
+//     wherever they lie and whatever link leads to them, and told of.
 // D5. What cannot be looked at is told with the system's word for it; only "there is none" is absence.
 
 import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "node:fs";
-import { join, sep } from "node:path";
+import { homedir } from "node:os";
+import { join, resolve, sep } from "node:path";
 import { isMissing, SvcError } from "../errors/index.ts";
 import { codeOf } from "./hash-file.ts";
 import { NEVER } from "./project-files.ts";
@@ -46,6 +48,8 @@ export interface Scan {
 }
 
 export interface ScanOptions {
+  /** Of svc: never data. */
+  home: string;
   followLinks: boolean;
   signal: AbortSignal;
   progress?: ((done: { files: number; bytes: number }) => void) | undefined;
@@ -65,10 +69,12 @@ class Walk implements Scan {
   readonly problems: Scan["problems"] = [];
   bytes = 0;
   readonly #options: ScanOptions;
+  readonly #neverData: (real: string) => string | null;
   #sliceEndsAt = performance.now() + SLICE_MS;
 
   constructor(options: ScanOptions) {
     this.#options = options;
+    this.#neverData = neverDataOf(options.home);
   }
 
   async root(root: Root): Promise<void> {
@@ -113,7 +119,10 @@ class Walk implements Scan {
       return;
     }
     const inside = real === within.top || real.startsWith(within.top + sep);
-    if (!inside && !this.#options.followLinks) this.leftOut.push({ path, why: "the link leads out of the folder" });
+    const never = this.#neverData(real);
+    if (never !== null) this.leftOut.push({ path, why: `the link leads to what is never sent: ${never}` });
+    else if (!inside && !this.#options.followLinks)
+      this.leftOut.push({ path, why: "the link leads out of the folder" });
     else if (stats.isFile()) this.#take(at, path, stats);
     else if (!stats.isDirectory()) this.leftOut.push({ path, why: "the link leads to neither a file nor a folder" });
     else if (within.chain.some((folder) => folder === real || folder.startsWith(real + sep)))
@@ -152,6 +161,33 @@ class Walk implements Scan {
 }
 
 const whyNot = (cause: unknown): string => (isMissing(cause) ? "it is not there" : codeOf(cause));
+
+/** Where git-annex keeps the files of a set, which are links to there. */
+const ANNEX = `${sep}.git${sep}annex${sep}objects${sep}`;
+
+/** Tells of a real path why what lies there is never data; null where it may be. */
+export function neverDataOf(svcHome: string): (real: string) => string | null {
+  const home = realOr(svcHome);
+  const user = realOr(homedir());
+  return (real) => {
+    if (holds(real, sep) || holds(real, user)) return "it is or holds your home directory";
+    if (holds(real, home) || holds(home, real)) return "it is, holds or lies in the home of svc";
+    const names = real.replace(ANNEX, sep).split(sep);
+    const name = names.find((each) => NEVER.includes(each));
+    return name === undefined ? null : `it is or lies in a folder called ${name}`;
+  };
+}
+
+const holds = (folder: string, path: string): boolean =>
+  path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+
+function realOr(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return resolve(path);
+  }
+}
 
 /** Where a file of the data lies at home; null where no root of it can hold it. */
 export function placeOf(roots: readonly Root[], path: string): string | null {

@@ -22,7 +22,7 @@ export async function verifyData(name: string, full: boolean, options: DataOptio
   const manifest = readManifest(home, name);
   const looking = (done: { files: number; bytes: number }): void =>
     progress?.({ doing: "looking", ...done, files_total: manifest.files.length, bytes_total: null });
-  const scan = await scanRoots(manifest.roots, { followLinks: manifest.follow_links, signal, progress: looking });
+  const scan = await scanRoots(manifest.roots, { home, followLinks: manifest.follow_links, signal, progress: looking });
   const found = new Map(scan.files.map((file) => [file.path, file]));
   const report: DataReport = {
     name,

@@ -8,7 +8,18 @@
 // P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above them;
 //     so is what lies in the home of svc.
 
-import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync, statSync, type Stats } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  type Stats,
+} from "node:fs";
 import { access, constants, realpath, stat, statfs } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
@@ -291,11 +302,16 @@ function rulesAbove(root: string): { prefix: string; frames: Frame[] } {
 
 /** A file that is not there, too large, or no plain file has no rules. */
 function readRules(path: string): IgnoreRules {
+  let fd: number | undefined;
   try {
-    const stats = statSync(path);
-    if (stats.isFile() && stats.size <= IGNORE_FILE_BYTES_MAX) return new IgnoreRules(readFileSync(path, "utf8"));
+    // NONBLOCK: a pipe in its place, also one that came since it was looked at, would hold up the whole process.
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const stats = fstatSync(fd);
+    if (stats.isFile() && stats.size <= IGNORE_FILE_BYTES_MAX) return new IgnoreRules(readFileSync(fd, "utf8"));
   } catch {
     // Not there.
+  } finally {
+    if (fd !== undefined) closeSync(fd);
   }
   return new IgnoreRules("");
 }

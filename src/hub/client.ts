@@ -1,6 +1,7 @@
 // What the hub is asked: which commit a revision is, which files it has, and their bytes. What it answers is checked.
 
 import { z } from "zod";
+import { Redactor } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import { bad, Transient, type Reply, type Transfer } from "./transfer.ts";
 
@@ -45,10 +46,13 @@ export interface Asked {
 export class HubClient {
   readonly #transfer: Transfer;
   readonly #token: boolean;
+  readonly #redactor: Redactor;
 
-  constructor(transfer: Transfer, hasToken: boolean) {
+  /** @param token what `transfer` sends along. */
+  constructor(transfer: Transfer, token: string | null) {
     this.#transfer = transfer;
-    this.#token = hasToken;
+    this.#token = token !== null;
+    this.#redactor = new Redactor(token === null ? [] : [token]);
   }
 
   /** The commit that a revision is now. */
@@ -141,7 +145,8 @@ export class HubClient {
   #refusal(reply: Reply, asked: Asked, file: string | null): SvcError | Transient {
     const { status, hub } = reply;
     const code = String(hub["x-error-code"] ?? "");
-    const said = plain(String(hub["x-error-message"] ?? ""));
+    // Whoever stands in for the hub may repeat the token in its words.
+    const said = plain(this.#redactor.redactText(String(hub["x-error-message"] ?? "")));
     const what = file === null ? asked.model : `${file} of ${asked.model}`;
     if (status === 429 || status === 408 || status >= 500) return transient(reply, what, said, this.#token);
     if (code === "GatedRepo" || /gated/i.test(said)) {
@@ -193,7 +198,7 @@ function fileOf(entry: z.infer<typeof Entry>, url: URL): HubFile {
 /** Another computer's words, short and on one line. */
 const plain = (text: string): string =>
   text
-    .replace(/[\u0000-\u001f\u007f-\u009f]+/g, " ")
+    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ")
     .trim()
     .replace(/\.$/, "")
     .slice(0, 300);

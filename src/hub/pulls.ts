@@ -248,7 +248,7 @@ export class Pulls {
     const transfer = new Transfer({ baseUrl, token, userAgent, stallMs });
     try {
       return await pullModel({
-        client: new HubClient(transfer, token !== null),
+        client: new HubClient(transfer, token),
         place,
         asked: { model: record.pull.model_id, revision: record.pull.revision },
         commit: record.pull.commit,

@@ -3,6 +3,7 @@
 // H1. A call ends by its deadline, body included, and keeps no more than `maxBytes` of it, counted after inflation.
 // H2. A key goes to the configured address only: over https, or to this computer itself. Redirects are not followed.
 // H3. Error texts name the method, the host and the path. Keys, bodies that were sent and query strings stay out of them.
+//     Nor do they stand in an answer: of what the other side repeats, the proof that it was shown is taken out.
 // H4. Who failed to get an answer can tell whether the request may have taken effect: `mayHaveBeenSent`.
 
 import { hash } from "node:crypto";
@@ -11,6 +12,7 @@ import { request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { jsonOf } from "../domain/parsed-lines.ts";
+import { Redactor } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
 import { NOTHING_MADE } from "./provider.ts";
@@ -82,7 +84,7 @@ export class ProviderHttp {
     const abort = () => exchange.fail(signal?.reason);
     signal?.addEventListener("abort", abort, { once: true });
     try {
-      const answer = await exchange.run(() => this.open(url, request), this.maxBytes);
+      const answer = await exchange.run(() => this.open(url, request), this.maxBytes, new Redactor(proofsOf(request)));
       if (answer.status >= 300 && answer.status < 400)
         throw new SvcError("provider_error", {
           provider: this.provider,
@@ -142,6 +144,26 @@ export function clientOf(
 
 const FORM = "application/x-www-form-urlencoded";
 
+/** What is shorter could as well be a word of the answer's own form. */
+const PROOF_MIN = 8;
+
+/** By what a request proves whose it is; of a name and a password, the password by itself as well. */
+function proofsOf({ headers = {}, form = {} }: HttpRequest): string[] {
+  const shown = Object.entries(headers).filter(([name]) => /^authorization$|token$|key$/i.test(name));
+  const given = Object.entries(form).filter(([name]) => /assertion|secret|token/i.test(name));
+  const proofs = shown.flatMap(([, value]) => {
+    const [, basic] = /^Basic +(.+)$/i.exec(value) ?? [];
+    if (basic === undefined) return [value.replace(/^Bearer +/i, "")];
+    return [
+      basic,
+      Buffer.from(basic, "base64")
+        .toString("utf8")
+        .replace(/^[^:]*:/, ""),
+    ];
+  });
+  return [...proofs, ...given.map(([, value]) => value)].filter((proof) => proof.length >= PROOF_MIN);
+}
+
 /** One request and its answer. */
 class Exchange {
   private readonly provider: string;
@@ -160,7 +182,7 @@ class Exchange {
     this.timeoutMs = timeoutMs;
   }
 
-  run(open: () => ClientRequest, maxBytes: number): Promise<HttpAnswer> {
+  run(open: () => ClientRequest, maxBytes: number, proofs: Redactor): Promise<HttpAnswer> {
     return new Promise<HttpAnswer>((resolve, reject) => {
       this.reject = reject;
       this.timer = setTimeout(() => this.unreachable(`no answer within ${this.timeoutMs / 1000} s`), this.timeoutMs);
@@ -179,7 +201,7 @@ class Exchange {
         socket.on("encrypted" in socket ? "secureConnect" : "connect", () => (this.sent = true)),
       );
       this.outgoing.on("error", (e) => this.unreachable(plainWords(e), e));
-      this.outgoing.on("response", (response) => this.receive(response, maxBytes, settle));
+      this.outgoing.on("response", (response) => this.receive(response, maxBytes, proofs, settle));
     });
   }
 
@@ -214,7 +236,12 @@ class Exchange {
     });
   }
 
-  private receive(response: IncomingMessage, maxBytes: number, settle: (answer: HttpAnswer) => void): void {
+  private receive(
+    response: IncomingMessage,
+    maxBytes: number,
+    proofs: Redactor,
+    settle: (answer: HttpAnswer) => void,
+  ): void {
     response.on("error", (e) => this.unreachable(`the answer broke off (${plainWords(e)})`, e));
     const body = inflated(response);
     if (body === null)
@@ -240,7 +267,7 @@ class Exchange {
     });
     body.on("end", () => {
       if (!response.complete) return this.unreachable("the answer broke off");
-      settle(answerOf(response, Buffer.concat(chunks).toString("utf8")));
+      settle(answerOf(response, proofs.redactText(Buffer.concat(chunks).toString("utf8"))));
     });
   }
 }

@@ -44,7 +44,7 @@ export const RunnerStatus = z.object({
   ended_at_ms: z.int().nullable(),
   /** 0–255; 128+N for a signal. Null unless `phase` is `exited`. */
   exit_code: z.int().nullable(),
-  signal: z.string().nullable(),
+  signal: z.string().max(64).nullable(),
   /** Whether a stop was asked for before the script ended. */
   stopped: z.boolean(),
   /** Whether the kernel's out-of-memory killer ended it, as far as can be told. */

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { holdsSecret, secretParts } from "../../src/domain/secret-names.ts";
+import { holdsSecret, secretParts, withoutSecrets } from "../../src/domain/secret-names.ts";
+import { CREDENTIAL_FIELDS } from "../../src/schemas/credentials.ts";
 
 it.each([
   ["API_KEY", "x"],
@@ -31,4 +32,13 @@ it("parts of a secret are secrets by themselves", () => {
   const key = JSON.stringify({ type: "service_account", private_key: "line-1\nline-2", client_id: "7" });
   expect(secretParts(key)).toEqual([key, "line-1\nline-2"]);
   expect(secretParts("{not json")).toEqual(["{not json"]);
+});
+
+it("other programs see no variable that gives a secret of a credential, and no private key by any name", () => {
+  const secrets = Object.values(CREDENTIAL_FIELDS).flatMap((fields) => fields.filter((field) => field.secret));
+  const given = secrets.flatMap((field) => field.variables).map((name) => [name, "x"]);
+  expect(given).toContainEqual(["CLOUDVM_SERVICE_ACCOUNT_JSON", "x"]);
+  const env = { MINE: '{"private_key": "-----BEGIN PRIVATE KEY-----"}', PATH: "/bin", SSH_AUTH_SOCK: "/run/agent" };
+  const kept = { PATH: "/bin", SSH_AUTH_SOCK: "/run/agent" };
+  expect(withoutSecrets({ ...(Object.fromEntries(given) as Record<string, string>), ...env })).toEqual(kept);
 });

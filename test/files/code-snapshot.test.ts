@@ -15,8 +15,10 @@ import {
 } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { hashFile } from "../../src/files/code-contents.ts";
 import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
 import { checkEntrypoint, checkProjectDir, listProject } from "../../src/files/project-files.ts";
 
@@ -350,6 +352,16 @@ describe("snapshots", () => {
       code: "entrypoint_not_runnable",
     });
     await expect(createSnapshot({ ...request, entrypoint: "./a.py" })).resolves.toMatchObject({ bytes: 5 });
+  });
+
+  it("waits for no pipe that has come in place of a file since it was listed", async () => {
+    const pipe = join(top, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    expect(await Promise.race([hashFile(pipe), setTimeout(2_000, "it waits")])).toBe(empty);
+    await put({ "a.py": "1" });
+    execFileSync("mkfifo", [join(project, ".gitignore")]);
+    expect((await snap()).files.map((f) => f.path)).toEqual(["a.py"]);
   });
 
   it("takes a file with several names like any other", async () => {

@@ -120,6 +120,37 @@ describe("adding data", () => {
     expect(readManifest(home, "set").files.map(([path]) => path)).toContain("out");
   });
 
+  it("takes nothing out of folders of keys, version control and homes, whatever leads there and whatever was asked", async () => {
+    put({ a: "1", "sub/.ssh/work": "key", ".git/config": "token", ".git/annex/objects/x/y": "2" });
+    mkdirSync(join(top, ".aws"));
+    writeFileSync(join(top, ".aws", "credentials"), "key");
+    mkdirSync(home);
+    writeFileSync(join(home, "credentials.json"), "key");
+    for (const [name, to] of [
+      ["keys", "sub/.ssh"],
+      ["key", "sub/.ssh/work"],
+      ["config", ".git/config"],
+      ["cloud", "../.aws"],
+      ["cloud-key", "../.aws/credentials"],
+      ["svc", home],
+      ["svc-key", join(home, "credentials.json")],
+      ["above", top],
+      ["all", "/"],
+      ["annexed", ".git/annex/objects/x/y"],
+    ] as const)
+      symlinkSync(to, join(folder, name));
+    for (const followLinks of [false, true]) {
+      await add({ followLinks });
+      expect(readManifest(home, "set").files.map(([path]) => path)).toEqual(["a", "annexed"]);
+      expect(readManifest(home, "set").left_out).toContainEqual({
+        path: "cloud-key",
+        why: expect.stringContaining("folder called .aws") as string,
+      });
+    }
+    for (const path of [join(top, ".aws"), join(folder, "sub/.ssh/work"), join(folder, "keys")])
+      await expect(add({ name: "more", paths: [path] })).rejects.toThrowError(failing("data_path_refused", /called/));
+  });
+
   it("refuses what cannot name data, is none, or holds more than data; and then keeps nothing", async () => {
     put({ a: "1" });
     for (const name of ["", ".x", "a/b", "..", "a b", "con", "x.", "é", "-x"])

@@ -1,6 +1,6 @@
 // Scripts that work against their supervisor, their log and their owner's secrets, under the real control plane.
 
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { pause, random, seedOf, until } from "../process/harness.ts";
@@ -58,6 +58,33 @@ print("removed", flush=True); time.sleep(600)`;
     expect(await served.ended(id)).toMatchObject({ status: "failed", error: { code: "run_lost" } });
     expect(place.processes()).toEqual([]);
   }, 70_000);
+
+  it.each([["status.json"], ["spool.idx"], ["spool/*"], ["samples.jsonl", "acked"], ["spec.json", "stop"]])(
+    "of a script that puts pipes in place of %s: nobody waits for them, and it can be ended",
+    async (...names) => {
+      const script = `
+import glob, os, time
+print("up", flush=True); time.sleep(0.5)
+os.chdir(os.path.dirname(os.environ["SVC_CHECKPOINT_DIR"]))
+for pattern in ${JSON.stringify(names)}:
+    for name in glob.glob(pattern) or [pattern]:
+        if os.path.exists(name): os.unlink(name)
+        os.mkfifo(name)
+open(os.environ["PIPED"], "w").close(); time.sleep(600)`;
+      const piped = join(place.root, `piped-${names.join("-").replaceAll(/\W/g, "_")}`);
+      const id = await run("pipes", script, { env: { PIPED: piped } });
+      await until(() => existsSync(piped), "the pipes are there");
+      // Longer than a process with four threads for files stands that, where each look at the run costs one.
+      await pause(5_000);
+      const other = await run("beside", "print('beside')");
+      expect(await served.ended(other)).toMatchObject({ status: "succeeded" });
+      await served.post(`/jobs/${id}/kill`, {});
+      // Without a status it is lost, as where it has removed its folder.
+      expect((await served.ended(id)).error?.code).toBe(names[0] === "status.json" ? "run_lost" : "cancelled_by_user");
+      expect(place.processes()).toEqual([]);
+    },
+    90_000,
+  );
 
   it("of forty runs, killed at random moments and twice, all end and none is left", async () => {
     const next = random(seedOf("kills"));
@@ -184,6 +211,26 @@ raise SystemExit("died of " + os.environ["GIVEN"])`,
       expect([...answers, served.out, served.err].filter((text) => text.includes(secret))).toEqual([]);
     }
     expect(answers.join("")).not.toContain(Buffer.from(`x${CANARY.hub}`).toString("base64").slice(4, -4));
+  });
+
+  it("are not in what is said of a run whose own status repeats them", async () => {
+    const id = await run(
+      "liar",
+      `
+import json, os, signal, time
+path = os.path.join(os.path.dirname(os.environ["SVC_CHECKPOINT_DIR"]), "status.json")
+status = json.load(open(path))
+status.update(phase="failed", error="exec of " + os.environ["GIVEN"], ended_at_ms=status["started_at_ms"], log_bytes=0)
+open(path + ".new", "w").write(json.dumps(status)); os.rename(path + ".new", path)
+os.kill(status["runner_pid"], signal.SIGKILL); time.sleep(60)`,
+      { env: { GIVEN: "env://ELSEWHERE" } },
+    );
+    const ended = await served.ended(id);
+    expect(ended).toMatchObject({
+      error: { code: "run_lost", message: expect.stringContaining("exec of ***redacted***") as string },
+    });
+    expect(await served.text(`/jobs/${id}/timeline`)).not.toContain(CANARY.referred);
+    expect(holding(CANARY.referred)).toEqual([]);
   });
 });
 

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Duplex, PassThrough, type Readable, type Writable } from "node:stream";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { AGENT_COMMAND, AgentClient, type AgentChannel } from "../../src/ssh/agent-client.ts";
+import { AGENT_COMMAND, AgentClient, AgentRefusal, type AgentChannel } from "../../src/ssh/agent-client.ts";
 import { agentPath, never } from "./machine.ts";
 
 const source = readFileSync(agentPath);
@@ -67,6 +67,20 @@ describe("the agent", () => {
       client.close();
       expect(await over).toBe(0);
     }
+  });
+
+  it("waits for no pipe that a script put in place of a file of its run", async () => {
+    const { client } = await realAgent();
+    const dir = mkdtempSync(join(folder, "piped-"));
+    mkdirSync(join(dir, "spool"));
+    for (const name of ["status.json", "spec.json", "samples.jsonl", "spool.idx", "acked", "spool/000000000000"])
+      spawnSync("mkfifo", [join(dir, name)]);
+    expect((await ask(client, "status", { dir })).value).toMatchObject({ status: null });
+    expect((await ask(client, "read_log", { dir, offset: 0, max: 100 })).value).toMatchObject({ log_bytes: 0 });
+    expect((await ask(client, "read_samples", { dir, offset: 0 })).bytes).toHaveLength(0);
+    expect((await ask(client, "list", { dir })).bytes).toHaveLength(0);
+    await expect(ask(client, "ack", { dir, offset: 1 })).rejects.toBeInstanceOf(AgentRefusal);
+    client.close();
   });
 
   it("skips what the shell says before it, and keeps it", async () => {

@@ -2,8 +2,8 @@
 // kept in memory here, so a new control plane re-attaches by making another LocalHost for the same folder.
 
 import { randomUUID } from "node:crypto";
-import { watch, type FSWatcher } from "node:fs";
-import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { constants, watch, type FSWatcher } from "node:fs";
+import { chmod, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { jsonOf, linesOf } from "../../domain/parsed-lines.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
@@ -11,6 +11,7 @@ import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts"
 import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
 import { fetchFile, listFiles } from "./checkpoint-files.ts";
 import { bootId, isAlive } from "./process-table.ts";
+import { openRunFile, readRunFile } from "./run-file.ts";
 import { callRunner, NoAnswer, type RunnerProgram } from "./runner-process.ts";
 import { readSome, SpoolReader } from "./spool-reader.ts";
 
@@ -109,7 +110,7 @@ export class LocalHost implements RunHost {
     // The runner made the file; overwriting it needs no room, which a full disk would not have. The number stands there
     // twice, so that a reader knows a half-written one.
     const number = String(offset).padStart(20, "0");
-    const handle = await open(this.#path("acked"), "r+");
+    const handle = await openRunFile(this.#path("acked"), constants.O_WRONLY);
     try {
       await handle.write(`${number} ${number}\n`, 0);
     } finally {
@@ -203,7 +204,7 @@ export class LocalHost implements RunHost {
   async #readStatus(): Promise<RunnerStatus | null> {
     let text: string;
     try {
-      text = await readFile(this.#path("status.json"), "utf8");
+      text = await readRunFile(this.#path("status.json"));
     } catch (thrown) {
       if (isMissing(thrown)) return null;
       throw thrown;
@@ -216,7 +217,7 @@ export class LocalHost implements RunHost {
 
   async #readSpec(): Promise<RunnerSpec | null> {
     try {
-      const spec = RunnerSpec.safeParse(jsonOf(await readFile(this.#path("spec.json"), "utf8")));
+      const spec = RunnerSpec.safeParse(jsonOf(await readRunFile(this.#path("spec.json"))));
       return spec.success ? spec.data : null;
     } catch (thrown) {
       if (isMissing(thrown)) return null;

@@ -1,13 +1,14 @@
 // The provider `local`: this computer, at no cost. There is no machine to rent; what can be left behind is processes, and
 // they are found and ended like machines are.
 
-import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, sep } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { ProviderInfo } from "../../schemas/job.ts";
 import { RunnerStatus } from "../../schemas/runner.ts";
 import { LocalHost } from "./local-host.ts";
 import { isAlive, processesByVariable, startTime } from "./process-table.ts";
+import { readRunFileSync } from "./run-file.ts";
 import type { RunnerProgram } from "./runner-process.ts";
 
 /** A twentieth of a second apart. */
@@ -112,7 +113,7 @@ function* recordedRunners(root: string): Generator<[string, number]> {
     for (const node of names(join(root, job))) {
       const dir = join(root, job, node);
       try {
-        const status = RunnerStatus.parse(JSON.parse(readFileSync(join(dir, "status.json"), "utf8")));
+        const status = RunnerStatus.parse(JSON.parse(readRunFileSync(join(dir, "status.json"))));
         const alive = isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
         if (status.phase === "running" && alive) yield [dir, status.runner_pid];
       } catch {

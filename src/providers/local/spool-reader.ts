@@ -1,14 +1,18 @@
 // Reads the runner's spool in place. Segments are files named by the offset of their first byte; `spool.idx` holds 16-byte
 // records (offset, milliseconds; both unsigned 64-bit little-endian) that say when bytes were written.
 
-import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from "node:fs";
-import { open } from "node:fs/promises";
+import { closeSync, fstatSync, readdirSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { isMissing, SvcError } from "../../errors/index.ts";
 import type { LogSlice } from "../host.ts";
+import { openRunFile, openRunFileSync } from "./run-file.ts";
 
 const RECORD = 16;
 const BLOCK_RECORDS = 4_096;
+/** For one slice of the log; what more there are say little. */
+const TIMES_MAX = 1 << 18;
+/** The last instant that a date can be. */
+const TIME_MS_MAX = 8.64e15;
 
 export class SpoolReader {
   readonly #folder: string;
@@ -74,11 +78,14 @@ export class SpoolReader {
     return { bytes, times: bytes.length > 0 ? this.#times(offset, at) : [] };
   }
 
-  /** Entries for the bytes in [from, to): first the one that covers `from`. Without an index all counts as written now. */
+  /**
+   * Entries for the bytes in [from, to): first the one that covers `from`. Without an index, or with one that cannot be, all counts as
+   * written now.
+   */
   #times(from: number, to: number): LogSlice["times"] {
     let fd: number;
     try {
-      fd = openSync(this.#index, "r");
+      fd = openRunFileSync(this.#index);
     } catch (thrown) {
       if (isMissing(thrown)) return [{ offset: from, atMs: Date.now() }];
       throw thrown;
@@ -94,8 +101,12 @@ export class SpoolReader {
         if (got === 0) break;
         for (let i = 0; i < got; i++) {
           const offset = Number(block.readBigUInt64LE(i * RECORD));
-          if (offset >= to) return times.length > 0 ? times : [{ offset: from, atMs: Date.now() }];
-          times.push({ offset: Math.max(offset, from), atMs: Number(block.readBigUInt64LE(i * RECORD + 8)) });
+          if (offset >= to || times.length >= TIMES_MAX)
+            return times.length > 0 ? times : [{ offset: from, atMs: Date.now() }];
+          const entry = { offset: Math.max(offset, from), atMs: Number(block.readBigUInt64LE(i * RECORD + 8)) };
+          if (entry.offset < (times.at(-1)?.offset ?? from) || entry.atMs > TIME_MS_MAX)
+            return [{ offset: from, atMs: Date.now() }];
+          times.push(entry);
         }
         at += got;
       }
@@ -133,7 +144,7 @@ export class SpoolReader {
 export async function readSome(path: string, position: number, max: number): Promise<Buffer> {
   let handle;
   try {
-    handle = await open(path, "r");
+    handle = await openRunFile(path);
   } catch (thrown) {
     if (isMissing(thrown)) return Buffer.alloc(0);
     throw thrown;
