@@ -28,6 +28,10 @@ export const safeField = (text: string): string =>
 export const safeText = (text: string): string =>
   text.replace(OBEYED, (c) => (c === "\n" || c === "\t" ? c : safeField(c)));
 
+/** A hint of the catalogue about one run, ready to paste: where its commands say JOB, the id stands. */
+export const hintFor = (id: string, hint: string): string =>
+  safeField(hint.replace(/`[^`]*`/g, (command) => command.replace(/\bJOB\b/g, id)));
+
 /** JSON that is safe to print on a terminal as well. */
 export function toJson(value: unknown, indent?: number): string {
   // What JSON.stringify leaves as it is; the line feeds are its own.

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Io } from "../../src/cli/io.ts";
 import { width } from "../../src/cli/columns.ts";
-import { duration, safeField, table, toJson } from "../../src/cli/text.ts";
+import { duration, hintFor, safeField, table, toJson } from "../../src/cli/text.ts";
 
 const io = (tty: boolean, columns = 80, color = false): Io => ({ tty, color, columns: () => columns }) as unknown as Io;
 const columns = [{ title: "JOB" }, { title: "N", right: true }, { title: "LABEL", shrinks: true }];
@@ -48,6 +48,12 @@ test("a row is never wider than the terminal while something can shrink", () => 
     ["a", "2", "漢".repeat(90)],
   ]);
   for (const line of text.split("\n")) expect(width(line)).toBeLessThanOrEqual(30);
+});
+
+test("a hint about one run names it in its commands, and nowhere else", () => {
+  expect(hintFor("4k2m", "`svc logs JOB --tail 50` shows the last words of JOB.")).toBe(
+    "`svc logs 4k2m --tail 50` shows the last words of JOB.",
+  );
 });
 
 test("colour appears only where it is wanted", () => {

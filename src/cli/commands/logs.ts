@@ -6,7 +6,7 @@ import type { Command } from "../command.ts";
 import { take } from "../columns.ts";
 import { pause, type Io } from "../io.ts";
 import { withJob, type OpenReads } from "../store.ts";
-import { hasEnded, safeField, toJson } from "../text.ts";
+import { hasEnded, hintFor, safeField, toJson } from "../text.ts";
 
 export interface LogsOptions {
   follow: boolean;
@@ -95,7 +95,7 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   if (io.interrupted.aborted) return 130;
   const record = reads.job(id);
   if (options.follow && !options.json && record?.error && hasEnded(record.status))
-    io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${safeField(record.error.hint)}`);
+    io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${hintFor(id, record.error.hint)}`);
   if (!options.exitStatus) return 0;
   return record?.exit_code ?? (record && hasEnded(record.status) && record.status !== "succeeded" ? 1 : 0);
 }
