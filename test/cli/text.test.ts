@@ -50,6 +50,24 @@ test("a row is never wider than the terminal while something can shrink", () => 
   for (const line of text.split("\n")) expect(width(line)).toBeLessThanOrEqual(30);
 });
 
+test("where shrinking is not enough, columns leave in their order; a pipe is given them all", () => {
+  const some = [
+    { title: "JOB" },
+    { title: "WHEN", leaves: 2 },
+    { title: "LABEL", shrinks: true },
+    { title: "FILE", shrinks: true, leaves: 1 },
+  ];
+  const rows = [["abcdefghijkl", "2026-01-01 12:00:00", "a long label of a run", "some_script.py"]];
+  const heads = (columns: number) => table(io(true, columns), some, rows).split("\n")[0]?.split(/ {2,}/);
+  expect(heads(80)).toEqual(["JOB", "WHEN", "LABEL", "FILE"]);
+  expect(heads(50)).toEqual(["JOB", "WHEN", "LABEL"]);
+  expect(heads(30)).toEqual(["JOB", "LABEL"]);
+  for (const columns of [80, 50, 30, 22])
+    for (const line of table(io(true, columns), some, rows).split("\n"))
+      expect(width(line)).toBeLessThanOrEqual(columns);
+  expect(table(io(false, 22), some, rows)).toBe(`${rows[0]?.join("\t")}\n`);
+});
+
 test("a hint about one run names it in its commands, and nowhere else", () => {
   expect(hintFor("4k2m", "`svc logs JOB --tail 50` shows the last words of JOB.")).toBe(
     "`svc logs 4k2m --tail 50` shows the last words of JOB.",

@@ -30,7 +30,7 @@ export const timeline: Command = {
             { title: "NODE", right: true },
             { title: "TRY", right: true },
             { title: "STATUS", paint: statusPaint },
-            { title: "STARTED" },
+            { title: "STARTED", leaves: 1 },
             { title: "TOOK", right: true },
             { title: "WHAT", shrinks: true },
           ],
