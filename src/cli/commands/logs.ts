@@ -20,7 +20,8 @@ export interface LogsOptions {
 const CHUNK_BYTES = 256 * 1024;
 /** To the first column, and the line empty. */
 const REWRITE = "\r\u001b[2K";
-const SGR = /\u001b\[[0-9;:]{0,64}m/g;
+/** Colours, and what a progress bar clears its line with. */
+const UNSHOWN = /\u001b\[(?:[0-9;:]{0,64}m|[0-2]?K|\?25[hl])/g;
 const LINE_BYTES_MAX = 64 * 1024;
 
 export const logs: Command = {
@@ -161,7 +162,7 @@ class LogPrinter {
   }
 
   #preview(): string {
-    const text = foldReturns(this.#rest.subarray(-4096).toString("utf8")).replace(SGR, "");
+    const text = foldReturns(this.#rest.subarray(-4096).toString("utf8")).replace(UNSHOWN, "");
     return take(safeField(text), this.#io.columns() - 1);
   }
 
