@@ -423,7 +423,7 @@ def _bad_field(field: str, message: str) -> ConfigError:
 
 def _quoted(job_id: str) -> str:
     if not isinstance(job_id, str) or not job_id:
-        raise _bad_field("job_id", "must be the id of a job")
+        raise _bad_field("job_id", "must be the id of a job, as job.id is")
     return quote(job_id, safe="")
 
 

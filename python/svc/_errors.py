@@ -67,6 +67,10 @@ class WaitTimeout(SvcError, TimeoutError):
     """``wait`` gave up waiting. The job goes on."""
 
 
+# A traceback shows the name that a caller catches: ``svc.JobNotFound``.
+for _kind in (SvcError, *SvcError.__subclasses__()):
+    _kind.__module__ = "svc"
+
 _CLASSES: dict[str, type[SvcError]] = {
     "job_not_found": JobNotFound,
     "price_cap_exceeded": PriceCapExceeded,

@@ -23,6 +23,13 @@ export function runAction(
   io: Io,
 ): Promise<number> {
   const [name = "", ...args] = input.args;
+  if (input.args.length === 0)
+    throw usage(
+      `\`svc ${command}\` needs a word that says what to do.`,
+      `Write ${Object.values(actions)
+        .map((action) => `\`${action.usage}\``)
+        .join(", ")}.`,
+    );
   const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
   if (!action) {
     const near = nearest(name, Object.keys(actions));

@@ -28,6 +28,10 @@ export const safeField = (text: string): string =>
 export const safeText = (text: string): string =>
   text.replace(OBEYED, (c) => (c === "\n" || c === "\t" ? c : safeField(c)));
 
+/** A hint of the catalogue about one run, ready to paste: where its commands say JOB, the id stands. */
+export const hintFor = (id: string, hint: string): string =>
+  safeField(hint.replace(/`[^`]*`/g, (command) => command.replace(/\bJOB\b/g, id)));
+
 /** JSON that is safe to print on a terminal as well. */
 export function toJson(value: unknown, indent?: number): string {
   // What JSON.stringify leaves as it is; the line feeds are its own.
@@ -50,6 +54,8 @@ export interface Column {
   right?: boolean;
   /** Gives up its width first when the terminal is narrow. */
   shrinks?: boolean;
+  /** Left out where the terminal is too narrow for all: 1 leaves first. */
+  leaves?: number;
   paint?: (cell: string) => string | null;
 }
 
@@ -62,22 +68,26 @@ export function table(io: Io, columns: Column[], rows: string[][], below: (strin
   const cells = rows.map((row) => row.map(safeField));
   const words = below.map((text) => safeField(text ?? ""));
   if (!io.tty) return cells.map((row, i) => `${[...row, ...words.slice(i, i + 1)].join("\t")}\n`).join("");
-  const widths = columns.map((c, i) => Math.max(width(c.title), ...cells.map((row) => width(row[i] ?? ""))));
-  const total = (): number => widths.reduce((sum, w) => sum + w + 2, -2);
-  for (let over = total() - io.columns(); over > 0; over = total() - io.columns()) {
-    const i = columns.findIndex((c, n) => c.shrinks && (widths[n] ?? 0) > 8);
-    if (i < 0) break;
-    widths[i] = Math.max(8, (widths[i] ?? 0) - over);
+  const shown = columns.map((_, i) => i);
+  let widths = fitted(columns, cells, io.columns());
+  const leaving = shown.filter((i) => columns[i]?.leaves !== undefined);
+  leaving.sort((a, b) => (columns[a]?.leaves ?? 0) - (columns[b]?.leaves ?? 0));
+  const pick = <T>(row: readonly T[]): T[] => shown.flatMap((i) => row.slice(i, i + 1));
+  for (const i of leaving) {
+    if (span(widths) <= io.columns()) break;
+    shown.splice(shown.indexOf(i), 1);
+    widths = fitted(pick(columns), cells.map(pick), io.columns());
   }
+  const kept = pick(columns);
   const line = (row: string[], paint: boolean): string =>
-    row
+    pick(row)
       .map((cell, i) => {
         const w = widths[i] ?? 0;
         const cut = width(cell) > w ? `${take(cell, w - 1)}…` : cell;
         const space = " ".repeat(Math.max(0, w - width(cut)));
-        const style = paint && io.color ? columns[i]?.paint?.(cell) : null;
+        const style = paint && io.color ? kept[i]?.paint?.(cell) : null;
         const painted = style ? `\u001b[${style}m${cut}\u001b[0m` : cut;
-        return columns[i]?.right ? space + painted : painted + space;
+        return kept[i]?.right ? space + painted : painted + space;
       })
       .join("  ")
       .trimEnd();
@@ -86,6 +96,19 @@ export function table(io: Io, columns: Column[], rows: string[][], below: (strin
     false,
   );
   return `${io.color ? `\u001b[1m${head}\u001b[0m` : head}\n${cells.map((row, i) => `${line(row, true)}\n${wordsBelow(io, words[i] ?? "")}`).join("")}`;
+}
+
+const span = (widths: readonly number[]): number => widths.reduce((sum, w) => sum + w + 2, -2);
+
+/** Widths of the columns, of which some shrink as far as they go where there is no room. */
+function fitted(columns: readonly Column[], rows: readonly string[][], room: number): number[] {
+  const widths = columns.map((c, i) => Math.max(width(c.title), ...rows.map((row) => width(row[i] ?? ""))));
+  for (let over = span(widths) - room; over > 0; over = span(widths) - room) {
+    const i = columns.findIndex((c, n) => c.shrinks && (widths[n] ?? 0) > 8);
+    if (i < 0) break;
+    widths[i] = Math.max(8, (widths[i] ?? 0) - over);
+  }
+  return widths;
 }
 
 function wordsBelow(io: Io, words: string): string {

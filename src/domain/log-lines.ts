@@ -62,20 +62,21 @@ function startWithin(chunk: Buffer, offset: number): number {
   return offset + at;
 }
 
-// A colour or style sequence; or a character that moves, hides or reorders text: C0 but tab and line feed, DEL, C1, line and
-// paragraph separators, marks that change the direction of writing.
+// A colour or style sequence; what a progress bar writes to clear its line or to hide the cursor; or a character that moves, hides
+// or reorders text: C0 but tab and line feed, DEL, C1, line and paragraph separators, marks that change the direction of writing.
 const UNSAFE =
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is looked for
-  /(\u001b\[[0-9;:]{0,64}m)|(\r(?=\n))|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+  /(\u001b\[[0-9;:]{0,64}m)|(\u001b\[(?:[0-2]?K|\?25[hl])|\r(?=\n))|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
  * Text that a terminal may be given: colours, line feeds and tabs pass; every other control character is shown as `\x1b` or
- * `\u202e`. A CR before a line feed is dropped. Where colours were used the caller resets them (`\x1b[0m`) at the end.
+ * `\u202e`. Dropped are a CR before a line feed, and what progress bars clear a line with: a stored line is whole already. Where
+ * colours were used the caller resets them (`\x1b[0m`) at the end.
  */
 export function terminalSafe(text: string): string {
-  return text.replace(UNSAFE, (found, colour: string | undefined, lineEnd: string | undefined) => {
+  return text.replace(UNSAFE, (found, colour: string | undefined, dropped: string | undefined) => {
     if (colour !== undefined) return colour;
-    return lineEnd === undefined ? visible(found.charCodeAt(0)) : "";
+    return dropped === undefined ? visible(found.charCodeAt(0)) : "";
   });
 }
 

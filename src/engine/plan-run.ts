@@ -36,8 +36,7 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
   const refusals: Plan["refusals"] = [];
   const refuse = (thrown: unknown): null => {
     for (const refusal of refusalsOf(asSvcError(thrown)))
-      if (!refusals.some((other) => other.code === refusal.code && other.field === refusal.field))
-        refusals.push(refusal);
+      if (!refusals.some((other) => isSame(other, refusal))) refusals.push(refusal);
     return null;
   };
   for (const check of parts.checks) await Promise.resolve().then(check).catch(refuse);
@@ -82,6 +81,10 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
 
 /** A refusal of these makes asking the provider pointless. */
 const ABOUT_MACHINE = new Set<string | null>(["spec.provider", "spec.gpus", "spec.nodes", "spec.region", "spec.image"]);
+
+/** What a check refuses, what is measured may refuse once more, without a name of the field. */
+const isSame = (one: Plan["refusals"][number], other: Plan["refusals"][number]): boolean =>
+  one.code === other.code && (one.field === other.field || one.message === other.message);
 
 function refusalsOf(error: SvcError): Plan["refusals"] {
   const { code, message, hint } = error;

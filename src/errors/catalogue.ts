@@ -135,7 +135,7 @@ export const CATALOGUE = {
     exit: 3,
     retry: "never",
     message: (d) => `Node ${d.node} of job ${d.job} holds no machine (the job is ${d.status}).`,
-    hint: "`svc timeline JOB` shows how far it is; a machine is held from provisioning to terminating.",
+    hint: (d) => `\`svc timeline ${d.job}\` shows how far it is; a machine is held from provisioning to terminating.`,
   }),
   file_not_found: entry<{ path: string }>({
     status: 404,

@@ -83,7 +83,8 @@ export const RENTED = {
     exit: 4,
     retry: "never",
     message: (d) => `There is no usable credential for ${d.provider}. Missing or wrong: ${d.missing}.`,
-    hint: "Set it in the environment that the control plane is started in, or in credentials.json of its home; docs/CREDENTIALS.md lists the names. No machine was rented.",
+    hint: (d) =>
+      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment that the control plane is started in; docs/CREDENTIALS.md lists the names. No machine was rented.`,
   }),
   credential_refused: entry<{ provider: string; why: string }>({
     status: 400,

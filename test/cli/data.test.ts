@@ -34,7 +34,11 @@ test("data is added, listed, shown, verified and forgotten", { timeout: 120_000 
   expect(at.svc("data", "rm", "set").code).toBe(0);
   expect(readdirSync(folder)).toEqual(["a", "c", "d"]);
   expect(at.svc("data", "verify", "set").code).toBe(3);
+  expect(at.svc("data").err).toMatch(
+    /^`svc data` needs a word[^\n]*\nWrite `svc data add NAME PATH…`, `svc data ls`, /,
+  );
   for (const words of [
+    [],
     ["lst"],
     ["add", "x"],
     ["verify"],

@@ -34,3 +34,16 @@ test("of very many runs each is told to end, also behind one that cannot be, and
   expect(most).toBeLessThanOrEqual(64);
   expect(out.match(/\tcancelled\n/g)).toHaveLength(299);
 });
+
+test("of a run that had ended it says so: `failed` beside its id is not how the kill went", async () => {
+  const record = { id: "job1", status: "failed", note: null } as JobRecord;
+  const killer: Killer = { kill: () => Promise.resolve(record), job: () => Promise.resolve(record) };
+  const said: string[] = [];
+  const io = {
+    out: () => Promise.resolve(),
+    err: (text: string) => void said.push(text),
+    interrupted: new AbortController().signal,
+  } as unknown as Io;
+  expect(await killThrough(killer, ["job1"], { jobs: ["job1"], all: false, wait: true, json: false }, io, 0)).toBe(0);
+  expect(said).toEqual(["job1: had ended already; nothing was killed"]);
+});

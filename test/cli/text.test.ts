@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Io } from "../../src/cli/io.ts";
 import { width } from "../../src/cli/columns.ts";
-import { duration, safeField, table, toJson } from "../../src/cli/text.ts";
+import { duration, hintFor, safeField, table, toJson } from "../../src/cli/text.ts";
 
 const io = (tty: boolean, columns = 80, color = false): Io => ({ tty, color, columns: () => columns }) as unknown as Io;
 const columns = [{ title: "JOB" }, { title: "N", right: true }, { title: "LABEL", shrinks: true }];
@@ -48,6 +48,30 @@ test("a row is never wider than the terminal while something can shrink", () => 
     ["a", "2", "漢".repeat(90)],
   ]);
   for (const line of text.split("\n")) expect(width(line)).toBeLessThanOrEqual(30);
+});
+
+test("where shrinking is not enough, columns leave in their order; a pipe is given them all", () => {
+  const some = [
+    { title: "JOB" },
+    { title: "WHEN", leaves: 2 },
+    { title: "LABEL", shrinks: true },
+    { title: "FILE", shrinks: true, leaves: 1 },
+  ];
+  const rows = [["abcdefghijkl", "2026-01-01 12:00:00", "a long label of a run", "some_script.py"]];
+  const heads = (columns: number) => table(io(true, columns), some, rows).split("\n")[0]?.split(/ {2,}/);
+  expect(heads(80)).toEqual(["JOB", "WHEN", "LABEL", "FILE"]);
+  expect(heads(50)).toEqual(["JOB", "WHEN", "LABEL"]);
+  expect(heads(30)).toEqual(["JOB", "LABEL"]);
+  for (const columns of [80, 50, 30, 22])
+    for (const line of table(io(true, columns), some, rows).split("\n"))
+      expect(width(line)).toBeLessThanOrEqual(columns);
+  expect(table(io(false, 22), some, rows)).toBe(`${rows[0]?.join("\t")}\n`);
+});
+
+test("a hint about one run names it in its commands, and nowhere else", () => {
+  expect(hintFor("4k2m", "`svc logs JOB --tail 50` shows the last words of JOB.")).toBe(
+    "`svc logs 4k2m --tail 50` shows the last words of JOB.",
+  );
 });
 
 test("colour appears only where it is wanted", () => {

@@ -46,6 +46,17 @@ describe.skipIf(!hasChromium)("the pages beside the runs", () => {
       await page.locator("#podhost-api_key-help").getByText("PODHOST_API_KEY").waitFor();
     }));
 
+  it("says beside the name of each service what it is", () =>
+    withPage("/connect", async ({ page }) => {
+      for (const [name, words] of [
+        ["tracker", "experiment tracker"],
+        ["hub", "models"],
+        ["objstore_a", "S3"],
+        ["objstore_b", "Google Cloud Storage"],
+      ] as const)
+        await page.locator(`#${name} summary`, { hasText: words }).waitFor();
+    }));
+
   it("asks before it takes a stored credential away", () =>
     withPage("/connect?open=market", async ({ page, server }) => {
       const card = page.locator("#market");

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { momentOf, moments } from "../../dashboard/src/run/replay.ts";
+import { stepTicks } from "../../dashboard/src/run/step-ticks.ts";
 import { timeScale } from "../../dashboard/src/run/time-scale.ts";
 import type { FeedEvent, JobMachine, TimelineStep } from "../../src/schemas/job.ts";
 import { fakeRun } from "./fake-world.ts";
@@ -25,6 +26,16 @@ describe("the axis of the steps", () => {
     const scale = timeScale([0, 300, day], 0, 2 * day, { collapse: true, open: true });
     expect(scale.gaps.map((gap) => Math.round((gap.right - gap.left) * 100))).toEqual([7, 40]);
     for (const at of [100, day / 2, 1.5 * day]) expect(scale.when(scale.at(at))).toBeCloseTo(at, 3);
+  });
+  it("has marks that all say another time, also behind a stretch drawn short", () => {
+    const words = (instants: number[], collapse = true) =>
+      stepTicks(timeScale(instants, 0, instants.at(-1) ?? 0, { collapse })).map((tick) => tick.words);
+    expect(words([0, 300, 34_300, 34_700, 35_100])).toEqual(["0", "237 ms", "34.4 s", "34.6 s", "34.9 s"]);
+    expect(words([0, 4_000, 75_000, 81_000])).toEqual(["0", "2.15 s", "32.4 s", "1 m 16 s", "1 m 18 s"]);
+    expect(words([0, 5_000, 20_000], false)).toEqual(["0", "5 s", "10 s", "15 s"]);
+    const day = 86_400_000;
+    const days = words([0, 10_000, 3 * day, 3 * day + 5_000]);
+    expect(new Set(days).size).toBe(days.length);
   });
   it("is plain where nothing is long, or where true lengths are asked for", () => {
     expect(timeScale([0, 10_000], 0, 15_000, { collapse: true }).gaps).toEqual([]);

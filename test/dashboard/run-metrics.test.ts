@@ -100,4 +100,30 @@ describe.skipIf(!hasChromium)("the metrics of a run", () => {
       await opened.close();
     }
   });
+
+  it("of which a node gave one point alone are drawn as that point, and values beside each other have marks that differ", async () => {
+    const one = fakeRun("r-one", 60, { label: "first" });
+    const at = (rank: number): MetricPoint => ({ step: 0, time: 1_700_000_000 + rank / 1000, value: rank, rank });
+    one.metrics = { "system/cpu_cores": [at(0), at(1)] };
+    const opened = await board.open("/runs/r-one?tab=metrics", {}, { runs: [one], machines: [], providers: [] });
+    const { page } = opened;
+    try {
+      const canvas = page.locator("figure:has(.chart-name:text-is('system/cpu_cores')) canvas");
+      await canvas.waitFor(WAIT);
+      const coloured = () =>
+        canvas.evaluate((element: HTMLCanvasElement) => {
+          const { data } = element.getContext("2d")!.getImageData(0, 0, element.width, element.height);
+          let found = 0;
+          for (let i = 0; i < data.length; i += 4) {
+            const [red = 0, green = 0, blue = 0, seen = 0] = data.subarray(i, i + 4);
+            if (seen > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 80) found++;
+          }
+          return found;
+        });
+      await expect.poll(coloured, WAIT).toBeGreaterThan(20);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  });
 });

@@ -50,6 +50,8 @@ describe("terminalSafe", () => {
     expect(terminalSafe("\x1b[1;31mred\x1b[0m\tok\r\n")).toBe("\x1b[1;31mred\x1b[0m\tok\n");
     expect(terminalSafe("\x1b]0;title\x07")).toBe("\\x1b]0;title\\x07");
     expect(terminalSafe("\x1b[2J\x1b[1A\x08\r!")).toBe("\\x1b[2J\\x1b[1A\\x08\\x0d!");
+    expect(terminalSafe("\x1b[?25l\x1b[2K 12 MB\x1b[K\x1b[?25h")).toBe(" 12 MB");
+    expect(terminalSafe("\x1b[?1049h\x1b[3K")).toBe("\\x1b[?1049h\\x1b[3K");
     expect(terminalSafe("\x9b31m\u202egpj.exe\u2028")).toBe("\\x9b31m\\u202egpj.exe\\u2028");
     expect(terminalSafe("é € 😀")).toBe("é € 😀");
   });

@@ -73,6 +73,20 @@ describe("the plan of a run", () => {
     expect(plan.price_per_hour_usd).toBeNull();
   });
 
+  it("says once what a check and the count of files both refuse", async () => {
+    const missing = (errors?: { field: string; message: string }[]) =>
+      new SvcError("project_dir_refused", { project_dir: "/p", why: "does not exist" }, errors ? { errors } : {});
+    const field = "spec.project_dir";
+    const plan = await planRun(
+      spec(),
+      parts({
+        checks: [() => Promise.reject(missing([{ field, message: missing().message }]))],
+        measure: () => Promise.reject(missing()),
+      }),
+    );
+    expect(plan.refusals.map((refusal) => refusal.field)).toEqual([field]);
+  });
+
   it("asks a provider nothing that is not connected, or that cannot serve the spec", async () => {
     for (const rest of [
       { connected: false },

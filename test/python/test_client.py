@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import os
+import pickle
 import pty
 import re
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import unittest
 import unittest.mock as mock
 from pathlib import Path
@@ -191,6 +193,13 @@ class Calls(WithHome):
             self.assertEqual((error.code, error.message, error.hint, error.errors), (code, "d", "h", (("gpus", "bad"),)))
             self.assertIn("gpus: bad", str(error))
         self.assertEqual(from_problem(502, ["odd"]).code, "bad_answer")
+
+    def test_errors_are_named_as_a_caller_catches_them(self):
+        with self.assertRaises(svc.JobNotFound) as caught:
+            svc.job("nobody")
+        self.assertTrue("".join(traceback.format_exception(caught.exception)).startswith("svc.JobNotFound: "))
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((type(again), str(again)), (svc.JobNotFound, str(caught.exception)))
 
     def test_what_the_summary_says_of_a_field_is_not_said_again(self):
         for detail, said in (

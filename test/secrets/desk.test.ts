@@ -260,7 +260,10 @@ describe("asking the other side", () => {
       check: { account: "me@example.org", balance_usd: 12.5 },
     });
     expect(await desk(env).check("market")).toMatchObject({ account: "me@example.org" });
-    expect(await refusal(desk(env).check("podhost"))).toMatchObject({ code: "credential_missing" });
+    expect(await refusal(desk(env).check("podhost"))).toMatchObject({
+      code: "credential_missing",
+      hint: expect.stringContaining("`svc credentials set podhost`") as string,
+    });
   });
 
   it("asks the hub who the token is of and what it may do", async () => {

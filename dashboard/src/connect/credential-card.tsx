@@ -29,7 +29,7 @@ type Outcome = { check: CredentialCheck | null; saved: boolean } | null;
 
 /** One provider or service: what is set, where to get what is not, and whether it works. */
 export function CredentialCard({ name, given, info, open, onToggle, onChange }: CredentialCardProps) {
-  const { about, first } = CREDENTIAL_WORDS[name];
+  const { about, first, speaks } = CREDENTIAL_WORDS[name];
   const [texts, setTexts] = useState<Record<string, string>>({});
   const [busy, setBusy] = useState("");
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -86,7 +86,7 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
     <details className="panel connect" id={name} open={open} onToggle={(event) => onToggle(event.currentTarget.open)}>
       <summary>
         <span className="connect-name">
-          <strong>{name}</strong> {info && <span className="quiet">{info.speaks}</span>}
+          <strong>{name}</strong> <span className="quiet">{info?.speaks ?? speaks}</span>
         </span>
         <State given={given} info={info} />
       </summary>

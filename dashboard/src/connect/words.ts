@@ -3,6 +3,8 @@
 import type { CredentialName } from "../../../src/schemas/credentials.ts";
 
 export interface CredentialWords {
+  /** What a service is, beside its name. A provider says itself what it speaks to. */
+  speaks?: string;
   about: string;
   /** Fields that are shown at once; the others are folded away. */
   first: readonly string[];
@@ -50,6 +52,7 @@ export const CREDENTIAL_WORDS: Readonly<Record<CredentialName, CredentialWords>>
     },
   },
   tracker: {
+    speaks: "the experiment tracker, through wandb",
     about: "What svc.log() is given also goes to the experiment tracker.",
     first: ["api_key", "project", "entity"],
     where: {
@@ -59,6 +62,7 @@ export const CREDENTIAL_WORDS: Readonly<Record<CredentialName, CredentialWords>>
     },
   },
   hub: {
+    speaks: "where models come from, through huggingface_hub",
     about: "Models are pulled with this token, and every run is given it.",
     first: ["token", "cache_dir"],
     where: {
@@ -67,7 +71,8 @@ export const CREDENTIAL_WORDS: Readonly<Record<CredentialName, CredentialWords>>
     },
   },
   objstore_a: {
-    about: "A place for checkpoints and logs, by access key.",
+    speaks: "object stores with the S3 API",
+    about: "A place that checkpoints and logs are copied to (s3://…), by access key.",
     first: ["access_key_id", "secret_access_key", "region"],
     where: {
       access_key_id: "In the cloud’s console: IAM, Users, Security credentials, Create access key.",
@@ -76,7 +81,8 @@ export const CREDENTIAL_WORDS: Readonly<Record<CredentialName, CredentialWords>>
     },
   },
   objstore_b: {
-    about: "A place for checkpoints and logs, by service account.",
+    speaks: "Google Cloud Storage",
+    about: "A place that checkpoints and logs are copied to (gs://…), by service account.",
     first: ["service_account_json", "project"],
     where: { service_account_json: `${KEY_FILE} Its role must let it write objects.` },
   },

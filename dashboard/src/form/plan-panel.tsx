@@ -17,7 +17,9 @@ export function PlanPanel({ plan, problem, busy }: PlanState) {
       {plan === null && !problem && (
         <p className="quiet">{busy ? "Asking what it would cost…" : "Name the script, and the plan appears here."}</p>
       )}
-      {problem && <p className="quiet">{problem.errors?.[0] ? fieldWords(problem.errors[0]) : problem.detail}</p>}
+      {problem && (
+        <p className="quiet">{problem.errors?.[0] ? withCode(fieldWords(problem.errors[0])) : problem.detail}</p>
+      )}
       {plan && <Told plan={plan} />}
     </section>
   );

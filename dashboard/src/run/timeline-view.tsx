@@ -10,6 +10,7 @@ import { doingWords } from "./doing-words.ts";
 import { setParams } from "./place.ts";
 import { Replay } from "./replay-view.tsx";
 import { StepDetail } from "./step-detail.tsx";
+import { stepTicks } from "./step-ticks.ts";
 import { timeScale, type TimeScale } from "./time-scale.ts";
 
 export const keyOf = (step: TimelineStep): string => `${step.step}.${step.node}.${step.attempt}`;
@@ -249,33 +250,18 @@ function StepWords({ job, last, now }: { job: JobRecord; last: TimelineStep; now
   );
 }
 
-const NICE_S = [
-  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600,
-  7_200, 14_400, 28_800, 86_400,
-];
-
-/** Marks at round times; on an axis with stretches drawn short, at equal places. */
 function Axis({ scale }: { scale: TimeScale }) {
-  const s = (scale.to - scale.from) / 1000;
-  const stride = NICE_S.find((nice) => s / nice <= 5) ?? Math.ceil(s / 5 / 86_400) * 86_400;
-  const ticks: { place: number; s: number }[] = [];
-  if (scale.gaps.length > 0) {
-    for (const place of [0, 0.2, 0.4, 0.6, 0.8])
-      ticks.push({ place, s: rounded((scale.when(place) - scale.from) / 1000) });
-  } else {
-    for (let at = 0; at <= s * 0.9; at += stride) ticks.push({ place: at / s, s: at });
-  }
   return (
     <div className="step axis" aria-hidden="true">
       <span className="step-name" />
       <span className="step-track">
-        {ticks.map((tick) => (
+        {stepTicks(scale).map((tick) => (
           <span
             key={tick.place}
             className={tick.place > 0.7 ? "tick tick-late num" : "tick num"}
             style={{ left: `${tick.place * 100}%` }}
           >
-            {tickWords(tick.s)}
+            {tick.words}
           </span>
         ))}
       </span>
@@ -283,17 +269,4 @@ function Axis({ scale }: { scale: TimeScale }) {
       <span className="step-state" />
     </div>
   );
-}
-
-const rounded = (s: number): number => {
-  const parts = s < 1 ? 1_000 : s < 10 ? 10 : 1;
-  return Math.round(s * parts) / parts;
-};
-
-function tickWords(s: number): string {
-  if (s === 0) return "0";
-  if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 120) return `${Number(s.toFixed(1))} s`;
-  if (s < 7_200) return `${Math.round(s / 60)} m`;
-  return s < 172_800 ? `${Number((s / 3_600).toFixed(1))} h` : `${Math.round(s / 86_400)} d`;
 }

@@ -22,7 +22,7 @@ const ACTIONS = {
 
 export const code: Command = {
   name: "code",
-  args: "<action> [...args]",
+  args: "[action] [...args]",
   summary: "The code that runs were started with: ls [JOB], show JOB [FILE], diff JOB [JOB], restore JOB DIR",
   options: [
     { flags: "--dir <dir>", what: "diff: compare with this directory (default: the current one)" },
@@ -58,6 +58,7 @@ async function ls([job]: string[], input: Input, io: Io): Promise<number> {
           jobs.map((j) => [j.id, j.code_snapshot ?? "", instant(io, j.created_at)]),
         ),
       );
+    else if (io.tty) io.err("No run with code yet. `svc run` tells how to start one.");
     return 0;
   } finally {
     reads?.close();

@@ -20,7 +20,7 @@ const ACTIONS = {
 
 export const data: Command = {
   name: "data",
-  args: "<action> [...args]",
+  args: "[action] [...args]",
   summary: "Data that runs may ask for by name: add NAME PATH…, ls, show NAME, verify NAME…, rm NAME…",
   options: [
     { flags: "--follow-links", what: "add: take links that lead out of the folder for what they lead to" },
@@ -116,7 +116,7 @@ async function ls(_: string[], input: Input, io: Io): Promise<number> {
       d.roots.join(", "),
     ]);
     await io.out(table(io, columns, rows));
-  }
+  } else if (io.tty && damaged.length === 0) io.err("No data yet. `svc data add NAME PATH` adds some.");
   if (!input.json) for (const { why } of damaged) io.err(safeField(why));
   return damaged.length > 0 ? 1 : 0;
 }

@@ -103,8 +103,12 @@ export async function killThrough(
   const failed = answers.find((answer) => answer.status === "rejected");
   for (const { value: first } of answers.filter((answer) => answer.status === "fulfilled")) {
     let record = first;
-    if (!options.json && !hasEnded(record.status))
-      io.err(`${record.id}: ending it${options.wait ? "" : "; `svc jobs` tells when it is done"}`);
+    if (!options.json)
+      io.err(
+        hasEnded(record.status)
+          ? `${record.id}: had ended already; nothing was killed`
+          : `${record.id}: ending it${options.wait ? "" : "; `svc jobs` tells when it is done"}`,
+      );
     let note = record.note;
     while (options.wait && !hasEnded(record.status) && !io.interrupted.aborted) {
       await pause(lookMs, io.interrupted);

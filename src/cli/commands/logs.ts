@@ -6,7 +6,7 @@ import type { Command } from "../command.ts";
 import { take } from "../columns.ts";
 import { pause, type Io } from "../io.ts";
 import { withJob, type OpenReads } from "../store.ts";
-import { hasEnded, safeField, toJson } from "../text.ts";
+import { hasEnded, hintFor, safeField, toJson } from "../text.ts";
 
 export interface LogsOptions {
   follow: boolean;
@@ -20,7 +20,8 @@ export interface LogsOptions {
 const CHUNK_BYTES = 256 * 1024;
 /** To the first column, and the line empty. */
 const REWRITE = "\r\u001b[2K";
-const SGR = /\u001b\[[0-9;:]{0,64}m/g;
+/** Colours, and what a progress bar clears its line with. */
+const UNSHOWN = /\u001b\[(?:[0-9;:]{0,64}m|[0-2]?K|\?25[hl])/g;
 const LINE_BYTES_MAX = 64 * 1024;
 
 export const logs: Command = {
@@ -95,7 +96,7 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   if (io.interrupted.aborted) return 130;
   const record = reads.job(id);
   if (options.follow && !options.json && record?.error && hasEnded(record.status))
-    io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${safeField(record.error.hint)}`);
+    io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${hintFor(id, record.error.hint)}`);
   if (!options.exitStatus) return 0;
   return record?.exit_code ?? (record && hasEnded(record.status) && record.status !== "succeeded" ? 1 : 0);
 }
@@ -161,7 +162,7 @@ class LogPrinter {
   }
 
   #preview(): string {
-    const text = foldReturns(this.#rest.subarray(-4096).toString("utf8")).replace(SGR, "");
+    const text = foldReturns(this.#rest.subarray(-4096).toString("utf8")).replace(UNSHOWN, "");
     return take(safeField(text), this.#io.columns() - 1);
   }
 

@@ -4,7 +4,7 @@ import type { SinkStatus } from "../../schemas/sink.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { withJob } from "../store.ts";
-import { duration, instant, printJson, safeField, statusPaint, table } from "../text.ts";
+import { duration, hintFor, instant, printJson, safeField, statusPaint, table } from "../text.ts";
 
 export const timeline: Command = {
   name: "timeline",
@@ -30,7 +30,7 @@ export const timeline: Command = {
             { title: "NODE", right: true },
             { title: "TRY", right: true },
             { title: "STATUS", paint: statusPaint },
-            { title: "STARTED" },
+            { title: "STARTED", leaves: 1 },
             { title: "TOOK", right: true },
             { title: "WHAT", shrinks: true },
           ],
@@ -50,7 +50,7 @@ export const timeline: Command = {
         io.err(
           `${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note)})` : ""}`,
         );
-        if (job.error) io.err(`${safeField(job.error.message)}\n${safeField(job.error.hint)}`);
+        if (job.error) io.err(`${safeField(job.error.message)}\n${hintFor(id, job.error.hint)}`);
       }
       return 0;
     }),

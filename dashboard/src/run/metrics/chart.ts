@@ -1,7 +1,8 @@
 // A chart of some lines. Drawn outside of React, a little per frame: what changes many times a second must not hold up the page.
 
 import uPlot from "uplot";
-import { bytes, duration, isBytes, metricValue, number } from "../../format.ts";
+import { duration, metricValue, number } from "../../format.ts";
+import { stepMarks, timeMarks, valueMarks } from "./axis-words.ts";
 import { drawnPoints, oddPlaces, smoothed, type Curve } from "./curves.ts";
 
 export interface Line {
@@ -124,14 +125,12 @@ export class Chart {
     const look = this.#look;
     if (!look || this.#box.clientWidth === 0) return;
     const data = this.#data(look);
-    const few = (data[0]?.length ?? 0) < 2;
     const shape = JSON.stringify([
       look.lines.map((line) => [line.label, line.colour, line.earlier]),
       look.smooth > 0,
       look.logX,
       look.logY,
       look.timeAxis,
-      few,
     ]);
     if (this.#plot && shape === this.#shape) {
       this.#plot.setData(data, false);
@@ -140,16 +139,17 @@ export class Chart {
     }
     this.#shape = shape;
     this.#plot?.destroy();
-    this.#plot = new uPlot(this.#options(look, few), data, this.#box);
+    this.#plot = new uPlot(this.#options(look), data, this.#box);
     this.#scale(this.#plot, look, data);
   };
 
   #scale(plot: uPlot, look: ChartLook, data: uPlot.AlignedData): void {
     const xs = data[0];
     const [min, max] = look.range ?? [xs[0] ?? 0, xs.at(-1) ?? 1];
-    // A single point stands in the middle.
-    const around = { min: look.logX ? min / 2 : look.timeAxis ? Math.max(0, min - 1) : min - 1, max: min + 1 };
-    plot.batch(() => plot.setScale("x", max > min ? { min, max } : around));
+    // A single point stands in the middle, and so do those of several nodes that were taken in the same second.
+    const around = { min: look.logX ? min / 2 : look.timeAxis ? Math.max(0, min - 1) : min - 1, max: max + 1 };
+    const least = look.timeAxis && !look.range && !look.logX ? 1 : 0;
+    plot.batch(() => plot.setScale("x", max - min > least ? { min, max } : around));
   }
 
   /** Each line twice where it is smoothed: every point faintly, the mean above. */
@@ -178,7 +178,7 @@ export class Chart {
     return distinct.length === 1 ? (distinct[0] ?? [[], []]) : uPlot.join(distinct);
   }
 
-  #options(look: ChartLook, few: boolean): uPlot.Options {
+  #options(look: ChartLook): uPlot.Options {
     const axis = {
       stroke: css("--quiet"),
       grid: { stroke: css("--line"), width: 1 },
@@ -192,7 +192,7 @@ export class Chart {
         stroke,
         width: 1.6,
         spanGaps: look.lines.length > 1 || look.smooth > 0,
-        points: { show: few, size: 6 },
+        points: { show: false, size: 6, filter: alone },
         ...(earlier ? { dash: [5, 4], alpha: 0.55 } : {}),
       };
       if (look.smooth <= 0) return [base];
@@ -219,9 +219,15 @@ export class Chart {
           ...axis,
           size: 24,
           gap: 4,
-          values: (_plot, splits) => splits.map(look.timeAxis ? span : look.xWords === "step" ? whole : short),
+          values: (_plot, splits) =>
+            look.timeAxis ? timeMarks(splits) : look.xWords === "step" ? stepMarks(splits) : valueMarks("", splits),
         },
-        { ...axis, size: 50, gap: 4, values: (_plot, splits) => splits.map((value) => shortOf(look.name, value)) },
+        {
+          ...axis,
+          size: (_plot, marks) => Math.max(50, 8 + 6 * Math.max(0, ...(marks ?? []).map((words) => words.length))),
+          gap: 4,
+          values: (_plot, splits) => valueMarks(look.name, splits),
+        },
       ],
       series: [{}, ...series],
       hooks: {
@@ -285,20 +291,13 @@ function oneEach([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
   return [x, ys ?? []];
 }
 
-const span = (seconds: number): string => (seconds === 0 ? "0" : duration(seconds * 1000).replace(/ 00 [sm]$/, ""));
-
-/** There is no half a step. */
-const whole = (value: number): string => (Number.isInteger(value) ? short(value) : "");
-
-const shortOf = (name: string, value: number | null): string =>
-  value !== null && isBytes(name) && value >= 1_000 ? bytes(value) : short(value);
-
-function short(value: number | null): string {
-  if (value === null) return "";
-  const size = Math.abs(value);
-  if (size >= 1e9) return Number(value.toPrecision(2)).toExponential();
-  if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
-  if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`;
-  if (size > 0 && size < 1e-3) return Number(value.toPrecision(2)).toExponential();
-  return String(Number(value.toPrecision(6)));
+/** Points that no line leads to or from. A line alone would leave them out. */
+function alone(plot: uPlot, series: number): number[] | null {
+  const ys = plot.data[series] ?? [];
+  const has = (i: number) => typeof ys[i] === "number";
+  const placed = Array.from(ys.keys()).filter(has);
+  const lonely = plot.series[series]?.spanGaps
+    ? placed.filter(() => placed.length === 1)
+    : placed.filter((i) => !has(i - 1) && !has(i + 1));
+  return lonely.length > 0 ? lonely : null;
 }
