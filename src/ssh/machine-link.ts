@@ -8,6 +8,7 @@ import { SshConnection, type ConnectionOptions } from "./connection.ts";
 import { pushTree } from "./tree.ts";
 import { PIECEWISE_BYTES, putInPieces } from "./tree-pieces.ts";
 import { guardDir, guardScript } from "../domain/guard-script.ts";
+import { orAborted } from "../domain/or-aborted.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/host.ts";
 
@@ -78,7 +79,7 @@ export class MachineLink {
     signal.throwIfAborted();
     if (this.#agent && !this.#agent.closed) return this.#agent;
     this.#opening ??= this.#open().finally(() => (this.#opening = null));
-    return unlessAborted(this.#opening, signal);
+    return orAborted(this.#opening, signal);
   };
 
   async #open(): Promise<AgentClient> {
@@ -218,11 +219,3 @@ export class MachineLink {
 }
 
 type AskOptions = Parameters<AgentClient["call"]>[3];
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
-}
