@@ -9,7 +9,7 @@
 import { idOf, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
+import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
@@ -153,9 +153,8 @@ export class MarketProvider implements Provider {
       return;
     }
     const { model } = gpuWishOf("market", spec.gpus);
-    const plain = (name: string) => name.toLowerCase().replace(/[\s_-]/g, "");
-    const has = new Set(known.map(plain));
-    if (known.length > 0 && rows.length === 0 && !wish.names.some((name) => has.has(plain(name))))
+    const has = new Set(known.map(plainGpuName));
+    if (known.length > 0 && rows.length === 0 && !wish.names.some((name) => has.has(plainGpuName(name))))
       throw neverSold("market", spec.gpus, unknownName(nearGpus("market", model, known)));
     const why = neverThatMany(rows, wish);
     if (why !== null) throw neverSold("market", spec.gpus, why);
