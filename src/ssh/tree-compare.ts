@@ -2,6 +2,7 @@
 // a lost connection costs one part.
 
 import { z } from "zod";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { AgentRefusal } from "./agent-client.ts";
 import { askAgent } from "./ask-agent.ts";
 import type { MachineLink } from "./machine-link.ts";
@@ -33,7 +34,7 @@ export async function compareTree(
         : thrown;
     });
     const asked = new Set(part.map(({ path }) => path));
-    const said = Wrong.safeParse(parseJson(bytes));
+    const said = Wrong.safeParse(jsonOf(bytes.toString("utf8")));
     if (!said.success || said.data.some(([path]) => !asked.has(path)))
       throw refuse("what it says of its files makes no sense");
     wrong.push(...said.data.map(([path, why]) => ({ path, why })));
@@ -56,12 +57,4 @@ function* partsOf({ files, digests }: TreeCompare): Generator<TreeFile[]> {
     bytes += file.size;
   }
   if (part.length > 0) yield part;
-}
-
-function parseJson(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }
