@@ -6,6 +6,7 @@ import { watch, type FSWatcher } from "node:fs";
 import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { jsonOf, linesOf } from "../../domain/parsed-lines.ts";
+import { startable } from "../../domain/startable.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts";
 import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
@@ -227,19 +228,6 @@ export class LocalHost implements RunHost {
 
 function runnerLives(status: RunnerStatus): boolean {
   return isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
-}
-
-/** A script that could not be started is the caller's to mend, however often it is asked for. */
-function startable(status: RunnerStatus, spec: RunnerSpec): RunnerStatus {
-  if (status.phase !== "failed" || status.error === null) return status;
-  const entrypoint = spec.argv[0] ?? "";
-  if (status.error.startsWith("exec: ")) {
-    throw new SvcError("entrypoint_not_runnable", { entrypoint, why: `cannot be run: ${status.error.slice(6)}` });
-  }
-  if (status.error.startsWith("cwd: ")) {
-    throw new SvcError("entrypoint_not_runnable", { entrypoint, why: `cannot be run: ${status.error.slice(5)}` });
-  }
-  return status;
 }
 
 function runnerFailure(stderr: string, code: number | null, path: string): SvcError {
