@@ -57,8 +57,8 @@ export class LocalHost implements RunHost {
     let answer;
     try {
       // The secrets first: a launcher of an earlier call that is still on its way must not find the spec without them.
-      await replaceFile(secrets, JSON.stringify(secretEnv));
-      await replaceFile(this.#path("spec.json"), JSON.stringify(spec));
+      await replaceUnflushed(secrets, JSON.stringify(secretEnv));
+      await replaceUnflushed(this.#path("spec.json"), JSON.stringify(spec));
       answer = await callRunner(this.#program, ["start", this.runDir], {
         env: { ...this.#env, SVC_RUN_DIR: this.runDir, SVC_RUN_NONCE: undefined },
         cwd: this.runDir,
@@ -236,8 +236,11 @@ function runnerFailure(stderr: string, code: number | null, path: string): SvcEr
   return new SvcError("runner_failed", { why: last === "" ? `it ended with code ${code}` : last });
 }
 
-/** Replaces a small file as a whole, mode 600 whatever was there before. */
-async function replaceFile(path: string, text: string): Promise<void> {
+/**
+ * Replaces a small file as a whole, mode 600 whatever was there before. Nobody waits for the disk: a run does not outlive this computer,
+ * and a start that was cut off is made again.
+ */
+async function replaceUnflushed(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}.tmp`;
   try {
     const handle = await open(temporary, "wx", 0o600);
