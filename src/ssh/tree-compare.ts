@@ -4,8 +4,7 @@
 import { z } from "zod";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { AgentRefusal } from "./agent-client.ts";
-import { askAgent } from "./ask-agent.ts";
-import type { MachineLink } from "./machine-link.ts";
+import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { SvcError } from "../errors/index.ts";
 import type { TreeCompare, TreeFile } from "../providers/host.ts";
 
@@ -17,7 +16,7 @@ const Wrong = z.array(z.tuple([z.string(), z.string().max(300)]));
 
 /** Throws `sync_failed` where the machine cannot tell, and what reaching it throws. */
 export async function compareTree(
-  { agent, name: machine }: Pick<MachineLink, "agent" | "name">,
+  { agent, name: machine }: AskedMachine,
   tree: TreeCompare,
   signal: AbortSignal,
 ): Promise<{ path: string; why: string }[]> {
