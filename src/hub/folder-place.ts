@@ -22,8 +22,8 @@ import {
 import { basename, dirname, join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
-import { nameOfContent, type BlobPlaces } from "./fetch-blob.ts";
-import { CACHEDIR_TAG, statsOf, treeListing, type Place, type Release } from "./place.ts";
+import { nameOfContent } from "./fetch-blob.ts";
+import { CACHEDIR_TAG, statsOf, treeListing, type BlobPlaces, type Place, type Release } from "./place.ts";
 
 export const BOOKS = join(".cache", "huggingface");
 export const MARKER = join(BOOKS, "svc.json");

@@ -4,7 +4,6 @@
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
 import { isMissing, SvcError } from "../errors/index.ts";
-import type { BlobPlaces } from "./fetch-blob.ts";
 import type { HubFile } from "./client.ts";
 
 export interface Release {
@@ -16,6 +15,13 @@ export interface Release {
   files: readonly HubFile[];
   all: readonly HubFile[];
   pulledAt: string;
+}
+
+/** Of one content. */
+export interface BlobPlaces {
+  /** Where the whole one is to lie, and where its beginning lies until then. */
+  whole: string;
+  partial: string;
 }
 
 export interface Place {
