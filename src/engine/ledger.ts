@@ -2,7 +2,7 @@
 
 import type { Intent, Ledger, LedgerEntry } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
-import type { MachineRow } from "../store/engine-store.ts";
+import type { MachineRow } from "../store/tables.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
 import { costUsd } from "../store/records.ts";
 import type { Engine } from "./engine.ts";
