@@ -19,7 +19,7 @@ import { Service } from "./engine/service.ts";
 import { DurableStorySink } from "./engine/story-sink.ts";
 import { asSvcError, SvcError } from "./errors/index.ts";
 import { findPython } from "./providers/local/python.ts";
-import { LocalProvider } from "./providers/local/local-provider.ts";
+import { LocalProvider } from "./providers/local/provider.ts";
 import type { Provider } from "./providers/provider.ts";
 import { bootstrapOf } from "./providers/notebook/bootstrap.ts";
 import { describeProviders } from "./providers/registry.ts";
