@@ -23,7 +23,7 @@ import type {
   Timeline,
 } from "../schemas/job.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
-import type { SinkStatus } from "../schemas/sink.ts";
+import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
 import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";

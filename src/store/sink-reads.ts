@@ -3,7 +3,8 @@
 
 import { bytes } from "../domain/bytes.ts";
 import type { JobError } from "../schemas/job.ts";
-import type { Sink, SinkStatus } from "../schemas/sink.ts";
+import type { Sink } from "../schemas/sink.ts";
+import type { SinkStatus } from "../schemas/sink-status.ts";
 import { isoOrNull } from "./records.ts";
 import type { All, SinkRow } from "./tables.ts";
 
