@@ -10,7 +10,7 @@
 import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "node:fs";
 import { join, sep } from "node:path";
 import { isMissing, SvcError } from "../errors/index.ts";
-import { codeOf } from "./hash-file.ts";
+import { systemWords } from "./hash-file.ts";
 import { NEVER } from "./project-files.ts";
 
 /** Others get their turn after so long. */
@@ -151,7 +151,7 @@ class Walk implements Scan {
   }
 }
 
-const whyNot = (cause: unknown): string => (isMissing(cause) ? "it is not there" : codeOf(cause));
+const whyNot = (cause: unknown): string => (isMissing(cause) ? "it is not there" : systemWords(cause));
 
 /** Where a file of the data lies at home; null where no root of it can hold it. */
 export function placeOf(roots: readonly Root[], path: string): string | null {

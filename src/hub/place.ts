@@ -3,7 +3,7 @@
 
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
-import { isMissing, SvcError } from "../errors/index.ts";
+import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import type { HubFile } from "./client.ts";
 
 export interface Release {
@@ -44,7 +44,7 @@ export async function statsOf(path: string): Promise<Stats | null> {
     return await stat(path);
   } catch (thrown) {
     if (isMissing(thrown)) return null;
-    const why = `cannot be looked at (${(thrown as NodeJS.ErrnoException).code ?? String(thrown)})`;
+    const why = `cannot be looked at (${systemCode(thrown)})`;
     throw new SvcError("hub_folder_refused", { path, why }, { cause: thrown });
   }
 }

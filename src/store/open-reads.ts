@@ -6,7 +6,7 @@ import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } fro
 import { join } from "node:path";
 import { downsample } from "../domain/downsample.ts";
 import { tailOffset } from "../domain/log-lines.ts";
-import { SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 import type {
   JobError,
   CheckpointFile,
@@ -387,7 +387,7 @@ export function openReads(home: string): Reads & { close(): void } {
     if (version > SCHEMAS.length) throw new SvcError("store_newer", { file });
   } catch (e) {
     if (e instanceof SvcError) throw e;
-    const why = e instanceof Error ? e.message : String(e);
+    const why = messageOf(e);
     const code = (e as { code?: string }).code ?? "";
     if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB")
       throw new SvcError("store_corrupt", { file, why }, { cause: e });
