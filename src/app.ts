@@ -45,11 +45,12 @@ import { collectStep, installStep, launchStep, streamStep } from "./steps/run-st
 import type { StepRegistry } from "./steps/step.ts";
 import { syncStep } from "./steps/sync.ts";
 import { terminateStep } from "./steps/terminate.ts";
-import { HomeLock, openStore, prepareHome } from "./store/database.ts";
+import { openStore, prepareHome } from "./store/database.ts";
 import { DiskReserve } from "./store/disk-reserve.ts";
 import { EngineStore } from "./store/engine-store.ts";
 import { StoreReads } from "./store/open-reads.ts";
 
+import { HomeLock } from "./store/home-lock.ts";
 /**
  * `serve`: drive every job and stay. `reconcile`: drive what can be driven and end. `kill`: end some jobs, leave the others' rows
  * exactly as they are. `look`: change nothing.

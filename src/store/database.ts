@@ -4,7 +4,7 @@
 // D2. A store written by a newer program is refused untouched.
 // D3. Before a migration there is a copy in `backups/`.
 // D4. Files are 600 in a home of 700, also -wal and -shm, whatever the umask.
-// D5. One writer: the lock is held by the kernel as long as the process lives; the epoch stops a writer that outlived it.
+// D5. One writer: whoever opens it holds the home's lock (home-lock.ts); the epoch stops a writer that outlived it.
 
 import Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
