@@ -38,7 +38,9 @@ import { injectedVariables } from "./secrets/services.ts";
 import { awaitSshStep } from "./steps/await-ssh.ts";
 import { createSnapshot } from "./files/code-snapshot.ts";
 import { checkData, pinData } from "./files/data-pin.ts";
-import { checkEntrypoint, checkProjectDir, exampleIn, listProject } from "./files/project-files.ts";
+import { checkEntrypoint } from "./files/entrypoint.ts";
+import { exampleIn } from "./files/example-project.ts";
+import { checkProjectDir, listProject } from "./files/project-files.ts";
 import { provisionStep } from "./steps/provision.ts";
 import type { RunServices } from "./steps/run-services.ts";
 import { collectStep, installStep, launchStep, streamStep } from "./steps/run-steps.ts";
@@ -48,9 +50,9 @@ import { terminateStep } from "./steps/terminate.ts";
 import { openStore, prepareHome } from "./store/database.ts";
 import { DiskReserve } from "./store/disk-reserve.ts";
 import { EngineStore } from "./store/engine-store.ts";
+import { HomeLock } from "./store/home-lock.ts";
 import { StoreReads } from "./store/open-reads.ts";
 
-import { HomeLock } from "./store/home-lock.ts";
 /**
  * `serve`: drive every job and stay. `reconcile`: drive what can be driven and end. `kill`: end some jobs, leave the others' rows
  * exactly as they are. `look`: change nothing.

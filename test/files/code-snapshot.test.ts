@@ -18,7 +18,8 @@ import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
-import { checkEntrypoint, checkProjectDir, listProject } from "../../src/files/project-files.ts";
+import { checkEntrypoint } from "../../src/files/entrypoint.ts";
+import { checkProjectDir, listProject } from "../../src/files/project-files.ts";
 
 let top: string;
 let project: string;
