@@ -1,4 +1,4 @@
-// What the pages name is there: files that they link to, npm scripts, commands of the CLI and their flags.
+// What the pages name is there: files that they link to, npm scripts, routes of the API, commands of the CLI and their flags.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -80,6 +80,19 @@ describe("the pages", () => {
       return !ways.some((way) => said.replaceAll(way, "\0").match(/\0(?![\w/{.-])/));
     });
     expect(missing.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
+  });
+
+  it("name routes of the API that are there", () => {
+    const pattern = (path: string): RegExp => new RegExp(`^${path.replaceAll(/\{[^}]*\}/g, "[^/]+")}$`);
+    const calls = CODE.filter(({ page }) => !page.startsWith("docs/providers/")).flatMap(({ page, text }) =>
+      [...text.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/(?!_sim)[\w./{}-]+)/g)].map(([call, method, path = ""]) => ({
+        page,
+        call,
+        there: ROUTES.some((route) => route.method === method && pattern(route.path).test(path)),
+      })),
+    );
+    expect(calls.length).toBeGreaterThan(40);
+    expect(calls.filter(({ there }) => !there).map(({ page, call }) => `${page}: ${call}`)).toEqual([]);
   });
 
   it("name tests that are there", () => {
