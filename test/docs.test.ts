@@ -104,6 +104,16 @@ describe("the pages", () => {
     expect(gone.map(({ page, path }) => `${page}: ${path}`)).toEqual([]);
   });
 
+  it("name all that lies in a home", () => {
+    const [, table = ""] = /^## The home [^\n]*\n([^]*?)^## /m.exec(read("docs/ARCHITECTURE.md")) ?? [];
+    const named = [...table.matchAll(/^\| `([^`/]+)/gm)].map(([, name]) => name);
+    const made = globSync("src/**/*.ts", { cwd: ROOT }).flatMap((file) =>
+      [...read(file).matchAll(/\bjoin\([\w.#]*\bhome, "(\w[^"]*)"/g)].map(([, name]) => name),
+    );
+    expect(new Set(made).size).toBeGreaterThan(15);
+    expect(made.filter((name) => !named.includes(name))).toEqual([]);
+  });
+
   it("give each invariant of the architecture a test that holds it", () => {
     const [, list = ""] = /^## Invariants\n([^]*?)^## /m.exec(read("docs/ARCHITECTURE.md")) ?? [];
     const invariants = list.split(/^- /m).slice(1);
