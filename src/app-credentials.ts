@@ -1,8 +1,7 @@
 // The desk where credentials are set, put together: what is judged here, and who is asked.
 
 import { greets, askService } from "./app-credential-checks.ts";
-import { sleep } from "./app-rented.ts";
-import type { Clock } from "./domain/clock.ts";
+import { pause, type Clock } from "./domain/clock.ts";
 import { SvcError } from "./errors/index.ts";
 import { readKeyFile } from "./providers/cloudvm/auth.ts";
 import { endpointIn } from "./providers/notebook/provider.ts";
@@ -123,7 +122,7 @@ async function askProvider(name: RemoteName, places: Places, parts: DeskParts): 
       throw new SvcError("provider_unavailable", { provider: name, why: "a credential is only being checked" });
     },
     now: parts.clock.now,
-    pause: (ms, signal) => sleep(parts.clock, ms, signal),
+    pause: (ms, signal) => pause(parts.clock, ms, signal),
   });
   const account = await provider.account?.(AbortSignal.timeout(ASK_MS_MAX));
   const warnings = [...(account?.warnings ?? []), "whether it may rent machines shows only when one is rented"];

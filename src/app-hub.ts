@@ -4,6 +4,7 @@ import type { Clock } from "./domain/clock.ts";
 import { requireExtra } from "./domain/extras.ts";
 import { JobIds } from "./domain/ids.ts";
 import type { Engine } from "./engine/engine.ts";
+import { messageOf } from "./errors/index.ts";
 import { Pulls } from "./hub/pulls.ts";
 import type { HubPullHint } from "./schemas/hub.ts";
 import { readHub } from "./secrets/services.ts";
@@ -33,7 +34,7 @@ export function modelsOfHub({ home, env, clock, engine, installationId, publish,
       try {
         await engine.commit((tx) => tx.feed(null, type, data));
       } catch (e) {
-        log(`${type} could not be written down: ${e instanceof Error ? e.message : String(e)}`);
+        log(`${type} could not be written down: ${messageOf(e)}`);
       }
     },
     hint: (pull) => publish({ type: "pull.progress", job_id: null, pull }),

@@ -1,7 +1,7 @@
 // The part of the composition that has to do with rented machines: providers, their credentials, the ways to machines.
 
 import { join } from "node:path";
-import type { Clock } from "./domain/clock.ts";
+import { pause, type Clock } from "./domain/clock.ts";
 import { SvcError } from "./errors/index.ts";
 import type { MachineHandle, Provider } from "./providers/provider.ts";
 import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "./providers/registry.ts";
@@ -85,24 +85,9 @@ export function remoteProviders(parts: Places & { clock: Clock; machines: Remote
         return machines.access(handle);
       },
       now: clock.now,
-      pause: (ms, signal) => sleep(clock, ms, signal),
+      pause: (ms, signal) => pause(clock, ms, signal),
     });
     return [name, provider];
-  });
-}
-
-export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason as Error);
-    const stop = (): void => {
-      timer.cancel();
-      reject(signal?.reason as Error);
-    };
-    const timer = clock.setTimer(ms, () => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    });
-    signal?.addEventListener("abort", stop, { once: true });
   });
 }
 

@@ -10,7 +10,7 @@ import type { Engine } from "./engine/engine.ts";
 import type { Resumes } from "./engine/resumes.ts";
 import type { DurableStorySink } from "./engine/story-sink.ts";
 import { pinnedData } from "./files/data-pin.ts";
-import { checkEntrypoint } from "./files/project-files.ts";
+import { checkEntrypoint } from "./files/entrypoint.ts";
 import type { RunSpec } from "./schemas/spec.ts";
 import { unsealSpec } from "./secrets/sealed-spec.ts";
 import type { Sinks } from "./sinks/sinks.ts";

@@ -1,4 +1,4 @@
-// What the pages name is there: files that they link to, npm scripts, commands of the CLI and their flags.
+// What the pages name is there: files that they link to, npm scripts, routes of the API, commands of the CLI and their flags.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -82,6 +82,19 @@ describe("the pages", () => {
     expect(missing.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
   });
 
+  it("name routes of the API that are there", () => {
+    const pattern = (path: string): RegExp => new RegExp(`^${path.replaceAll(/\{[^}]*\}/g, "[^/]+")}$`);
+    const calls = CODE.filter(({ page }) => !page.startsWith("docs/providers/")).flatMap(({ page, text }) =>
+      [...text.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/(?!_sim)[\w./{}-]+)/g)].map(([call, method, path = ""]) => ({
+        page,
+        call,
+        there: ROUTES.some((route) => route.method === method && pattern(route.path).test(path)),
+      })),
+    );
+    expect(calls.length).toBeGreaterThan(40);
+    expect(calls.filter(({ there }) => !there).map(({ page, call }) => `${page}: ${call}`)).toEqual([]);
+  });
+
   it("name tests that are there", () => {
     const named = CODE.flatMap(({ page, text }) =>
       [...text.matchAll(/\btest\/[\w./*-]+\.test\.ts\b/g)].map(([path]) => ({ page, path })),
@@ -89,6 +102,16 @@ describe("the pages", () => {
     expect(named.length).toBeGreaterThan(50);
     const gone = named.filter(({ path }) => globSync(path, { cwd: ROOT }).length === 0);
     expect(gone.map(({ page, path }) => `${page}: ${path}`)).toEqual([]);
+  });
+
+  it("name all that lies in a home", () => {
+    const [, table = ""] = /^## The home [^\n]*\n([^]*?)^## /m.exec(read("docs/ARCHITECTURE.md")) ?? [];
+    const named = [...table.matchAll(/^\| `([^`/]+)/gm)].map(([, name]) => name);
+    const made = globSync("src/**/*.ts", { cwd: ROOT }).flatMap((file) =>
+      [...read(file).matchAll(/\bjoin\([\w.#]*\bhome, "(\w[^"]*)"/g)].map(([, name]) => name),
+    );
+    expect(new Set(made).size).toBeGreaterThan(15);
+    expect(made.filter((name) => !named.includes(name))).toEqual([]);
   });
 
   it("give each invariant of the architecture a test that holds it", () => {

@@ -1,6 +1,7 @@
 // Holds the layout: which folder may import which, where dangerous things may be said, and that generated pages are current.
 //
 // T1. The leaf three (schemas, errors, domain) are open to all; beyond them a folder imports only what NEIGHBOURS grants it.
+//     No circle of imports, within a folder neither: files that know each other are one idea, or hide a third.
 // T2. A package that does I/O has one home; time and randomness reach the pure parts only through Clock and Ids.
 // T3. Every finding names file and line, so that it can be walked to.
 
@@ -126,6 +127,26 @@ function objection(path: string, { specifier, typeOnly }: Omit<Import, "line">):
     : undefined;
 }
 
+/** The first circle that is met, as the files on it with the first one again at the end, or undefined. */
+function circleIn(imported: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const done = new Set<string>();
+  const from = (path: string, way: readonly string[]): string[] | undefined => {
+    if (way.includes(path)) return [...way.slice(way.indexOf(path)), path];
+    if (done.has(path)) return undefined;
+    for (const next of imported.get(path) ?? []) {
+      const circle = from(next, [...way, path]);
+      if (circle) return circle;
+    }
+    done.add(path);
+    return undefined;
+  };
+  for (const path of imported.keys()) {
+    const circle = from(path, []);
+    if (circle) return circle;
+  }
+  return undefined;
+}
+
 const PRODUCT = sources("src", "sdk", "dashboard/src");
 const ALL = [...PRODUCT, ...sources("test", "bench", "scripts")];
 
@@ -161,6 +182,13 @@ describe("the checker itself", () => {
     expect(check("src/app.ts", "./providers/local/provider.ts")).toBeUndefined();
   });
 
+  test("sees a circle of imports, and none where two ways lead to one file", () => {
+    const files = (arrows: Record<string, string[]>): Map<string, string[]> => new Map(Object.entries(arrows));
+    expect(circleIn(files({ a: ["b", "c"], b: ["d"], c: ["d"], d: ["e"] }))).toBeUndefined();
+    expect(circleIn(files({ a: ["b"], b: ["c"], c: ["d", "b"] }))).toEqual(["b", "c", "b"]);
+    expect(circleIn(files({ a: ["a"] }))).toEqual(["a", "a"]);
+  });
+
   test("reads every form of import", () => {
     const text = `import a from "a";\nimport type { B } from "./b.ts";\nimport {\n  c,\n} from "../c.ts";\nexport * from "d";\nimport "e";\nconst f = await import("f");\nconst s = "import";`;
     expect(importsOf(text.split("\n"))).toEqual([
@@ -184,6 +212,18 @@ describe("the layout", () => {
     );
     expect(PRODUCT.length).toBeGreaterThan(20);
     expect(findings, WHAT_TO_DO).toEqual([]);
+  });
+
+  test("no two files import each other, nor does any file import itself by way of others", () => {
+    const imported = new Map(
+      PRODUCT.map(({ path, lines }) => [
+        path,
+        importsOf(lines).flatMap(({ specifier }) =>
+          specifier.startsWith(".") ? [normalize(join(dirname(path), specifier))] : [],
+        ),
+      ]),
+    );
+    expect(circleIn(imported)).toBeUndefined();
   });
 
   test("docs/ARCHITECTURE.md grants the same arrows", () => {

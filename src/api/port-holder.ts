@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import type { z } from "zod";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { Health } from "../schemas/job.ts";
 
@@ -27,17 +28,9 @@ function healthOf(host: string, port: number): Promise<z.infer<typeof Health> | 
       });
       response.on("error", () => resolve(null));
       response.on("close", () => resolve(null));
-      response.on("end", () => resolve(parsed(text)));
+      response.on("end", () => resolve(Health.safeParse(jsonOf(text)).data ?? null));
     });
     asking.on("error", () => resolve(null));
     asking.end();
   });
-}
-
-function parsed(text: string): z.infer<typeof Health> | null {
-  try {
-    return Health.safeParse(JSON.parse(text)).data ?? null;
-  } catch {
-    return null;
-  }
 }

@@ -17,6 +17,22 @@ export interface Clock {
   readonly setTimer: (ms: number, fn: () => void) => TimerHandle;
 }
 
+/** Resolves after so long; rejects with the signal's reason where that comes first. */
+export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason as Error);
+    const leave = (): void => {
+      timer.cancel();
+      reject(signal?.reason as Error);
+    };
+    const timer = clock.setTimer(ms, () => {
+      signal?.removeEventListener("abort", leave);
+      resolve();
+    });
+    signal?.addEventListener("abort", leave, { once: true });
+  });
+}
+
 /** Node's timers take 32 bits; a longer delay would fire at once. */
 const DELAY_MS_MAX = 2 ** 31 - 1;
 

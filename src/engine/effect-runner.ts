@@ -3,7 +3,7 @@
 import type { Clock } from "../domain/clock.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import type { StepName } from "../schemas/job.ts";
-import type { EffectRow } from "../store/engine-store.ts";
+import type { EffectRow } from "../store/tables.ts";
 import type { RetryPolicy, StepDefinition, StepRegistry } from "../steps/step.ts";
 
 const PROGRESS_MS = 500;

@@ -5,7 +5,8 @@ import type { JobEvent, JobInput } from "../machines/job-context.ts";
 import type { StoredSnapshot } from "../machines/versions.ts";
 import type { FeedEvent } from "../schemas/job.ts";
 import type { StepRegistry } from "../steps/step.ts";
-import type { EngineStore, JobRow } from "../store/engine-store.ts";
+import type { EngineStore } from "../store/engine-store.ts";
+import type { JobRow } from "../store/tables.ts";
 
 export interface EngineOptions {
   store: EngineStore;

@@ -13,7 +13,8 @@ import { JOB_MACHINE_VERSION, jobMachine, type SetTimer, type StartSteps } from 
 import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
 import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
 import type { StepName } from "../schemas/job.ts";
-import type { EffectRow, EngineStore, JobRow } from "../store/engine-store.ts";
+import type { EngineStore } from "../store/engine-store.ts";
+import type { EffectRow, JobRow } from "../store/tables.ts";
 import { Agenda } from "./agenda.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
 import type { EngineOptions, EventBody, NewJob, Rebased, SendResult } from "./engine-options.ts";

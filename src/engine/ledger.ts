@@ -2,7 +2,7 @@
 
 import type { Intent, Ledger, LedgerEntry } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
-import type { MachineRow } from "../store/engine-store.ts";
+import type { MachineRow } from "../store/tables.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
 import { costUsd } from "../store/records.ts";
 import type { Engine } from "./engine.ts";
@@ -72,15 +72,7 @@ export class DurableLedger implements Ledger {
   held(name: string, handle: MachineHandle): Promise<void> {
     return this.#surely(name, (tx) => {
       const row = this.#rows.get(name);
-      this.#rows.held({
-        name,
-        state: row?.state === "releasing" ? "releasing" : "held",
-        resource_id: handle.id,
-        handle: JSON.stringify(handle),
-        address: handle.address,
-        price_micro: priceOf(handle),
-        held_at: row?.held_at ?? tx.at,
-      });
+      this.#hold(tx, name, handle, row?.state === "releasing" ? "releasing" : "held");
     });
   }
 
@@ -144,18 +136,21 @@ export class DurableLedger implements Ledger {
   /** A machine with our mark that no row explains: it gets one, so that it is owed like any other. */
   async adopt(handle: MachineHandle, note: string): Promise<void> {
     await this.#surely(handle.name, (tx) => {
-      const row = this.#rows.get(handle.name);
-      if (!row) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
-      this.#rows.held({
-        name: handle.name,
-        state: "held",
-        resource_id: handle.id,
-        handle: JSON.stringify(handle),
-        address: handle.address,
-        price_micro: priceOf(handle),
-        held_at: row?.held_at ?? tx.at,
-      });
+      if (!this.#rows.get(handle.name)) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
+      this.#hold(tx, handle.name, handle, "held");
       this.#rows.note(handle.name, note);
+    });
+  }
+
+  #hold(tx: Transaction, name: string, handle: MachineHandle, state: "held" | "releasing"): void {
+    this.#rows.held({
+      name,
+      state,
+      resource_id: handle.id,
+      handle: JSON.stringify(handle),
+      address: handle.address,
+      price_micro: priceOf(handle),
+      held_at: this.#rows.get(name)?.held_at ?? tx.at,
     });
   }
 

@@ -1,11 +1,12 @@
 // Comparing what is recorded with what providers list, and with what journals say. Only what bears this installation's mark is
 // ever touched.
 
+import { pause } from "../domain/clock.ts";
 import { asSvcError } from "../errors/index.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
-import type { MachineRow } from "../store/engine-store.ts";
+import type { MachineRow } from "../store/tables.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
 import type { Engine } from "./engine.ts";
@@ -146,7 +147,7 @@ async function releasedBy(parts: ReconcileParts, provider: Provider, machine: st
     const row = ledger.row(machine);
     if (!row || row.state === "released") return true;
     if ((await release(ports, provider, entryOf(row), AbortSignal.timeout(60_000))) === null) return true;
-    await new Promise<void>((resolve) => engine.clock.setTimer(LOOK_GAP_MS, resolve));
+    await pause(engine.clock, LOOK_GAP_MS);
   }
   return false;
 }

@@ -2,6 +2,7 @@
 
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { messageOf } from "../errors/index.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 
 /**
@@ -14,9 +15,7 @@ export function removeRunFolder(store: EngineStore, home: string, jobId: string,
   try {
     rmSync(folder, { recursive: true, force: true });
   } catch (e) {
-    report(
-      `The folder ${folder} of a run that is over could not be removed: ${e instanceof Error ? e.message : String(e)}`,
-    );
+    report(`The folder ${folder} of a run that is over could not be removed: ${messageOf(e)}`);
   }
 }
 

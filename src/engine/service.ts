@@ -1,6 +1,7 @@
 // The control plane behind the API: requests become events, answers are read from the store.
 
 import { resolve } from "node:path";
+import { pause } from "../domain/clock.ts";
 import { isCpu } from "../domain/gpus.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
@@ -394,7 +395,7 @@ export class Service implements ControlPlane {
       const moving = engine.store.liveJobs().some((row) => row.parked === null && row.state !== "running");
       quiet = moving ? 0 : quiet + 1;
       if (engine.clock.monotonic() > endAt) return false;
-      await new Promise<void>((resolve) => engine.clock.setTimer(SETTLE_LOOK_MS, resolve));
+      await pause(engine.clock, SETTLE_LOOK_MS);
     }
     return true;
   }

@@ -1,6 +1,6 @@
 // What has happened in the world must be written down: a disk that is full or fails for a while only delays it.
 
-import type { Clock } from "../domain/clock.ts";
+import { pause, type Clock } from "../domain/clock.ts";
 import { asSvcError, type ErrorCode, type SvcError } from "../errors/index.ts";
 
 /** The first wait between two tries, and the longest. */
@@ -22,8 +22,7 @@ export async function surely<T>(
       const error = asSvcError(e);
       if (!PASSING.has(error.code) || !failed(error)) throw e;
       if (error.code === "disk_full") wait = REWRITE_MS; // room is made by a person, who then waits
-      const next = wait;
-      await new Promise<void>((resolve) => clock.setTimer(next, resolve));
+      await pause(clock, wait);
     }
   }
 }

@@ -1,4 +1,4 @@
 export { CATALOGUE, OUT_OF_MEMORY, type ErrorCode } from "./catalogue.ts";
-export { asSvcError, describeError, orDiskFull, SvcError, type FieldError } from "./svc-error.ts";
-export { isDiskFull, isMissing, nullIfMissing } from "./system.ts";
+export { asSvcError, describeError, messageOf, orDiskFull, SvcError, type FieldError } from "./svc-error.ts";
+export { isDiskFull, isMissing, nullIfMissing, systemCode } from "./system.ts";
 export { UnreadableFile } from "./unreadable-file.ts";

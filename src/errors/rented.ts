@@ -28,11 +28,11 @@ export const RENTED = {
       `The answer of ${d.provider} to "${d.what}" was lost; it may or may not have taken effect and may cost money.`,
     hint: "The control plane looks it up until it is certain, and terminates what it finds.",
   }),
-  price_cap_exceeded: entry<{ offered: number; cap: number; then: "Nothing was rented" | "It is given back" }>({
+  price_cap_exceeded: entry<{ offered: number; cap: number; outcome: "Nothing was rented" | "It is given back" }>({
     status: 409,
     exit: 1,
     retry: "never",
-    message: (d) => `The machine costs ${hourly(d.offered)}; the cap is ${hourly(d.cap)}. ${d.then}.`,
+    message: (d) => `The machine costs ${hourly(d.offered)}; the cap is ${hourly(d.cap)}. ${d.outcome}.`,
     hint: "Offers are asked for cheapest first, so none was within the cap, or the price rose. Raise price_cap, ask for fewer GPUs, or try another provider.",
   }),
   price_unknown: entry<{ provider: string; cap: number }>({

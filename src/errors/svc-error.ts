@@ -55,6 +55,9 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
   }
 }
 
+/** What was thrown, in its own words. */
+export const messageOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
+
 /** What was thrown, or `disk_full` with it as the cause where the system said so. */
 export function orDiskFull(thrown: unknown, path: string): unknown {
   if (thrown instanceof SvcError || !isDiskFull(thrown)) return thrown;
@@ -67,9 +70,5 @@ export function asSvcError(thrown: unknown): SvcError {
   const code = (thrown as { code?: unknown } | null)?.code;
   if (code === "ENOSPC" || code === "SQLITE_FULL")
     return new SvcError("disk_full", { path: "the home" }, { cause: thrown });
-  return new SvcError(
-    "internal_error",
-    { why: thrown instanceof Error ? thrown.message : String(thrown) },
-    { cause: thrown },
-  );
+  return new SvcError("internal_error", { why: messageOf(thrown) }, { cause: thrown });
 }

@@ -2,6 +2,12 @@
 
 const codeOf = (thrown: unknown): unknown => (thrown as { code?: unknown } | null | undefined)?.code;
 
+/** The system's own code, such as `EACCES`; where there is none, what was thrown as text. */
+export const systemCode = (thrown: unknown): string => {
+  const code = codeOf(thrown);
+  return typeof code === "string" ? code : String(thrown);
+};
+
 /** Whether nothing is there under this path. Not for listing a folder: there `ENOTDIR` says that something else is. */
 export function isMissing(thrown: unknown): boolean {
   const code = codeOf(thrown);

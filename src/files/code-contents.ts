@@ -4,9 +4,10 @@ import { createHash, hash } from "node:crypto";
 import { constants } from "node:fs";
 import { open, readFile, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { isMissing, SvcError } from "../errors/index.ts";
+import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
-import { checkProjectDir, listProject, type ProjectBounds } from "./project-files.ts";
+import { inParallel } from "./in-parallel.ts";
+import { checkProjectDir, listProject, type ProjectBounds, type ProjectFile } from "./project-files.ts";
 
 const FILES_AT_ONCE = 8;
 const NUL_LOOK_BYTES = 8_000;
@@ -68,27 +69,23 @@ export async function describeDirectory(
 ): Promise<{ root: string; files: CodeFile[]; read: (file: CodeFile) => Promise<Buffer> }> {
   const root = await checkProjectDir(directory, svcHome);
   const listed = (await listProject(root, bounds)).files;
-  const files: CodeFile[] = [];
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let i = next++; i < listed.length; i = next++) {
-      const { path, executable } = listed[i]!;
-      const at = join(root, path);
-      try {
-        const sha256 = await hashFile(at);
-        const { size } = await stat(at);
-        files.push({ path, size, sha256, mode: executable ? "executable" : "file" });
-      } catch (cause) {
-        // What vanished since it was listed is not in the directory any more.
-        if (isMissing(cause)) continue;
-        const why = `holds ${path}, which cannot be read (${(cause as NodeJS.ErrnoException).code ?? String(cause)})`;
-        throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(FILES_AT_ONCE, listed.length) }, worker));
+  const described = await inParallel(listed, FILES_AT_ONCE, (file) => describe(root, file));
   const read = (file: CodeFile) => readBeginning(join(root, file.path), file.size);
-  return { root, files: files.sort((a, b) => (a.path < b.path ? -1 : 1)), read };
+  return { root, files: described.filter((file) => file !== null), read };
+}
+
+/** Null for what vanished since it was listed: it is not in the directory any more. */
+async function describe(root: string, { path, executable }: ProjectFile): Promise<CodeFile | null> {
+  const at = join(root, path);
+  try {
+    const sha256 = await hashFile(at);
+    const { size } = await stat(at);
+    return { path, size, sha256, mode: executable ? "executable" : "file" };
+  } catch (cause) {
+    if (isMissing(cause)) return null;
+    const why = `holds ${path}, which cannot be read (${systemCode(cause)})`;
+    throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
+  }
 }
 
 /** A plain file's first bytes: it may have grown, vanished or become a pipe since it was looked at. */

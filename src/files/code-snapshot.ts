@@ -32,6 +32,7 @@ import { started } from "../domain/started.ts";
 import { isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
 import { blobPath, damaged, hashFile } from "./code-contents.ts";
+import { inParallel } from "./in-parallel.ts";
 import { checkProjectDir, gitTop, listProject, type ProjectFile } from "./project-files.ts";
 
 /** Files up to this size are read once; larger ones are hashed and copied as streams. */
@@ -308,24 +309,4 @@ async function gitStatus(root: string): Promise<string | null> {
   });
   const [code] = (await once(child, "close")) as [number | null];
   return code === 0 ? Buffer.concat(head).toString() : null;
-}
-
-/** `work` on every item, at most `limit` at once; results in the items' order. The first failure ends it. */
-async function inParallel<T, R>(items: readonly T[], limit: number, work: (item: T) => Promise<R>): Promise<R[]> {
-  const results = Array.from<R>({ length: items.length });
-  let next = 0;
-  let failed = false;
-  const worker = async (): Promise<void> => {
-    while (next < items.length && !failed) {
-      const index = next++;
-      try {
-        results[index] = await work(items[index]!);
-      } catch (cause) {
-        failed = true;
-        throw cause;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
-  return results;
 }

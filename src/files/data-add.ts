@@ -6,7 +6,7 @@ import { isMissing, SvcError } from "../errors/index.ts";
 import type { DataManifest, DataSummary } from "../schemas/data.ts";
 import { neverDataOf, scanRoots, type Found, type Root } from "./data-scan.ts";
 import { checkDataName, digestOfAll, readManifest, summaryOf, writeManifest } from "./data-store.ts";
-import { codeOf, type Hashed, type HashResult } from "./hash-file.ts";
+import { systemWords, type Hashed, type HashResult } from "./hash-file.ts";
 import { hashFiles } from "./hash-pool.ts";
 
 /** A file that was written to so shortly before it was read may be written to again without its times changing. */
@@ -151,7 +151,7 @@ function rootsOf(paths: readonly string[], svcHome: string): Root[] {
       };
     } catch (cause) {
       if (cause instanceof SvcError) throw cause;
-      return refuse(isMissing(cause) ? "there is nothing of that name" : codeOf(cause), cause);
+      return refuse(isMissing(cause) ? "there is nothing of that name" : systemWords(cause), cause);
     }
   });
   const twice = roots.find((root, i) => roots.some((other, k) => k < i && other.into === root.into));

@@ -12,7 +12,7 @@ import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "no
 import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
 import { isMissing, SvcError } from "../errors/index.ts";
-import { codeOf } from "./hash-file.ts";
+import { systemWords } from "./hash-file.ts";
 import { NEVER } from "./project-files.ts";
 
 /** Others get their turn after so long. */
@@ -160,7 +160,7 @@ class Walk implements Scan {
   }
 }
 
-const whyNot = (cause: unknown): string => (isMissing(cause) ? "it is not there" : codeOf(cause));
+const whyNot = (cause: unknown): string => (isMissing(cause) ? "it is not there" : systemWords(cause));
 
 /** Where git-annex keeps the files of a set, which are links to there. */
 const ANNEX = `${sep}.git${sep}annex${sep}objects${sep}`;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { quotedName } from "../domain/quoted-name.ts";
 import { isInside } from "../domain/relative-path.ts";
 import { replaceFile } from "../domain/replace-file.ts";
-import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
+import { isMissing, orDiskFull, SvcError, systemCode } from "../errors/index.ts";
 import { DATA_NAME, DataManifest, type DataSummary } from "../schemas/data.ts";
 
 const ENDING = ".json";
@@ -53,7 +53,7 @@ export function readManifestFile(file: string, name: string): DataManifest {
     checkedAt = statSync(file).mtime;
   } catch (cause) {
     if (isMissing(cause)) throw new SvcError("data_not_found", { name }, { cause });
-    const why = `it cannot be read (${(cause as NodeJS.ErrnoException).code ?? String(cause)})`;
+    const why = `it cannot be read (${systemCode(cause)})`;
     throw new SvcError("data_manifest_damaged", { name, why }, { cause });
   }
   try {

@@ -7,7 +7,7 @@ import type { DataManifest, DataReport } from "../schemas/data.ts";
 import { isAsRecorded, isHashed, readAll, recordOf, type DataOptions } from "./data-add.ts";
 import { placeOf, scanRoots, type Found } from "./data-scan.ts";
 import { markChecked, readManifest, stampOf, writeManifest } from "./data-store.ts";
-import { codeOf } from "./hash-file.ts";
+import { systemWords } from "./hash-file.ts";
 
 const SLICE_MS = 8;
 
@@ -70,7 +70,7 @@ function absent({ roots }: DataManifest, path: string, report: DataReport): void
       });
   } catch (cause) {
     if (isMissing(cause)) report.missing.push(path);
-    else report.unreadable.push({ path, why: codeOf(cause) });
+    else report.unreadable.push({ path, why: systemWords(cause) });
   }
 }
 
@@ -138,6 +138,6 @@ function doubt({ roots }: DataManifest, record: DataManifest["files"][number]): 
       ? null
       : "has changed";
   } catch (cause) {
-    return isMissing(cause) ? "is missing" : `cannot be looked at (${codeOf(cause)})`;
+    return isMissing(cause) ? "is missing" : `cannot be looked at (${systemWords(cause)})`;
   }
 }

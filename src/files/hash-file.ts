@@ -34,7 +34,7 @@ function once(path: string, told: (bytes: number) => void): HashResult | "changi
     // NONBLOCK: what has become a pipe would otherwise be waited for without end.
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
-    return { why: codeOf(cause) };
+    return { why: systemWords(cause) };
   }
   try {
     const before = fstatSync(fd);
@@ -44,7 +44,7 @@ function once(path: string, told: (bytes: number) => void): HashResult | "changi
     if (!sameStats(before, after)) return "changing";
     return { size: after.size, sha256, mtimeMs: after.mtimeMs, ctimeMs: after.ctimeMs, ino: after.ino };
   } catch (cause) {
-    return { why: codeOf(cause) };
+    return { why: systemWords(cause) };
   } finally {
     closeSync(fd);
   }
@@ -78,7 +78,7 @@ export const sameStats = (a: Pick<Stats, "size" | "mtimeMs" | "ctimeMs" | "ino">
   a.size === b.size && a.mtimeMs === b.mtimeMs && a.ctimeMs === b.ctimeMs && a.ino === b.ino;
 
 /** What the system said, as people know it. */
-export function codeOf(cause: unknown): string {
+export function systemWords(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   if (code === "EACCES" || code === "EPERM") return "permission denied";
   if (code === "EIO") return "the disk cannot read it (EIO)";

@@ -10,7 +10,6 @@
 
 import {
   closeSync,
-  existsSync,
   fstatSync,
   lstatSync,
   openSync,
@@ -22,9 +21,9 @@ import {
 } from "node:fs";
 import { access, constants, realpath, stat, statfs } from "node:fs/promises";
 import { homedir } from "node:os";
-import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { IgnoreRules } from "../domain/gitignore.ts";
-import { isMissing, SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 
 export const PROJECT_FILES_MAX = 200_000;
 export const PROJECT_BYTES_MAX = 10 * 1024 ** 3;
@@ -316,78 +315,19 @@ function readRules(path: string): IgnoreRules {
   return new IgnoreRules("");
 }
 
-export interface Entrypoint {
-  kind: "python" | "module" | "sh" | "exec";
-  /** Relative to the project, with `/`, never beginning with `-`; for `module` the module's name. */
-  path: string;
-}
-
-const MODULE = /^-m[ \t]+([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*)*)$/u;
-
-/** How the entrypoint is run. Throws `entrypoint_not_found`, `entrypoint_outside_project`, `entrypoint_not_runnable`. */
-export async function checkEntrypoint(projectDir: string, entrypoint: string): Promise<Entrypoint> {
-  const notRunnable = (why: string, cause?: unknown) =>
-    new SvcError("entrypoint_not_runnable", { entrypoint, why }, { cause });
-  const outside = () => new SvcError("entrypoint_outside_project", { entrypoint, project_dir: projectDir });
-  const module = MODULE.exec(entrypoint);
-  if (module) return { kind: "module", path: module[1]! };
-  if (/^-m([ \t]|$)/.test(entrypoint)) throw notRunnable("does not name a module as `-m package.module` does");
-
-  const root = await realOrSame(projectDir);
-  const absolute = isAbsolute(entrypoint) ? normalize(entrypoint) : resolve(root, entrypoint);
-  // An absolute path may spell the project by another name, through a link.
-  const lexical = [root, resolve(projectDir)].find((base) => isWithin(base, absolute));
-  if (lexical === undefined) throw outside();
-  let real: string;
-  let stats: Stats;
-  try {
-    real = await realpath(absolute);
-    stats = await stat(real);
-  } catch (cause) {
-    if (isMissing(cause)) {
-      throw new SvcError("entrypoint_not_found", { entrypoint, project_dir: projectDir }, { cause });
-    }
-    throw notRunnable(whyUnreadable(cause), cause);
-  }
-  if (!isWithin(root, real)) throw outside();
-  if (stats.isDirectory()) throw notRunnable("is a directory");
-  if (!stats.isFile()) throw notRunnable("is not a plain file");
-  await access(real, constants.R_OK).catch((cause: unknown) => {
-    throw notRunnable("cannot be read: permission denied", cause);
-  });
-
-  const inside = relative(lexical, absolute).split(sep).join("/");
-  const path = inside.startsWith("-") ? `./${inside}` : inside;
-  if (path.endsWith(".py")) return { kind: "python", path };
-  if (path.endsWith(".sh")) return { kind: "sh", path };
-  if ((stats.mode & 0o111) === 0) throw notRunnable("is not executable");
-  return { kind: "exec", path };
-}
-
-function whyUnreadable(cause: unknown): string {
+/** In words that follow the name of what cannot be read. */
+export function whyUnreadable(cause: unknown): string {
   const code = (cause as NodeJS.ErrnoException | null)?.code;
   if (code === "ENOENT") return "does not exist";
   if (code === "ENOTDIR") return "lies below a file";
   if (code === "EACCES" || code === "EPERM") return "cannot be read: permission denied";
   if (code === "ELOOP") return "is a link that leads to itself";
-  return `cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`;
+  return `cannot be read: ${messageOf(cause)}`;
 }
 
 /** Whether `path` is `folder` or lies below it. Both absolute and without `..`. */
-function isWithin(folder: string, path: string): boolean {
+export function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-const realOrSame = (path: string): Promise<string> => realpath(path).catch(() => resolve(path));
-
-const EXAMPLE = { dir: ["examples", "digits"], entrypoint: "train.py" };
-
-/** The training run that comes with the program, ready to be submitted; null where it was not installed. */
-export function exampleIn(programRoot: string): { label: string; spec: Record<string, unknown> } | null {
-  const dir = join(programRoot, ...EXAMPLE.dir);
-  if (!existsSync(join(dir, EXAMPLE.entrypoint))) return null;
-  return {
-    label: "digits",
-    spec: { entrypoint: EXAMPLE.entrypoint, project_dir: dir, provider: "local", gpus: "cpu" },
-  };
-}
+export const realOrSame = (path: string): Promise<string> => realpath(path).catch(() => resolve(path));

@@ -11,7 +11,7 @@ import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, link, lstat, mkdir, open, realpath, rename, rm } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { isInside } from "../domain/relative-path.ts";
-import { isDiskFull, SvcError } from "../errors/index.ts";
+import { isDiskFull, SvcError, systemCode } from "../errors/index.ts";
 import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
 import { blobPath, damaged, hashFile } from "./code-contents.ts";
 
@@ -72,7 +72,7 @@ async function rootOf(directory: string): Promise<string> {
     await mkdir(directory, { recursive: true });
     return await realpath(directory);
   } catch (cause) {
-    throw refuse(directory, `the folder cannot be made or read (${codeOf(cause)})`, cause);
+    throw refuse(directory, `the folder cannot be made or read (${systemCode(cause)})`, cause);
   }
 }
 
@@ -94,7 +94,7 @@ async function look(root: string, file: CodeFile): Promise<Found> {
   try {
     return (await hashFile(join(root, file.path))) === file.sha256 ? "same" : "different";
   } catch (cause) {
-    throw refuse(root, `${file.path} cannot be read (${codeOf(cause)})`, cause);
+    throw refuse(root, `${file.path} cannot be read (${systemCode(cause)})`, cause);
   }
 }
 
@@ -104,8 +104,8 @@ async function statsOf(root: string, path: string): Promise<Stats | null> {
   try {
     return await lstat(join(root, path));
   } catch (cause) {
-    if (codeOf(cause) === "ENOENT") return null;
-    throw refuse(root, `${path} cannot be looked at (${codeOf(cause)})`, cause);
+    if (systemCode(cause) === "ENOENT") return null;
+    throw refuse(root, `${path} cannot be looked at (${systemCode(cause)})`, cause);
   }
 }
 
@@ -133,21 +133,19 @@ async function appear(root: string, name: string, beside: string, path: string):
   try {
     return await link(beside, path);
   } catch (cause) {
-    if (codeOf(cause) === "EEXIST") throw refuse(root, `${name} came to be meanwhile`, cause);
+    if (systemCode(cause) === "EEXIST") throw refuse(root, `${name} came to be meanwhile`, cause);
   }
   // A file system without second names: the place is taken first, then filled in one go.
   try {
     await (await open(path, "wx")).close();
   } catch (cause) {
-    throw codeOf(cause) === "EEXIST" ? refuse(root, `${name} came to be meanwhile`, cause) : cause;
+    throw systemCode(cause) === "EEXIST" ? refuse(root, `${name} came to be meanwhile`, cause) : cause;
   }
   await rename(beside, path);
 }
 
-const codeOf = (cause: unknown): string => (cause as NodeJS.ErrnoException | null)?.code ?? String(cause);
-
 function absent(cause: unknown): null {
-  if (codeOf(cause) === "ENOENT") return null;
+  if (systemCode(cause) === "ENOENT") return null;
   throw cause;
 }
 
@@ -170,7 +168,7 @@ function afterSome(cause: unknown, directory: string, written: number): unknown 
   const remedy = `${written} files were written before, each whole. Mend the cause and run it again: what is there is kept.`;
   return new SvcError(
     "restore_refused",
-    { directory, why: `a file cannot be written (${codeOf(cause)})`, remedy },
+    { directory, why: `a file cannot be written (${systemCode(cause)})`, remedy },
     { cause },
   );
 }

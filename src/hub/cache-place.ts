@@ -10,8 +10,8 @@ import { dirname, join, relative } from "node:path";
 import { replaceFile } from "../domain/replace-file.ts";
 import { nullIfMissing, SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
-import { hasBlob, type BlobPlaces } from "./fetch-blob.ts";
-import { CACHEDIR_TAG, treeListing, type Place, type Release } from "./place.ts";
+import { hasBlob } from "./fetch-blob.ts";
+import { CACHEDIR_TAG, treeListing, type BlobPlaces, type Place, type Release } from "./place.ts";
 
 /** `owner/name` as the name of its folder in a cache. */
 export const repoFolder = (modelId: string): string => `models--${modelId.replaceAll("/", "--")}`;

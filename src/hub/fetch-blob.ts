@@ -11,7 +11,7 @@ import { mkdir, open, rename, type FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
-import { statsOf } from "./place.ts";
+import { statsOf, type BlobPlaces } from "./place.ts";
 import { persistently, type RetryOptions } from "./retry.ts";
 import { Transient, type Reply } from "./transfer.ts";
 
@@ -19,12 +19,6 @@ import { Transient, type Reply } from "./transfer.ts";
 const BATCH_BYTES = 1024 * 1024;
 /** Wrong content may be one bad cache; twice is what is there. */
 const WRONG_MAX = 2;
-
-export interface BlobPlaces {
-  /** Where the whole one is to lie, and where its beginning lies until then. */
-  whole: string;
-  partial: string;
-}
 
 export interface FetchOptions extends Omit<RetryOptions, "gained"> {
   open: (file: HubFile, from: number, signal: AbortSignal) => Promise<Reply>;

@@ -20,10 +20,10 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { SvcError } from "../errors/index.ts";
+import { SvcError, systemCode } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
-import { nameOfContent, type BlobPlaces } from "./fetch-blob.ts";
-import { CACHEDIR_TAG, statsOf, treeListing, type Place, type Release } from "./place.ts";
+import { nameOfContent } from "./fetch-blob.ts";
+import { CACHEDIR_TAG, statsOf, treeListing, type BlobPlaces, type Place, type Release } from "./place.ts";
 
 export const BOOKS = join(".cache", "huggingface");
 export const MARKER = join(BOOKS, "svc.json");
@@ -42,7 +42,7 @@ export class FolderPlace implements Place {
   static async at(folder: string, mark: string): Promise<FolderPlace> {
     if (dirname(folder) === folder) throw refused(folder, "is the root of a disk");
     await mkdir(dirname(folder), { recursive: true }).catch((e: unknown) => {
-      throw refused(folder, `has no usable folder above it (${codeOf(e)})`);
+      throw refused(folder, `has no usable folder above it (${systemCode(e)})`);
     });
     return new FolderPlace(await realpath(folder).catch(() => folder), mark);
   }
@@ -95,7 +95,7 @@ export class FolderPlace implements Place {
     for (const file of release.files) {
       if (!replaced.has(file.path)) continue;
       await mkdir(dirname(join(tree, file.path)), { recursive: true }).catch((e: unknown) => {
-        throw refused(this.#target, `holds a file where the model has a folder (${codeOf(e)})`);
+        throw refused(this.#target, `holds a file where the model has a folder (${systemCode(e)})`);
       });
       await linkOrCopy(this.blob(file).whole, join(tree, file.path));
     }
@@ -194,10 +194,9 @@ export async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
   } catch (e) {
-    if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "EMLINK", "ENOSYS", "EXDEV"].includes(codeOf(e))) throw e;
+    if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "EMLINK", "ENOSYS", "EXDEV"].includes(systemCode(e))) throw e;
     await copyFile(from, to);
   }
 }
 
-const codeOf = (e: unknown): string => (e as NodeJS.ErrnoException).code ?? String(e);
 const refused = (path: string, why: string): SvcError => new SvcError("hub_folder_refused", { path, why });

@@ -3,8 +3,7 @@
 
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
-import { isMissing, SvcError } from "../errors/index.ts";
-import type { BlobPlaces } from "./fetch-blob.ts";
+import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import type { HubFile } from "./client.ts";
 
 export interface Release {
@@ -16,6 +15,13 @@ export interface Release {
   files: readonly HubFile[];
   all: readonly HubFile[];
   pulledAt: string;
+}
+
+/** Of one content. */
+export interface BlobPlaces {
+  /** Where the whole one is to lie, and where its beginning lies until then. */
+  whole: string;
+  partial: string;
 }
 
 export interface Place {
@@ -38,7 +44,7 @@ export async function statsOf(path: string): Promise<Stats | null> {
     return await stat(path);
   } catch (thrown) {
     if (isMissing(thrown)) return null;
-    const why = `cannot be looked at (${(thrown as NodeJS.ErrnoException).code ?? String(thrown)})`;
+    const why = `cannot be looked at (${systemCode(thrown)})`;
     throw new SvcError("hub_folder_refused", { path, why }, { cause: thrown });
   }
 }

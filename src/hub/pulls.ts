@@ -8,6 +8,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import type { Clock, TimerHandle } from "../domain/clock.ts";
+import { orAborted } from "../domain/or-aborted.ts";
 import { asSvcError, describeError, SvcError } from "../errors/index.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled } from "../schemas/hub.ts";
 import { CachePlace } from "./cache-place.ts";
@@ -227,11 +228,7 @@ export class Pulls {
     try {
       if (before) {
         this.#report(running, { phase: "waiting", note: "another pull into the same place goes first" });
-        const { signal } = running.stop;
-        const aborted = new Promise<never>((_, reject) => {
-          signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
-        });
-        await Promise.race([before, aborted]);
+        await orAborted(before, running.stop.signal);
         this.#report(running, { note: null });
       }
       running.stop.signal.throwIfAborted();

@@ -1,6 +1,6 @@
 // Trying again, within one pull. What must survive the process is the pull's own record.
 
-import type { Clock } from "../domain/clock.ts";
+import { pause, type Clock } from "../domain/clock.ts";
 import type { SvcError } from "../errors/index.ts";
 import { Transient } from "./transfer.ts";
 
@@ -43,23 +43,8 @@ export async function persistently<T>(work: () => Promise<T>, options: RetryOpti
       const grown = Math.min(patience.delayMsMax, patience.delayMsMin * 2 ** (attempt - 1));
       const ms = Math.max(e.waitMs ?? 0, grown * (0.5 + options.random() / 2));
       options.waiting?.(e.error, ms);
-      await sleep(options.clock, ms, options.signal);
+      await pause(options.clock, ms, options.signal);
       options.waiting?.(null, 0);
     }
   }
-}
-
-function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason as Error);
-    const abort = (): void => {
-      timer.cancel();
-      reject(signal.reason as Error);
-    };
-    const timer = clock.setTimer(ms, () => {
-      signal.removeEventListener("abort", abort);
-      resolve();
-    });
-    signal.addEventListener("abort", abort, { once: true });
-  });
 }

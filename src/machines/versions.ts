@@ -6,6 +6,7 @@
 // V3. Everything else (newer, unknown state, broken JSON) is refused with a reason; the engine parks the job, it never guesses.
 
 import { initialTransition } from "xstate";
+import { messageOf } from "../errors/index.ts";
 import type { JobContext } from "./job-context.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "./job-machine.ts";
 
@@ -55,7 +56,7 @@ export function loadStored(
     } catch (e) {
       return {
         ok: false,
-        why: `it could not be brought from machine version ${v} to ${v + 1} (${e instanceof Error ? e.message : String(e)})`,
+        why: `it could not be brought from machine version ${v} to ${v + 1} (${messageOf(e)})`,
       };
     }
   }

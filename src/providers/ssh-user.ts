@@ -3,6 +3,7 @@
 import { endpointOf, type SshEndpoint } from "../domain/endpoint.ts";
 import { SvcError } from "../errors/index.ts";
 import type { ProviderName } from "../schemas/spec.ts";
+import type { MachineStatus } from "./provider.ts";
 
 type Settings = Readonly<Record<string, string>>;
 
@@ -18,7 +19,14 @@ export function checkSshUser(provider: ProviderName, settings: Settings): void {
   });
 }
 
+/** The ways into a machine that is ready, as that user. The settings are asked for only where there is a way in. */
+export function enteredBySetting<S extends MachineStatus>(status: S, settings: () => Settings): S {
+  if (status.phase !== "ready" || !status.ssh) return status;
+  const set = settings();
+  return { ...status, ssh: status.ssh.map((way) => asSshUser(way, set)) };
+}
+
 /** The way as that user; as it is where none is set, or where what is set since can be no name: machines must still be looked at. */
-export function asSshUser(way: SshEndpoint, settings: Settings): SshEndpoint {
+function asSshUser(way: SshEndpoint, settings: Settings): SshEndpoint {
   return endpointOf(way.host, way.port, nameIn(settings) ?? way.user) ?? way;
 }

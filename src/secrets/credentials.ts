@@ -12,6 +12,7 @@ import type { RemoteName } from "../schemas/provider-names.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import {
   absolutePath,
+  configuredFor,
   CONTROL,
   findField,
   findLine,
@@ -23,7 +24,6 @@ import {
   type Found,
   type Places,
 } from "./given.ts";
-import { configured, type Configured } from "./registry.ts";
 import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
 
 export interface CredentialReading {
@@ -45,7 +45,7 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
   const { env } = places;
   if (provider === "local")
     return { credential: { secret: "", settings: {} }, source: null, missing: [], sshKeyPath: null };
-  const named = refusing(provider, () => configuredFor(provider, places));
+  const named = configuredFor(provider, places);
   if (named) return gather(provider, { ...places, env: homeOf(env) }, named.block, named.where);
   const fromEnv = gather(provider, places, {});
   if (fromEnv.missing.length === 0 && !storeIsReadable(places)) return fromEnv;
@@ -53,16 +53,6 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
   if (block !== undefined && !isRecord(block))
     throw unusable(provider, `providers.${provider} in ${storePath(places.home)} must be an object`);
   return gather(provider, { home: places.home, env }, block ?? {});
-}
-
-/** As `credential_missing`, where a reference of the registry leads nowhere. */
-function configuredFor(provider: RemoteName, places: Places): Configured | null {
-  try {
-    return configured(provider, places);
-  } catch (e) {
-    if (e instanceof SvcError && e.code === "secret_not_found") throw unusable(provider, e.message);
-    throw e;
-  }
 }
 
 /** What `~` means; nothing else of the environment counts where the registry names the credential. */
@@ -140,7 +130,7 @@ function gather(
 ): CredentialReading {
   const extra = entryOf(block, "extra");
   const place = (name: string): FieldPlace => {
-    const variables = [`${provider}_${name}`.toUpperCase()];
+    const variables = [variableOf(provider, name)];
     const at = { owner: provider, path: `providers.${provider}`, block, variables, name, home, env };
     return configuredBy === undefined ? at : { ...at, configuredBy };
   };

@@ -3,8 +3,8 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
-import type { CredentialSource } from "../schemas/credentials.ts";
-import type { StoredRegistry } from "./registry.ts";
+import type { CredentialName, CredentialSource } from "../schemas/credentials.ts";
+import { configured, type Configured, type StoredRegistry } from "./registry.ts";
 import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } from "./store-file.ts";
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
@@ -43,6 +43,17 @@ export function refusing<T>(owner: string, read: () => T): T {
     return read();
   } catch (e) {
     if (e instanceof UnusableFile) throw unusable(owner, e.message);
+    throw e;
+  }
+}
+
+/** What the registry gives for a provider or a service; null where it does not name it. Throws `credential_missing`. */
+export function configuredFor(name: CredentialName, places: Places): Configured | null {
+  try {
+    return refusing(name, () => configured(name, places));
+  } catch (e) {
+    // A reference that leads nowhere.
+    if (e instanceof SvcError && e.code === "secret_not_found") throw unusable(name, e.message);
     throw e;
   }
 }

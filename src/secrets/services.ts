@@ -2,11 +2,11 @@
 // first; null where nobody gave it. K1 to K4 of credentials.ts hold here too: every function throws `credential_missing` where
 // what is there cannot be used.
 
-import { SvcError } from "../errors/index.ts";
 import { CREDENTIAL_FIELDS, type CredentialSource, type ServiceName } from "../schemas/credentials.ts";
 import { baseUrlOf } from "./credentials.ts";
 import {
   absolutePath,
+  configuredFor,
   findField,
   findLine,
   keyFileText,
@@ -16,7 +16,7 @@ import {
   type Found,
   type Places,
 } from "./given.ts";
-import { configured, type Configured } from "./registry.ts";
+import type { Configured } from "./registry.ts";
 import { blockIn, isRecord, storePath } from "./store-file.ts";
 
 const TRACKER_URL = "https://api.wandb.ai";
@@ -157,7 +157,7 @@ function reader(name: ServiceName, places: Places) {
   const find = (field: string, how: typeof findField): Found | null => {
     const variables = CREDENTIAL_FIELDS[name].find((f) => f.name === field)?.variables ?? [];
     const at = { owner: name, path: name, name: field, variables, ...places };
-    const named = (registered ??= { is: registeredFor(name, places) }).is;
+    const named = (registered ??= { is: configuredFor(name, places) }).is;
     if (named && field !== "url") {
       const found = how({ ...at, block: named.block, variables: [], configuredBy: named.where });
       source ??= found?.source ?? null;
@@ -173,15 +173,6 @@ function reader(name: ServiceName, places: Places) {
     line: (field: string) => find(field, findLine),
     source: () => source,
   };
-}
-
-function registeredFor(name: ServiceName, places: Places): Configured | null {
-  try {
-    return refusing(name, () => configured(name, places));
-  } catch (e) {
-    if (e instanceof SvcError && e.code === "secret_not_found") throw unusable(name, e.message);
-    throw e;
-  }
 }
 
 function blockOf(name: ServiceName, places: Places, source: CredentialSource | null): Record<string, unknown> {

@@ -15,7 +15,8 @@ import { asSvcError, nullIfMissing, SvcError } from "../errors/index.ts";
 import { placeOf, type Sink } from "../schemas/sink.ts";
 import { sealText, unseal, unsealText } from "../secrets/sealed.ts";
 import { CHECKPOINTS, LOG, MANIFEST } from "../store/sink-reads.ts";
-import type { SinkCopyRow, SinkKey } from "../store/sink-store.ts";
+import type { SinkKey } from "../store/sink-store.ts";
+import type { SinkCopyRow } from "../store/tables.ts";
 import { fingerprint, fingerprintOf, readExactly, type Fingerprint } from "./fingerprint.ts";
 import {
   KEY_BYTES_MAX,

@@ -7,6 +7,7 @@
 
 import { createHash, randomUUID } from "node:crypto";
 import { z } from "zod";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import {
   isBug,
@@ -67,7 +68,7 @@ class GcsStore implements ObjectStore {
 
   async holds({ key, size, sha256, md5 }: SourceFile, signal: AbortSignal): Promise<boolean> {
     const answer = await this.#ask({ method: "GET", url: this.#object(key), good: [200, 403, 404] }, signal);
-    const facts = ObjectFacts.safeParse(parse(await this.#text(answer)));
+    const facts = ObjectFacts.safeParse(jsonOf(await this.#text(answer)));
     if (answer.status !== 200 || !facts.success) return false;
     // The metadata is our own word for what was sent; the MD5 is the store's for what it has.
     const has = facts.data.size === size && facts.data.metadata?.["sha256"] === sha256;
@@ -165,7 +166,7 @@ class GcsStore implements ObjectStore {
   }
 
   async #facts(answer: Response): Promise<ObjectFacts> {
-    const facts = ObjectFacts.safeParse(parse(await this.#text(answer)));
+    const facts = ObjectFacts.safeParse(jsonOf(await this.#text(answer)));
     if (facts.success) return facts.data;
     throw this.#unreachable("it answered with something else than the facts of an object");
   }
@@ -249,7 +250,7 @@ class GcsStore implements ObjectStore {
   }
 
   #refusal(status: number, text: string, token: string): SvcError {
-    const parsed = Refusal.safeParse(parse(text));
+    const parsed = Refusal.safeParse(jsonOf(text));
     const said = !parsed.success
       ? ""
       : typeof parsed.data.error === "string"
@@ -296,12 +297,4 @@ function inWords(access: SinkAccess, e: unknown): unknown {
   if (e.code === "provider_error" || e.code === "provider_unreachable")
     return new SvcError("sink_unreachable", { sink: access.url, why }, { cause: e });
   return e;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

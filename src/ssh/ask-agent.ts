@@ -2,11 +2,17 @@ import type { z } from "zod";
 import type { AgentClient, CallOptions } from "./agent-client.ts";
 import { SvcError } from "../errors/index.ts";
 
+/** A machine by its agent; `agent` connects where that is needed. */
+export interface AskedMachine {
+  readonly name: string;
+  readonly agent: (signal: AbortSignal) => Promise<AgentClient>;
+}
+
 /**
  * One question; once more where it met a channel that had died unnoticed. Every question may be repeated (H1).
  */
 export async function askAgent<T>(
-  agent: (signal: AbortSignal) => Promise<AgentClient>,
+  agent: AskedMachine["agent"],
   op: string,
   args: Record<string, unknown>,
   schema: z.ZodType<T>,

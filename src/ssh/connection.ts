@@ -11,6 +11,7 @@ import type { Readable } from "node:stream";
 import type { ClientChannel } from "ssh2";
 import { systemClock, type Clock } from "../domain/clock.ts";
 import type { SshEndpoint } from "../domain/endpoint.ts";
+import { orAborted } from "../domain/or-aborted.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { dial, PATIENCE, type Link, type Patience } from "./dial.ts";
 import type { HostKeyPins } from "./host-keys.ts";
@@ -107,7 +108,7 @@ export class SshConnection {
   /** Starts a command line; the signal ends it for as long as it runs. At most 8 run at once, the others wait. */
   async open(command: string, signal: AbortSignal): Promise<SshChannel> {
     signal.throwIfAborted();
-    const link = await unlessAborted(this.#connect(), signal);
+    const link = await orAborted(this.#connect(), signal);
     const leave = await this.#gate.enter(signal);
     try {
       const channel = await this.#start(link, command, signal);
@@ -128,7 +129,7 @@ export class SshConnection {
 
   /** Connects, if nothing is connected. Throws `ssh_unreachable`, `ssh_refused`, `host_key_changed`, `ssh_key_unusable`. */
   async ready(signal: AbortSignal): Promise<void> {
-    await unlessAborted(this.#connect(), signal);
+    await orAborted(this.#connect(), signal);
   }
 
   /** Called whenever a connection that stood is no more, also by `close`. Returns what ends that. */
@@ -355,16 +356,4 @@ function giveUp(channel: ClientChannel): void {
     // Its connection is gone, and the command's streams with it.
   }
   channel.destroy();
-}
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) {
-    promise.catch(() => {});
-    return Promise.reject(signal.reason as Error);
-  }
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason as Error);
-    signal.addEventListener("abort", abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

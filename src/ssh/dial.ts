@@ -3,7 +3,7 @@
 import ssh2, { type AuthenticationType, type Client, type ConnectConfig, type ServerHostKeyAlgorithm } from "ssh2";
 import type { Clock } from "../domain/clock.ts";
 import type { SshEndpoint } from "../domain/endpoint.ts";
-import { SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 import { keyOfLine, type HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { OneKeyAgent } from "./one-key-agent.ts";
@@ -63,7 +63,7 @@ async function proxyOf({ machine, endpoint }: DialOptions): Promise<ProxiedStrea
   if (proxyCommand === undefined) return null;
   return openProxy({ ...endpoint, proxyCommand }).catch((cause: unknown) => {
     // Not `closed`: it is this computer that lacks something, and the machine may be as well as before.
-    const why = `the proxy command could not be started: ${cause instanceof Error ? cause.message : String(cause)}`;
+    const why = `the proxy command could not be started: ${messageOf(cause)}`;
     throw new SvcError("ssh_unreachable", { machine, why }, { cause });
   });
 }

@@ -6,7 +6,7 @@ import { link, mkdir, open, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import ssh2 from "ssh2";
-import { isMissing, SvcError } from "../errors/index.ts";
+import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import { agentHolds } from "./one-key-agent.ts";
 import { keyOfLine, keyType } from "./host-keys.ts";
 
@@ -201,7 +201,7 @@ async function generate(path: string): Promise<SshKey> {
     return key;
   } catch (e) {
     if (e instanceof SvcError) throw e;
-    throw unusable(path, `it cannot be made (${(e as NodeJS.ErrnoException).code ?? String(e)})`, e);
+    throw unusable(path, `it cannot be made (${systemCode(e)})`, e);
   }
 }
 

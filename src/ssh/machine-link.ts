@@ -3,11 +3,12 @@
 
 import { z } from "zod";
 import { AGENT_COMMAND, AgentClient, AgentRefusal } from "./agent-client.ts";
-import { askAgent } from "./ask-agent.ts";
+import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { SshConnection, type ConnectionOptions } from "./connection.ts";
 import { pushTree } from "./tree.ts";
-import { PIECEWISE_BYTES, putInPieces } from "./tree-pieces.ts";
+import { goesInPieces, pushInPieces } from "./tree-pieces.ts";
 import { guardDir, guardScript } from "../domain/guard-script.ts";
+import { orAborted } from "../domain/or-aborted.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/host.ts";
 
@@ -53,9 +54,7 @@ const isSmall = (tree: TreePush): boolean => tree.files.length <= SMALL_FILES &&
 /** A handshake of its own pays only for many bytes, which OpenSSH carries faster. */
 const wayOf = (tree: TreePush): "standing" | "own" => (bytesOf(tree) <= STANDING_BYTES ? "standing" : "own");
 
-const isLarge = ({ size }: TreePush["files"][number]): boolean => size >= PIECEWISE_BYTES;
-
-export class MachineLink {
+export class MachineLink implements AskedMachine {
   readonly name: string;
   readonly connection: SshConnection;
   /** Of the last greeting. */
@@ -78,7 +77,7 @@ export class MachineLink {
     signal.throwIfAborted();
     if (this.#agent && !this.#agent.closed) return this.#agent;
     this.#opening ??= this.#open().finally(() => (this.#opening = null));
-    return unlessAborted(this.#opening, signal);
+    return orAborted(this.#opening, signal);
   };
 
   async #open(): Promise<AgentClient> {
@@ -114,46 +113,8 @@ export class MachineLink {
     const rsync = facts.rsync && !endpoint.metered && !isSmall(tree) ? wayOf(tree) : null;
     const { connection, name: machine } = this;
     const options = { connection, machine, endpoint, key: await key(), pins, rsync, signal };
-    if (rsync !== null || !tree.inPieces || !tree.files.some(isLarge)) return pushTree({ ...options, tree });
-    return this.#pushInPieces(tree, signal, (rest) => pushTree({ ...options, tree: rest }));
-  }
-
-  /** The large files by themselves, then the rest together. */
-  async #pushInPieces(
-    tree: TreePush,
-    signal: AbortSignal,
-    push: (rest: TreePush) => Promise<TreePushed>,
-  ): Promise<TreePushed> {
-    const [large, small] = [tree.files.filter(isLarge), tree.files.filter((file) => !isLarge(file))];
-    const begin = performance.now();
-    let [files, bytes, sentBytes] = [0, 0, 0];
-    const tell = (): void =>
-      tree.progress?.({
-        files,
-        bytes,
-        bytes_per_second: Math.round((bytes / Math.max(1, performance.now() - begin)) * 1000),
-      });
-    for (const file of large) {
-      const arrived = (more: number): void => {
-        bytes += more;
-        tell();
-      };
-      sentBytes += await putInPieces(this, tree, file, arrived, signal);
-      files += 1;
-    }
-    const before = { files, bytes };
-    const progress: TreePush["progress"] = (done) => {
-      [files, bytes] = [before.files + done.files, before.bytes + done.bytes];
-      tell();
-    };
-    const rest = await push({ ...tree, files: small, progress });
-    const sent_bytes = rest.sent_bytes === null ? null : rest.sent_bytes + sentBytes;
-    return {
-      files: tree.files.length,
-      bytes: rest.bytes + before.bytes,
-      sent_bytes,
-      how: `in pieces, and ${rest.how}`,
-    };
+    const push = (part: TreePush): Promise<TreePushed> => pushTree({ ...options, tree: part });
+    return rsync === null && goesInPieces(tree) ? pushInPieces(this, tree, push, signal) : push(tree);
   }
 
   /** Moves the machine's deadline, starts its guard where none lives, and from then on repeats both by itself. */
@@ -218,11 +179,3 @@ export class MachineLink {
 }
 
 type AskOptions = Parameters<AgentClient["call"]>[3];
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
-}

@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
+import { startable } from "../domain/startable.ts";
 import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client.ts";
 import { askAgent } from "./ask-agent.ts";
 import { fetchRemoteFile } from "./fetch-file.ts";
@@ -156,14 +157,6 @@ export class RemoteHost implements RunHost {
     }
     return new SvcError("runner_failed", { why: refusal.message }, { cause: refusal });
   }
-}
-
-/** A script that could not be started is the caller's to mend, however often it is asked for. */
-function startable(status: RunnerStatus, spec: RunnerSpec): RunnerStatus {
-  if (status.phase !== "failed" || status.error === null) return status;
-  const why = /^(?:exec|cwd): (.*)$/s.exec(status.error)?.[1];
-  if (why === undefined) return status;
-  throw new SvcError("entrypoint_not_runnable", { entrypoint: spec.argv[0] ?? "", why: `cannot be run: ${why}` });
 }
 
 /** Entries for the bytes from `offset` on. What a machine says of time is taken only where it can be. */

@@ -2,9 +2,9 @@
 // a lost connection costs one part.
 
 import { z } from "zod";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { AgentRefusal } from "./agent-client.ts";
-import { askAgent } from "./ask-agent.ts";
-import type { MachineLink } from "./machine-link.ts";
+import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { SvcError } from "../errors/index.ts";
 import type { TreeCompare, TreeFile } from "../providers/host.ts";
 
@@ -16,7 +16,7 @@ const Wrong = z.array(z.tuple([z.string(), z.string().max(300)]));
 
 /** Throws `sync_failed` where the machine cannot tell, and what reaching it throws. */
 export async function compareTree(
-  { agent, name: machine }: Pick<MachineLink, "agent" | "name">,
+  { agent, name: machine }: AskedMachine,
   tree: TreeCompare,
   signal: AbortSignal,
 ): Promise<{ path: string; why: string }[]> {
@@ -33,7 +33,7 @@ export async function compareTree(
         : thrown;
     });
     const asked = new Set(part.map(({ path }) => path));
-    const said = Wrong.safeParse(parseJson(bytes));
+    const said = Wrong.safeParse(jsonOf(bytes.toString("utf8")));
     if (!said.success || said.data.some(([path]) => !asked.has(path)))
       throw refuse("what it says of its files makes no sense");
     wrong.push(...said.data.map(([path, why]) => ({ path, why })));
@@ -56,12 +56,4 @@ function* partsOf({ files, digests }: TreeCompare): Generator<TreeFile[]> {
     bytes += file.size;
   }
   if (part.length > 0) yield part;
-}
-
-function parseJson(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }

@@ -6,29 +6,71 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { AgentRefusal } from "./agent-client.ts";
-import { askAgent } from "./ask-agent.ts";
-import type { MachineLink } from "./machine-link.ts";
+import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { oneLine } from "./words.ts";
 import { SvcError } from "../errors/index.ts";
-import type { TreePush } from "../providers/host.ts";
+import type { TreePush, TreePushed } from "../providers/host.ts";
 
 /** From here on a file is worth it: smaller ones are sent together. */
-export const PIECEWISE_BYTES = 8 * 1024 * 1024;
+const PIECEWISE_BYTES = 8 * 1024 * 1024;
 const PIECE_BYTES = 2 * 1024 * 1024;
 /** For one piece over a slow tunnel. */
 const PIECE_MS = 180_000;
 
 const Have = z.object({ have: z.int().min(0), whole: z.boolean() });
 
+const isLarge = ({ size }: TreePush["files"][number]): boolean => size >= PIECEWISE_BYTES;
+
+/** Whether the tree asks for it, and has files that are worth it. */
+export const goesInPieces = ({ inPieces, files }: TreePush): boolean => inPieces === true && files.some(isLarge);
+
+/** The large files by themselves, then the rest together, by `pushRest`. Throws what either way throws. */
+export async function pushInPieces(
+  machine: AskedMachine,
+  tree: TreePush,
+  pushRest: (rest: TreePush) => Promise<TreePushed>,
+  signal: AbortSignal,
+): Promise<TreePushed> {
+  const [large, small] = [tree.files.filter(isLarge), tree.files.filter((file) => !isLarge(file))];
+  const begin = performance.now();
+  let [files, bytes, sentBytes] = [0, 0, 0];
+  const tell = (): void =>
+    tree.progress?.({
+      files,
+      bytes,
+      bytes_per_second: Math.round((bytes / Math.max(1, performance.now() - begin)) * 1000),
+    });
+  for (const file of large) {
+    const arrived = (more: number): void => {
+      bytes += more;
+      tell();
+    };
+    sentBytes += await putInPieces(machine, tree, file, arrived, signal);
+    files += 1;
+  }
+  const before = { files, bytes };
+  const progress: TreePush["progress"] = (done) => {
+    [files, bytes] = [before.files + done.files, before.bytes + done.bytes];
+    tell();
+  };
+  const rest = await pushRest({ ...tree, files: small, progress });
+  const sent_bytes = rest.sent_bytes === null ? null : rest.sent_bytes + sentBytes;
+  return {
+    files: tree.files.length,
+    bytes: rest.bytes + before.bytes,
+    sent_bytes,
+    how: `in pieces, and ${rest.how}`,
+  };
+}
+
 /** Resolves with the bytes that travelled. Throws `sync_failed`, `disk_full`, and what reaching the machine throws. */
-export async function putInPieces(
-  link: Pick<MachineLink, "agent" | "name">,
+async function putInPieces(
+  { name: machine, agent }: AskedMachine,
   tree: Pick<TreePush, "from" | "to" | "followLinks">,
   file: TreePush["files"][number],
   sent: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<number> {
-  const { name: machine, agent } = link;
   const failed = (why: string, cause?: unknown) => new SvcError("sync_failed", { machine, why }, { cause });
   const links = tree.followLinks ? 0 : constants.O_NOFOLLOW;
   const from = join(tree.from, file.path);

@@ -6,7 +6,7 @@ import { SvcError } from "../errors/index.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { carry, CHANNEL_FD, CHANNEL_SHELL, type Carried } from "./rsync-channel.ts";
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
-import type { Report, TreeOptions } from "./tree.ts";
+import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, partialPath } from "./tree-manifest.ts";
 import { oneLine } from "./words.ts";
 

@@ -1,7 +1,7 @@
 import { SvcError } from "../errors/index.ts";
 import { quote } from "./quote.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
-import type { Report, TreeOptions } from "./tree.ts";
+import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, type TreeState } from "./tree-manifest.ts";
 import { oneLine } from "./words.ts";
 

@@ -4,29 +4,13 @@
 // T2. A push may be cut anywhere and repeated; what had arrived is not sent twice.
 // T3. Names are data: they travel between NULs or in headers, never on a command line.
 
-import type { SshEndpoint } from "../domain/endpoint.ts";
 import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { TreePush, TreePushed } from "../providers/host.ts";
-import type { SshConnection } from "./connection.ts";
-import type { HostKeyPins } from "./host-keys.ts";
-import type { SshKey } from "./keys.ts";
+import type { Report, TreeOptions } from "./tree-options.ts";
 import { localRsync, pushByRsync, type RsyncUnfit } from "./tree-rsync.ts";
 import { pushByTar } from "./tree-tar.ts";
 import { parentsOf, readTree, removeFiles, writeManifest, type Manifest } from "./tree-manifest.ts";
-
-export interface TreeOptions {
-  connection: SshConnection;
-  machine: string;
-  /** The way in that the connection uses. */
-  endpoint: SshEndpoint;
-  key: SshKey;
-  pins: HostKeyPins;
-  tree: TreePush;
-  /** The way of rsync, where the machine has it: over the connection that stands, or by an ssh of its own. */
-  rsync: "standing" | "own" | null;
-  signal: AbortSignal;
-}
 
 /** Throws `sync_failed`, and what the connection throws. */
 export async function pushTree(options: TreeOptions): Promise<TreePushed> {
@@ -109,8 +93,6 @@ function checkTree(machine: string, tree: TreePush): void {
     : tree.files.find(({ path }) => !isInside(path)) && "a path leads out of the project";
   if (why) throw new SvcError("sync_failed", { machine, why });
 }
-
-export type Report = (done: { files: number; bytes: number }, last?: boolean) => void;
 
 const REPORT_EVERY_MS = 200;
 

@@ -5,7 +5,7 @@ import { isAbsolute, relative, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { readSnapshot } from "../files/code-snapshot.ts";
-import { checkEntrypoint, type Entrypoint } from "../files/project-files.ts";
+import { checkEntrypoint, type Entrypoint } from "../files/entrypoint.ts";
 
 /** What the install step starts: a shell command, or the script that makes the environment in which the run then has its Python. */
 export type Install = { command: string } | { environment: InstallKind } | { skipped: string };

@@ -6,11 +6,12 @@
 // L4. Restarts belong to the control plane: --max_restarts=0.
 
 import { gpuCount, processCount } from "../domain/gpus.ts";
+import type { Entrypoint } from "../files/entrypoint.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 
 export interface LaunchInput {
   spec: Pick<RunSpec, "launcher" | "gpus" | "nodes" | "env" | "args">;
-  entry: { kind: "python" | "module" | "sh" | "exec"; path: string };
+  entry: Entrypoint;
   python: string;
   /** Holds `svc/_launch.py`. */
   packageDir: string;

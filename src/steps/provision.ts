@@ -128,13 +128,13 @@ export function checkCap(
   provider: Provider,
   spec: RunSpec,
   priceMicro: number | null,
-  then: "Nothing was rented" | "It is given back",
+  outcome: "Nothing was rented" | "It is given back",
 ): void {
   if (spec.price_cap === undefined) return;
   if (priceMicro === null && provider.info.capabilities.reports_price)
     throw new SvcError("price_unknown", { provider: provider.name, cap: spec.price_cap });
   if (priceMicro !== null && !withinCap(spec, priceMicro))
-    throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap, then });
+    throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap, outcome });
 }
 
 async function order(

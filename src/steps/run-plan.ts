@@ -1,5 +1,6 @@
 // What exactly is started for a job: argument vector, environment, secrets. Pure but for the secrets' lookup.
 
+import type { Entrypoint } from "../files/entrypoint.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credentials.ts";
 import type { RunnerSpec } from "../schemas/runner.ts";
@@ -23,7 +24,7 @@ export interface PlanInput {
   jobId: string;
   node: number;
   spec: RunSpec;
-  entry: { kind: "python" | "module" | "sh" | "exec"; path: string };
+  entry: Entrypoint;
   python: string;
   projectDir: string;
   checkpointDir: string;

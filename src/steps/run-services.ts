@@ -3,6 +3,7 @@ import type { CheckpointCollector } from "./collect-checkpoints.ts";
 import type { StepPorts, StorySink } from "./ports.ts";
 import type { Guard } from "../providers/host.ts";
 import type { MachineHandle } from "../providers/provider.ts";
+import type { Entrypoint } from "../files/entrypoint.ts";
 import type { DataManifest } from "../schemas/data.ts";
 import type { Install } from "./install-command.ts";
 import type { Resume } from "./resume-from.ts";
@@ -14,7 +15,7 @@ export interface RunServices extends StepPorts {
   /** The metrics mark of the job and the matcher of all its secrets. */
   secrecy(jobId: string): { mark: string; redactor: Redactor };
   /** Checks the entrypoint where it lies. Throws `entrypoint_not_found` and its kin. */
-  entry(projectDir: string, entrypoint: string): Promise<{ kind: "python" | "module" | "sh" | "exec"; path: string }>;
+  entry(projectDir: string, entrypoint: string): Promise<Entrypoint>;
   plan(jobId: string, node: number, purpose: "run" | "install"): Promise<RunPlan>;
   /** What has to be run before the script, or why nothing has. */
   installCommand(jobId: string, inPlace: boolean): Promise<Install>;

@@ -5,7 +5,7 @@ import { assertSameAccount, learnAccount } from "./same-account.ts";
 import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
-import { SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
@@ -99,7 +99,7 @@ export async function release(
     if (!signal.aborted)
       await ports.ledger.note(
         entry.name,
-        `Terminating failed; the machine may still cost money. It is tried again until it is gone. ${e instanceof Error ? e.message : String(e)}`,
+        `Terminating failed; the machine may still cost money. It is tried again until it is gone. ${messageOf(e)}`,
       );
     throw e;
   }

@@ -4,7 +4,7 @@
 // D2. A store written by a newer program is refused untouched.
 // D3. Before a migration there is a copy in `backups/`.
 // D4. Files are 600 in a home of 700, also -wal and -shm, whatever the umask.
-// D5. One writer: the lock is held by the kernel as long as the process lives; the epoch stops a writer that outlived it.
+// D5. One writer: whoever opens it holds the home's lock (home-lock.ts); the epoch stops a writer that outlived it.
 
 import Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
@@ -29,7 +29,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { homeObjection, makeHome } from "../domain/home.ts";
 import { replaceFile } from "../domain/replace-file.ts";
-import { SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
 
 export type Sqlite = Database.Database;
@@ -41,8 +41,6 @@ const BACKUPS_KEPT = 10;
 const WAL_BYTES = 8 * 1024 * 1024;
 /** Stores up to this size are checked whole at start; larger ones only in the tables that money depends on. */
 const FULL_CHECK_BYTES = 32 * 1024 * 1024;
-
-const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e));
 
 /** Makes the home if there is none; refuses one that is not ours alone. */
 export function prepareHome(home: string): void {
@@ -87,75 +85,6 @@ function entryOfOthers(home: string): string | null {
     return uid !== self && uid !== 0;
   });
   return planted ?? null;
-}
-
-export interface Holder {
-  pid: number;
-  command: string;
-  started_at: string;
-  url: string | null;
-}
-
-/** The lock of a home. Freed by the kernel when the process ends, however it ends. */
-export class HomeLock {
-  readonly #db: Sqlite;
-  readonly #file: string;
-
-  private constructor(db: Sqlite, file: string) {
-    this.#db = db;
-    this.#file = file;
-  }
-
-  /** @throws `home_locked`, naming the holder. Changes nothing then. */
-  static take(home: string, holder: Holder): HomeLock {
-    const path = join(home, "lock.db");
-    let db: Sqlite | null = null;
-    try {
-      db = new Database(path, { timeout: 0 });
-      chmodSync(path, 0o600);
-      db.pragma("journal_mode = DELETE");
-      db.exec("BEGIN EXCLUSIVE");
-      const lock = new HomeLock(db, join(home, "holder.json"));
-      lock.announce(holder);
-      return lock;
-    } catch (e) {
-      db?.close();
-      const code = (e as { code?: string }).code ?? "";
-      if (code.startsWith("SQLITE_BUSY"))
-        throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
-      if (code === "ENOSPC" || code === "SQLITE_FULL") throw new SvcError("disk_full", { path: home }, { cause: e });
-      throw new SvcError(
-        "home_unusable",
-        { home, why: `cannot be locked by its file lock.db (${messageOf(e)})` },
-        { cause: e },
-      );
-    }
-  }
-
-  /** Tells others who holds the home and where it answers. */
-  announce(holder: Holder): void {
-    replaceFile(this.#file, JSON.stringify(holder));
-  }
-
-  release(): void {
-    rmSync(this.#file, { force: true });
-    this.#db.exec("ROLLBACK");
-    this.#db.close();
-  }
-}
-
-export function readHolder(home: string): Holder | null {
-  try {
-    return JSON.parse(readFileSync(join(home, "holder.json"), "utf8")) as Holder;
-  } catch {
-    return null;
-  }
-}
-
-function describeHolder(holder: Holder | null): string {
-  return holder
-    ? `process ${holder.pid} (${holder.command})${holder.url ? ` at ${holder.url}` : ""}, since ${holder.started_at}`
-    : "a process that has not said its name yet";
 }
 
 export interface OpenedStore {

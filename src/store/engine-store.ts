@@ -5,19 +5,12 @@
 // S2. A job's row changes only by compare-and-set on `seq`.
 // S3. Journal, feed and attempts only grow.
 
-import type { Insertable, Selectable } from "kysely";
+import type { Insertable } from "kysely";
 import { SvcError } from "../errors/index.ts";
 import type { OpenedStore, Sqlite } from "./database.ts";
 import { asStoreError } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
-import type { Tables } from "./tables.ts";
-
-export type JobRow = Selectable<Tables["job"]>;
-export type JournalRow = Selectable<Tables["journal"]>;
-export type EffectRow = Selectable<Tables["effect"]>;
-export type AttemptRow = Selectable<Tables["attempt"]>;
-export type TimerRow = Selectable<Tables["timer"]>;
-export type MachineRow = Selectable<Tables["machine"]>;
+import type { AttemptRow, EffectRow, JobRow, JournalRow, Tables, TimerRow } from "./tables.ts";
 
 type JobChange = Pick<
   JobRow,
@@ -146,7 +139,7 @@ export class EngineStore {
           .where("job_id", "=", p("job_id"))
           .where("state", "in", [lit("running"), lit("retrying")]),
       ),
-      // Only the attempt that is under way may settle: a late or doubled result changes nothing. */
+      // Only the attempt that is under way may settle: a late or doubled result changes nothing.
       settleEffect: prepare(
         db,
         q
@@ -259,10 +252,11 @@ export class EngineStore {
 
   begin(): void {
     this.#s.begin.run();
-    const epoch = this.#s.epoch.get() as number;
-    if (epoch !== this.epoch) {
-      this.#s.rollback.run();
-      throw new SvcError("stale_writer", { epoch });
+    try {
+      this.checkEpoch();
+    } catch (e) {
+      this.rollback();
+      throw e;
     }
   }
   /** @throws `stale_writer` when a newer control plane has the home. For what is written outside of the database. */

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import { chmodSync } from "node:fs";
-import { SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 
 const WAIT_MS_MAX = 10_000;
 
@@ -17,7 +17,7 @@ export function exclusively<T>(file: string, work: () => T): T {
     db.exec("BEGIN EXCLUSIVE");
   } catch (e) {
     db?.close();
-    const why = `cannot be locked (${e instanceof Error ? e.message : String(e)})`;
+    const why = `cannot be locked (${messageOf(e)})`;
     throw new SvcError("home_unusable", { home: file, why }, { cause: e });
   }
   try {

@@ -1,6 +1,6 @@
 // The machine ledger's rows. A row closes only with a proof; the schema holds that, too.
 
-import type { MachineRow } from "./engine-store.ts";
+import type { MachineRow } from "./tables.ts";
 import type { Sqlite } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
 

@@ -1,12 +1,9 @@
 // Rows of a run's story: cursors, times, series, points, checkpoints. Points come by the ten thousand, so each is one bound
 // insert and nothing else.
 
-import type { Selectable } from "kysely";
 import type { Sqlite } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
-import type { Tables } from "./tables.ts";
-
-export type CursorRow = Selectable<Tables["log_cursor"]>;
+import type { CursorRow } from "./tables.ts";
 
 export class LogStore {
   readonly #s;

@@ -6,7 +6,7 @@ import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } fro
 import { join } from "node:path";
 import { downsample } from "../domain/downsample.ts";
 import { tailOffset } from "../domain/log-lines.ts";
-import { SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 import type {
   JobError,
   CheckpointFile,
@@ -23,9 +23,9 @@ import type {
   Timeline,
 } from "../schemas/job.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
-import type { SinkStatus } from "../schemas/sink.ts";
+import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import type { AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./engine-store.ts";
+import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
 import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
@@ -33,7 +33,7 @@ import { SCHEMA_0001 } from "./schema-0001.ts";
 import { SCHEMA_0002 } from "./schema-0002.ts";
 import { SCHEMA_0003 } from "./schema-0003.ts";
 import { SCHEMA_0004 } from "./schema-0004.ts";
-import { readSinks, sinkNote, type All } from "./sink-reads.ts";
+import { readSinks, sinkNote } from "./sink-reads.ts";
 
 type Sqlite = Database.Database;
 
@@ -387,7 +387,7 @@ export function openReads(home: string): Reads & { close(): void } {
     if (version > SCHEMAS.length) throw new SvcError("store_newer", { file });
   } catch (e) {
     if (e instanceof SvcError) throw e;
-    const why = e instanceof Error ? e.message : String(e);
+    const why = messageOf(e);
     const code = (e as { code?: string }).code ?? "";
     if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB")
       throw new SvcError("store_corrupt", { file, why }, { cause: e });

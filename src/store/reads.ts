@@ -14,7 +14,7 @@ import type {
   Timeline,
 } from "../schemas/job.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
-import type { SinkStatus } from "../schemas/sink.ts";
+import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { SeriesPlace } from "./series-reads.ts";
 
 export interface Reads {

@@ -3,10 +3,10 @@
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
 import type { JobError, JobMachine, JobRecord, LedgerMachine, TimelineStep } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./engine-store.ts";
+import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
-const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
+export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
 const usd = (micro: number | null): number | null => (micro === null ? null : micro / 1e6);
 
 const MASK = "***";

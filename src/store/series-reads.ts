@@ -3,8 +3,7 @@
 import { downsample } from "../domain/downsample.ts";
 import type { MetricPoint } from "../schemas/job.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
-
-type All = <Row>(sql: string, ...args: unknown[]) => Row[];
+import type { All } from "./tables.ts";
 
 /** Points of one series that are held in memory to choose from; of more, the newest. */
 const READ_MAX = 1_000_000;

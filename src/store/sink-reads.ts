@@ -3,11 +3,10 @@
 
 import { bytes } from "../domain/bytes.ts";
 import type { JobError } from "../schemas/job.ts";
-import type { Sink, SinkStatus } from "../schemas/sink.ts";
-import type { SinkRow } from "./sink-store.ts";
-
-/** Runs a query that was written out. */
-export type All = <Row>(sql: string, ...args: unknown[]) => Row[];
+import type { Sink } from "../schemas/sink.ts";
+import type { SinkStatus } from "../schemas/sink-status.ts";
+import { isoOrNull } from "./records.ts";
+import type { All, SinkRow } from "./tables.ts";
 
 /** Below the job's own folder in the store. */
 export const CHECKPOINTS = "checkpoints/";
@@ -25,7 +24,6 @@ interface Sum {
   bytes: number | null;
 }
 
-const isoOrNull = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 const amount = (sum: Sum) => ({ files: sum.files, bytes: sum.bytes ?? 0 });
 
 /** False in a home that an older program wrote. */

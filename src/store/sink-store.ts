@@ -1,14 +1,10 @@
 // Rows of sinks: how far each copy is. Called within a transaction, but for what only reads.
 
-import type { Insertable, Selectable } from "kysely";
+import type { Insertable } from "kysely";
 import type { Sqlite } from "./database.ts";
 import { UNCOPIED_CHECKPOINTS } from "./sink-reads.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
-import type { Tables } from "./tables.ts";
-
-export type SinkRow = Selectable<Tables["sink"]>;
-export type SinkCopyRow = Selectable<Tables["sink_copy"]>;
-export type SinkUploadRow = Selectable<Tables["sink_upload"]>;
+import type { SinkCopyRow, SinkRow, SinkUploadRow, Tables } from "./tables.ts";
 
 /** A sink of a job. */
 export interface SinkKey {

@@ -1,6 +1,6 @@
 // The tables, as kysely sees them. Instants are milliseconds since the epoch, money is integer micro-dollars.
 
-import type { Generated } from "kysely";
+import type { Generated, Selectable } from "kysely";
 
 export interface Tables {
   fence: { one: number; epoch: number; pid: number; host: string; started_at: number; installation_id: string };
@@ -135,3 +135,19 @@ export interface Tables {
     sent: number;
   };
 }
+
+// Rows as they are read.
+
+/** Runs a query that was written out. */
+export type All = <Row>(sql: string, ...args: unknown[]) => Row[];
+
+export type JobRow = Selectable<Tables["job"]>;
+export type JournalRow = Selectable<Tables["journal"]>;
+export type EffectRow = Selectable<Tables["effect"]>;
+export type AttemptRow = Selectable<Tables["attempt"]>;
+export type TimerRow = Selectable<Tables["timer"]>;
+export type MachineRow = Selectable<Tables["machine"]>;
+export type CursorRow = Selectable<Tables["log_cursor"]>;
+export type SinkRow = Selectable<Tables["sink"]>;
+export type SinkCopyRow = Selectable<Tables["sink_copy"]>;
+export type SinkUploadRow = Selectable<Tables["sink_upload"]>;

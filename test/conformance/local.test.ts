@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { LocalProvider } from "../../src/providers/local/local-provider.ts";
+import { LocalProvider } from "../../src/providers/local/provider.ts";
 import { python, runnerPath } from "../runner/harness.ts";
 import { conformance } from "./provider.ts";
 import { spec } from "./world.ts";

@@ -22,7 +22,7 @@ async function again(h: Harness, options: HarnessOptions = {}): Promise<Harness>
   return next;
 }
 const flaky = () => new SvcError("provider_error", { provider: "local", why: "it is having a bad day" });
-const hopeless = () => new SvcError("price_cap_exceeded", { offered: 2, cap: 1, then: "Nothing was rented" });
+const hopeless = () => new SvcError("price_cap_exceeded", { offered: 2, cap: 1, outcome: "Nothing was rented" });
 const full = () => Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
 
 describe("a new job", () => {

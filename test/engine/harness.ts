@@ -20,7 +20,8 @@ import type {
   StepRegistry,
 } from "../../src/steps/step.ts";
 import { openStore } from "../../src/store/database.ts";
-import { EngineStore, type JobRow } from "../../src/store/engine-store.ts";
+import { EngineStore } from "../../src/store/engine-store.ts";
+import type { JobRow } from "../../src/store/tables.ts";
 import { StoreReads } from "../../src/store/open-reads.ts";
 
 export const START = Date.UTC(2030, 0, 1);

@@ -20,7 +20,8 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { hashFile } from "../../src/files/code-contents.ts";
 import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
-import { checkEntrypoint, checkProjectDir, listProject } from "../../src/files/project-files.ts";
+import { checkEntrypoint } from "../../src/files/entrypoint.ts";
+import { checkProjectDir, listProject } from "../../src/files/project-files.ts";
 
 let top: string;
 let project: string;

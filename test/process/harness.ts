@@ -20,7 +20,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { refold } from "../../src/engine/journal.ts";
 import type { JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
-import type { JournalRow } from "../../src/store/engine-store.ts";
+import type { JournalRow } from "../../src/store/tables.ts";
 import { MAIN } from "../program.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");

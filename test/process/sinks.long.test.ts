@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { afterAll, expect, it } from "vitest";
-import type { JobSinks } from "../../src/schemas/sink.ts";
+import type { JobSinks } from "../../src/schemas/sink-status.ts";
 import { KEY_ID, S3Double, SECRET } from "../sinks/s3-double.ts";
 import { Place, until } from "./harness.ts";
 

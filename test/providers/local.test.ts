@@ -18,7 +18,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { fetchFile, listFiles } from "../../src/providers/local/checkpoint-files.ts";
 import { findPython } from "../../src/providers/local/python.ts";
-import { LOCAL_PROVIDER, listLocalRuns, terminateLocal } from "../../src/providers/local/provider.ts";
+import { listLocalRuns, terminateLocal } from "../../src/providers/local/local-runs.ts";
+import { LOCAL_PROVIDER } from "../../src/providers/local/provider.ts";
 import { ProviderInfo } from "../../src/schemas/job.ts";
 import { ended, never, newRun, processesWith, python, runnerPath, until } from "../runner/harness.ts";
 

@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { afterAll } from "vitest";
 import { findPython } from "../../src/providers/local/python.ts";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
-import { terminateLocal } from "../../src/providers/local/provider.ts";
+import { terminateLocal } from "../../src/providers/local/local-runs.ts";
 import type { RunnerSpec, RunnerStatus } from "../../src/schemas/runner.ts";
 
 export const runnerPath = resolve(import.meta.dirname, "../../runner/svc_runner.py");

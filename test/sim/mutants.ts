@@ -154,12 +154,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "the epoch is not checked",
     main: true,
-    patches: [
-      store(
-        "const epoch = this.#s.epoch.get() as number;\n    if (epoch !== this.epoch) {",
-        "const epoch = this.#s.epoch.get() as number;\n    if (epoch < 0) {",
-      ),
-    ],
+    patches: [store("    try {\n      this.checkEpoch();\n", "    try {\n")],
   },
   {
     name: "effects begin before the commit",

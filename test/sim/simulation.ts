@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describeError } from "../../src/errors/index.ts";
 import { refold } from "../../src/engine/journal.ts";
-import type { JobRow, JournalRow, MachineRow } from "../../src/store/engine-store.ts";
+import type { JobRow, JournalRow, MachineRow } from "../../src/store/tables.ts";
 import { Cloud } from "./cloud.ts";
 import { Incarnation } from "./incarnation.ts";
 import type { JobPlan, Plan } from "./plan.ts";

@@ -4,7 +4,8 @@ import { firstFold, fold, type Snapshot } from "../../src/engine/fold.ts";
 import { jobMachine } from "../../src/machines/job-machine.ts";
 import type { JobEvent, JobInput } from "../../src/machines/job-context.ts";
 import type { StoredSnapshot } from "../../src/machines/versions.ts";
-import type { EngineStore, JobRow } from "../../src/store/engine-store.ts";
+import type { EngineStore } from "../../src/store/engine-store.ts";
+import type { JobRow } from "../../src/store/tables.ts";
 
 /** Triggers of this connection only: what may never be written, whoever writes it. */
 const TRIGGERS = `

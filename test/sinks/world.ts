@@ -8,7 +8,7 @@ import { vi } from "vitest";
 import { sinksOf } from "../../src/app-sinks.ts";
 import { DurableStorySink } from "../../src/engine/story-sink.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
-import type { SinkStatus } from "../../src/schemas/sink.ts";
+import type { SinkStatus } from "../../src/schemas/sink-status.ts";
 import type { Sinks } from "../../src/sinks/sinks.ts";
 import { Harness, newHome, START } from "../engine/harness.ts";
 

@@ -26,7 +26,8 @@ import { SshConnection } from "../../src/ssh/connection.ts";
 import { HostKeyPins, keyOfLine } from "../../src/ssh/host-keys.ts";
 import { loadSshKey, type SshKey } from "../../src/ssh/keys.ts";
 import { tarOf } from "../../src/files/tar-writer.ts";
-import { pushTree, type TreeOptions } from "../../src/ssh/tree.ts";
+import type { TreeOptions } from "../../src/ssh/tree-options.ts";
+import { pushTree } from "../../src/ssh/tree.ts";
 import { keygen, relay, Sshd } from "./sshd.ts";
 
 const never = new AbortController().signal;

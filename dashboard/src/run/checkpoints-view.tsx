@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react";
 import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";
-import type { SinkStatus } from "../../../src/schemas/sink.ts";
+import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api, asProblem } from "../api.ts";
 import { bytes, number, plural, words } from "../format.ts";
 import { MoreButton } from "../parts/more-button.tsx";

@@ -3,7 +3,7 @@
 import type { CodeDiff } from "../../../src/schemas/code.ts";
 import type { LogLines, LogMatches } from "../../../src/schemas/log.ts";
 import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
-import type { SinkStatus } from "../../../src/schemas/sink.ts";
+import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { call, get, job, query } from "../api.ts";
 
 /** Stands for the project directory as it is now, where another run's id may stand. */

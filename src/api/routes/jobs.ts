@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Checkpoints, JobRecord, JobsPage, JobsQuery, Metrics, MetricsQuery, Timeline } from "../../schemas/job.ts";
-import { JobSinks } from "../../schemas/sink.ts";
+import { JobSinks } from "../../schemas/sink-status.ts";
 import { Plan, Summary } from "../../schemas/plan.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
 import { invalid } from "../field-errors.ts";

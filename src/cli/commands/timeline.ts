@@ -1,6 +1,6 @@
 import { bytes } from "../../domain/bytes.ts";
 import type { TimelineStep } from "../../schemas/job.ts";
-import type { SinkStatus } from "../../schemas/sink.ts";
+import type { SinkStatus } from "../../schemas/sink-status.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { withJob } from "../store.ts";

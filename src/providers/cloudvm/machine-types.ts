@@ -4,7 +4,7 @@
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { nearestFew } from "../../domain/nearest.ts";
-import { gpuWish, neverSold } from "../gpu-names.ts";
+import { gpuWish, neverSold, plainGpuName } from "../gpu-names.ts";
 import TABLE from "./machine-types.json" with { type: "json" };
 
 const PROVIDER = "cloudvm";
@@ -64,7 +64,7 @@ for (const [name, entry] of Object.entries<TableEntry>(TABLE.gpus)) {
   // The only 40 GB model of its kind here, whatever it is called.
   const others = name === "A100-PCIe" ? ["A100-40GB", "A100-SXM4-40GB"] : [];
   for (const one of [name, entry.accelerator, `${name}-${entry.memory_gb}GB`, ...others])
-    ENTRIES.set(plain(one), { name, entry });
+    ENTRIES.set(plainGpuName(one), { name, entry });
 }
 
 /** Every zone that the table knows of, by region. */
@@ -75,10 +75,6 @@ const ALL_ZONES: Readonly<Record<string, string>> = Object.values<TableEntry>(TA
     all[region] = [...new Set((all[region] ?? "") + letters)].toSorted().join("");
   return all;
 }, {});
-
-function plain(name: string): string {
-  return name.toLowerCase().replace(/[\s_-]/g, "");
-}
 
 export const CURRENT_FAMILIES: readonly string[] = TABLE.images.families;
 
@@ -94,7 +90,7 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
   const image = imageOf(spec.image ?? settings["image"]);
   const disk = diskGbOf(spec, image);
   const spot = /^(spot|preemptible)$/i.test(settings["provisioning"]?.trim() ?? "");
-  const found = wish === null ? undefined : ENTRIES.get(plain(wish.model));
+  const found = wish === null ? undefined : ENTRIES.get(plainGpuName(wish.model));
   const machineType =
     override ?? (wish === null ? CPU_MACHINE_TYPE : typeOf(spec, wish.model, wish.count, found?.entry));
   const bundled = BUNDLED_FAMILY.test(machineType);
@@ -143,7 +139,7 @@ const nearTo = (model: string): string[] =>
   nearestFew(
     model,
     [...ENTRIES.values()].map(({ name }) => name),
-    plain,
+    plainGpuName,
   );
 
 const refusal = (field: string, message: string): SvcError =>

@@ -6,6 +6,7 @@ import { constants, watch, type FSWatcher } from "node:fs";
 import { chmod, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { jsonOf, linesOf } from "../../domain/parsed-lines.ts";
+import { startable } from "../../domain/startable.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts";
 import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
@@ -57,8 +58,8 @@ export class LocalHost implements RunHost {
     let answer;
     try {
       // The secrets first: a launcher of an earlier call that is still on its way must not find the spec without them.
-      await replaceFile(secrets, JSON.stringify(secretEnv));
-      await replaceFile(this.#path("spec.json"), JSON.stringify(spec));
+      await replaceUnflushed(secrets, JSON.stringify(secretEnv));
+      await replaceUnflushed(this.#path("spec.json"), JSON.stringify(spec));
       answer = await callRunner(this.#program, ["start", this.runDir], {
         env: { ...this.#env, SVC_RUN_DIR: this.runDir, SVC_RUN_NONCE: undefined },
         cwd: this.runDir,
@@ -230,27 +231,17 @@ function runnerLives(status: RunnerStatus): boolean {
   return isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
 }
 
-/** A script that could not be started is the caller's to mend, however often it is asked for. */
-function startable(status: RunnerStatus, spec: RunnerSpec): RunnerStatus {
-  if (status.phase !== "failed" || status.error === null) return status;
-  const entrypoint = spec.argv[0] ?? "";
-  if (status.error.startsWith("exec: ")) {
-    throw new SvcError("entrypoint_not_runnable", { entrypoint, why: `cannot be run: ${status.error.slice(6)}` });
-  }
-  if (status.error.startsWith("cwd: ")) {
-    throw new SvcError("entrypoint_not_runnable", { entrypoint, why: `cannot be run: ${status.error.slice(5)}` });
-  }
-  return status;
-}
-
 function runnerFailure(stderr: string, code: number | null, path: string): SvcError {
   if (/Errno 28|No space left/.test(stderr)) return new SvcError("disk_full", { path });
   const last = stderr.trim().split("\n").at(-1) ?? "";
   return new SvcError("runner_failed", { why: last === "" ? `it ended with code ${code}` : last });
 }
 
-/** Replaces a small file as a whole, mode 600 whatever was there before. */
-async function replaceFile(path: string, text: string): Promise<void> {
+/**
+ * Replaces a small file as a whole, mode 600 whatever was there before. Nobody waits for the disk: a run does not outlive this computer,
+ * and a start that was cut off is made again.
+ */
+async function replaceUnflushed(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}.tmp`;
   try {
     const handle = await open(temporary, "wx", 0o600);

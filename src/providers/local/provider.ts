@@ -1,18 +1,16 @@
-// The provider `local`: this computer, at no cost. There is no machine to rent; what can be left behind is processes, and
-// they are found and ended like machines are.
+// The provider `local`: this computer, at no cost. Its machine is a run directory.
 
-import { existsSync, readdirSync, realpathSync } from "node:fs";
-import { basename, dirname, join, relative, sep } from "node:path";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { ProviderInfo } from "../../schemas/job.ts";
-import { RunnerStatus } from "../../schemas/runner.ts";
+import type { MachineAccess, RunHost } from "../host.ts";
+import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import { LocalHost } from "./local-host.ts";
-import { isAlive, processesByVariable, startTime } from "./process-table.ts";
-import { readRunFileSync } from "./run-file.ts";
-import type { RunnerProgram } from "./runner-process.ts";
+import { listLocalRuns, terminateLocal } from "./local-runs.ts";
 
-/** A twentieth of a second apart. */
-const FORGOTTEN_LOOKS = 100;
+/** A run that is ended without having been asked first: it had its chance in `collect`. */
+const LAST_GRACE_SECONDS = 2;
 
 /** What `GET /v1/providers` says of it. The machine is ours to end and costs 0 a hour. */
 export const LOCAL_PROVIDER: ProviderInfo = {
@@ -26,117 +24,102 @@ export const LOCAL_PROVIDER: ProviderInfo = {
     "The run ends with its script. It costs nothing, so a run that no control plane comes for goes on to its end.",
 };
 
-/** A run directory of a home in which processes live: the runner, the script, or what they left. */
-export interface LocalRun {
-  runDir: string;
-  jobId: string;
-  node: number;
-  pids: number[];
+export interface LocalProviderOptions {
+  home: string;
+  runnerPath: string;
+  /** Path of the Python that supervises runs. Throws `python_missing`. */
+  python: () => Promise<string>;
+  /** The part of machine names that marks this installation. */
+  prefix: string;
 }
 
-/** Run directories below `home` that have living processes, whoever started them; in order of path. */
-export function listLocalRuns(home: string): LocalRun[] {
-  const root = join(real(home), "runs");
-  const byDir = new Map<string, number[]>();
-  for (const [runDir, pids] of processesByVariable("SVC_RUN_DIR")) {
-    const dir = real(runDir);
-    byDir.set(dir, [...(byDir.get(dir) ?? []), ...pids]);
-  }
-  if (process.platform !== "linux") for (const [dir, pid] of recordedRunners(root)) byDir.set(dir, [pid]);
-  const runs: LocalRun[] = [];
-  for (const [runDir, pids] of byDir) {
-    const [jobId = "", folder = ""] = relative(root, runDir).split(sep);
-    const node = /^node([0-9]+)$/.exec(folder)?.[1];
-    if (jobId !== ".." && node !== undefined) runs.push({ runDir, jobId, node: Number(node), pids });
-  }
-  return runs.sort((a, b) => (a.runDir < b.runDir ? -1 : 1));
-}
+export class LocalProvider implements Provider {
+  readonly name = "local" as const;
+  readonly info = LOCAL_PROVIDER;
+  /** Nothing here lags and no answer is lost. */
+  readonly certainty: Certainty = { horizonMs: 0, listingLagMs: 0, emptyLooks: 1, lookGapMs: 0 };
+  readonly #o: LocalProviderOptions;
+  /** Run directories that `terminate` proved empty of processes; after a restart the proof is made again. */
+  readonly #ended = new Set<string>();
+  #python = "";
 
-/**
- * Ends whatever of a run lives and proves it: resolves only when neither the runner's own account nor the process table
- * shows a process of the run. Safe to repeat. Throws `runner_failed` naming what is left.
- */
-export async function terminateLocal(
-  run: RunnerProgram & { runDir: string },
-  graceSeconds: number,
-  signal: AbortSignal,
-): Promise<{ processes: 0; checkedAtMs: number }> {
-  await new LocalHost(run).stop(graceSeconds, signal);
-  const left = await endForgotten(run.runDir, signal);
-  if (left.length > 0) {
-    throw new SvcError("runner_failed", {
-      why: `processes of the run in ${run.runDir} are still there: ${left.join(", ")}`,
-    });
+  constructor(options: LocalProviderOptions) {
+    this.#o = options;
   }
-  return { processes: 0, checkedAtMs: Date.now() };
-}
 
-/**
- * Ends what carries this run's directory in its environment and is not in the runner's account any more: a script, or a
- * person, removed or replaced the files that it is kept in. A runner whose directory is gone would wait for it for ever.
- * Returns what is still there.
- */
-async function endForgotten(runDir: string, signal: AbortSignal): Promise<number[]> {
-  for (let look = 1; ; look++) {
-    signal.throwIfAborted();
-    const script = processesOf(runDir);
-    const left = existsSync(join(runDir, "spec.json")) ? script : carrying(runDir);
-    if (left.length === 0 || look > FORGOTTEN_LOOKS) return left;
-    for (const { pid, start } of left.map((pid) => ({ pid, start: startTime(pid) }))) {
-      // Looked at once more: the number may have changed hands.
-      if (start === null || startTime(pid) !== start || !carrying(runDir).includes(pid)) continue;
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch {
-        // Gone meanwhile, or another user's: the next look tells.
-      }
+  listOffers(): Promise<Offer[]> {
+    return Promise.resolve([{ id: "this computer", priceMicro: 0 }]);
+  }
+
+  async create(_offer: Offer, order: Order): Promise<MachineHandle> {
+    this.#python = await this.#o.python();
+    const id = this.#runDir(order.jobId, order.node);
+    await mkdir(join(id, "install"), { recursive: true, mode: 0o700 });
+    this.#ended.delete(id); // an earlier order of this node lay in the same directory
+    return this.#handle(id, order.name);
+  }
+
+  inspect(handle: MachineHandle): Promise<MachineStatus> {
+    return Promise.resolve(this.#ended.has(handle.id) ? { phase: "gone" } : { phase: "ready", address: null });
+  }
+
+  async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    this.#python ||= await this.#o.python();
+    for (const runDir of [join(handle.id, "install"), handle.id]) {
+      await terminateLocal(
+        { runDir, runnerPath: this.#o.runnerPath, python: this.#python },
+        LAST_GRACE_SECONDS,
+        signal,
+      );
     }
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    this.#ended.add(handle.id);
   }
-}
 
-/** Every process of a run directory, its runner included. */
-function carrying(runDir: string): number[] {
-  const dir = real(runDir);
-  return [...processesByVariable("SVC_RUN_DIR")].filter(([value]) => real(value) === dir).flatMap(([, pids]) => pids);
-}
-
-/** Processes of the script in this run directory; the runner itself, which may still be writing the end, is not one. */
-function processesOf(runDir: string): number[] {
-  const nonces = new Set([...processesByVariable("SVC_RUN_NONCE").values()].flat());
-  return carrying(runDir).filter((pid) => nonces.has(pid));
-}
-
-/** Where there is no /proc: what status files say, checked for life. */
-function* recordedRunners(root: string): Generator<[string, number]> {
-  for (const job of names(root)) {
-    for (const node of names(join(root, job))) {
-      const dir = join(root, job, node);
-      try {
-        const status = RunnerStatus.parse(JSON.parse(readRunFileSync(join(dir, "status.json"))));
-        const alive = isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
-        if (status.phase === "running" && alive) yield [dir, status.runner_pid];
-      } catch {
-        continue; // never started here
-      }
+  /**
+   * One machine per run directory, under the very id that `create` gave it: a run lists several processes, those of its
+   * `install` lie one folder below, and the home may be reached through a link.
+   */
+  listOwned(prefix: string): Promise<MachineHandle[]> {
+    const machines = new Map<string, MachineHandle>();
+    for (const { jobId, node } of listLocalRuns(this.#o.home)) {
+      const machine = this.#handle(this.#runDir(jobId, node), `${this.#o.prefix}${jobId}-n${node}-1`);
+      if (machine.name.startsWith(prefix)) machines.set(machine.id, machine);
     }
+    return Promise.resolve([...machines.values()]);
+  }
+
+  /** A run's processes are all that there is to end, and the runner sees to that. */
+  selfEnd(): null {
+    return null;
+  }
+
+  access(handle: MachineHandle): MachineAccess {
+    return {
+      inPlace: true,
+      layout: () => unreachableInPlace(),
+      greet: () => Promise.resolve(unreachableInPlace()),
+      push: () => Promise.resolve(unreachableInPlace()),
+      compare: () => Promise.resolve(unreachableInPlace()),
+      keep: () => Promise.resolve(),
+      host: (purpose) => this.#host(handle, purpose),
+    };
+  }
+
+  #host(handle: MachineHandle, purpose: "run" | "install"): RunHost {
+    const runDir = purpose === "run" ? handle.id : join(handle.id, "install");
+    return new LocalHost({ runDir, runnerPath: this.#o.runnerPath, python: this.#python || "python3" });
+  }
+
+  #runDir(jobId: string, node: number): string {
+    return join(this.#o.home, "runs", jobId, `node${node}`);
+  }
+
+  #handle(id: string, name: string): MachineHandle {
+    return { v: 1, provider: "local", id, name, address: null, priceMicro: 0 };
   }
 }
 
-function names(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-/** Of a path that is not there any more: where it would be. */
-function real(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    const above = dirname(path);
-    return above === path ? path : join(real(above), basename(path));
-  }
+/** Steps that work in place never ask for these. */
+function unreachableInPlace(): never {
+  throw new SvcError("internal_error", { why: "a local run has no other machine to greet or to send files to" });
 }

@@ -9,14 +9,14 @@
 import { idOf, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
+import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type { Account, ForeignMachine, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
-import { asSshUser, checkSshUser } from "../ssh-user.ts";
+import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "./recent.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
@@ -153,9 +153,8 @@ export class MarketProvider implements Provider {
       return;
     }
     const { model } = gpuWishOf("market", spec.gpus);
-    const plain = (name: string) => name.toLowerCase().replace(/[\s_-]/g, "");
-    const has = new Set(known.map(plain));
-    if (known.length > 0 && rows.length === 0 && !wish.names.some((name) => has.has(plain(name))))
+    const has = new Set(known.map(plainGpuName));
+    if (known.length > 0 && rows.length === 0 && !wish.names.some((name) => has.has(plainGpuName(name))))
       throw neverSold("market", spec.gpus, unknownName(nearGpus("market", model, known)));
     const why = neverThatMany(rows, wish);
     if (why !== null) throw neverSold("market", spec.gpus, why);
@@ -292,11 +291,7 @@ export class MarketProvider implements Provider {
     const worked = memory.ready || (handle.ssh?.length ?? 0) > 0;
     if (status.phase === "ready") memory.ready = true;
     if (status.phase !== "broken" || !SHAKY.has(actualStatus(row))) memory.shakySince = null;
-    if (status.phase === "ready" && status.ssh) {
-      const { settings } = this.options.credential();
-      status.ssh = status.ssh.map((way) => asSshUser(way, settings));
-    }
-    if (status.phase !== "broken") return status;
+    if (status.phase !== "broken") return enteredBySetting(status, () => this.options.credential().settings);
     if (SHAKY.has(actualStatus(row)) && worked) {
       memory.shakySince = Math.min(memory.shakySince ?? now, now);
       if (now - memory.shakySince < SHAKY_MS) return { phase: "starting", why: `${status.why}; it may come back` };

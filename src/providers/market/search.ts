@@ -6,7 +6,7 @@
 import { idOf, priceMicroOf } from "../../domain/endpoint.ts";
 import { GPU_CATALOGUE } from "../../domain/gpus.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf } from "../gpu-names.ts";
+import { gpuIds, gpuWishOf, plainGpuName } from "../gpu-names.ts";
 import type { Offer } from "../provider.ts";
 import { countriesOf, countryOf } from "./places.ts";
 import { numberOf, textOf, type OfferRow } from "./wire.ts";
@@ -52,8 +52,8 @@ export function wishOf(spec: RunSpec): Wish {
 }
 
 function catalogueVram(model: string): number | undefined {
-  const plain = (name: string) => name.toLowerCase().replace(/[\s_-]/g, "");
-  return GPU_CATALOGUE.find((entry) => plain(entry.model) === plain(model))?.vram_gb;
+  const wanted = plainGpuName(model);
+  return GPU_CATALOGUE.find((entry) => plainGpuName(entry.model) === wanted)?.vram_gb;
 }
 
 /** A driver runs every image of its own major version of CUDA; the image's name says which one that is. */

@@ -24,7 +24,7 @@ import type {
   Provider,
 } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
-import { asSshUser, checkSshUser } from "../ssh-user.ts";
+import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { GraphqlApi } from "./graphql.ts";
 import { checkSpec, noSuchPlace, offerOf, placesOf } from "./offers.ts";
 import { RestApi } from "./rest.ts";
@@ -242,11 +242,7 @@ export class PodhostProvider implements Provider {
 
   #status(pod: Pod): MachineStatus {
     if (pod.deleted) return { phase: "gone", why: "the provider says that it was ended" };
-    const status = statusOf(pod);
-    if (status.phase === "ready" && status.ssh) {
-      const { settings } = this.#o.credential();
-      status.ssh = status.ssh.map((way) => asSshUser(way, settings));
-    }
+    const status = enteredBySetting(statusOf(pod), () => this.#o.credential().settings);
     if (status.phase === "ready" && this.#setting("network") === "global")
       status.privateAddress ??= `${pod.id}.runpod.internal`;
     return status;

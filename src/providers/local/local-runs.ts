@@ -1,0 +1,128 @@
+// Runs on this computer, found and ended like machines are: there is no machine to rent, and what can be left behind is processes.
+
+import { existsSync, readdirSync, realpathSync } from "node:fs";
+import { basename, dirname, join, relative, sep } from "node:path";
+import { SvcError } from "../../errors/index.ts";
+import { RunnerStatus } from "../../schemas/runner.ts";
+import { LocalHost } from "./local-host.ts";
+import { isAlive, processesByVariable, startTime } from "./process-table.ts";
+import { readRunFileSync } from "./run-file.ts";
+import type { RunnerProgram } from "./runner-process.ts";
+
+/** A twentieth of a second apart. */
+const FORGOTTEN_LOOKS = 100;
+
+/** A run directory of a home in which processes live: the runner, the script, or what they left. */
+export interface LocalRun {
+  runDir: string;
+  jobId: string;
+  node: number;
+  pids: number[];
+}
+
+/** Run directories below `home` that have living processes, whoever started them; in order of path. */
+export function listLocalRuns(home: string): LocalRun[] {
+  const root = join(real(home), "runs");
+  const byDir = new Map<string, number[]>();
+  for (const [runDir, pids] of processesByVariable("SVC_RUN_DIR")) {
+    const dir = real(runDir);
+    byDir.set(dir, [...(byDir.get(dir) ?? []), ...pids]);
+  }
+  if (process.platform !== "linux") for (const [dir, pid] of recordedRunners(root)) byDir.set(dir, [pid]);
+  const runs: LocalRun[] = [];
+  for (const [runDir, pids] of byDir) {
+    const [jobId = "", folder = ""] = relative(root, runDir).split(sep);
+    const node = /^node([0-9]+)$/.exec(folder)?.[1];
+    if (jobId !== ".." && node !== undefined) runs.push({ runDir, jobId, node: Number(node), pids });
+  }
+  return runs.sort((a, b) => (a.runDir < b.runDir ? -1 : 1));
+}
+
+/**
+ * Ends whatever of a run lives and proves it: resolves only when neither the runner's own account nor the process table
+ * shows a process of the run. Safe to repeat. Throws `runner_failed` naming what is left.
+ */
+export async function terminateLocal(
+  run: RunnerProgram & { runDir: string },
+  graceSeconds: number,
+  signal: AbortSignal,
+): Promise<{ processes: 0; checkedAtMs: number }> {
+  await new LocalHost(run).stop(graceSeconds, signal);
+  const left = await endForgotten(run.runDir, signal);
+  if (left.length > 0) {
+    throw new SvcError("runner_failed", {
+      why: `processes of the run in ${run.runDir} are still there: ${left.join(", ")}`,
+    });
+  }
+  return { processes: 0, checkedAtMs: Date.now() };
+}
+
+/**
+ * Ends what carries this run's directory in its environment and is not in the runner's account any more: a script, or a
+ * person, removed or replaced the files that it is kept in. A runner whose directory is gone would wait for it for ever.
+ * Returns what is still there.
+ */
+async function endForgotten(runDir: string, signal: AbortSignal): Promise<number[]> {
+  for (let look = 1; ; look++) {
+    signal.throwIfAborted();
+    const script = processesOf(runDir);
+    const left = existsSync(join(runDir, "spec.json")) ? script : carrying(runDir);
+    if (left.length === 0 || look > FORGOTTEN_LOOKS) return left;
+    for (const { pid, start } of left.map((pid) => ({ pid, start: startTime(pid) }))) {
+      // Looked at once more: the number may have changed hands.
+      if (start === null || startTime(pid) !== start || !carrying(runDir).includes(pid)) continue;
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // Gone meanwhile, or another user's: the next look tells.
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Every process of a run directory, its runner included. */
+function carrying(runDir: string): number[] {
+  const dir = real(runDir);
+  return [...processesByVariable("SVC_RUN_DIR")].filter(([value]) => real(value) === dir).flatMap(([, pids]) => pids);
+}
+
+/** Processes of the script in this run directory; the runner itself, which may still be writing the end, is not one. */
+function processesOf(runDir: string): number[] {
+  const nonces = new Set([...processesByVariable("SVC_RUN_NONCE").values()].flat());
+  return carrying(runDir).filter((pid) => nonces.has(pid));
+}
+
+/** Where there is no /proc: what status files say, checked for life. */
+function* recordedRunners(root: string): Generator<[string, number]> {
+  for (const job of names(root)) {
+    for (const node of names(join(root, job))) {
+      const dir = join(root, job, node);
+      try {
+        const status = RunnerStatus.parse(JSON.parse(readRunFileSync(join(dir, "status.json"))));
+        const alive = isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
+        if (status.phase === "running" && alive) yield [dir, status.runner_pid];
+      } catch {
+        continue; // never started here
+      }
+    }
+  }
+}
+
+function names(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** Of a path that is not there any more: where it would be. */
+function real(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const above = dirname(path);
+    return above === path ? path : join(real(above), basename(path));
+  }
+}

@@ -1,0 +1,39 @@
+// What is told of the copies that go to a job's sinks.
+
+import { z } from "zod";
+import { Instant, JobError } from "./job.ts";
+import { SinkKind } from "./sink.ts";
+
+export const SinkState = z.enum(["waiting", "copying", "retrying", "done", "gave_up"]).meta({
+  id: "SinkState",
+  description:
+    "waiting: all that there is so far is copied, the run goes on; copying: files are under way or about to be; retrying: the last try failed; done: the run is over and all of it is copied; gave_up: tried for long enough after the end of the run, what is left is in this home alone.",
+});
+export type SinkState = z.infer<typeof SinkState>;
+
+const Amount = z.object({ files: z.int(), bytes: z.int() });
+
+export const SinkStatus = z
+  .object({
+    /** Place in the spec's list. */
+    sink: z.int(),
+    kind: SinkKind,
+    url: z.string(),
+    what: z.array(z.enum(["checkpoints", "logs"])),
+    state: SinkState,
+    /** Copied and verified, each file in its newest version. */
+    sent: Amount,
+    /** At home and not copied yet. */
+    waiting: Amount,
+    /** Not copied and never to be, each with the reason. At most 100 of them. */
+    left_out: z.array(z.object({ path: z.string(), why: z.string() })),
+    /** Large files under way; `sent` counts bytes that the store has. */
+    uploads: z.array(z.object({ path: z.string(), size: z.int(), sent: z.int() })),
+    last_copied_at: Instant.nullable(),
+    error: JobError.nullable(),
+    next_attempt_at: Instant.nullable(),
+  })
+  .meta({ id: "SinkStatus" });
+export type SinkStatus = z.infer<typeof SinkStatus>;
+export const JobSinks = z.object({ sinks: z.array(SinkStatus) }).meta({ id: "JobSinks" });
+export type JobSinks = z.infer<typeof JobSinks>;

@@ -1,0 +1,76 @@
+// One control plane per home: the lock is held by the kernel as long as the process lives, and a file beside it says who holds it.
+
+import Database from "better-sqlite3";
+import { chmodSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { replaceFile } from "../domain/replace-file.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
+
+export interface Holder {
+  pid: number;
+  command: string;
+  started_at: string;
+  url: string | null;
+}
+
+/** The lock of a home. Freed by the kernel when the process ends, however it ends. */
+export class HomeLock {
+  readonly #db: Database.Database;
+  readonly #file: string;
+
+  private constructor(db: Database.Database, file: string) {
+    this.#db = db;
+    this.#file = file;
+  }
+
+  /** @throws `home_locked`, naming the holder. Changes nothing then. */
+  static take(home: string, holder: Holder): HomeLock {
+    const path = join(home, "lock.db");
+    let db: Database.Database | null = null;
+    try {
+      db = new Database(path, { timeout: 0 });
+      chmodSync(path, 0o600);
+      db.pragma("journal_mode = DELETE");
+      db.exec("BEGIN EXCLUSIVE");
+      const lock = new HomeLock(db, join(home, "holder.json"));
+      lock.announce(holder);
+      return lock;
+    } catch (e) {
+      db?.close();
+      const code = (e as { code?: string }).code ?? "";
+      if (code.startsWith("SQLITE_BUSY"))
+        throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
+      if (code === "ENOSPC" || code === "SQLITE_FULL") throw new SvcError("disk_full", { path: home }, { cause: e });
+      throw new SvcError(
+        "home_unusable",
+        { home, why: `cannot be locked by its file lock.db (${messageOf(e)})` },
+        { cause: e },
+      );
+    }
+  }
+
+  /** Tells others who holds the home and where it answers. */
+  announce(holder: Holder): void {
+    replaceFile(this.#file, JSON.stringify(holder));
+  }
+
+  release(): void {
+    rmSync(this.#file, { force: true });
+    this.#db.exec("ROLLBACK");
+    this.#db.close();
+  }
+}
+
+function readHolder(home: string): Holder | null {
+  try {
+    return JSON.parse(readFileSync(join(home, "holder.json"), "utf8")) as Holder;
+  } catch {
+    return null;
+  }
+}
+
+function describeHolder(holder: Holder | null): string {
+  return holder
+    ? `process ${holder.pid} (${holder.command})${holder.url ? ` at ${holder.url}` : ""}, since ${holder.started_at}`
+    : "a process that has not said its name yet";
+}
