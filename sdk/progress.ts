@@ -86,4 +86,6 @@ function span(ms: number): string {
   return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} m`;
 }
 
-const plain = (words: string): string => words.replaceAll(/[\p{Cc}\u2028-\u202e\u2066-\u2069]+/gu, " ").slice(0, 500);
+/** Words for one line of a terminal, without what it would obey. */
+export const plain = (words: string): string =>
+  words.replaceAll(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu, " ").slice(0, 500);

@@ -214,4 +214,4 @@ def _span(seconds: float) -> str:
 
 
 def _plain(words: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+", " ", words).strip()[:500]
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", words).strip()[:500]

@@ -1,5 +1,6 @@
 // Text of strangers on a terminal: both ways of showing it, for every character that a terminal may obey.
 
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +8,7 @@ import { expect, it } from "vitest";
 import { withOwnControlPlane } from "../../src/cli/control-plane.ts";
 import type { Io } from "../../src/cli/io.ts";
 import { safeField, toJson } from "../../src/cli/text.ts";
+import { plain } from "../../sdk/progress.ts";
 import { terminalSafe } from "../../src/domain/log-lines.ts";
 
 const OBEYED = [
@@ -30,6 +32,19 @@ it.each(OBEYED)("shows character %i as its code", (code) => {
   if (code !== 0x09 && code !== 0x0a) expect(shown(terminalSafe(text), code)).toBe(false);
   expect(shown(toJson({ text }), code)).toBe(false);
   expect(JSON.parse(toJson({ text }, 2))).toEqual({ text });
+});
+
+it("the SDKs show none of them where they tell how a run stands", () => {
+  const text = OBEYED.map((code) => `a${String.fromCharCode(code)}b`).join("");
+  expect(OBEYED.filter((code) => shown(plain(text), code) && code !== 0x20)).toEqual([]);
+  const script = "import json, sys; from svc._progress import _plain; print(json.dumps(_plain(json.load(sys.stdin))))";
+  const python = spawnSync("python3", ["-c", script], {
+    input: JSON.stringify(text),
+    env: { ...process.env, PYTHONPATH: join(import.meta.dirname, "../../python") },
+    encoding: "utf8",
+  });
+  const said = JSON.parse(python.stdout) as string;
+  expect(OBEYED.filter((code) => shown(said, code) && code !== 0x20)).toEqual([]);
 });
 
 it.each([

@@ -139,6 +139,12 @@ export function oddPlaces(curve: Curve, max = 200): number[] {
   return Array.from({ length: max }, (_, i) => places[Math.floor((i * places.length) / max)] ?? 0);
 }
 
+/** A script may give any number for a time, also one that no date has: that is written as it is. */
+function instant(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  return Number.isNaN(date.getTime()) ? String(seconds) : date.toISOString();
+}
+
 /** A table of comma-separated values: every point. A name that a spreadsheet would take for a formula is put in quotes as text. */
 export function csvOf(name: string, runs: readonly { label: string; columns: Columns }[]): string {
   const cell = (text: string) => {
@@ -149,7 +155,7 @@ export function csvOf(name: string, runs: readonly { label: string; columns: Col
   for (const { label, columns } of runs)
     for (let i = 0; i < columns.value.length; i++)
       rows.push(
-        `${cell(label)},${columns.rank[i]},${columns.step[i]},${new Date((columns.time[i] ?? 0) * 1000).toISOString()},${columns.value[i]}`,
+        `${cell(label)},${columns.rank[i]},${columns.step[i]},${instant(columns.time[i] ?? 0)},${columns.value[i]}`,
       );
   return `${rows.join("\n")}\n`;
 }
