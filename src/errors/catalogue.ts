@@ -3,13 +3,12 @@
 
 import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";
+import { HOME } from "./home.ts";
 import { HUB } from "./hub.ts";
 import { RENTED } from "./rented.ts";
+import { RUNS } from "./runs.ts";
 import { SECRETS } from "./secrets.ts";
 import { SINKS } from "./sinks.ts";
-
-/** Stands for the signal that ended a script, where the kernel was seen to end processes for want of memory. */
-export const OUT_OF_MEMORY = "the system, which was out of memory";
 
 export type { Retry } from "./entry.ts";
 
@@ -227,218 +226,13 @@ export const CATALOGUE = {
     hint: "Start it again with `svc serve`. Nothing was started.",
   }),
 
-  // The home and its store
-  home_unusable: entry<{ home: string; why: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `The home ${d.home} ${d.why}.`,
-    hint: "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
-  }),
-  home_locked: entry<{ home: string; holder: string }>({
-    status: 409,
-    exit: 1,
-    retry: "never",
-    message: (d) => `Another control plane already drives ${d.home}: ${d.holder}.`,
-    hint: "Use that one, or stop it first. Nothing was changed.",
-  }),
-  store_newer: entry<{ file: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `${d.file} was written by a newer version of svc.`,
-    hint: "Upgrade svc, or restore the backup that was made before the upgrade. The file was not touched.",
-  }),
-  store_corrupt: entry<{ file: string; why: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `The store ${d.file} cannot be trusted: ${d.why}. It may list machines that still cost money.`,
-    hint: "Nothing was changed. Restore a copy from the folder `backups` beside it, then run `svc reconcile`.",
-  }),
-  store_missing: entry<{ file: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) =>
-      `The store ${d.file} is gone, though this home has been used. It may have listed machines that still cost money.`,
-    hint: "Restore a copy from the folder `backups`; or, if you are sure, remove the file `installation.json` to begin anew.",
-  }),
-  store_failing: entry<{ file: string; why: string }>({
-    status: 503,
-    exit: 1,
-    retry: "backoff",
-    message: (d) => `The disk failed while ${d.file} was written or read (${d.why}).`,
-    hint: "What was accepted before is safe and is tried again until it succeeds. Look after the disk: machines cannot be ended surely without it.",
-  }),
-  disk_full: entry<{ path: string }>({
-    status: 507,
-    exit: 1,
-    retry: "backoff",
-    message: (d) =>
-      `The disk that holds ${d.path} is full. What was already accepted is safe; machines are still being terminated.`,
-    hint: "Free some space: the control plane goes on by itself.",
-  }),
-  port_taken: entry<{ host: string; port: number; holder: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `Port ${d.port} on ${d.host} is in use${d.holder}.`,
-    hint: "Stop the other program or choose another port with `--port`.",
-  }),
-  address_unusable: entry<{ host: string; port: number; why: string }>({
-    status: 500,
-    exit: 2,
-    retry: "never",
-    message: (d) => `Nothing can listen on ${d.host} port ${d.port} here: ${d.why}.`,
-    hint: "Leave --host out for 127.0.0.1, or name an address of this computer; ports below 1024 need rights. No run was started.",
-  }),
-  stale_writer: entry<{ epoch: number }>({
-    status: 409,
-    exit: 1,
-    retry: "never",
-    message: (d) =>
-      `A newer control plane (epoch ${d.epoch}) has taken over this home; this one writes nothing any more.`,
-    hint: "End this process. The newer one drives every job.",
-  }),
-  log_moved_on: entry<{ job_id: string }>({
-    status: 409,
-    exit: 1,
-    retry: "backoff",
-    message: (d) =>
-      `The log of job ${d.job_id} was moved on by another step at the same time; nothing was written twice.`,
-    hint: "Nothing to do: it is read again from where it stands.",
-  }),
-  unreachable: entry<{ url: string; why: string }>({
-    status: 503,
-    exit: 5,
-    retry: "backoff",
-    message: (d) => `No control plane answers at ${d.url}: ${d.why}.`,
-    hint: "Start one with `svc serve`.",
-  }),
-  start_failed: entry<{ why: string }>({
-    status: 500,
-    exit: 5,
-    retry: "never",
-    message: (d) => `A control plane could not be started: ${d.why}.`,
-    hint: "Run `svc doctor`, which says what this computer lacks.",
-  }),
-
-  // Steps
-  python_missing: entry<{ tried: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `No Python 3.8 or newer was found (tried ${d.tried}); the run was not started.`,
-    hint: "Install Python 3 or set SVC_PYTHON to its path. Nothing costs money.",
-  }),
-  runner_failed: entry<{ why: string }>({
-    status: 500,
-    exit: 1,
-    retry: "backoff",
-    message: (d) => `The runner that supervises the script could not do its work: ${d.why}.`,
-    hint: "See the step's detail in the timeline; `svc doctor` checks the usual causes.",
-  }),
-  run_lost: entry<{ why: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
-    hint: "Its log and checkpoints up to then are kept, and the machine is released. Often it had rebooted or run out of memory.",
-  }),
-  /** `who` begins the sentence: it names rank and node where they are known. `why` is the exception that was not caught. */
-  script_failed: entry<{
-    exit_code: number;
-    signal: string | null;
-    who: string;
-    why: string | null;
-    /** Of its machine, when it ended. */
-    disk_full?: boolean;
-  }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => {
-      const disk = d.disk_full === true ? " The disk of its machine was full." : "";
-      if (d.signal) return `${d.who} was ended by ${d.signal} (exit code ${d.exit_code}).${disk}`;
-      const why = d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`;
-      return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}`;
-    },
-    hint: (d) =>
-      d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY
-        ? "Nobody asked for that: most often the machine had no memory left. Try smaller batches, fewer data loader workers, or more memory; resume_from goes on from the last complete checkpoint. The machine is released."
-        : "`svc logs JOB --tail 50` shows its last words. The machine is released.",
-  }),
-  launcher_missing: entry<{ launcher: string; why: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `The launcher ${d.launcher} cannot be used: ${d.why}. The script was not started.`,
-    hint: "Name it in the project's requirements, choose an image that has it, or set launcher to single. The machine is released.",
-  }),
-  resume_unavailable: entry<{ job: string; why: string }>({
-    status: 400,
-    exit: 2,
-    retry: "never",
-    message: (d) => `The run cannot go on from job ${d.job}: ${d.why}.`,
-    hint: "`svc jobs --all` lists the jobs; each one's page lists its checkpoints. Leave resume_from out to begin anew.",
-  }),
-  install_failed: entry<{ exit_code: number; last: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `Installing dependencies ended with exit code ${d.exit_code}: ${d.last}`,
-    hint: "Correct the requirements or set install. The machine is released.",
-  }),
-  step_timed_out: entry<{ step: string; seconds: number }>({
-    status: 500,
-    exit: 1,
-    retry: "backoff",
-    message: (d) => `The step ${d.step} was not done after ${d.seconds} s.`,
-    hint: "The machine is released. Try again, or another provider or region.",
-  }),
-  run_timed_out: entry<{ minutes: number }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `The run reached max_runtime_minutes (${d.minutes}) and was ended; checkpoints were collected.`,
-    hint: "Its machine is released. Raise max_runtime_minutes, or continue with resume_from.",
-  }),
-  run_idle: entry<{ minutes: number; why: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) =>
-      `The run did nothing for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
-    hint: "Its machine is released. Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.",
-  }),
-  cancelled_by_user: entry({
-    status: 200,
-    exit: 1,
-    retry: "never",
-    message: () => "The job was killed on request.",
-    hint: "Its log and checkpoints up to then are kept, and its machine is released.",
-  }),
-  control_plane_ended: entry({
-    status: 200,
-    exit: 1,
-    retry: "never",
-    message: () => "The control plane ended while the job ran (terminate_on_exit), so its machine was released.",
-    hint: "Run `svc serve` in a terminal that stays open, or set terminate_on_exit to false.",
-  }),
+  // What has no kind of its own
   provider_unavailable: entry<{ provider: string; why: string }>({
     status: 400,
     exit: 4,
     retry: "never",
     message: (d) => `The provider ${d.provider} cannot be used here: ${d.why}.`,
     hint: "Use provider=local, or connect the provider first. Nothing costs money.",
-  }),
-  code_snapshot_damaged: entry<{ id: string; why: string }>({
-    status: 500,
-    exit: 1,
-    retry: "never",
-    message: (d) => `The code snapshot ${d.id} cannot be restored: ${d.why}.`,
-    hint: "Submit the run again: that keeps the project's code anew. Nothing else was changed.",
   }),
   needs_attention: entry<{ why: string }>({
     status: 500,
@@ -470,6 +264,8 @@ export const CATALOGUE = {
     hint: "Recorded state is safe. Please report it with the log of `svc serve`.",
   }),
 
+  ...HOME,
+  ...RUNS,
   ...SECRETS,
   ...HUB,
   ...RENTED,

@@ -10,6 +10,13 @@ export const FILES = {
     message: (d) => `Job ${d.job} has no code snapshot.`,
     hint: "`svc code ls` lists the jobs that have one. Nothing was changed.",
   }),
+  code_snapshot_damaged: entry<{ id: string; why: string }>({
+    status: 500,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The code snapshot ${d.id} cannot be restored: ${d.why}.`,
+    hint: "Submit the run again: that keeps the project's code anew. Nothing else was changed.",
+  }),
   code_file_not_found: entry<{ path: string; id: string }>({
     status: 404,
     exit: 3,
