@@ -19,7 +19,7 @@ export const CATALOGUE = {
     exit: 2,
     retry: "never",
     message: (d) => d.summary,
-    hint: "Correct the fields named under `errors`. Nothing was started or changed.",
+    hint: "Correct the fields that are named. Nothing was started or changed.",
   }),
   invalid_json: entry<{ reason: string }>({
     status: 400,

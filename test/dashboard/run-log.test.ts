@@ -123,6 +123,53 @@ describe.skipIf(!hasChromium)("the log of a run", () => {
       expect(page.url()).toContain("line=4325");
     }));
 
+  it("of few lines that are long is read to its end when they are wrapped, line by line", () =>
+    withLog(
+      Array.from({ length: 90 }, (_, i) => `row ${i + 1} ${"of many words ".repeat(i % 3 === 0 ? 150 : 2)}\n`).join(""),
+      "logs",
+      async ({ page, server }) => {
+        const view = page.getByRole("log");
+        /** Numbers of the lines of which something is in view. */
+        const seen = () =>
+          view.evaluate((element) => {
+            const { top, bottom } = element.getBoundingClientRect();
+            return [...element.querySelectorAll(".log-row")].flatMap((row) => {
+              const place = row.getBoundingClientRect();
+              const number = row.querySelector(".log-number")?.textContent;
+              return place.top < bottom - 1 && place.bottom > top + 1 ? [Number(number)] : [];
+            });
+          });
+        await page.waitForSelector(".connection-live");
+        await page.getByRole("button", { name: "Wrap" }).click();
+        await expect.poll(seen, WAIT).toContain(90);
+        server.appendLog("r-log", "row 91\n");
+        await expect.poll(seen, WAIT).toContain(91);
+
+        await view.hover();
+        const passed = new Set<number>();
+        for (let turn = 0; turn < 150 && !passed.has(1); turn++) {
+          for (const number of await seen()) passed.add(number);
+          await page.mouse.wheel(0, -300);
+          await page.waitForTimeout(30);
+        }
+        expect(passed.size).toBe(91);
+        await page.getByRole("button", { name: "Jump to end" }).waitFor();
+
+        // The place stays when the lines are as long as they are again.
+        await view.evaluate((element) => (element.scrollTop = 2_000));
+        await page.waitForTimeout(100);
+        const [first] = await seen();
+        await page.getByRole("button", { name: "Wrap" }).click();
+        await expect.poll(async () => (await seen())[0], WAIT).toBe(first);
+        await page.getByPlaceholder("Search the whole log").fill("row 64");
+        await expect.poll(seen, WAIT).toContain(64);
+        await page.getByRole("button", { name: "Wrap" }).click();
+        await expect.poll(seen, WAIT).toContain(64);
+        await page.getByRole("button", { name: "Jump to end" }).click();
+        await expect.poll(seen, WAIT).toContain(91);
+      },
+    ));
+
   it("shows errors alone, one rank alone, wrapped lines and what would like to be markup", () => {
     const log = `[rank0]: fine\n[rank1]: ${HOSTILE}\n[rank1]: Traceback (most recent call last):\n[rank1]:   File "x"\n[rank1]: ValueError: no\n[rank0]: ${"long ".repeat(200)}end\n10%\r100%\n`;
     return withLog(log, "logs", async ({ page }) => {

@@ -16,6 +16,8 @@ export const ROW_PX = 19;
 const ROWS_AROUND = 12;
 const REFRESH_EVERY_MS = 120;
 const SETTLE_MS = 250;
+/** Rows of D4. */
+const WHOLE_MAX = 500;
 
 export interface LogLook {
   wrap: boolean;
@@ -67,6 +69,12 @@ export class LogPane {
   #gone = false;
   /** Where the bar was put by this code, whose event is none of the person's. */
   #put = -1;
+  /** D4: where the bar was last, and the row that stays so many pixels below the upper edge, whatever rows above it come to be. */
+  #whole = false;
+  #bar = 0;
+  #stays = { row: 0, px: 0 };
+  /** That row was gone to, and nobody scrolled since. */
+  #aimed = false;
 
   constructor(view: HTMLElement, ask: Ask, tell: (state: LogState) => void) {
     this.#view = view;
@@ -119,6 +127,7 @@ export class LogPane {
   /** Changes how it looks; the place stays. */
   look(look: LogLook): void {
     const { wrap, times, numbers } = this.#look;
+    if (wrap !== look.wrap && !this.#aimed) this.#keep();
     this.#look = look;
     this.#view.classList.toggle("log-wrap", look.wrap);
     // Rows hold their number and time: they are drawn anew only when those change.
@@ -142,13 +151,18 @@ export class LogPane {
     this.#following = false;
     this.#leftAt = rows;
     this.#resize();
+    this.#stays = { row, px: this.#view.clientHeight / 3 };
+    this.#aimed = true;
     this.#putBar(this.#scroll.goTo(row - this.#view.clientHeight / ROW_PX / 3));
     this.draw();
   }
 
   /** The row at the upper edge. */
   get top(): number {
-    return Math.floor(this.#scroll.top);
+    if (!this.#whole) return Math.floor(this.#scroll.top);
+    const { scrollTop } = this.#view;
+    const at = this.#drawn.find(({ element }) => element.offsetTop + element.offsetHeight > scrollTop);
+    return at?.index ?? 0;
   }
   get rows(): number | null {
     return this.#source.rows;
@@ -161,6 +175,11 @@ export class LogPane {
     const bar = this.#view.scrollTop;
     if (Math.abs(bar - this.#put) < 2) return;
     this.#put = -1;
+    this.#aimed = false;
+    if (this.#whole) {
+      this.#scrolledWhole(bar);
+      return;
+    }
     // A view that grew has moved its bar by itself: judged by its old height, that would look like a person scrolling up.
     this.#scroll.resize(this.#scroll.rows, this.#view.clientHeight);
     const before = this.#scroll.top;
@@ -178,6 +197,26 @@ export class LogPane {
     }, SETTLE_MS);
     this.#paintNow();
   };
+
+  /** D4. */
+  #scrolledWhole(bar: number): void {
+    const up = bar < this.#bar - 1;
+    this.#bar = bar;
+    if (bar >= this.#view.scrollHeight - this.#view.clientHeight - ROW_PX / 2) this.#following = true;
+    else if (up && this.#following) {
+      this.#following = false;
+      this.#leftAt = this.#source.rows ?? 0;
+    }
+    this.#keep();
+    this.#report();
+  }
+
+  /** The row at the upper edge stays where it is. */
+  #keep(): void {
+    const row = this.top;
+    const at = this.#whole ? this.#drawn[row]?.element.offsetTop : undefined;
+    this.#stays = { row, px: at === undefined ? 0 : at - this.#view.scrollTop };
+  }
 
   #putBar(bar: number): void {
     if (Math.abs(this.#view.scrollTop - bar) < 0.5) return;
@@ -202,7 +241,7 @@ export class LogPane {
   #resize(): void {
     const { clientHeight } = this.#view;
     this.#scroll.resize(this.#source.rows ?? 0, clientHeight);
-    this.#space.style.height = `${this.#scroll.spacePx}px`;
+    if (!this.#whole) this.#space.style.height = `${this.#scroll.spacePx}px`;
     const prefix = (this.#look.numbers ? 9 : 0) + (this.#look.times ? 11 : 0);
     this.#space.style.minWidth = this.#look.wrap ? "" : `${Math.min(this.#source.longest, 4_020) + prefix + 2}ch`;
   }
@@ -211,6 +250,15 @@ export class LogPane {
     if (this.#gone) return;
     if (this.#goal !== null) this.goTo(this.#goal);
     this.#resize();
+    const whole = this.#look.wrap && this.#scroll.rows <= WHOLE_MAX;
+    const left = this.#whole && !whole;
+    this.#whole = whole;
+    if (whole) {
+      this.#paintWhole();
+      return;
+    }
+    if (left && !this.#following)
+      this.#putBar(this.#scroll.goTo(this.#stays.row - Math.max(0, this.#stays.px) / ROW_PX));
     if (this.#following) this.#putBar(this.#scroll.goTo(this.#scroll.topMax));
     const { top, rows } = this.#scroll;
     const seen = Math.ceil(this.#scroll.viewPx / ROW_PX);
@@ -221,9 +269,28 @@ export class LogPane {
     const bar = this.#view.scrollTop;
     this.#show(first, last);
     this.#place(first, bar);
+    this.#mark();
+    this.#report();
+  }
+
+  /** D4. */
+  #paintWhole(): void {
+    const { rows, viewPx } = this.#scroll;
+    this.#source.want(0, rows);
+    this.#show(0, rows);
+    this.#rows.style.transform = "";
+    const height = this.#rows.offsetHeight;
+    this.#space.style.height = `${height}px`;
+    const { row, px } = this.#stays;
+    this.#putBar(this.#following ? height - viewPx : (this.#drawn[row]?.element.offsetTop ?? 0) - px);
+    this.#bar = this.#view.scrollTop;
+    this.#mark();
+    this.#report();
+  }
+
+  #mark(): void {
     if (this.#look.mark) highlight(rangesOf(this.#drawn, this.#look.mark));
     else highlight([]);
-    this.#report();
   }
 
   /** D1, D3. */
