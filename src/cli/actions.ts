@@ -1,6 +1,7 @@
 // Commands that hold several: `svc code ls`, `svc data verify NAME`.
 
-import { nearest, usage } from "./argv.ts";
+import { nearest } from "../domain/nearest.ts";
+import { usage } from "./argv.ts";
 import type { Input } from "./command.ts";
 import type { Io } from "./io.ts";
 

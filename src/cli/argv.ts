@@ -10,8 +10,6 @@ import { nearest } from "../domain/nearest.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Command, Input } from "./command.ts";
 
-export { nearest };
-
 type CacOption = CAC["globalCommand"]["options"][number];
 
 export type Parsed =

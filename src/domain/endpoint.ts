@@ -38,6 +38,10 @@ export function idOf(value: unknown): string | null {
 /** Stands in a handle for an id that no id looks like. Never one that `idOf` lets through, so it is nobody's. */
 export const ODD_ID = "-odd-";
 
+/** By what a provider remembers a machine: its id, or its name where the id is none. */
+export const memoryKey = ({ id, name }: { id: string; name: string }): string =>
+  id === ODD_ID ? `${ODD_ID} ${name}` : id;
+
 /**
  * An id that no id looks like, as text: only for ending, by an escaped part of a path or a variable, what bears it. Null where not
  * even that can be done.

@@ -3,7 +3,7 @@
 
 import type { Duplex } from "node:stream";
 import type { SshConnection } from "./connection.ts";
-import { commandLine } from "./quote.ts";
+import { commandLine } from "../domain/shell-words.ts";
 
 /** Of the socket by which it talks to us, in rsync and in what it starts. */
 export const CHANNEL_FD = 3;

@@ -9,7 +9,7 @@ import { randomBytes } from "node:crypto";
 import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Executed, SshConnection } from "./connection.ts";
-import { quote } from "./quote.ts";
+import { quote } from "../domain/shell-words.ts";
 import { oneLine } from "./words.ts";
 
 export interface Pushed {

@@ -1,5 +1,5 @@
 import { SvcError } from "../errors/index.ts";
-import { quote } from "./quote.ts";
+import { quote } from "../domain/shell-words.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, type TreeState } from "./tree-manifest.ts";

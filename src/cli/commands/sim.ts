@@ -4,6 +4,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { quoted } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
 import { usage, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
@@ -92,8 +93,8 @@ function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, stri
   const root = checkoutRoot();
   const start = ([provider, wanted]: [string, string]): string => {
     const spec = { provider, gpus: wanted, entrypoint: "train.py", project_dir: join(root, "examples", "digits") };
-    const body = JSON.stringify({ label: `${provider} for nothing`, spec }).replaceAll("'", String.raw`'\''`);
-    return `  curl -s http://127.0.0.1:${PORT}/jobs -H 'Content-Type: application/json' -d '${body}'`;
+    const body = JSON.stringify({ label: `${provider} for nothing`, spec });
+    return `  curl -s http://127.0.0.1:${PORT}/jobs -H 'Content-Type: application/json' -d ${quoted(body)}`;
   };
   const machines =
     kind === "plain"
@@ -124,7 +125,7 @@ function unsets({ env, urls }: { env: Record<string, string>; urls: Record<strin
 
 const exports = (env: Record<string, string>): string =>
   Object.entries(env)
-    .map(([name, value]) => `export ${name}='${value.replaceAll("'", String.raw`'\''`)}'`)
+    .map(([name, value]) => `export ${name}=${quoted(value)}`)
     .join("\n");
 
 async function load(): Promise<SimModule> {

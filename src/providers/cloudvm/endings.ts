@@ -2,7 +2,7 @@
 
 import { SvcError } from "../../errors/index.ts";
 import { errorOf, type ComputeClient } from "./client.ts";
-import type { Place } from "./instance-body.ts";
+import { zonePath, type Place } from "./place.ts";
 import { lastPart, Operation, OperationList, plainText } from "./wire.ts";
 
 const PAGES_MAX = 4;
@@ -60,11 +60,11 @@ const byTime = (a: Operation, b: Operation): number => (a.insertTime ?? "").loca
 
 async function operationsOf(
   client: ComputeClient,
-  { project, zone }: Place,
+  place: Place,
   machine: { name: string; id: string },
   signal: AbortSignal,
 ): Promise<Operation[]> {
-  const path = `/projects/${project}/zones/${zone}/operations`;
+  const path = `${zonePath(place)}/operations`;
   const numeric = /^[0-9]+$/.test(machine.id);
   let filter: string | undefined = numeric ? `targetId=${machine.id}` : undefined;
   const mine: Operation[] = [];
@@ -79,13 +79,16 @@ async function operationsOf(
     const reply = await client.send({ method: "GET", path, query, signal });
     if (!reply.ok) {
       // Not every form of the filter is understood everywhere.
-      if (reply.status !== 400 || filter === undefined) throw errorOf(reply, `list the operations of ${zone}`);
+      if (reply.status !== 400 || filter === undefined) throw errorOf(reply, `list the operations of ${place.zone}`);
       filter = undefined;
       continue;
     }
     const list = OperationList.safeParse(reply.body);
     if (!list.success)
-      throw new SvcError("provider_error", { provider: "cloudvm", why: `its operations of ${zone} cannot be read` });
+      throw new SvcError("provider_error", {
+        provider: "cloudvm",
+        why: `its operations of ${place.zone} cannot be read`,
+      });
     for (const item of list.data.items ?? []) {
       const operation = Operation.safeParse(item);
       if (operation.success && isOn(operation.data, machine)) mine.push(operation.data);

@@ -7,8 +7,9 @@
 import { SvcError } from "../../errors/index.ts";
 import { mayHaveBeenSent } from "../http.ts";
 import { errorOf, isQuota, isRateLimited, saysNotFound, type ComputeClient, type Refusal } from "./client.ts";
-import { ownerOf, requestIdOf, type Place } from "./instance-body.ts";
+import { ownerOf, requestIdOf } from "./instance-body.ts";
 import { CURRENT_FAMILIES, type MachinePlan } from "./machine-types.ts";
+import { instancePath, operationPath, zonePath, type Place } from "./place.ts";
 import { Instance, Operation, plainText, type OperationError } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
@@ -46,8 +47,6 @@ interface Ports {
 
 const unknownOutcome = (order: InsertOrder, cause?: unknown): SvcError =>
   new SvcError("outcome_unknown", { provider: PROVIDER, what: `create ${order.name}` }, { cause });
-
-const zonePath = ({ project, zone }: Place): string => `/projects/${project}/zones/${zone}`;
 
 export async function insert(ports: Ports, order: InsertOrder): Promise<Made> {
   const accepted = await send(ports, order);
@@ -103,7 +102,7 @@ async function send({ client, pause }: Ports, order: InsertOrder): Promise<Opera
 
 /** The name is taken. Names are never used twice, so it is this order, sent before, unless its labels say otherwise. */
 async function adopt(client: ComputeClient, order: InsertOrder, inDoubt: boolean): Promise<Made> {
-  const reply = await client.send({ method: "GET", path: `${zonePath(order.place)}/instances/${order.name}` });
+  const reply = await client.send({ method: "GET", path: instancePath(order.place, order.name) });
   const instance = reply.ok ? Instance.safeParse(reply.body) : null;
   if (!instance?.success) throw unknownOutcome(order);
   if (instance.data.labels["svc-owner"] === ownerOf(order.name))
@@ -132,7 +131,7 @@ async function untilDone({ client, now, pause }: Ports, order: InsertOrder, acce
 /** Null where nothing can be learned just now: it is asked again. */
 async function lookAt(client: ComputeClient, place: Place, name: string): Promise<Operation | null> {
   try {
-    const reply = await client.once({ method: "GET", path: `${zonePath(place)}/operations/${name}` });
+    const reply = await client.once({ method: "GET", path: operationPath(place, name) });
     const operation = reply.ok ? Operation.safeParse(reply.body) : null;
     return operation?.success ? operation.data : null;
   } catch (e) {
@@ -144,7 +143,7 @@ async function lookAt(client: ComputeClient, place: Place, name: string): Promis
 /** While it is PROVISIONING it may still turn out that there is no room; what comes after that has it. */
 async function hasResources(client: ComputeClient, order: InsertOrder): Promise<boolean> {
   try {
-    const reply = await client.once({ method: "GET", path: `${zonePath(order.place)}/instances/${order.name}` });
+    const reply = await client.once({ method: "GET", path: instancePath(order.place, order.name) });
     const instance = reply.ok ? Instance.safeParse(reply.body) : null;
     return instance?.success === true && /^(STAGING|RUNNING)$/.test(instance.data.status);
   } catch (e) {
@@ -166,7 +165,7 @@ export function failureOf(operation: Operation): OperationError[] | null {
 
 /** I3 */
 async function assertAbsent({ client, pause }: Ports, order: InsertOrder, operation: Operation): Promise<void> {
-  const path = `${zonePath(order.place)}/instances/${order.name}`;
+  const path = instancePath(order.place, order.name);
   for (let look = 0; look < VANISH_LOOKS; look++) {
     if (look > 0) await pause(300 * look);
     try {

@@ -5,6 +5,7 @@ import { SvcError } from "../../errors/index.ts";
 import { guardDir, guardScript } from "../guard.ts";
 import type { Order } from "../provider.ts";
 import { regionOf, type MachinePlan, type Settings } from "./machine-types.ts";
+import type { Place } from "./place.ts";
 
 const SECOND_MIN = 30;
 const SECOND_MAX = 120 * 24 * 3_600;
@@ -59,11 +60,6 @@ const startScript = (order: Order): string => {
   const dir = guardDir(order.name);
   return guard.replace("\n", `\nmkdir -p ${dir} && echo ${order.name} >${dir}/SVC_MACHINE\n`);
 };
-
-export interface Place {
-  project: string;
-  zone: string;
-}
 
 export function instanceBody(
   order: Order,

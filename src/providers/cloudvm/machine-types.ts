@@ -5,11 +5,10 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { nearestFew } from "../../domain/nearest.ts";
 import { gpuWish, neverSold, plainGpuName } from "../gpu-names.ts";
+import { NAME } from "./place.ts";
 import TABLE from "./machine-types.json" with { type: "json" };
 
 const PROVIDER = "cloudvm";
-/** As the provider writes names of zones, regions, machine types and accelerators. */
-const NAME = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const ZONE = /-[a-z]$/;
 const CPU_MACHINE_TYPE = "e2-standard-4";
 /** For an N1 that carries GPUs which the table does not know: enough processors for each. */

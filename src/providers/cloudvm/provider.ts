@@ -26,9 +26,10 @@ import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
 import { failureOf, insert } from "./insert.ts";
-import { instanceBody, ownerOf, powerOff, type Place } from "./instance-body.ts";
+import { instanceBody, ownerOf, powerOff } from "./instance-body.ts";
 import { listInstances, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
+import { instancePath, NAME, operationPath, type Place } from "./place.ts";
 import { Instance, lastPart, Operation, plainText, Project, Region } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
@@ -39,7 +40,6 @@ const LAG_MS = 120_000;
 const DELETE_LOOKS_MS = [150, 300, 600, 1_000, 1_500];
 /** A deletion that takes longer than this is asked for again. */
 const DELETE_AGAIN_MS = 5 * 60_000;
-const NAME = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const PROJECT = /^(?:[a-z0-9.-]{1,100}:)?[a-z][-a-z0-9]{0,62}$/;
 
 /** One credential, ready to use. */
@@ -136,7 +136,7 @@ export class CloudvmProvider implements Provider {
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
     const session = this.#open();
     const place = placeOf(handle, session);
-    const reply = await session.client.send({ method: "GET", path: pathOf(place, handle.name), signal });
+    const reply = await session.client.send({ method: "GET", path: instancePath(place, handle.name), signal });
     if (!reply.ok) {
       if (!saysNotFound(reply, "instances")) throw errorOf(reply, `look at ${handle.name}`);
       return this.#missing(session, place, handle, signal);
@@ -179,7 +179,7 @@ export class CloudvmProvider implements Provider {
     if (under === undefined || this.#o.now() - under.since > DELETE_AGAIN_MS) {
       const reply = await session.client.send({
         method: "DELETE",
-        path: pathOf(place, handle.name),
+        path: instancePath(place, handle.name),
         query: { requestId: randomUUID() },
         signal,
       });
@@ -313,7 +313,7 @@ export class CloudvmProvider implements Provider {
   async #making({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<string | null> {
     const operation = handle.extra?.["operation"];
     if (operation === undefined || idOf(operation) === null) return null;
-    const path = `/projects/${place.project}/zones/${place.zone}/operations/${operation}`;
+    const path = operationPath(place, operation);
     const reply = await client.send({ method: "GET", path, signal });
     if (!reply.ok) {
       if (reply.status === 404 && reply.fromApi) return null;
@@ -347,7 +347,7 @@ export class CloudvmProvider implements Provider {
     operation: string,
     signal: AbortSignal,
   ): Promise<void> {
-    const path = `/projects/${place.project}/zones/${place.zone}/operations/${operation}`;
+    const path = operationPath(place, operation);
     for (const waitMs of DELETE_LOOKS_MS) {
       const reply = await client.send({ method: "GET", path, signal });
       const read = reply.ok ? Operation.safeParse(reply.body) : null;
@@ -416,8 +416,6 @@ function placeOf(handle: MachineHandle, session: Session): Place {
   throw new SvcError("provider_error", { provider: PROVIDER, why: `where ${handle.name} stands is not known` });
 }
 
-const pathOf = ({ project, zone }: Place, name: string): string =>
-  `/projects/${project}/zones/${zone}/instances/${name}`;
 const keyOf = ({ project, zone }: Place, name: string): string => `${project}/${zone}/${name}`;
 
 const isOurs = (instance: Instance, prefix: string, owner: string | null): boolean =>

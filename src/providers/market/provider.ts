@@ -6,7 +6,7 @@
 //     never seen and is younger than listings may lag, it is not gone but not yet listed.
 // M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
 
-import { idOf, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
+import { idOf, memoryKey, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gpu-names.ts";
@@ -264,7 +264,7 @@ export class MarketProvider implements Provider {
     if (wait > 0) await this.options.pause(Math.min(wait, LOOKS_APART_MS), signal);
     const row = await this.secondLook(handle, signal);
     if (row !== null) return this.judge(handle, row);
-    const key = keyOf(handle);
+    const key = memoryKey(handle);
     const madeAt = numberOf(handle.extra?.made_at);
     const age_ms = madeAt === null ? Infinity : this.options.now() - madeAt;
     if (this.memories.get(key)?.seen !== true && age_ms < LISTING_LAG_MS)
@@ -284,7 +284,7 @@ export class MarketProvider implements Provider {
   }
 
   private judge(handle: MachineHandle, row: InstanceRow): MachineStatus {
-    const memory = this.remember(keyOf(handle), row);
+    const memory = this.remember(memoryKey(handle), row);
     if (idOf(row.id) === null) return { phase: "broken", why: "the provider names it by an id that cannot be one" };
     const now = this.options.now();
     const status = statusOf(row, now);
@@ -343,7 +343,7 @@ export class MarketProvider implements Provider {
     const { value } = await this.listing.get(0, signal);
     return value.flatMap(({ id, label, row }): MachineHandle[] => {
       if (label === null || !isOurs(label, prefix)) return [];
-      this.remember(keyOf({ id, name: label }), row);
+      this.remember(memoryKey({ id, name: label }), row);
       const machineId = idOf(row.machine_id);
       return [
         {
@@ -413,9 +413,6 @@ export class MarketProvider implements Provider {
     return (await look.get(SEARCH_AGE_MS, signal)).value;
   }
 }
-
-/** By what a machine is remembered. */
-const keyOf = ({ id, name }: { id: string; name: string }): string => (id === ODD_ID ? `${ODD_ID} ${name}` : id);
 
 /** One whose id cannot be read may be it, if it bears the name. */
 const pick = (listed: readonly Listed[], { id, name }: MachineHandle): Listed | undefined =>

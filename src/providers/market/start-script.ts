@@ -1,12 +1,11 @@
 // What a rented machine does at every start of its container, also after a reboot: so it may run any number of times.
 
 import { gzipSync } from "node:zlib";
+import { quoted } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
 
 /** The provider takes no longer start script. */
 export const START_SCRIPT_MAX = 4_096;
-
-export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /**
  * Ends the machine through the provider's API with the key that the provider put into it, which opens nothing but this machine.
@@ -16,7 +15,7 @@ export function selfEndText(baseUrl: string): string {
   return `id=$(svc_env CONTAINER_ID)
 SVC_KEY=$(svc_env CONTAINER_API_KEY)
 case $id in '' | *[!0-9]*) echo 'no CONTAINER_ID' >&2; exit 1 ;; esac
-svc_call DELETE ${shellQuote(`${baseUrl}/api/v0/instances/`)}"$id/" '{}'`;
+svc_call DELETE ${quoted(`${baseUrl}/api/v0/instances/`)}"$id/" '{}'`;
 }
 
 /**
@@ -24,7 +23,7 @@ svc_call DELETE ${shellQuote(`${baseUrl}/api/v0/instances/`)}"$id/" '{}'`;
  * process is the rented container's: a machine that shares its file system with others is left as it is.
  */
 export function startScript(options: { guard: string; publicKey: string }): string {
-  const key = shellQuote(options.publicKey.trim());
+  const key = quoted(options.publicKey.trim());
   const text = `${options.guard.trimEnd()}
 if tr '\\0' '\\n' 2>/dev/null </proc/1/environ | grep -q '^CONTAINER_ID='; then
   touch ~/.no_auto_tmux

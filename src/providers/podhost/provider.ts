@@ -6,7 +6,7 @@
 // D3. When the first API is retired in the middle of a create call, the other one is asked what became of it, not to create.
 // D4. A pod whose id is none is ended by what the provider calls it, found by the pod's name, and used for nothing else.
 
-import { ODD_ID } from "../../domain/endpoint.ts";
+import { memoryKey, ODD_ID } from "../../domain/endpoint.ts";
 import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
@@ -60,7 +60,7 @@ export class PodhostProvider implements Provider {
   /** Set when the first API said that it is not served any more and the second one answered. */
   #graphqlRetired = false;
   #list: { askedAt: number; pods: Promise<Pod[]> } | null = null;
-  /** Pods that a list has shown: see `keyOf`. */
+  /** Pods that a list has shown: see `memoryKey`. */
   readonly #seen = new Set<string>();
   #accountOf: { secret: string; id: string } | null = null;
   /** When a complete look first missed a pod. */
@@ -143,7 +143,7 @@ export class PodhostProvider implements Provider {
     const look = await this.#look(handle, signal, this.#o.now() - LIST_AGE_MAX_MS);
     if (look.pod) return this.#status(look.pod);
     const createdAt = Date.parse(handle.extra?.["createdAt"] ?? "");
-    const key = keyOf(handle);
+    const key = memoryKey(handle);
     if (!this.#seen.has(key) && this.#o.now() - createdAt < CERTAINTY.listingLagMs)
       return { phase: "starting", why: "the provider does not list it yet" };
     // Of the list, not of this call: then machines that vanish together share the second list, too.
@@ -161,7 +161,7 @@ export class PodhostProvider implements Provider {
 
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
     // Once it was seen in a list, its absence from one means something.
-    if (!this.#seen.has(keyOf(handle))) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
+    if (!this.#seen.has(memoryKey(handle))) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
     signal.throwIfAborted();
     const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];
     try {
@@ -258,7 +258,7 @@ export class PodhostProvider implements Provider {
     const inList = pick(list.pods, handle);
     const byId = () => (handle.id === ODD_ID ? null : this.#ask((api) => api.get(handle.id, signal)));
     const pod = inList ?? (await byId()) ?? null;
-    if (pod) this.#missedAt.delete(keyOf(handle));
+    if (pod) this.#missedAt.delete(memoryKey(handle));
     return { pod, askedAt: list.askedAt };
   }
 
@@ -277,7 +277,7 @@ export class PodhostProvider implements Provider {
     const asked = {
       askedAt: this.#o.now(),
       pods: this.#ask((api) => api.list()).then((pods) => {
-        for (const { id, name, deleted } of pods) if (!deleted) this.#seen.add(keyOf({ id: id ?? ODD_ID, name }));
+        for (const { id, name, deleted } of pods) if (!deleted) this.#seen.add(memoryKey({ id: id ?? ODD_ID, name }));
         return pods;
       }),
     };
@@ -341,9 +341,6 @@ export class PodhostProvider implements Provider {
     };
   }
 }
-
-/** By what a pod is remembered. */
-const keyOf = ({ id, name }: { id: string; name: string }): string => (id === ODD_ID ? `${ODD_ID} ${name}` : id);
 
 /** One whose id cannot be read may be it, if it bears the name. */
 function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {

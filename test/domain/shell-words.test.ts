@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { commandLine, quote } from "../../src/ssh/quote.ts";
+import { commandLine, quote, quoted } from "../../src/domain/shell-words.ts";
 
 const HOSTILE = [
   "",
@@ -62,6 +62,12 @@ describe.each(SHELLS)("%s", (shell) => {
     expect(read(shell, HOSTILE)).toEqual(HOSTILE);
   });
 
+  test("reads what is in quotes in any case as it was written", () => {
+    const line = `printf '%s\\0' ${HOSTILE.map(quoted).join(" ")}`;
+    const { stdout } = spawnSync(shell, ["-c", line], { encoding: "utf8" });
+    expect(stdout.split("\0").slice(0, -1)).toEqual(HOSTILE);
+  });
+
   test("reads any words as they were written", () => {
     const word = fc.string({ unit: "grapheme" }).map((text) => text.replaceAll("\0", ""));
     fc.assert(
@@ -80,5 +86,7 @@ describe.each(SHELLS)("%s", (shell) => {
 
 test("plain words stay readable; a NUL is nobody's word", () => {
   expect(quote("/a/b-c_d.e")).toBe("/a/b-c_d.e");
+  expect(quoted("/a/b-c_d.e")).toBe("'/a/b-c_d.e'");
   expect(() => quote("a\0b")).toThrow("NUL");
+  expect(() => quoted("a\0b")).toThrow("NUL");
 });
