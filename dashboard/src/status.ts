@@ -30,3 +30,14 @@ export const isActive = (job: Pick<JobRecord, "status">): boolean =>
 export const isAsked = (job: Pick<JobRecord, "error">): boolean => job.error?.code === "cancelled_by_user";
 export const isKillable = (job: Pick<JobRecord, "status">): boolean => isActive(job) && job.status !== "terminating";
 export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string => job.label ?? job.entrypoint;
+
+/**
+ * Why a run ended as it did, or what there is to know while it has not, for one line of a list: what tells it from other runs comes
+ * first, for the end of the line may be cut off.
+ */
+export function shortReason(job: Pick<JobRecord, "note" | "error" | "status" | "exit_code">): string | null {
+  const { note, error, status, exit_code } = job;
+  if (note) return note;
+  if (error) return error.message.replace(/^The script ended with (?=exit code \d)/, "");
+  return status === "failed" && exit_code !== null ? `exit code ${exit_code}` : null;
+}

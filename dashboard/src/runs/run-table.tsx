@@ -7,7 +7,7 @@ import { StatusPill } from "../parts/status-pill.tsx";
 import { Ago, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
 import { Link, navigate, runPath } from "../router.tsx";
-import { isActive, isAsked, isKillable, titleOf } from "../status.ts";
+import { isActive, isAsked, isKillable, shortReason, titleOf } from "../status.ts";
 import { loadMore } from "../sync.ts";
 
 /** Heights of a row, by the style sheet `runs.css`. */
@@ -199,10 +199,7 @@ interface RunRowProps {
 
 /** Drawn again only when its run changed: while one scrolls, most rows stay. */
 const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
-  const reason =
-    job.note ??
-    job.error?.message ??
-    (job.status === "failed" && job.exit_code !== null ? `exit code ${job.exit_code}` : null);
+  const reason = shortReason(job);
   const killable = isKillable(job);
   const name = `${titleOf(job)} ${job.id}`;
   return (
@@ -222,7 +219,10 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
         <span className="run-sub">
           <code>{job.id}</code>
           {reason && (
-            <span className={job.error && !isAsked(job) ? "reason bad" : "reason"} title={reason}>
+            <span
+              className={job.error && !isAsked(job) ? "reason bad" : "reason"}
+              title={job.note ?? job.error?.message ?? reason}
+            >
               <bdi>{reason}</bdi>
             </span>
           )}
