@@ -1,7 +1,8 @@
 // The contract of a provider. Vendor words and vendor quirks stay inside its folder.
 //
 // P1. `create` may lose its answer: then it throws, and the machine may exist all the same, now or up to `horizonMs` later.
-//     It throws one of NOTHING_MADE only where the provider said in so many words that it made nothing.
+//     It throws one of NOTHING_MADE only where the provider said in so many words that it made nothing. Where it refused and made
+//     a machine all the same, the error carries that one (`inVain`): it is ended, and never taken for the run's.
 // P2. A listing may lag behind by `listingLagMs`. A listing that fails, or that is cut short, throws; it is never an empty one.
 // P3. `terminate` and `inspect` may be repeated. Only `inspect` saying "gone" ends the bill: an answer that could also mean a
 //     bad key, an outage or a listing that lags is not "gone".
@@ -76,6 +77,15 @@ export const NOTHING_MADE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "provider_refused",
   "provider_unavailable",
 ]);
+
+const spoilt = new WeakMap<object, MachineHandle>();
+/** Marks an error of `create` with the machine that was made all the same. */
+export function inVain<E extends Error>(error: E, machine: MachineHandle): E {
+  spoilt.set(error, machine);
+  return error;
+}
+export const madeInVain = (error: unknown): MachineHandle | null =>
+  typeof error === "object" && error !== null ? (spoilt.get(error) ?? null) : null;
 
 /** Codes that say that the provider cannot be asked as things are set here: nothing of any machine. */
 export const CANNOT_ASK: ReadonlySet<ErrorCode> = new Set<ErrorCode>([

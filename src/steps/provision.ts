@@ -2,6 +2,7 @@
 //
 // R1. The intent is durable before the request leaves. No intent, no request.
 // R2. An order whose answer is missing is looked up until it is found or cannot exist any more; only then is there a next order.
+//     What a refused order made all the same is ended first, and never used.
 // R3. A kill does not abort a create call: its answer is written down even when nobody waits for it.
 // R4. The next offer is tried at once only where the provider said that it made nothing, and a listing does not contradict it.
 // R5. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
@@ -9,11 +10,19 @@
 import { SvcError } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
 import { mayHaveBeenSent } from "../providers/http.ts";
-import { CANNOT_ASK, NOTHING_MADE, type MachineHandle, type Offer, type Provider } from "../providers/provider.ts";
+import {
+  CANNOT_ASK,
+  madeInVain,
+  NOTHING_MADE,
+  type MachineHandle,
+  type Offer,
+  type Provider,
+} from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp, type Found } from "./look-up.ts";
 import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./same-account.ts";
+import { release } from "./terminate.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
@@ -50,6 +59,10 @@ async function resolveOrder(
   entry: LedgerEntry,
   signal: AbortSignal,
 ): Promise<Found> {
+  if (entry.state === "releasing") {
+    const wait = await release(ports, provider, entry, signal);
+    return wait === null ? { is: "absent" } : { is: "open", ...wait.later };
+  }
   if (entry.handle === null) return lookUp(ports, provider, entry, signal);
   const status = await provider.inspect(entry.handle, signal);
   if (status.phase !== "gone") return { is: "held", handle: entry.handle };
@@ -167,6 +180,13 @@ async function order(
     if (e instanceof SvcError && NOTHING_MADE.has(e.code)) return refused(ports, provider, name, context, e);
     if (e instanceof SvcError && e.code !== "outcome_unknown" && !mayHaveBeenSent(e)) {
       await ports.ledger.released(name, "the request never left this computer");
+      throw e;
+    }
+    const spoilt = madeInVain(e);
+    if (spoilt !== null) {
+      // In this order: also where the process ends in between, nobody takes it for the machine of the run.
+      await ports.ledger.releasing(name);
+      await ports.ledger.held(name, spoilt);
       throw e;
     }
     await ports.ledger.unknown(

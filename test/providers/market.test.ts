@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
-import { NOTHING_MADE, type Offer } from "../../src/providers/provider.ts";
+import { madeInVain, NOTHING_MADE, type Offer } from "../../src/providers/provider.ts";
 import { startScript, START_SCRIPT_MAX } from "../../src/providers/market/start-script.ts";
 import { KEY, machineRow, NAME, offerRow, order, PUBLIC_KEY, refusal, spec, Stub, type Reply } from "./market-stub.ts";
 
@@ -16,7 +16,6 @@ const OFFER: Offer = {
 const SEARCH = "POST /api/v0/bundles/";
 const CREATE = "PUT /api/v0/asks/501/";
 const GET = "GET /api/v0/instances/9001/";
-const DESTROY = "DELETE /api/v0/instances/9001/";
 const ATTACH = "POST /api/v0/instances/9001/ssh/";
 
 let stub: Stub;
@@ -302,11 +301,14 @@ describe("renting", () => {
     ["success: false", { json: { success: false, new_contract: 9001, msg: "bid too low" } }],
     ["a 400", { status: 400, json: { success: false, error: "invalid_price", new_contract: 9001 } }],
     ["no_such_ask", { status: 410, json: { error: "no_such_ask", new_contract: 9001 } }],
-  ])("a contract beside %s is ended and looked up", async (_what, reply) => {
+  ])("a contract beside %s is named, to be ended", async (_what, reply) => {
     stub.routes[CREATE] = () => reply;
-    stub.routes[DESTROY] = () => ({ json: { success: true } });
-    expect(await codeOf(stub.provider().create(OFFER, order()))).toBe("outcome_unknown");
-    expect(stub.count(DESTROY)).toBe(1);
+    const error = await stub
+      .provider()
+      .create(OFFER, order())
+      .catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: "outcome_unknown" });
+    expect(madeInVain(error)).toMatchObject({ id: "9001", name: order().name, extra: { made_at: expect.any(String) } });
   });
 
   const dialects: [string, Reply][] = [

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { neverSent, ProviderHttp } from "../../src/providers/http.ts";
+import { inVain } from "../../src/providers/provider.ts";
 import { removeHomes, turn } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
 import { Rent } from "./rent.ts";
@@ -173,6 +174,37 @@ describe("an order that came to nothing", () => {
     };
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     expect(rent.states()).toEqual(["1 unknown"]);
+  });
+});
+
+describe("a refusal that made a machine all the same", () => {
+  const refusesAfterMaking = (): void => {
+    rent.cloud.answering = () => {
+      const [made] = rent.cloud.machines;
+      rent.cloud.answering = () => undefined;
+      if (made) throw inVain(new SvcError("outcome_unknown", { provider: "podhost", what: "rent" }), made);
+    };
+  };
+
+  it("is ended before anything else is ordered, however long its end takes, and is not the run's", async () => {
+    refusesAfterMaking();
+    rent.cloud.lies = true;
+    await expect(provision()).rejects.toMatchObject({ code: "outcome_unknown" });
+    expect(rent.states()).toEqual(["1 releasing"]);
+    for (let look = 0; look < 3; look++) expect(await provision()).toHaveProperty("later");
+    expect([creates().length, rent.cloud.calls.includes("terminate pod-1")]).toEqual([1, true]);
+    rent.cloud.lies = false;
+    expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
+    expect([rent.states(), rent.cloud.names]).toEqual([["1 released", "2 held"], [rent.name(2)]]);
+  });
+
+  it("is not used either where the process ended before it was written down whose it is", async () => {
+    refusesAfterMaking();
+    await expect(provision()).rejects.toMatchObject({ code: "outcome_unknown" });
+    rent.h.store.db.exec("UPDATE machine SET handle = NULL, resource_id = NULL, held_at = NULL");
+    await rent.h.clock.advance(rent.cloud.certainty.horizonMs);
+    expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
+    expect(rent.cloud.names).toEqual([rent.name(2)]);
   });
 });
 

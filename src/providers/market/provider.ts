@@ -1,7 +1,8 @@
 // Machines of a marketplace: many hosts, each with its own price, that come and go. docs/providers/market.md.
 //
 // M1. One rent per offer and process: two of them may both be accepted, and one machine would then not work.
-// M2. A create call that names a contract and says no all the same has made a machine: it is ended, and looked up by its name.
+// M2. A create call that names a contract and says no all the same has made a machine: it is ended. One whose id cannot be read is
+//     looked up by its name.
 // M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself (or one more listing). Where the machine was
 //     never seen and is younger than listings may lag, it is not gone but not yet listed.
 // M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
@@ -13,7 +14,16 @@ import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gp
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
-import type { Account, ForeignMachine, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
+import {
+  inVain,
+  type Account,
+  type ForeignMachine,
+  type MachineHandle,
+  type MachineStatus,
+  type Offer,
+  type Order,
+  type Provider,
+} from "../provider.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
@@ -182,9 +192,8 @@ export class MarketProvider implements Provider {
     };
     if (this.isTaken(offer.id))
       throw new SvcError("offer_taken", { provider: "market", offer: offer.id, why: "another run is renting it" });
-    const id = await this.rent(offer.id, body, calledAt);
     const machineId = offer.extra?.machine_id;
-    const handle: MachineHandle = {
+    const made = (id: string): MachineHandle => ({
       v: 1,
       provider: "market",
       id,
@@ -192,7 +201,9 @@ export class MarketProvider implements Provider {
       address: null,
       priceMicro: null,
       extra: { made_at: String(this.options.now()), ...(machineId ? { machine_id: machineId } : {}) },
-    };
+    });
+    const handle = made(await this.rent(offer.id, body, calledAt, made));
+    const { id } = handle;
     // From here on the machine exists and costs money: nothing may keep the caller from hearing so.
     const soon = AbortSignal.timeout(SETTLE_MS);
     const [priceMicro] = await Promise.all([
@@ -202,7 +213,12 @@ export class MarketProvider implements Provider {
     return { ...handle, priceMicro };
   }
 
-  private async rent(offerId: string, body: Record<string, unknown>, calledAt: number): Promise<string> {
+  private async rent(
+    offerId: string,
+    body: Record<string, unknown>,
+    calledAt: number,
+    made: (id: string) => MachineHandle,
+  ): Promise<string> {
     // Read once: the answer is judged by it, and the owner may have taken it away by then.
     const secret = this.client.secret();
     this.listing.forget();
@@ -222,8 +238,8 @@ export class MarketProvider implements Provider {
       const id = idOf(said?.new_contract);
       if (id !== null && said?.success !== false && answer.status >= 200 && answer.status < 300) return id;
       if (said?.new_contract !== undefined && said.new_contract !== null) {
-        if (id !== null) await this.client.destroy(id).catch(() => undefined);
-        throw new SvcError("outcome_unknown", { provider: "market", what: `rent offer ${offerId}` });
+        const error = new SvcError("outcome_unknown", { provider: "market", what: `rent offer ${offerId}` });
+        throw id === null ? error : inVain(error, made(id));
       }
       if (isClearlyTooOften(answer, refusalOf(answer))) {
         this.client.holdCreate(Math.max(CREATE_PENALTY_MS, answer.retryAfterMs ?? 0));
