@@ -67,8 +67,6 @@ export function orDiskFull(thrown: unknown, path: string): unknown {
 /** Any thrown value as an `SvcError`; what is not ours becomes `internal_error` with its cause kept. */
 export function asSvcError(thrown: unknown): SvcError {
   if (thrown instanceof SvcError) return thrown;
-  const code = (thrown as { code?: unknown } | null)?.code;
-  if (code === "ENOSPC" || code === "SQLITE_FULL")
-    return new SvcError("disk_full", { path: "the home" }, { cause: thrown });
+  if (isDiskFull(thrown)) return new SvcError("disk_full", { path: "the home" }, { cause: thrown });
   return new SvcError("internal_error", { why: messageOf(thrown) }, { cause: thrown });
 }

@@ -20,8 +20,8 @@ export function nullIfMissing(thrown: unknown): null {
   throw thrown;
 }
 
-/** Whether the disk, or the owner's share of it, has no room left: in the system's words or in ours. */
+/** Whether the disk, or the owner's share of it, has no room left: in the words of the system, of SQLite, or in ours. */
 export function isDiskFull(thrown: unknown): boolean {
   const code = codeOf(thrown);
-  return code === "ENOSPC" || code === "EDQUOT" || code === "disk_full";
+  return code === "ENOSPC" || code === "EDQUOT" || code === "SQLITE_FULL" || code === "disk_full";
 }

@@ -29,7 +29,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { homeObjection, makeHome } from "../domain/home.ts";
 import { replaceFile } from "../domain/replace-file.ts";
-import { messageOf, SvcError } from "../errors/index.ts";
+import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
 
 export type Sqlite = Database.Database;
@@ -60,7 +60,7 @@ export function prepareHome(home: string): void {
   } catch (e) {
     if (e instanceof SvcError) throw e;
     const code = (e as NodeJS.ErrnoException).code;
-    if (code === "ENOSPC") throw new SvcError("disk_full", { path: home }, { cause: e });
+    if (isDiskFull(e)) throw new SvcError("disk_full", { path: home }, { cause: e });
     const why =
       code === "EEXIST" || code === "ENOTDIR"
         ? "is not a folder"
@@ -209,7 +209,7 @@ function openFile(file: string): Sqlite {
 export function asStoreError(e: unknown, file: string): unknown {
   const code = (e as { code?: unknown } | null)?.code;
   if (e instanceof SvcError || typeof code !== "string") return e;
-  if (code === "SQLITE_FULL" || code === "ENOSPC") return new SvcError("disk_full", { path: file }, { cause: e });
+  if (isDiskFull(e)) return new SvcError("disk_full", { path: file }, { cause: e });
   if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB")
     return new SvcError("store_corrupt", { file, why: messageOf(e) }, { cause: e });
   if (
@@ -298,7 +298,7 @@ function growWal(wal: string): void {
     fsyncSync(fd);
   } catch (e) {
     // A start on a full disk makes do with what there is.
-    if ((e as NodeJS.ErrnoException).code !== "ENOSPC") throw e;
+    if (!isDiskFull(e)) throw e;
   } finally {
     closeSync(fd);
   }

@@ -4,7 +4,7 @@ import Database from "better-sqlite3";
 import { chmodSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { replaceFile } from "../domain/replace-file.ts";
-import { messageOf, SvcError } from "../errors/index.ts";
+import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
 
 export interface Holder {
   pid: number;
@@ -40,7 +40,7 @@ export class HomeLock {
       const code = (e as { code?: string }).code ?? "";
       if (code.startsWith("SQLITE_BUSY"))
         throw new SvcError("home_locked", { home, holder: describeHolder(readHolder(home)) }, { cause: e });
-      if (code === "ENOSPC" || code === "SQLITE_FULL") throw new SvcError("disk_full", { path: home }, { cause: e });
+      if (isDiskFull(e)) throw new SvcError("disk_full", { path: home }, { cause: e });
       throw new SvcError(
         "home_unusable",
         { home, why: `cannot be locked by its file lock.db (${messageOf(e)})` },

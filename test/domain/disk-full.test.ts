@@ -1,0 +1,18 @@
+import { describe, expect, it } from "vitest";
+import { asSvcError, isDiskFull } from "../../src/errors/index.ts";
+import { asStoreError } from "../../src/store/database.ts";
+
+describe("a disk without room", () => {
+  it.each(["ENOSPC", "EDQUOT", "SQLITE_FULL"])("is called so whoever says it: %s", (code) => {
+    const thrown = Object.assign(new Error(code), { code });
+    expect(isDiskFull(thrown)).toBe(true);
+    expect(asSvcError(thrown)).toMatchObject({ code: "disk_full" });
+    expect(asStoreError(thrown, "svc.db")).toMatchObject({ code: "disk_full", data: { path: "svc.db" } });
+  });
+
+  it("is not what any other failure is", () => {
+    const thrown = Object.assign(new Error("EIO"), { code: "EIO" });
+    expect(isDiskFull(thrown)).toBe(false);
+    expect(asSvcError(thrown)).toMatchObject({ code: "internal_error" });
+  });
+});
