@@ -16,6 +16,10 @@ export interface ErrorWords {
 const OF_CREDENTIALS =
   /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$|hub_gated$|hub_token_|sink_credentials$|sink_refused$)/;
 
+/** Words for one line of a terminal, without what it would obey: some are a provider's, or a machine's. */
+export const oneLine = (words: string): string =>
+  words.replaceAll(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu, " ");
+
 /** `code` is for programs and stable; `message` says what happened, `hint` what to do. */
 export class SvcError extends Error {
   override readonly name = "SvcError";
@@ -26,7 +30,7 @@ export class SvcError extends Error {
   readonly errors: { field: string; message: string }[] | undefined;
 
   constructor(words: ErrorWords) {
-    super(words.message, words.cause === undefined ? undefined : { cause: words.cause });
+    super(oneLine(words.message), words.cause === undefined ? undefined : { cause: words.cause });
     this.code = words.code;
     this.hint = words.hint;
     this.status = words.status ?? 0;

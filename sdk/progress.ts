@@ -1,6 +1,7 @@
 // What a terminal shows while a script waits for a run: a line for each status, the last one drawn anew while it lasts. A pipe, a
 // file or SVC_PROGRESS=0 gets nothing. Words that came from a machine lose their control characters: a log must not steer a terminal.
 
+import { oneLine } from "./errors.ts";
 import type { JobRecord, Timeline } from "../src/schemas/job.ts";
 
 const ASK_MS = 2_000;
@@ -86,6 +87,5 @@ function span(ms: number): string {
   return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} m`;
 }
 
-/** Words for one line of a terminal, without what it would obey. */
-export const plain = (words: string): string =>
-  words.replaceAll(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu, " ").slice(0, 500);
+/** Words for one line of a terminal. */
+export const plain = (words: string): string => oneLine(words).slice(0, 500);

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+
+def plain(words: str) -> str:
+    """Words for one line of a terminal, without what it would obey: some are a provider's, or a machine's."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", words).strip()
 
 
 class SvcError(Exception):
@@ -32,7 +38,7 @@ class SvcError(Exception):
         said_of = {(f, t) for f, t in self.errors if t == self.message or (f in self.message and t in self.message)}
         fields = "; ".join(f"{field}: {text}" for field, text in self.errors if (field, text) not in said_of)
         said = f"{self.message} ({fields})" if fields else self.message
-        return f"{said} {self.hint}".rstrip() + f" [{self.code}]"
+        return plain(f"{said} {self.hint}") + f" [{self.code}]"
 
 
 class ConfigError(SvcError):

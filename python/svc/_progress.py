@@ -10,14 +10,13 @@ from __future__ import annotations
 import html
 import importlib
 import os
-import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
-from svc._errors import SvcError
+from svc._errors import SvcError, plain
 from svc._records import Job
 
 # How often a line is drawn anew, and how often the steps are asked for.
@@ -214,4 +213,4 @@ def _span(seconds: float) -> str:
 
 
 def _plain(words: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", words).strip()[:500]
+    return plain(words)[:500]

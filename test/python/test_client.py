@@ -201,6 +201,10 @@ class Calls(WithHome):
         again = pickle.loads(pickle.dumps(caught.exception))
         self.assertEqual((type(again), str(again)), (svc.JobNotFound, str(caught.exception)))
 
+    def test_words_of_a_machine_are_nothing_that_a_terminal_obeys(self):
+        error = from_problem(502, {"code": "c", "detail": "it said \x1b]0;x\x07\u202eno", "hint": "h\x9b2J"})
+        self.assertEqual((str(error), error.message), ("it said  ]0;x no h 2J [c]", "it said \x1b]0;x\x07\u202eno"))
+
     def test_what_the_summary_says_of_a_field_is_not_said_again(self):
         for detail, said in (
             ("gpus is bad.", "gpus is bad. h [c]"),

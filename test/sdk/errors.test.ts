@@ -2,6 +2,12 @@ import { expect, it } from "vitest";
 import { SvcError } from "../../sdk/index.ts";
 import { CATALOGUE } from "../../src/errors/catalogue.ts";
 
+it("an error whose words are a machine's has nothing that a terminal obeys", () => {
+  const { message, stack } = new SvcError({ code: "c", message: "it said \u001b]0;x\u0007\u202eno", hint: "" });
+  expect(message).toBe("it said  ]0;x no");
+  expect(stack).toContain(message);
+});
+
 it("an error that came over HTTP ends a command as the same error does here, as far as credentials go", () => {
   for (const [code, { status, exit }] of Object.entries(CATALOGUE)) {
     const { exit: same } = new SvcError({ code, message: "", hint: "", status });
