@@ -13,7 +13,7 @@ import { createSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.t
 import { never, TestMachine } from "../../test/ssh/machine.ts";
 import { rowOf, type Row } from "../lib/measure.ts";
 
-const ROUNDS = 3;
+const ROUNDS = 5;
 const BIG_FILES = 4;
 const BIG_BYTES = 250_000_000;
 const SMALL_FILES = 20_000;
