@@ -3,6 +3,8 @@
 
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { z } from "zod";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
 import { credentialsOf, placeOf, type Sink, type SinkKind } from "../schemas/sink.ts";
@@ -106,8 +108,20 @@ function ofB(sink: Sink, places: AccessPlaces): Found {
     own === null
       ? (stored.serviceAccountJson ?? defaultKeyFile(sink, places.env))
       : keyFileText("objstore_b", { value: own.trim(), source, where }, places);
-  return { endpoint: given.endpoint ?? stored.url, region: null, profile: null, keys: null, keyFile, secrets: [] };
+  const secrets = secretsIn(keyFile);
+  return { endpoint: given.endpoint ?? stored.url, region: null, profile: null, keys: null, keyFile, secrets };
 }
+
+const KeyFileSecrets = z
+  .looseObject({})
+  .transform((file) =>
+    ["private_key", "refresh_token", "client_secret"]
+      .map((name) => file[name])
+      .filter((text) => typeof text === "string"),
+  );
+
+/** What of a key file opens something: the rest of its lines could stand in any log. */
+const secretsIn = (keyFile: string): string[] => KeyFileSecrets.safeParse(jsonOf(keyFile)).data ?? [];
 
 /** The default credentials of the protocol's own tools: a variable that names a file, else the file that they write. */
 function defaultKeyFile({ url }: Sink, env: NodeJS.ProcessEnv): string {

@@ -110,6 +110,16 @@ describe("credentials", () => {
     expect(access({ ...A, profile: "work" })).toMatchObject({ keys: null, profile: "work" });
   });
 
+  it("of objstore_b are not repeated in any words: of its key file what opens something", () => {
+    const user = { type: "authorized_user", client_id: "id", client_secret: "c-secret", refresh_token: "r-token" };
+    const service = { type: "service_account", client_email: "a@b", private_key: "-----BEGIN\nabcdef\n" };
+    const own = { ...B, service_account_json: "env://MINE" };
+    expect(access(own, { MINE: JSON.stringify(service) }).secrets).toEqual([service.private_key]);
+    const login = join(home, "login.json");
+    writeFileSync(login, JSON.stringify(user));
+    expect(access(B, { GOOGLE_APPLICATION_CREDENTIALS: login }).secrets).toEqual(["r-token", "c-secret"]);
+  });
+
   it("that are named and not there are said by their name", () => {
     expect(() => access({ ...A, access_key_id: "A", secret_access_key: "env://NOT_SET" })).toThrow(/NOT_SET/);
     expect(() => access(B)).toThrow(/gcloud auth application-default login/);
