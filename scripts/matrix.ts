@@ -13,8 +13,8 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { nameOf, runCell, runsOf, type Outcome } from "../test/rented/cell.ts";
-import { chooseCells, drawCells, type Choice } from "../test/rented/choose.ts";
+import { nameOf, runCell, runsOf, type Cell, type Outcome } from "../test/rented/cell.ts";
+import { chooseCells, drawCells, runsIn, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
 
 /** Machines of one world are all on this computer. */
@@ -50,8 +50,10 @@ if (!(draw >= 0) || !Number.isInteger(runs) || runs < 1 || runs > RUNS_MAX) {
   process.stderr.write(`--draw takes a number, and --runs one from 1 to ${RUNS_MAX}; nothing was run.\n`);
   process.exit(2);
 }
-const drawn = draw > 0 ? drawCells(choice, Math.ceil(draw / runs), flags.pairs) : chooseCells(choice);
-const cells = runs > 1 ? drawn.map((cell) => ({ ...cell, runs })) : drawn;
+const cells = draw > 0 ? drawCells(choice, draw, flags.pairs, runs) : chosenCells();
+function chosenCells(): Cell[] {
+  return chooseCells(choice).map((cell) => (runs > 1 ? { ...cell, runs: runsIn(cell.provider, runs) } : cell));
+}
 const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
 /** What earlier runs have found; written by them. */
 function keptIn(file: string): Outcome[] {

@@ -41,7 +41,7 @@ export const nameOf = ({ provider, fault, also, kill, runs = 1 }: Cell): string 
   `${provider} ${also === undefined ? fault : `${fault}+${also}`} ${kill ?? "lives"}${runs > 1 ? ` x${runs}` : ""}`;
 
 /** How many runs there were in the worlds of some cells. */
-export const runsOf = (outcomes: readonly Outcome[]): number =>
+export const runsOf = (outcomes: readonly Pick<Outcome, "cell">[]): number =>
   outcomes.reduce((sum, { cell }) => sum + (cell.runs ?? 1), 0);
 
 export async function runCell(cell: Cell): Promise<Outcome> {

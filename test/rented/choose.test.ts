@@ -1,7 +1,7 @@
 // Which cells a drawing of the fault matrix has.
 
 import { expect, test } from "vitest";
-import { nameOf } from "./cell.ts";
+import { nameOf, runsOf } from "./cell.ts";
 import { chooseCells, drawCells } from "./choose.ts";
 import { endsOfAll } from "./faults.ts";
 
@@ -14,6 +14,12 @@ test("a drawing is the same for the same seed, another for another, and has each
   expect(drawCells(choice, 50, false).map(nameOf)).toEqual(drawn.slice(0, 50));
   expect(drawCells({ ...choice, seed: 6 }, 50, false).map(nameOf)).not.toEqual(drawn.slice(0, 50));
   expect(drawCells(choice, whole.length + 10, false)).toHaveLength(whole.length + 10);
+});
+
+test("several runs in each world make up the number that was asked for; a notebook has one", () => {
+  const drawn = drawCells(choice, 200, true, 6);
+  expect(runsOf(drawn.map((cell) => ({ cell })))).toBe(200);
+  for (const { provider, runs } of drawn.slice(0, -1)) expect(runs ?? 1).toBe(provider === "notebook" ? 1 : 6);
 });
 
 test("each pair has two faults that the provider knows; success fits only where it fits both", () => {

@@ -35,8 +35,11 @@ export function chooseCells(choice: Choice): Cell[] {
   return cells;
 }
 
-/** So many cells of the whole, as the seed shuffles them; with `pairs` each has a second fault. */
-export function drawCells(choice: Choice, count: number, pairs: boolean): Cell[] {
+/** A notebook is one machine: several runs on it would meet each other more than the fault. */
+export const runsIn = (provider: ProviderCase, asked: number): number => (provider === "notebook" ? 1 : asked);
+
+/** Cells of the whole, as the seed shuffles them, until they have `count` runs, `each` in one world; with `pairs` each has a second fault. */
+export function drawCells(choice: Choice, count: number, pairs: boolean, each = 1): Cell[] {
   const whole = chooseCells({ ...choice, kind: "every" }).filter(({ fault }) => !pairs || fault !== "none");
   const random = mulberry(choice.seed);
   for (let i = whole.length - 1; i > 0; i--) {
@@ -47,14 +50,17 @@ export function drawCells(choice: Choice, count: number, pairs: boolean): Cell[]
   }
   if (whole.length === 0) return [];
   // More than there are: from the first one on again, with other instants and other second faults.
-  return Array.from({ length: count }, (_, n) => {
-    const cell = whole[n % whole.length] as Cell;
+  const drawn: Cell[] = [];
+  for (let n = 0, left = count; left > 0; n++) {
+    const { provider, fault, kill } = whole[n % whole.length] as Cell; // not empty
+    const runs = Math.min(runsIn(provider, each), left);
+    const others = FAULTS.filter((other) => other !== fault && appliesTo(provider, other));
+    const also = pairs ? others[Math.floor(random() * others.length)] : undefined;
     const seed = choice.seed * 1_000 + n;
-    if (!pairs) return { ...cell, seed };
-    const others = FAULTS.filter((fault) => fault !== cell.fault && appliesTo(cell.provider, fault));
-    const also = others[Math.floor(random() * others.length)];
-    return also === undefined ? { ...cell, seed } : { ...cell, seed, also };
-  });
+    drawn.push({ provider, fault, kill, seed, ...(also && { also }), ...(runs > 1 && { runs }) });
+    left -= runs;
+  }
+  return drawn;
 }
 
 /** Numbers in [0, 1), the same for the same seed. */
