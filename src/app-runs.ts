@@ -16,7 +16,7 @@ import { unsealSpec } from "./secrets/sealed-spec.ts";
 import type { Sinks } from "./sinks/sinks.ts";
 import { ClosedWays } from "./steps/closed-ways.ts";
 import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
-import { nodeFolder } from "./steps/follow.ts";
+import { nodeFolder, Undecided } from "./steps/follow.ts";
 import { entrypointIn, installCommand } from "./steps/install-command.ts";
 import type { JobFacts } from "./steps/ports.ts";
 import { planRun } from "./steps/run-plan.ts";
@@ -44,6 +44,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     ofSinks: (jobId, spec) => sinks.secretsOf(jobId, spec),
   });
   const collectors = collectorsOf(home, resumes);
+  const undecided = new Undecided();
   return {
     installationId: engine.store.installationId,
     now: engine.clock.now,
@@ -88,10 +89,13 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     collector: collectors.of,
     resume: (jobId) => resumes.of(jobId),
     announced: (jobId, node, names) => resumes.announce(jobId, node, names),
+    undecided,
+    silent: (jobId, node) => undecided.settle(jobId, node),
     pause: (ms) => pause(ms),
     forget: (jobId) => {
       runs.forget(jobId);
       collectors.forget(jobId);
+      undecided.forget(jobId);
     },
     stop: collectors.stop,
   };

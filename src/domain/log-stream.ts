@@ -65,6 +65,8 @@ export interface ParseOptions {
   redactor: Redactor;
   /** The stream has ended: everything is consumed, and what was held back is text. */
   final: boolean;
+  /** It was cut off: half a secret at its end is taken for one. Only with `final`. */
+  cut?: boolean;
   /** Only whole lines of text are consumed, so that every part begins where a line begins (see S7). */
   wholeLines?: boolean;
 }
@@ -72,9 +74,10 @@ export interface ParseOptions {
 /** See S1 to S6. */
 export function parseLog(bytes: Buffer, opts: ParseOptions): { text: Buffer; records: LogRecord[]; consumed: number } {
   const { pieces, records, decided } = separate(bytes, opts);
-  const { redactor, final } = opts;
+  const { redactor, final, cut = false } = opts;
   const joined = pieces.length === 1 ? pieces[0]!.bytes : Buffer.concat(pieces.map((piece) => piece.bytes));
-  if (!opts.wholeLines || final) return redacted({ pieces, records, decided, text: joined }, redactor, final);
+  if (!opts.wholeLines || final)
+    return redacted({ pieces, records, decided, text: joined }, redactor, cut ? "cut" : final);
   // What a secret may hold back is the end of a line at most, unless the secret has several: then it is tried with less.
   for (let end = lineEnd(joined, joined.length); ;) {
     const text = joined.subarray(0, end);
@@ -104,7 +107,7 @@ interface Separated {
 function redacted(
   { pieces, records, decided, text }: Separated,
   redactor: Redactor,
-  final: boolean,
+  final: boolean | "cut",
 ): { text: Buffer; records: LogRecord[]; consumed: number; taken: number } {
   if (redactor.empty || text.length === 0) return { text, records, consumed: decided, taken: text.length };
   // Raw bytes less text bytes are the records in between. A tail has every record behind it to bridge as well.

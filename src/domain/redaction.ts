@@ -63,10 +63,19 @@ export class Redactor {
   /**
    * Replaces every secret in `bytes`. `consumed` says how many bytes of the input are decided; the rest, a tail that is the
    * beginning of some form, with the finding that it begins in, is to be presented again before what follows. With `final`
-   * everything is consumed.
+   * everything is consumed; with "cut", too, but there half a secret at the end is taken for one.
    */
-  redact(bytes: Buffer, final: boolean, rule?: SpanRule): { out: Buffer; consumed: number } {
+  redact(bytes: Buffer, final: boolean | "cut", rule?: SpanRule): { out: Buffer; consumed: number } {
     if (this.empty || bytes.length === 0) return { out: bytes, consumed: bytes.length };
+    if (final === "cut") {
+      const { out, consumed } = this.redact(bytes, false, rule);
+      const rest = bytes.subarray(consumed);
+      // So short a beginning tells nothing, and is ordinary text nearly always.
+      return {
+        out: Buffer.concat([out, rest.length < SECRET_BYTES_MIN ? rest : MARKER]),
+        consumed: bytes.length,
+      };
+    }
     const parts: Buffer[] = [];
     const tails = final ? [] : this.#tails(bytes, rule);
     let at = 0;

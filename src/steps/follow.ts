@@ -8,7 +8,7 @@ import type { LogCursor, StorySink } from "./ports.ts";
 import { SvcError } from "../errors/index.ts";
 import { parseLog, type LogRecord } from "../domain/log-stream.ts";
 import type { Redactor } from "../domain/redaction.ts";
-import type { RunHost } from "../providers/host.ts";
+import type { LogSlice, RunHost } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 
@@ -34,6 +34,8 @@ export interface FollowedRun {
   signal: AbortSignal;
   /** Told of records before they are written down, and so perhaps more than once: a crash in between must not cost them. */
   hears?: (records: LogRecord[]) => void;
+  /** Where what was seen and not taken is kept, for when no more comes. */
+  undecided?: Undecided;
 }
 
 /** What one pull saw. */
@@ -45,6 +47,49 @@ export interface Pulled {
   records: LogRecord[];
   samples: RunnerSample[];
 }
+
+/**
+ * The ends of logs that were seen and not taken: what may still become a secret, a record, or a whole line. A machine that is lost
+ * gives no more of them, and they are all that is left of its last words.
+ */
+export class Undecided {
+  readonly #kept = new Map<string, { run: FollowedRun; offset: number; bytes: Buffer; times: LogSlice["times"] }>();
+
+  /** @param offset of the first of `bytes` in the stream. */
+  keep(run: FollowedRun, offset: number, bytes: Buffer, times: LogSlice["times"]): void {
+    const name = nameOf(run.jobId, run.node, run.stream);
+    // A copy: the bytes are the end of a part that may be megabytes.
+    if (bytes.length === 0) this.#kept.delete(name);
+    else this.#kept.set(name, { run, offset, bytes: Buffer.from(bytes), times });
+  }
+
+  /** No more comes from this node: what is kept of it becomes text. May be called again, also after a failure. */
+  async settle(jobId: string, node: number): Promise<void> {
+    for (const stream of ["install", "run"] as const) {
+      const name = nameOf(jobId, node, stream);
+      const kept = this.#kept.get(name);
+      if (kept === undefined) continue;
+      const { run, offset, bytes, times } = kept;
+      const { sink, tag, mark, redactor } = run;
+      const from = sink.cursor(jobId, node, stream);
+      // Somebody has taken it since.
+      if (from.sourceOffset === offset) {
+        const { text, records } = parseLog(bytes, { mark, redactor, final: true, cut: true, wholeLines: tag !== null });
+        if (records.length > 0) run.hears?.(records);
+        const to = { ...from, sourceOffset: offset + bytes.length };
+        await sink.append({ jobId, node, stream, from, to, text: tagged(text, tag), records, samples: [], times });
+      }
+      this.#kept.delete(name);
+    }
+  }
+
+  /** Once a job is over. */
+  forget(jobId: string): void {
+    for (const name of this.#kept.keys()) if (name.startsWith(`${jobId} `)) this.#kept.delete(name);
+  }
+}
+
+const nameOf = (jobId: string, node: number, stream: string): string => `${jobId} ${node} ${stream}`;
 
 /** Follows one stream of one node. Every method may be called again after a failure. */
 export class Follower {
@@ -104,6 +149,7 @@ export class Follower {
         return { bytes: parsed.consumed, seen, records: [], samples: [] };
       }
     }
+    this.#run.undecided?.keep(this.#run, to.sourceOffset, slice.bytes.subarray(parsed.consumed), slice.times);
     if (to.sourceOffset - this.#acked >= ACK_EVERY_BYTES || (final && to.sourceOffset > this.#acked)) {
       await host.ackLog(to.sourceOffset, signal);
       this.#acked = to.sourceOffset;

@@ -90,7 +90,7 @@ export interface StorySink {
 }
 
 /** What giving a machine back needs: no job, only the ledger. */
-export type OrphanPorts = Omit<StepPorts, "facts" | "provider" | "ways">;
+export type OrphanPorts = Omit<StepPorts, "facts" | "provider" | "ways" | "silent">;
 
 export interface StepPorts {
   installationId: string;
@@ -102,4 +102,6 @@ export interface StepPorts {
   ways: ClosedWays;
   /** The machine is proven gone: connections and pins of it may be forgotten. */
   gone?: (machine: string) => void;
+  /** No machine of this node is left: nothing more comes from it. */
+  silent?: (jobId: string, node: number) => Promise<void>;
 }

@@ -5,6 +5,7 @@ import type { Guard } from "../providers/host.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { Entrypoint } from "../files/entrypoint.ts";
 import type { DataManifest } from "../schemas/data.ts";
+import type { Undecided } from "./follow.ts";
 import type { Install } from "./install-command.ts";
 import type { Resume } from "./resume-from.ts";
 import type { RunPlan } from "./run-plan.ts";
@@ -36,5 +37,6 @@ export interface RunServices extends StepPorts {
   announced(jobId: string, node: number, names: readonly string[]): void;
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;
+  undecided: Undecided;
   pause(ms: number): Promise<void>;
 }

@@ -213,7 +213,8 @@ function followedRun(
   const dir = checkpointsOf(services, { jobId, node }, held);
   const hears: FollowedRun["hears"] = (records) => services.announced(jobId, node, announced(records, dir));
   const host = held.access.host(stream);
-  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, hears };
+  const { undecided } = services;
+  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, hears, undecided };
 }
 
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */

@@ -31,6 +31,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       const left = await listed(ports, provider, { jobId, node, signal }, prefix);
       await each(left, (handle) => provider.terminate(handle, signal));
       if (left.length > 0) return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
+      await ports.silent?.(jobId, node);
       return { done: {}, detail: { released: entries.map((e) => e.name) } };
     },
   };

@@ -1,6 +1,8 @@
 // Rented machines from end to end: a control plane in a process of its own, a simulated provider, machines that boot. The whole
 // matrix of faults is `npm run matrix`; here is what must hold after every change.
 
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { eventually } from "../sim/harness-parts.ts";
 import { addForeign, runCell, verdict, type Cell } from "./cell.ts";
@@ -72,6 +74,17 @@ describe.concurrent("a rented machine", () => {
       world.once("log", () => world.faults.set("black_hole", 20_000 * FACTOR));
       const ending = await world.live();
       expect(verdict(world, ending, ["succeeded"])).toEqual([]);
+    });
+  });
+
+  it("that vanishes leaves all that was seen of its log, also what might have become a metric", async () => {
+    await within({ provider: "podhost" }, async (world) => {
+      const script = `import time\nprint("line 1\\nlast words\\x1esvc1:", end="", flush=True)\ntime.sleep(600)\n`;
+      writeFileSync(join(world.dir, "project", "train.py"), script);
+      world.once("log", () => world.faults.set("vanishes", 1_000));
+      const ending = await world.live();
+      expect(verdict(world, ending, ["machine_lost"])).toEqual([]);
+      expect(ending.logs[0]).toMatch(/^line 1\nlast words\x1esvc1:$/m);
     });
   });
 

@@ -4,7 +4,7 @@ import { Redactor, REDACTED } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { RunHost } from "../../src/providers/host.ts";
 import type { RunnerSample, RunnerStatus } from "../../src/schemas/runner.ts";
-import { announced, Follower } from "../../src/steps/follow.ts";
+import { announced, Follower, Undecided } from "../../src/steps/follow.ts";
 import type { LogCursor, StorySink } from "../../src/steps/ports.ts";
 
 const MARK = "k3yk3yk3yk3yk3y0";
@@ -61,9 +61,11 @@ class KeptStory {
 
 let run: ScriptedRun;
 let story: KeptStory;
+let undecided: Undecided;
 beforeEach(() => {
   run = new ScriptedRun();
   story = new KeptStory();
+  undecided = new Undecided();
 });
 const follow = (tag: string | null = null, host: RunHost = run.host, hears?: (records: LogRecord[]) => void) =>
   new Follower({
@@ -77,6 +79,7 @@ const follow = (tag: string | null = null, host: RunHost = run.host, hears?: (re
     mark: MARK,
     redactor: new Redactor([SECRET, MARK]),
     signal: new AbortController().signal,
+    undecided,
   });
 const over = (log_bytes: number | null): RunnerStatus => ({
   phase: "exited",
@@ -280,4 +283,52 @@ it("says what it has seen beside what it has taken, so that nobody waits for new
   run.write(`loss ${SECRET.slice(0, 5)}`);
   expect(await follow().pull(null, false)).toMatchObject({ bytes: 5, seen: 10 });
   expect(await follow().pull(null, false)).toMatchObject({ bytes: 0, seen: 10 });
+});
+
+describe("what was seen and not taken, when no more comes", () => {
+  it.each([
+    ["the first letters of a secret, as they are", "line h", "line h"],
+    ["half a secret, hidden", `key=${SECRET.slice(0, 9)}`, `key=${REDACTED}`],
+    [
+      "the beginning of a record, without its mark",
+      `text${record(1).slice(0, 40)}`,
+      /^text\x1esvc1:\*\*\*redacted\*\*\* \{"k"/,
+    ],
+  ])("becomes text: %s", async (_, written, stored) => {
+    run.write(written);
+    await follow().pull(null, false);
+    await undecided.settle("job1", 0);
+    expect(story.text).toEqual(typeof stored === "string" ? stored : expect.stringMatching(stored));
+    expect(story.at.sourceOffset).toBe(run.log.length);
+  });
+
+  it("becomes a line of its node, with the records that waited behind it", async () => {
+    run.write(`one\ntw${record(7)}`);
+    await follow("[node0] ").pull(null, false);
+    expect([story.text, story.steps]).toEqual(["[node0] one\n", []]);
+    await undecided.settle("job1", 0);
+    expect([story.text, story.steps]).toEqual(["[node0] one\n[node0] tw", [7]]);
+  });
+
+  it("is written once, also when it is settled again, and after a failure", async () => {
+    run.write("line h");
+    await follow().pull(null, false);
+    story.fails = new Error("no room");
+    await expect(undecided.settle("job1", 0)).rejects.toThrow("no room");
+    await undecided.settle("job1", 0);
+    await undecided.settle("job1", 0);
+    expect(story.text).toBe("line h");
+  });
+
+  it("is left alone where somebody has taken it since, and where it is another node's", async () => {
+    run.write("line h");
+    await follow().pull(null, false);
+    await undecided.settle("job1", 1);
+    expect(story.text).toBe("line ");
+    run.write("ello\n");
+    const later = follow();
+    await later.pull(null, false);
+    await undecided.settle("job1", 0);
+    expect(story.text).toBe("line hello\n");
+  });
 });

@@ -25,6 +25,18 @@ describe("giving back", () => {
     expect(rent.cloud.calls.slice(-3)).toEqual(["terminate pod-1", "inspect pod-1", "list"]);
   });
 
+  it("says that nothing more comes once no machine is left, and not before", async () => {
+    const silent: string[] = [];
+    rent.ports.silent = (jobId, node) => Promise.resolve(void silent.push(`${jobId} ${node}`));
+    await rent.run(provisionStep);
+    rent.cloud.lies = true;
+    expect(await terminate()).toHaveProperty("later");
+    expect(silent).toEqual([]);
+    rent.cloud.lies = false;
+    expect(await terminate()).toHaveProperty("done");
+    expect(silent).toEqual(["job1 0"]);
+  });
+
   it("may be asked for again when it is done", async () => {
     await rent.run(provisionStep);
     await terminate();
