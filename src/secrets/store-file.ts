@@ -62,7 +62,7 @@ export function readPlainFile(file: string, rules: { bytesMax: number; ownersAlo
     if (!facts.isFile()) throw new UnusableFile(`${file} is not a plain file`);
     if (facts.size > rules.bytesMax) throw new UnusableFile(`${file} is larger than ${rules.bytesMax / 1024} KiB`);
     if (rules.ownersAlone) makeOwnersAlone(file, fd, facts);
-    return readAll(file, fd, rules.bytesMax);
+    return readAll(file, fd, facts.size, rules.bytesMax);
   } finally {
     closeSync(fd);
   }
@@ -80,12 +80,13 @@ function makeOwnersAlone(file: string, fd: number, facts: { uid: number; mode: n
   }
 }
 
-function readAll(file: string, fd: number, bytesMax: number): string {
-  // One byte more than allowed: the file may grow while it is read.
-  const buffer = Buffer.alloc(bytesMax + 1);
+/** In steps of what it was said to hold: it is read for each request to a provider, and may grow meanwhile. */
+function readAll(file: string, fd: number, size: number, bytesMax: number): string {
+  let buffer = Buffer.allocUnsafe(size + 1);
   let length = 0;
   for (;;) {
     let read: number;
+    if (length === buffer.length) buffer = Buffer.concat([buffer], 2 * length);
     try {
       read = readSync(fd, buffer, length, buffer.length - length, null);
     } catch (e) {
