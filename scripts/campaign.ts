@@ -47,7 +47,7 @@ if (stranger !== undefined || !(scale > 0) || !Number.isInteger(seed) || !(lanes
   process.exit(2);
 }
 /** A world costs more than a run in it, and runs at once meet each other. */
-const RUNS_PER_CELL = 6;
+const RUNS_PER_CELL = 12;
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const scaled = (count: number): number => Math.max(1, Math.round(count * scale));
 
