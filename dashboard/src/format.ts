@@ -1,5 +1,6 @@
 // Numbers and times for people. A value that is not known is a dash, never a zero.
 
+import { bytes } from "../../src/domain/bytes.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { prefs } from "./prefs.ts";
 
@@ -41,18 +42,6 @@ export function costOf(job: Pick<JobRecord, "cost_usd" | "machines">): string {
 
 export const usdPerHour = (value: number | null): string =>
   value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`;
-
-export function bytes(n: number): string {
-  if (n < 1_000) return `${n} B`;
-  const units = ["kB", "MB", "GB", "TB"];
-  let value = n / 1_000;
-  let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) {
-    value /= 1_000;
-    unit++;
-  }
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
-}
 
 /** Whether a metric counts bytes, as its name says. */
 export const isBytes = (name: string): boolean => /(^|[/_.])bytes(_per_s)?$/.test(name);

@@ -1,6 +1,12 @@
-/** An amount of bytes for people, by powers of 1024. */
+/** An amount of bytes for people, by powers of 1000, with two digits at least. */
 export function bytes(n: number): string {
-  if (n < 1024) return `${n} B`;
-  const power = Math.min(4, Math.floor(Math.log2(n) / 10));
-  return `${(n / 1024 ** power).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
+  if (n < 1_000) return `${n} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let value = n / 1_000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1_000;
+    unit++;
+  }
+  return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../src/domain/clock.ts";
+import { bytes } from "../../src/domain/bytes.ts";
 import { downsample } from "../../src/domain/downsample.ts";
 import { GPU_CATALOGUE, listGpus, vramFor } from "../../src/domain/gpus.ts";
 import { JobIds } from "../../src/domain/ids.ts";
@@ -160,4 +161,18 @@ describe("orAborted", () => {
     await new Promise((resolve) => setImmediate(resolve));
     await expect(orAborted(late.promise, undefined)).rejects.toThrow("too late");
   });
+});
+
+it.each([
+  [0, "0 B"],
+  [999, "999 B"],
+  [1_000, "1.0 kB"],
+  [9_949, "9.9 kB"],
+  [9_960, "10 kB"],
+  [999_499, "999 kB"],
+  [999_500, "1.0 MB"],
+  [2 ** 30, "1.1 GB"],
+  [5e15, "5000 TB"],
+])("an amount of %i bytes reads %s", (n, words) => {
+  expect(bytes(n)).toBe(words);
 });

@@ -1,5 +1,6 @@
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
-import { bytes, plural, usd, usdPerHour } from "../format.ts";
+import { plural, usd, usdPerHour } from "../format.ts";
 import { Banner } from "../parts/banner.tsx";
 import { withCode } from "../parts/with-code.tsx";
 import type { PlanState } from "./use-plan.ts";

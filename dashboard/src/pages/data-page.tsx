@@ -1,9 +1,10 @@
 import { useState } from "react";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { DataReport, DataSummary } from "../../../src/schemas/data.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { TextField, useSmallForm } from "../form/small-form.tsx";
-import { bytes, plural } from "../format.ts";
+import { plural } from "../format.ts";
 import { AskFirst } from "../parts/ask-first.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";

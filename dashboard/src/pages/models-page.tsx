@@ -1,9 +1,10 @@
 import { useEffect, useState } from "react";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { HubModel, HubPull } from "../../../src/schemas/hub.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { TextField, useSmallForm } from "../form/small-form.tsx";
-import { bytes, duration, plural, words } from "../format.ts";
+import { duration, plural, words } from "../format.ts";
 import { AskFirst } from "../parts/ask-first.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";

@@ -1,8 +1,9 @@
 import { useMemo, useState } from "react";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api, asProblem } from "../api.ts";
-import { bytes, number, plural, words } from "../format.ts";
+import { number, plural, words } from "../format.ts";
 import { MoreButton } from "../parts/more-button.tsx";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";

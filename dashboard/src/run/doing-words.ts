@@ -1,6 +1,7 @@
 // What a step that is under way says of itself, in words.
 
-import { bytes, number } from "../format.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
+import { number } from "../format.ts";
 
 /** Null where the detail tells nothing of what goes on. Counts are files and bytes so far, and `…_total` of all. */
 export function doingWords(detail: Readonly<Record<string, unknown>>): string | null {

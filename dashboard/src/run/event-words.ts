@@ -1,7 +1,8 @@
 // An event of the feed as a sentence. What is not known here is shown as it is.
 
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { FeedEvent } from "../../../src/schemas/job.ts";
-import { bytes, words } from "../format.ts";
+import { words } from "../format.ts";
 
 const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
 
