@@ -95,6 +95,23 @@ describe.skipIf(!able)("machines out of namespaces", () => {
     await new Promise((resolve) => void api.close(resolve));
   });
 
+  test("a link of the same name that another fleet has made meanwhile is left alone", async () => {
+    const machine = await boot("m-1");
+    const name = /svcsim[0-9]+/.exec((await links())[0] ?? "")?.[0] ?? "";
+    // The first process of the machine ends, and with it its network.
+    await login(way(machine));
+    await ssh(way(machine), "kill -USR2 1");
+    await eventually(async () => (await links()).length === 0);
+    await tool("ip", ["link", "add", name, "type", "veth", "peer", "name", `${name}p`]);
+    try {
+      await tool("ip", ["link", "set", name, "alias", "svcsim-owner-1"]);
+      await machine.destroy();
+      expect(await tool("ip", ["-o", "link", "show", "dev", name])).toContain("svcsim-owner-1");
+    } finally {
+      await tool("ip", ["link", "del", name]);
+    }
+  });
+
   test("a cut wire is silent and heals; a frozen machine goes on; a slow link is slow", async () => {
     const machine = await boot("w-1");
     await said(machine, "true");

@@ -23,7 +23,8 @@ host() {
 
 network() {
   local tries=0 said
-  until said=$(nsenter --net=/proc/self/fd/9 ip link add $link$slot type veth peer name eth0 netns 1 2>&1); do
+  # Nobody makes one while another is looked at and removed: names are used again.
+  until said=$(flock "$LINKS_LOCK" nsenter --net=/proc/self/fd/9 ip link add $link$slot type veth peer name eth0 netns 1 2>&1); do
     # Another fleet on this computer has that one.
     case $said in *exists*) ;; *) echo "$said" >&2 && exit 1 ;; esac
     slot=$(((slot + 1) % 32768)) tries=$((tries + 1))

@@ -14,6 +14,8 @@ import { makeHostKey, processes, procLink, procText, signal, tool } from "./host
 /** A private network of RFC 2544, for measurements: nobody's. */
 const NETWORK = "198.18.0.0/15";
 const LINK = "svcsim";
+/** Held by whoever makes or removes a link. */
+const LINKS_LOCK = "/run/svcsim.lock";
 const SCRIPTS = ["machine.sh", "init.py", "nvidia-smi"] as const;
 
 /** Whether this process may do all that a machine needs. */
@@ -83,9 +85,15 @@ async function sweep(): Promise<void> {
     const name = /^[0-9]+: ([^@:]+)/.exec(line)?.[1];
     // Without an owner yet, it is being made this very moment.
     if (name === undefined || Number.isNaN(owner) || signal(owner, 0)) left += 1;
-    else await tool("ip", ["link", "del", name]).catch(() => undefined);
+    else await removeLink(name, owner);
   }
   if (left === 0) await tool("ip", ["route", "del", "unreachable", NETWORK]).catch(() => undefined);
+}
+
+/** Removes a link if it is still that owner's: once it is gone by itself, another fleet may have one of the same name. */
+async function removeLink(name: string, owner: number): Promise<void> {
+  const script = 'ip -o link show dev "$0" | grep -Eq "svcsim-owner-$1([^0-9]|$)" && ip link del "$0"';
+  await tool("flock", [LINKS_LOCK, "sh", "-c", script, name, String(owner)]).catch(() => undefined);
 }
 
 /** Disks lie in this computer's memory: one that is filled must not take all of it. */
@@ -165,6 +173,7 @@ class Machine implements SimMachine {
       API_PORT: String(apiPort ?? 0),
       BOOT_SECONDS: seconds.toFixed(3),
       OWNER: String(process.pid),
+      LINKS_LOCK,
       BINDS: this.#binds.join(" "),
     };
     writeFileSync(
@@ -237,7 +246,7 @@ class Machine implements SimMachine {
       }
       await this.#ended;
       // The kernel takes its time over networks that nobody uses any more; the link is the visible part.
-      if (this.#address !== "") await tool("ip", ["link", "del", `${LINK}${this.#slot}`]).catch(() => undefined);
+      if (this.#address !== "") await removeLink(`${LINK}${this.#slot}`, process.pid);
       rmSync(this.#dir, { recursive: true, force: true });
       this.#gone();
     })();
