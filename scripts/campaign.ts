@@ -4,12 +4,13 @@
 //   npm run campaign -- --scale 0.01            a hundredth of each
 //   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix
 //   npm run campaign -- --seed S --lanes N      another drawing; so many at once
+//   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
 //   npm run campaign -- --keep FILE             adds what was found to FILE, and writes docs/CAMPAIGN.md from all that stands there
 //
 // It goes on after a failure, prints what to run to see it again, and ends with 1 if there was any.
 
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -28,6 +29,7 @@ const { values: flags } = parseArgs({
     only: { type: "string", default: PARTS.join(",") },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     lanes: { type: "string", default: String(availableParallelism()) },
+    from: { type: "string", default: "0" },
     call: { type: "string" },
     keep: { type: "string" },
   },
@@ -40,10 +42,11 @@ if (flags.call !== undefined) {
 const scale = Number(flags.scale);
 const seed = Number(flags.seed);
 const lanes = Number(flags.lanes);
+const from = Number(flags.from);
 const chosen = flags.only.split(",");
 const stranger = chosen.find((name) => !(PARTS as readonly string[]).includes(name));
-if (stranger !== undefined || !(scale > 0) || !Number.isInteger(seed) || !(lanes >= 1)) {
-  process.stderr.write(`--only takes some of ${PARTS.join(", ")}; --scale, --seed and --lanes take numbers.\n`);
+if (stranger !== undefined || !(scale > 0) || !Number.isInteger(seed) || !(lanes >= 1) || !(from >= 0)) {
+  process.stderr.write(`--only takes some of ${PARTS.join(", ")}; --scale, --seed, --lanes and --from take numbers.\n`);
   process.exit(2);
 }
 /** A world costs more than a run in it, and runs at once meet each other. */
@@ -85,7 +88,7 @@ async function calls(): Promise<Found> {
     return { counts: { calls: 0 }, seeds: [0, 0], wrong: 0 };
   }
   const all = trialsOf(seed);
-  const trials = all.slice(0, scaled(all.length));
+  const trials = all.slice(from, from + scaled(all.length));
   let wrong = 0;
   await inLanes(trials, lanes, async (trial) => {
     const why = await tryCall(trial);
@@ -129,13 +132,22 @@ async function matrix(): Promise<Found> {
   return { counts: { runs, cells }, seeds: [seed, seed], wrong: code === 0 ? 0 : Math.max(1, wrong) };
 }
 
+/** Where there is a repository. */
+function commitHere(): string {
+  const { stdout } = spawnSync("git", ["-C", import.meta.dirname, "rev-parse", "--short=7", "HEAD"], {
+    encoding: "utf8",
+  });
+  return stdout?.trim() ?? "";
+}
+
+const commit = commitHere();
 const found: Kept[] = [];
 for (const part of PARTS.filter((name) => chosen.includes(name))) {
   say(`== ${part}`);
   const began = performance.now();
   const one = await { simulation, kills, calls, matrix }[part]();
   const minutes = (performance.now() - began) / 60_000;
-  const kept = { day: new Date().toISOString().slice(0, 10), part, ...one, minutes };
+  const kept = { day: new Date().toISOString().slice(0, 10), part, ...one, minutes, commit };
   found.push(kept);
   if (flags.keep !== undefined) appendFileSync(flags.keep, `${JSON.stringify(kept)}\n`);
 }

@@ -13,6 +13,10 @@ export interface Kept {
   seeds: [number, number];
   wrong: number;
   minutes: number;
+  /** Of the program that it ran on, abbreviated; empty where that is not known. */
+  commit?: string;
+  /** What was wrong, and what became of it; written by hand. */
+  note?: string;
 }
 
 const ABOUT: Record<Kept["part"], string> = {
@@ -37,12 +41,11 @@ const counted = (counts: Kept["counts"]): string =>
 /** One row for each. */
 export function campaignTable(kept: readonly Kept[]): string {
   const lines = kept.map(
-    ({ day, part, counts, seeds, wrong, minutes }) =>
-      `| ${day} | ${part} | ${counted(counts)} | ${range(seeds)} | ${wrong} | ${minutes.toFixed(1)} |`,
+    ({ day, part, counts, seeds, wrong, minutes, commit = "" }) =>
+      `| ${day} | ${commit} | ${part} | ${counted(counts)} | ${range(seeds)} | ${wrong} | ${minutes.toFixed(1)} |`,
   );
-  return ["| day | part | what | seeds | wrong | minutes |", "| --- | --- | --- | --- | --- | --- |", ...lines].join(
-    "\n",
-  );
+  const heads = ["day", "commit", "part", "what", "seeds", "wrong", "minutes"];
+  return [`| ${heads.join(" | ")} |`, `|${" --- |".repeat(heads.length)}`, ...lines].join("\n");
 }
 
 /** The page: each part's sum, then each campaign. */
@@ -56,6 +59,8 @@ export function campaignPage(all: readonly Kept[]): string {
     const wrong = mine.reduce((sum, kept) => sum + kept.wrong, 0);
     return [`| ${part} | ${ABOUT[part]} | ${counted(counts)} | ${wrong} |`];
   });
+  const notes = all.flatMap(({ day, part, note }) => (note === undefined ? [] : [`- ${day}, ${part}: ${note}`]));
+  const told = notes.length === 0 ? "" : `\nWhat was wrong, and what became of it:\n\n${notes.join("\n")}\n`;
   return `<!-- Written by \`npm run campaign -- --keep FILE\`; do not edit. -->
 
 # Campaign
@@ -70,7 +75,7 @@ ${sums.join("\n")}
 ## Each one
 
 ${campaignTable(all)}
-
+${told}
 A seed again: \`npm run sim -- --seed S --trace\` for the simulation, \`npm run campaign -- --only PART --seed S\` for the others.
 `;
 }
