@@ -87,7 +87,11 @@ export class Served {
         );
         response.on("error", reject);
       });
-      asked.on("error", reject);
+      asked.on("error", (e: NodeJS.ErrnoException) => {
+        // It was closed for having been idle, at the moment when it was used again: nothing has been answered.
+        if (asked.reusedSocket && e.code === "ECONNRESET") resolve(this.#ask(method, path, body));
+        else reject(e);
+      });
       asked.end(body);
     });
   }
