@@ -1,5 +1,6 @@
 // Writes the pages that are made from code: docs/ERRORS.md from the catalogue, docs/STATES.md from the job machine, and the references
-// of the API and of both SDKs from the table of routes, the schemas and the text of the SDKs.
+// of the API and of both SDKs from the table of routes, the schemas and the text of the SDKs; docs/CAMPAIGN.md from
+// docs/campaign.jsonl.
 //   npm run docs
 
 import { writeFileSync } from "node:fs";
@@ -7,6 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { CATALOGUE } from "../src/errors/index.ts";
 import { apiReferencePage } from "./lib/api-reference.ts";
+import { campaignPage, keptIn } from "./lib/campaign-page.ts";
 import { sdkReferencePage } from "./lib/sdk-reference.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "../src/machines/job-machine.ts";
 
@@ -24,6 +26,7 @@ export function generatedPages(): Page[] {
     { path: "docs/STATES.md", text: statesPage() },
     { path: "docs/API-REFERENCE.md", text: apiReferencePage(NOTICE) },
     { path: "docs/SDK-REFERENCE.md", text: sdkReferencePage(NOTICE) },
+    { path: "docs/CAMPAIGN.md", text: campaignPage(keptIn(join(import.meta.dirname, "../docs/campaign.jsonl"))) },
   ];
 }
 

@@ -1,5 +1,7 @@
 // What campaigns found, as a table in a terminal and as a page.
 
+import { readFileSync } from "node:fs";
+
 export const PARTS = ["simulation", "kills", "calls", "matrix"] as const;
 
 /** One part of one campaign, as it is kept in a file of one line each. */
@@ -18,6 +20,13 @@ export interface Kept {
   /** What was wrong, and what became of it; written by hand. */
   note?: string;
 }
+
+/** All that a file of campaigns tells. */
+export const keptIn = (file: string): Kept[] =>
+  readFileSync(file, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Kept);
 
 const ABOUT: Record<Kept["part"], string> = {
   simulation:
@@ -61,7 +70,7 @@ export function campaignPage(all: readonly Kept[]): string {
   });
   const notes = all.flatMap(({ day, part, note }) => (note === undefined ? [] : [`- ${day}, ${part}: ${note}`]));
   const told = notes.length === 0 ? "" : `\nWhat was wrong, and what became of it:\n\n${notes.join("\n")}\n`;
-  return `<!-- Written by \`npm run campaign -- --keep FILE\`; do not edit. -->
+  return `<!-- Written by \`npm run campaign -- --keep docs/campaign.jsonl\`; do not edit. -->
 
 # Campaign
 
