@@ -15,8 +15,14 @@ import { statsOf, type BlobPlaces } from "./place.ts";
 import { persistently, type RetryOptions } from "./retry.ts";
 import { Transient, type Reply } from "./transfer.ts";
 
-/** Written at once: fewer calls, and hashing goes on meanwhile. */
-const BATCH_BYTES = 1024 * 1024;
+/** Written at once: fewer calls, and more comes meanwhile. */
+const BATCH_BYTES = 4 * 1024 * 1024;
+/** Of a line that is slow, what came is written and told of this often. */
+const BATCH_MS = 500;
+/** So much is brought to the disk while more comes; else the sync at the end waits for the whole file. */
+const SYNC_BYTES = 32 * 1024 * 1024;
+/** To hash what lies there already. */
+const READ_BYTES = 1024 * 1024;
 /** Wrong content may be one bad cache; twice is what is there. */
 const WRONG_MAX = 2;
 
@@ -49,7 +55,11 @@ export async function fetchBlob(file: HubFile, places: BlobPlaces, options: Fetc
   try {
     const download = new Download(file, handle, options);
     await download.resume(places.partial);
-    await download.run();
+    try {
+      await download.run();
+    } finally {
+      await download.synced();
+    }
     await handle.datasync();
   } finally {
     await handle.close();
@@ -62,8 +72,10 @@ class Download {
   readonly #handle: FileHandle;
   readonly #o: FetchOptions;
   #hash: Hash;
-  /** Bytes that are written and hashed. */
+  /** Bytes that are hashed, and written or about to be. */
   #at = 0;
+  #unsynced = 0;
+  #syncing: Promise<void> | null = null;
   #everGained = 0;
   #wrong = 0;
 
@@ -79,7 +91,7 @@ class Download {
     const { size } = await this.#handle.stat();
     if (size > this.#file.size) return this.#reset();
     if (size === 0) return;
-    for await (const chunk of createReadStream(path, { end: size - 1, highWaterMark: BATCH_BYTES })) {
+    for await (const chunk of createReadStream(path, { end: size - 1, highWaterMark: READ_BYTES })) {
       this.#o.signal.throwIfAborted();
       this.#hash.update(chunk as Buffer);
       this.#at += (chunk as Buffer).length;
@@ -111,26 +123,29 @@ class Download {
       await this.#begin(reply);
       let batch: Buffer[] = [];
       let waiting = 0;
+      let flushed = performance.now();
       let writing: Promise<unknown> = Promise.resolve();
       const flush = async (): Promise<void> => {
         await writing;
         const [parts, bytes] = [batch, waiting];
-        [batch, waiting] = [[], 0];
+        [batch, waiting, flushed] = [[], 0, performance.now()];
         if (bytes === 0) return;
         writing = this.#write(parts);
         // Its failure is met at the next flush; until then it must not count as unhandled.
         writing.catch(() => undefined);
-        for (const part of parts) this.#hash.update(part);
         this.#at += bytes;
         this.#everGained += bytes;
         this.#o.moved(bytes);
+        await this.#syncSoon(bytes);
       };
       try {
         for await (const part of reply.read()) {
           if (this.#at + waiting + part.length > size) throw tooMuch(path, size);
+          // At once, while the processor still has it at hand.
+          this.#hash.update(part);
           batch.push(part);
           waiting += part.length;
-          if (waiting >= BATCH_BYTES) await flush();
+          if (waiting >= BATCH_BYTES || performance.now() - flushed >= BATCH_MS) await flush();
         }
       } finally {
         await flush();
@@ -168,6 +183,20 @@ class Download {
     }
   }
 
+  async #syncSoon(bytes: number): Promise<void> {
+    this.#unsynced += bytes;
+    if (this.#unsynced < SYNC_BYTES) return;
+    this.#unsynced = 0;
+    await this.synced();
+    this.#syncing = this.#handle.datasync();
+    this.#syncing.catch(() => undefined);
+  }
+
+  /** A sync that has failed must be heard of: the system tells of it once, and the next one would succeed. */
+  async synced(): Promise<void> {
+    await this.#syncing;
+  }
+
   async #reset(): Promise<void> {
     await this.#handle.truncate(0);
     if (this.#at > 0) this.#o.moved(-this.#at);
@@ -200,7 +229,7 @@ const freshHash = (file: HubFile): Hash =>
 /** The name that a file's content would have as a blob. */
 export async function nameOfContent(path: string, file: HubFile, signal: AbortSignal): Promise<string> {
   const hash = freshHash(file);
-  for await (const chunk of createReadStream(path, { highWaterMark: BATCH_BYTES })) {
+  for await (const chunk of createReadStream(path, { highWaterMark: READ_BYTES })) {
     signal.throwIfAborted();
     hash.update(chunk as Buffer);
   }
