@@ -241,6 +241,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         await hub.stop();
         await opened.stop();
         await services.stop();
+        await sink.close();
         machines.close();
         store.db.close();
         lock.release();

@@ -51,7 +51,7 @@ export class Engine {
     const probe = options.probe ?? (() => {});
     this.#committer = new Committer({
       store: options.store,
-      now: () => options.clock.now(),
+      clock: options.clock,
       defer: options.defer,
       probe,
       forget: (jobs) => {
@@ -75,6 +75,11 @@ export class Engine {
   /** Durable when it resolves. See `Committer`. */
   commit<T>(fn: (tx: Transaction) => T): Promise<T> {
     return this.#committer.commit(fn);
+  }
+
+  /** Durable when it resolves, and perhaps a moment later: for what many runs bring at once. See `Committer`. */
+  commitTogether<T>(fn: (tx: Transaction) => T): Promise<T> {
+    return this.#committer.commitTogether(fn);
   }
 
   /** As `commit`, for what has happened in the world and must be written down: while that cannot be done it tries again. */
@@ -483,5 +488,6 @@ export class Engine {
     this.#stopped = true;
     this.#alarm?.cancel();
     await this.#effects.abortAll();
+    this.#committer.flush();
   }
 }

@@ -5,19 +5,20 @@
 // L2. What the file holds beyond the committed length never happened: the next write goes over it.
 // L3. The cursor moves by compare-and-set: a part is counted once, whoever brings it again.
 
-import { constants } from "node:fs";
-import { open } from "node:fs/promises";
-import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { LogRecord } from "../domain/log-stream.ts";
 import type { FeedHint, CheckpointFile } from "../schemas/job.ts";
 import type { RunnerSample } from "../schemas/runner.ts";
 import type { LogCursor, StorySink } from "../steps/ports.ts";
 import { LogStore } from "../store/log-store.ts";
+import type { Transaction } from "./transaction.ts";
 import type { Engine } from "./engine.ts";
+import { LogFiles } from "./log-files.ts";
 
 /** Times of the log are kept this far apart. */
 const TIME_GAP_MS = 200;
+/** A part from this size on is one of a log that is behind, and its commit does not wait for others. */
+const URGENT_BYTES = 64 * 1024;
 /** Names of metrics in one job. */
 export const SERIES_MAX = 10_000;
 
@@ -44,11 +45,13 @@ type Part = Parameters<StorySink["append"]>[0];
 export class DurableStorySink implements StorySink {
   readonly #o: StorySinkOptions;
   readonly #rows: LogStore;
+  readonly #files: LogFiles;
   readonly #logs = new Map<string, OpenLog>();
 
   constructor(options: StorySinkOptions) {
     this.#o = options;
     this.#rows = new LogStore(options.engine.store.db);
+    this.#files = new LogFiles(options.home);
   }
 
   cursor(jobId: string, node: number, stream: "run" | "install"): LogCursor {
@@ -68,23 +71,9 @@ export class DurableStorySink implements StorySink {
     this.#checkTurn(part);
     const start = this.#rows.stored(jobId);
     try {
-      if (text.length > 0) {
-        // Opened for each part: a thousand live runs must not hold a thousand descriptors.
-        const file = await open(
-          join(this.#o.home, "logs", `${jobId}.log`),
-          constants.O_RDWR | constants.O_CREAT,
-          0o600,
-        );
-        try {
-          let done = 0;
-          while (done < text.length)
-            done += (await file.write(text, done, text.length - done, start + done)).bytesWritten;
-          await file.datasync();
-        } finally {
-          await file.close();
-        }
-      }
-      await this.#o.engine.commit((tx) => {
+      if (text.length > 0) await this.#files.write(jobId, start, text);
+      const { engine } = this.#o;
+      const count = (tx: Transaction): void => {
         const at = { job_id: jobId, node: part.node, stream: part.stream };
         const from = { source_offset: part.from.sourceOffset, samples_offset: part.from.samplesOffset };
         const to = { source_offset: part.to.sourceOffset, samples_offset: part.to.samplesOffset };
@@ -102,7 +91,8 @@ export class DurableStorySink implements StorySink {
         const link = part.records.find((record) => record.kind === "tracker");
         if (link && !this.#rows.linked(jobId)) tx.feed(jobId, "tracker.linked", { url: link.url });
         this.#samples(log, jobId, part.node, part.samples);
-      });
+      };
+      await (text.length < URGENT_BYTES ? engine.commitTogether(count) : engine.commit(count));
     } catch (e) {
       // Nothing of this part counts; what was remembered for it is read again.
       log.series.clear();
@@ -227,6 +217,12 @@ export class DurableStorySink implements StorySink {
   /** Once a job is over. */
   forget(jobId: string): void {
     this.#logs.delete(jobId);
+    void this.#files.close(jobId);
+  }
+
+  /** When this process ends. */
+  async close(): Promise<void> {
+    await this.#files.closeAll();
   }
 }
 

@@ -424,6 +424,65 @@ describe("commits of one turn", () => {
   });
 });
 
+describe("commits that may wait", () => {
+  const commitsOf = (h: Harness) => h.probes.filter((p) => p === "commit.after").length;
+  /** As many as come at once without waiting, and none is free after them. */
+  async function exhaust(h: Harness): Promise<void> {
+    for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
+  }
+
+  it("do not wait where nothing else is committed", async () => {
+    const h = await begin();
+    await h.engine.commitTogether((tx) => tx.feed(null, "notice", {}));
+    expect(commitsOf(h)).toBe(1);
+  });
+
+  it("share one transaction for some milliseconds while groups follow each other closely", async () => {
+    const h = await begin();
+    await exhaust(h);
+    const before = commitsOf(h);
+    const done: number[] = [];
+    const all = [0, 1, 2].map(async (i) => {
+      await turn();
+      await h.engine.commitTogether(() => undefined);
+      done.push(i);
+    });
+    await h.clock.advance(0);
+    await turn();
+    expect([done, commitsOf(h) - before]).toEqual([[], 0]);
+    await h.clock.advance(25);
+    await Promise.all(all);
+    expect([done, commitsOf(h) - before]).toEqual([[0, 1, 2], 1]);
+    // After a while without commits nobody waits any more.
+    await h.clock.advance(1_000);
+    await h.engine.commitTogether(() => undefined);
+    expect(commitsOf(h) - before).toBe(2);
+  });
+
+  it("go with one that may not, in the order in which they came", async () => {
+    const h = await begin();
+    await exhaust(h);
+    const before = commitsOf(h);
+    const order: string[] = [];
+    const waits = h.engine.commitTogether(() => order.push("may wait"));
+    await h.engine.commit(() => order.push("may not"));
+    await waits;
+    expect([order, commitsOf(h) - before]).toEqual([["may wait", "may not"], 1]);
+    // And the timer that was set for it finds nothing to do.
+    await h.clock.advance(100);
+    expect(commitsOf(h) - before).toBe(1);
+  });
+
+  it("are committed when the process ends", async () => {
+    const h = await begin();
+    await exhaust(h);
+    const waits = h.engine.commitTogether((tx) => tx.feed(null, "notice", { message: "last" }));
+    await h.engine.stop();
+    await waits;
+    expect(h.published.at(-1)?.data).toEqual({ message: "last" });
+  });
+});
+
 describe("a writer that was overtaken", () => {
   it("writes nothing and says so", async () => {
     const h = await begin();

@@ -9,16 +9,22 @@ import { Harness, removeHomes, START } from "./harness.ts";
 let h: Harness;
 let sink: DurableStorySink;
 let hints: FeedHint[];
+const made: DurableStorySink[] = [];
 function newSink(): DurableStorySink {
   hints = [];
-  return new DurableStorySink({ engine: h.engine, home: h.home, hint: (hint) => void hints.push(hint) });
+  const fresh = new DurableStorySink({ engine: h.engine, home: h.home, hint: (hint) => void hints.push(hint) });
+  made.push(fresh);
+  return fresh;
 }
 beforeEach(async () => {
   h = await Harness.open();
   await h.create();
   sink = newSink();
 });
-afterEach(() => h.end());
+afterEach(async () => {
+  for (const each of made.splice(0)) await each.close();
+  await h.end();
+});
 afterAll(removeHomes);
 
 const metric = (step: number, values: MetricRecord["values"]): MetricRecord => ({

@@ -118,6 +118,7 @@ export class World {
 
   async end(): Promise<void> {
     await this.sinks.stop();
+    await this.story.close();
     await this.h.end();
   }
 
