@@ -2,7 +2,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { retryDelayMs } from "../../src/engine/effect-runner.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
-import { type Attempt, Harness, KILL, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
+import { type Attempt, full, Harness, KILL, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
 
 const DAY_MS = 86_400_000;
 const open: Harness[] = [];
@@ -23,7 +23,6 @@ async function again(h: Harness, options: HarnessOptions = {}): Promise<Harness>
 }
 const flaky = () => new SvcError("provider_error", { provider: "local", why: "it is having a bad day" });
 const hopeless = () => new SvcError("price_cap_exceeded", { offered: 2, cap: 1, outcome: "Nothing was rented" });
-const full = () => Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
 
 describe("a new job", () => {
   it("is its row, its first journal entry, its first step and its timer in one commit, and only then begins", async () => {
@@ -374,112 +373,6 @@ describe("a timer", () => {
     await h.clock.jump(2 * PHASE_LIMIT_MS.provisioning);
     await h.clock.advance(60_000);
     expect(h.store.journal("job1").filter((j) => j.type === "timer.phase")).toHaveLength(1);
-  });
-});
-
-describe("commits of one turn", () => {
-  it("share one transaction, and a caller that fails takes nobody with it", async () => {
-    const h = await begin();
-    await h.create("a");
-    await h.create("b");
-    const commits = () => h.probes.filter((p) => p === "commit.after").length;
-    const before = commits();
-    const ran: string[] = [];
-    const results = await Promise.allSettled([
-      h.engine.send("a", KILL),
-      h.engine.commit((tx) => {
-        tx.feed("a", "notice", { level: "info", message: "never" });
-        tx.after(() => ran.push("never"));
-        h.engine.apply(tx, "b", KILL);
-        throw new SvcError("job_not_found", { id: "x" });
-      }),
-      h.engine.commit((tx) => tx.after(() => ran.push("mine"))),
-    ]);
-    await turn();
-    expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
-    expect(ran).toEqual(["mine"]);
-    expect([h.row("a").state, h.row("b").state]).toEqual(["terminating", "provisioning"]);
-    expect(h.published.filter((e) => e.type === "notice")).toEqual([]);
-    expect(commits() - before).toBe(1);
-    // What the failed caller had changed in memory is forgotten, too.
-    await h.kill("b");
-    expect([h.row("b").seq, h.folds("a"), h.folds("b")]).toEqual([2, true, true]);
-  });
-
-  it("all fail when the commit fails, nothing of them happens, and what was remembered is forgotten", async () => {
-    const h = await begin();
-    await h.create("a");
-    await h.create("b");
-    h.onProbe = (point) => {
-      if (point === "commit.before") throw full();
-    };
-    const results = await Promise.allSettled([h.engine.send("a", KILL), h.engine.send("b", KILL)]);
-    await turn();
-    expect(results).toMatchObject([{ reason: { code: "disk_full" } }, { reason: { code: "disk_full" } }]);
-    expect([h.row("a").state, h.row("b").state]).toEqual(["provisioning", "provisioning"]);
-    expect(h.attempts.every((a) => !a.context.signal.aborted && a.step === "provision")).toBe(true);
-    h.onProbe = () => {};
-    await h.kill("a");
-    expect([h.row("a").state, h.row("a").seq, h.folds("a")]).toEqual(["terminating", 2, true]);
-  });
-});
-
-describe("commits that may wait", () => {
-  const commitsOf = (h: Harness) => h.probes.filter((p) => p === "commit.after").length;
-  /** As many as come at once without waiting, and none is free after them. */
-  async function exhaust(h: Harness): Promise<void> {
-    for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
-  }
-
-  it("do not wait where nothing else is committed", async () => {
-    const h = await begin();
-    await h.engine.commitTogether((tx) => tx.feed(null, "notice", {}));
-    expect(commitsOf(h)).toBe(1);
-  });
-
-  it("share one transaction for some milliseconds while groups follow each other closely", async () => {
-    const h = await begin();
-    await exhaust(h);
-    const before = commitsOf(h);
-    const done: number[] = [];
-    const all = [0, 1, 2].map(async (i) => {
-      await turn();
-      await h.engine.commitTogether(() => undefined);
-      done.push(i);
-    });
-    await h.clock.advance(0);
-    await turn();
-    expect([done, commitsOf(h) - before]).toEqual([[], 0]);
-    await h.clock.advance(25);
-    await Promise.all(all);
-    expect([done, commitsOf(h) - before]).toEqual([[0, 1, 2], 1]);
-    // After a while without commits nobody waits any more.
-    await h.clock.advance(1_000);
-    await h.engine.commitTogether(() => undefined);
-    expect(commitsOf(h) - before).toBe(2);
-  });
-
-  it("go with one that may not, in the order in which they came", async () => {
-    const h = await begin();
-    await exhaust(h);
-    const before = commitsOf(h);
-    const order: string[] = [];
-    const waits = h.engine.commitTogether(() => order.push("may wait"));
-    await h.engine.commit(() => order.push("may not"));
-    await waits;
-    expect([order, commitsOf(h) - before]).toEqual([["may wait", "may not"], 1]);
-    // And the timer that was set for it finds nothing to do.
-    await h.clock.advance(100);
-    expect(commitsOf(h) - before).toBe(1);
-  });
-
-  it("are committed when the process ends", async () => {
-    const h = await begin();
-    await exhaust(h);
-    const waits = h.engine.commitTogether((tx) => tx.feed(null, "notice", { message: "last" }));
-    await h.engine.stop();
-    await waits;
-    expect(h.published.at(-1)?.data).toEqual({ message: "last" });
   });
 });
 

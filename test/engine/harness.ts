@@ -243,6 +243,7 @@ export class Harness {
   }
 }
 
+export const full = () => Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
 export const KILL: EventBody = { type: "job.kill", error: { code: "cancelled_by_user", message: "m", hint: "h" } };
 
 const homes: string[] = [];

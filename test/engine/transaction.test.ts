@@ -1,0 +1,108 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import { full, Harness, KILL, removeHomes, turn } from "./harness.ts";
+
+let h: Harness;
+beforeEach(async () => (h = await Harness.open()));
+afterEach(() => h.end());
+afterAll(removeHomes);
+
+const commits = () => h.probes.filter((p) => p === "commit.after").length;
+
+describe("commits of one turn", () => {
+  it("share one transaction, and a caller that fails takes nobody with it", async () => {
+    await h.create("a");
+    await h.create("b");
+    const before = commits();
+    const ran: string[] = [];
+    const results = await Promise.allSettled([
+      h.engine.send("a", KILL),
+      h.engine.commit((tx) => {
+        tx.feed("a", "notice", { level: "info", message: "never" });
+        tx.after(() => ran.push("never"));
+        h.engine.apply(tx, "b", KILL);
+        throw new SvcError("job_not_found", { id: "x" });
+      }),
+      h.engine.commit((tx) => tx.after(() => ran.push("mine"))),
+    ]);
+    await turn();
+    expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(ran).toEqual(["mine"]);
+    expect([h.row("a").state, h.row("b").state]).toEqual(["terminating", "provisioning"]);
+    expect(h.published.filter((e) => e.type === "notice")).toEqual([]);
+    expect(commits() - before).toBe(1);
+    // What the failed caller had changed in memory is forgotten, too.
+    await h.kill("b");
+    expect([h.row("b").seq, h.folds("a"), h.folds("b")]).toEqual([2, true, true]);
+  });
+
+  it("all fail when the commit fails, nothing of them happens, and what was remembered is forgotten", async () => {
+    await h.create("a");
+    await h.create("b");
+    h.onProbe = (point) => {
+      if (point === "commit.before") throw full();
+    };
+    const results = await Promise.allSettled([h.engine.send("a", KILL), h.engine.send("b", KILL)]);
+    await turn();
+    expect(results).toMatchObject([{ reason: { code: "disk_full" } }, { reason: { code: "disk_full" } }]);
+    expect([h.row("a").state, h.row("b").state]).toEqual(["provisioning", "provisioning"]);
+    expect(h.attempts.every((a) => !a.context.signal.aborted && a.step === "provision")).toBe(true);
+    h.onProbe = () => {};
+    await h.kill("a");
+    expect([h.row("a").state, h.row("a").seq, h.folds("a")]).toEqual(["terminating", 2, true]);
+  });
+});
+
+describe("commits that may wait", () => {
+  /** As many as come at once without waiting, and none is free after them. */
+  async function exhaust(): Promise<void> {
+    for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
+  }
+
+  it("do not wait where nothing else is committed", async () => {
+    await h.engine.commitTogether((tx) => tx.feed(null, "notice", {}));
+    expect(commits()).toBe(1);
+  });
+
+  it("share one transaction for some milliseconds while groups follow each other closely", async () => {
+    await exhaust();
+    const before = commits();
+    const done: number[] = [];
+    const all = [0, 1, 2].map(async (i) => {
+      await turn();
+      await h.engine.commitTogether(() => undefined);
+      done.push(i);
+    });
+    await h.clock.advance(0);
+    await turn();
+    expect([done, commits() - before]).toEqual([[], 0]);
+    await h.clock.advance(25);
+    await Promise.all(all);
+    expect([done, commits() - before]).toEqual([[0, 1, 2], 1]);
+    // After a while without commits nobody waits any more.
+    await h.clock.advance(1_000);
+    await h.engine.commitTogether(() => undefined);
+    expect(commits() - before).toBe(2);
+  });
+
+  it("go with one that may not, in the order in which they came", async () => {
+    await exhaust();
+    const before = commits();
+    const order: string[] = [];
+    const waits = h.engine.commitTogether(() => order.push("may wait"));
+    await h.engine.commit(() => order.push("may not"));
+    await waits;
+    expect([order, commits() - before]).toEqual([["may wait", "may not"], 1]);
+    // And the timer that was set for it finds nothing to do.
+    await h.clock.advance(100);
+    expect(commits() - before).toBe(1);
+  });
+
+  it("are committed when the process ends", async () => {
+    await exhaust();
+    const waits = h.engine.commitTogether((tx) => tx.feed(null, "notice", { message: "last" }));
+    await h.engine.stop();
+    await waits;
+    expect(h.published.at(-1)?.data).toEqual({ message: "last" });
+  });
+});
