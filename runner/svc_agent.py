@@ -284,15 +284,22 @@ def op_ack(ask):
     return {}, b""
 
 
-def op_changed(ask):
+def op_follow(ask):
+    """Waits for news, then tells all of it in one answer. The status first: when it says "over", every byte it counts is there."""
+    wait_for_news(ask["dir"], int(ask["seen"]), min(float(ask["wait_ms"]) / 1000, 600))
+    look, _ = op_status(ask)
+    log, body = op_read_log(ask)
+    return dict(look, **log), body
+
+
+def wait_for_news(run, seen, seconds):
     """Returns once the log has grown beyond what was seen, the run is over, or the time is up."""
-    run, seen = ask["dir"], int(ask["log_offset"])
     begin = time.monotonic()
-    end = begin + min(float(ask["max_ms"]) / 1000, 600)
+    end = begin + seconds
     known, look_at = None, 0.0
     while True:
         if spool_end(run) > seen:
-            return {}, b""
+            return
         now = time.monotonic()
         try:
             s = os.stat(run + "/status.json")
@@ -303,9 +310,9 @@ def op_changed(ask):
             known, look_at = mark, now + 1
             status = read_status(run)
             if status is not None and (status.get("phase") != "running" or not runner_lives(status)):
-                return {}, b""
+                return
         if now >= end:
-            return {}, b""
+            return
         # Seldom where little happens: a look costs some 50 microseconds of a machine that has other things to do.
         time.sleep(min(max(0.0, end - now), max(0.005, min(0.05, (now - begin) / 10))))
 
@@ -919,7 +926,7 @@ def op_guard(ask, body=b""):
 
 QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_samples, "ack": op_ack,
          "read_file": op_read_file, "mkdir": op_mkdir}
-SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "changed": op_changed, "list": op_list,
+SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "follow": op_follow, "list": op_list,
         "keep": op_keep, "remove_tree": op_remove_tree}
 BODIED = {"runner": op_runner, "guard": op_guard, "compare": op_compare, "put": op_put}
 

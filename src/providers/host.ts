@@ -24,6 +24,17 @@ export interface RemoteFile {
   refused?: string;
 }
 
+/** What is wanted of a run that is followed. */
+export interface Following {
+  /** Of the first byte of log that is wanted, and how many at most. */
+  offset: number;
+  max: number;
+  /** The log's end as far as it is known: only more of it is news. */
+  seen: number;
+  /** Milliseconds; 0 looks at once. */
+  waitMs: number;
+}
+
 /** What a look at a run tells. */
 export interface RunLook extends RunnerStatus {
   /** Bytes that the run's disk still takes; absent or null where that is not asked for, or not known. */
@@ -46,8 +57,11 @@ export interface RunHost {
   ackLog(offset: number, signal: AbortSignal): Promise<void>;
   /** TERM to the run's processes, after the grace KILL; resolves when no process of the run is left. */
   stop(graceSeconds: number, signal: AbortSignal): Promise<void>;
-  /** Resolves when something may have changed (log grew, run ended) or after `maxMs`; never sooner than useful. */
-  changed(seen: { logOffset: number }, maxMs: number, signal: AbortSignal): Promise<void>;
+  /**
+   * Waits for news (the log grew beyond `seen`, the run ended) for at most `waitMs`, and then takes what there is. The status is
+   * older than the log: when it says "over", every byte it counts can be read.
+   */
+  follow(want: Following, signal: AbortSignal): Promise<{ look: RunLook | null; slice: LogSlice }>;
   listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]>;
   /**
    * Copies one checkpoint file to `target` (a path at home, in a folder that exists). Throws `file_not_found` when it is not

@@ -8,7 +8,7 @@ import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client
 import { askAgent } from "./ask-agent.ts";
 import { fetchRemoteFile } from "./fetch-file.ts";
 import { SvcError } from "../errors/index.ts";
-import type { LogSlice, RemoteFile, RunHost, RunLook } from "../providers/host.ts";
+import type { Following, LogSlice, RemoteFile, RunHost, RunLook } from "../providers/host.ts";
 import { RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
 
 export interface RunnerText {
@@ -42,6 +42,7 @@ const ANSWER_GRACE_MS = 20_000;
 const Nothing = z.unknown();
 const StatusAnswer = z.object({ status: z.unknown(), disk_free: z.number().min(0).nullish() });
 const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0) });
+const FollowAnswer = z.object({ ...StatusAnswer.shape, ...LogAnswer.shape });
 const ListedFile = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
   z.tuple([z.string(), z.string()]),
@@ -64,17 +65,18 @@ export class RemoteHost implements RunHost {
   }
 
   async status(signal: AbortSignal): Promise<RunLook | null> {
-    const { value } = await this.#ask("status", {}, StatusAnswer, { signal });
-    return value.status === null ? null : { ...this.#status(value.status), disk_free: value.disk_free ?? null };
+    return this.#look((await this.#ask("status", {}, StatusAnswer, { signal })).value);
   }
 
   async readLog(offset: number, max: number, signal: AbortSignal): Promise<LogSlice> {
-    const answer = await this.#ask("read_log", { offset, max }, LogAnswer, { signal, maxBytes: max + TIMES_MAX });
-    const { log_bytes, times } = answer.value;
-    if (log_bytes > max || log_bytes + times * RECORD !== answer.bytes.length)
-      throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its log is not as long as it says" });
-    const bytes = answer.bytes.subarray(0, log_bytes);
-    return { bytes, times: bytes.length === 0 ? [] : timesOf(answer.bytes.subarray(log_bytes), offset, log_bytes) };
+    const options = { signal, maxBytes: max + TIMES_MAX };
+    return this.#slice(await this.#ask("read_log", { offset, max }, LogAnswer, options), offset, max);
+  }
+
+  async follow({ offset, max, seen, waitMs }: Following, signal: AbortSignal) {
+    const options = { signal, maxBytes: max + TIMES_MAX, timeoutMs: waitMs + ANSWER_GRACE_MS };
+    const answer = await this.#ask("follow", { offset, max, seen, wait_ms: waitMs }, FollowAnswer, options);
+    return { look: this.#look(answer.value), slice: this.#slice(answer, offset, max) };
   }
 
   async readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }> {
@@ -91,11 +93,6 @@ export class RemoteHost implements RunHost {
 
   async stop(graceSeconds: number, signal: AbortSignal): Promise<void> {
     await this.#withRunner("stop", { grace: graceSeconds }, Nothing, { signal });
-  }
-
-  async changed(seen: { logOffset: number }, maxMs: number, signal: AbortSignal): Promise<void> {
-    const timeoutMs = maxMs + ANSWER_GRACE_MS;
-    await this.#ask("changed", { log_offset: seen.logOffset, max_ms: maxMs }, Nothing, { signal, timeoutMs });
   }
 
   async listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]> {
@@ -120,6 +117,18 @@ export class RemoteHost implements RunHost {
   async fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void> {
     const agent = this.#o.agent;
     await fetchRemoteFile({ machine: this.#o.machine, runDir: this.runDir, file, target, agent, signal });
+  }
+
+  #look(answer: z.infer<typeof StatusAnswer>): RunLook | null {
+    return answer.status === null ? null : { ...this.#status(answer.status), disk_free: answer.disk_free ?? null };
+  }
+
+  #slice(answer: { value: z.infer<typeof LogAnswer>; bytes: Buffer }, offset: number, max: number): LogSlice {
+    const { log_bytes, times } = answer.value;
+    if (log_bytes > max || log_bytes + times * RECORD !== answer.bytes.length)
+      throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its log is not as long as it says" });
+    const bytes = answer.bytes.subarray(0, log_bytes);
+    return { bytes, times: bytes.length === 0 ? [] : timesOf(answer.bytes.subarray(log_bytes), offset, log_bytes) };
   }
 
   #status(value: unknown): RunnerStatus {

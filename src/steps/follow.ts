@@ -8,7 +8,7 @@ import type { LogCursor, StorySink } from "./ports.ts";
 import { SvcError } from "../errors/index.ts";
 import { parseLog, type LogRecord } from "../domain/log-stream.ts";
 import type { Redactor } from "../domain/redaction.ts";
-import type { LogSlice, RunHost } from "../providers/host.ts";
+import type { LogSlice, RunHost, RunLook } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import type { RunnerSample, RunnerStatus } from "../schemas/runner.ts";
 
@@ -42,8 +42,6 @@ export interface FollowedRun {
 export interface Pulled {
   /** Taken. What may still become a secret, a record or a line is left for later. */
   bytes: number;
-  /** Offset up to which bytes were seen, taken or not. */
-  seen: number;
   records: LogRecord[];
   samples: RunnerSample[];
 }
@@ -96,12 +94,15 @@ export class Follower {
   readonly #run: FollowedRun;
   #at: LogCursor;
   #acked: number;
+  /** The log's end, as far as it was seen: what is held back is no news. */
+  #seen: number;
   #tail = "";
 
   constructor(run: FollowedRun) {
     this.#run = run;
     this.#at = run.sink.cursor(run.jobId, run.node, run.stream);
     this.#acked = this.#at.sourceOffset;
+    this.#seen = this.#at.sourceOffset;
   }
 
   /** The end of the log, as far as this follower has taken it: without records and secrets. */
@@ -113,20 +114,33 @@ export class Follower {
     return this.#at.sourceOffset;
   }
 
+  /** Waits for news for so long, looks at the run, and takes what there is. */
+  async next(waitMs: number, samplesDue: () => boolean): Promise<{ look: RunLook | null; pulled: Pulled }> {
+    const { host, signal } = this.#run;
+    const from = this.#at;
+    const want = { offset: from.sourceOffset, max: PULL_BYTES, seen: this.#seen, waitMs };
+    const { look, slice } = await host.follow(want, signal);
+    const endsAt = look !== null && look.phase !== "running" ? look.log_bytes : null;
+    return { look, pulled: await this.#take(from, slice, endsAt, samplesDue()) };
+  }
+
   /**
    * Takes what there is, up to `PULL_BYTES`.
    * @param endsAt length of the log where the run is over: then its last bytes are decided, whatever they look like.
    */
   async pull(endsAt: number | null, withSamples: boolean): Promise<Pulled> {
-    const { host, sink, jobId, node, stream, tag, mark, redactor, signal } = this.#run;
     const from = this.#at;
-    const slice = await host.readLog(from.sourceOffset, PULL_BYTES, signal);
+    const slice = await this.#run.host.readLog(from.sourceOffset, PULL_BYTES, this.#run.signal);
+    return this.#take(from, slice, endsAt, withSamples);
+  }
+
+  async #take(from: LogCursor, slice: LogSlice, endsAt: number | null, withSamples: boolean): Promise<Pulled> {
+    const { host, sink, jobId, node, stream, tag, mark, redactor, signal } = this.#run;
     const sampled = withSamples
       ? await host.readSamples(from.samplesOffset, signal)
       : { samples: [], next: from.samplesOffset };
     const final = endsAt !== null && from.sourceOffset + slice.bytes.length >= endsAt;
     const parsed = parseLog(slice.bytes, { mark, redactor, final, wholeLines: tag !== null });
-    const seen = from.sourceOffset + slice.bytes.length;
     const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
     if (parsed.consumed > 0 || sampled.samples.length > 0) {
       const part = {
@@ -146,15 +160,17 @@ export class Follower {
         if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
         // A step that was cancelled while it wrote has brought this part home: on from where it got to.
         this.#at = sink.cursor(jobId, node, stream);
-        return { bytes: parsed.consumed, seen, records: [], samples: [] };
+        this.#seen = this.#at.sourceOffset;
+        return { bytes: parsed.consumed, records: [], samples: [] };
       }
     }
+    this.#seen = from.sourceOffset + slice.bytes.length;
     this.#run.undecided?.keep(this.#run, to.sourceOffset, slice.bytes.subarray(parsed.consumed), slice.times);
     if (to.sourceOffset - this.#acked >= ACK_EVERY_BYTES || (final && to.sourceOffset > this.#acked)) {
       await host.ackLog(to.sourceOffset, signal);
       this.#acked = to.sourceOffset;
     }
-    return { bytes: parsed.consumed, seen, records: parsed.records, samples: sampled.samples };
+    return { bytes: parsed.consumed, records: parsed.records, samples: sampled.samples };
   }
 
   /** Tells the machine at once how far the log is safe: on a full disk only that makes room for more of it. */

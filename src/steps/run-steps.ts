@@ -134,12 +134,10 @@ async function followToEnd(
   const follower = new Follower(run);
   const watch = new RunWatch(services, context, run, held);
   const disk = new FullDisk(services, context, held.handle.name);
-  for (;;) {
+  for (let waitMs = 0; ; waitMs = watch.quietMs()) {
     signal.throwIfAborted();
-    // The status is read before the log: when it says "over", every byte it counts can be read.
-    const status = await run.host.status(signal);
+    const { look: status, pulled } = await follower.next(waitMs, () => watch.samplesDue());
     const over = status !== null && status.phase !== "running";
-    const pulled = await follower.pull(over ? status.log_bytes : null, watch.samplesDue());
     // Of a run that is over, all that is left is collected by another step.
     if (!over) {
       await watch.saw(pulled);
@@ -154,9 +152,7 @@ async function followToEnd(
       return { ...status, tail: follower.tail };
     }
     if (status === null) throw new SvcError("run_lost", { why: "its run directory is gone" });
-    // What is held back has been seen: only more of it is news.
-    if (pulled.bytes === 0) await run.host.changed({ logOffset: pulled.seen }, watch.quietMs(), signal);
-    else await services.pause(PULL_GAP_MS);
+    if (pulled.bytes > 0) await services.pause(PULL_GAP_MS);
   }
 }
 

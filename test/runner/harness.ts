@@ -80,7 +80,7 @@ export async function ended(run: TestRun): Promise<RunnerStatus> {
   for (;;) {
     const status = await run.host.status(never);
     if (status && status.phase !== "running") return status;
-    await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 5_000, never);
+    await run.host.follow({ offset: Number.MAX_SAFE_INTEGER, max: 0, seen: Number.MAX_SAFE_INTEGER, waitMs: 5_000 }, never);
   }
 }
 
@@ -102,7 +102,7 @@ export async function until(run: TestRun, text: string): Promise<string> {
     if (bytes.includes(text)) return bytes.toString();
     const status = await run.host.status(never);
     if (status?.phase !== "running") throw new Error(`ended before it said ${text}: ${bytes.toString()}`);
-    await run.host.changed({ logOffset: bytes.length }, 5_000, never);
+    await run.host.follow({ offset: bytes.length, max: 0, seen: bytes.length, waitMs: 5_000 }, never);
   }
 }
 

@@ -220,7 +220,7 @@ def main(argv):
     vi.useRealTimers();
     expect(await starting).toMatchObject({ code: "runner_failed" });
     writeFileSync(go, "");
-    while ((await run.host.status(never)) === null) await run.host.changed({ logOffset: 0 }, 20, never);
+    while ((await run.host.status(never)) === null) await run.host.follow({ offset: 0, max: 0, seen: 0, waitMs: 20 }, never);
     expect((await finish(run)).log.toString()).toBe("s3cret\n");
     expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
   });

@@ -39,7 +39,7 @@ async function pull(run: TestRun, onPull?: (at: number) => void): Promise<{ sha2
     }
     const status = await run.host.status(never);
     if (status?.phase !== "running" && at === status?.log_bytes) return { sha256: hash.digest("hex"), bytes: at };
-    await run.host.changed({ logOffset: at }, 5_000, never);
+    await run.host.follow({ offset: at, max: 0, seen: at, waitMs: 5_000 }, never);
   }
 }
 
@@ -69,11 +69,11 @@ describe("a flood", () => {
     mkdirSync(run.runDir, { recursive: true });
     run.spec.argv = flood(50 * MIB, join(run.runDir, "hash"));
     await run.host.start(run.spec, {}, never);
-    while ((await run.host.readLog(MIB - 1, 1, never)).bytes.length === 0) await run.host.changed({ logOffset: MIB - 1 }, 5_000, never);
-    await run.host.changed({ logOffset: MIB }, 300, never);
+    while ((await run.host.readLog(MIB - 1, 1, never)).bytes.length === 0) await run.host.follow({ offset: MIB - 1, max: 0, seen: MIB - 1, waitMs: 5_000 }, never);
+    await run.host.follow({ offset: MIB, max: 0, seen: MIB, waitMs: 300 }, never);
     expect(spoolBytes(run)).toBe(MIB);
     await run.host.ackLog(MIB / 2, never);
-    await run.host.changed({ logOffset: MIB }, 5_000, never);
+    await run.host.follow({ offset: MIB, max: 0, seen: MIB, waitMs: 5_000 }, never);
     expect(spoolBytes(run)).toBeLessThanOrEqual(MIB * 1.5);
     await run.host.stop(0, never);
     const status = await ended(run);
@@ -89,7 +89,7 @@ describe("a new control plane", () => {
     await until(run, "one\n");
     const fresh = new LocalHost({ runDir: run.runDir, runnerPath, python });
     expect(await fresh.status(never)).toEqual(await run.host.status(never));
-    const change = fresh.changed({ logOffset: 4 }, 10_000, never);
+    const change = fresh.follow({ offset: 4, max: 0, seen: 4, waitMs: 10_000 }, never);
     writeFileSync(join(run.spec.cwd, "go"), "");
     await change;
     expect((await fresh.readLog(4, 100, never)).bytes.toString()).toBe("two\n");
@@ -110,7 +110,7 @@ describe("a new control plane", () => {
     const fd = openSync(fifo, "w");
     const late: number[] = [];
     for (let i = 0; i < 10; i++) {
-      const change = run.host.changed({ logOffset: at }, 10_000, never);
+      const change = run.host.follow({ offset: at, max: 0, seen: at, waitMs: 10_000 }, never);
       await new Promise((resolve) => setTimeout(resolve, 20));
       writeSync(fd, "x\n");
       await change;
@@ -123,7 +123,7 @@ describe("a new control plane", () => {
     console.log(`growth seen after ${late[5]?.toFixed(1)} ms (median of ${late.length})`);
     expect(late[5]).toBeLessThan(900); // the tick comes a second later
     const abort = new AbortController();
-    const waiting = run.host.changed({ logOffset: at }, 60_000, abort.signal);
+    const waiting = run.host.follow({ offset: at, max: 0, seen: at, waitMs: 60_000 }, abort.signal);
     abort.abort(new Error("enough"));
     await expect(waiting).rejects.toThrow("enough");
     for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve)); // handles close in the next turn
@@ -147,7 +147,7 @@ describe("a full disk", () => {
       await run.host.start(run.spec, {}, never);
       const err = join(run.runDir, "runner.err");
       while (!existsSync(err) || statSync(err).size === 0) {
-        await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 50, never);
+        await run.host.follow({ offset: Number.MAX_SAFE_INTEGER, max: 0, seen: Number.MAX_SAFE_INTEGER, waitMs: 50 }, never);
         if ((await run.host.status(never))?.phase !== "running") throw new Error("ended on a full disk");
         if (spoolBytes(run) > 1.5 * MIB) break; // no room even for the complaint
       }

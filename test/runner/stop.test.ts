@@ -76,7 +76,7 @@ describe("stop", () => {
     const run = await startRun(py("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\nwhile True: time.sleep(100)"));
     await until(run, "up");
     const patient = run.host.stop(300, never);
-    await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 200, never);
+    await run.host.follow({ offset: Number.MAX_SAFE_INTEGER, max: 0, seen: Number.MAX_SAFE_INTEGER, waitMs: 200 }, never);
     await Promise.all([run.host.stop(0.1, never), patient]);
     await run.host.stop(0, never);
     expect(await ended(run)).toMatchObject({ phase: "exited", stopped: true, signal: "SIGKILL" });
@@ -130,7 +130,7 @@ m.read_json = read_and_order
 `,
     );
     await starting.start(run.spec, {}, never);
-    await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 5_000, never);
+    await run.host.follow({ offset: Number.MAX_SAFE_INTEGER, max: 0, seen: Number.MAX_SAFE_INTEGER, waitMs: 5_000 }, never);
     expect(await run.host.status(never)).toMatchObject({ phase: "exited", stopped: true });
   });
 
@@ -185,7 +185,7 @@ describe("a runner that was killed", () => {
     const members = join(run.runDir, "members.json");
     let pids: [number, number][] = [];
     while (!pids.some(([pid]) => readCommand(pid).startsWith("sleep"))) {
-      await run.host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 50, never);
+      await run.host.follow({ offset: Number.MAX_SAFE_INTEGER, max: 0, seen: Number.MAX_SAFE_INTEGER, waitMs: 50 }, never);
       if (existsSync(members)) pids = (JSON.parse(readFileSync(members, "utf8")) as { processes: [number, number][] }).processes;
     }
     kill(await runnerPid(run), "SIGKILL");

@@ -164,7 +164,7 @@ export class SimProvider implements Provider {
       readLog: unused,
       readSamples: unused,
       ackLog: unused,
-      changed: unused,
+      follow: unused,
       listCheckpoints: unused,
       fetchCheckpoint: unused,
     };

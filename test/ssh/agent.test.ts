@@ -137,7 +137,9 @@ describe("the agent", () => {
     const { client } = await realAgent();
     const dir = join(folder, "quiet");
     let woke = false;
-    const waiting = ask(client, "changed", { dir, log_offset: 0, max_ms: 2_000 }).then(() => (woke = true));
+    const waiting = ask(client, "follow", { dir, offset: 0, max: 0, seen: 0, wait_ms: 2_000 }).then(
+      () => (woke = true),
+    );
     for (let i = 0; i < 50; i++) await ask(client, "status", { dir });
     expect(woke).toBe(false);
     await expect(ask(client, "nothing")).rejects.toMatchObject({ kind: "refused", message: "there is no nothing" });
@@ -152,7 +154,7 @@ describe("the agent", () => {
     const over = new Promise((resolve) => child.once("exit", resolve));
     const text = Buffer.from(hurried.replace("ALIVE_SECONDS = 5", "ALIVE_SECONDS = 0.1"));
     const client = await AgentClient.open(channel, { machine: "m1", source: text, signal: never });
-    await ask(client, "changed", { dir: join(folder, "quiet"), log_offset: 0, max_ms: 1_000 });
+    await ask(client, "follow", { dir: join(folder, "quiet"), offset: 0, max: 0, seen: 0, wait_ms: 1_000 });
     expect(client.closed).toBe(false);
     expect(await over).toBe(0);
     await expect(ask(client, "status", { dir: folder })).rejects.toMatchObject({ code: "ssh_unreachable" });

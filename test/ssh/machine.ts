@@ -117,7 +117,7 @@ export async function ended(host: RemoteHost): Promise<RunnerStatus> {
   for (;;) {
     const status = await host.status(never);
     if (status && status.phase !== "running") return status;
-    await host.changed({ logOffset: Number.MAX_SAFE_INTEGER }, 5_000, never);
+    await host.follow({ offset: Number.MAX_SAFE_INTEGER, max: 0, seen: Number.MAX_SAFE_INTEGER, waitMs: 5_000 }, never);
   }
 }
 
@@ -128,6 +128,6 @@ export async function until(host: RemoteHost, text: string): Promise<string> {
     if (bytes.includes(text)) return bytes.toString();
     const status = await host.status(never);
     if (status?.phase !== "running") throw new Error(`ended before it said ${text}: ${bytes.toString()}`);
-    await host.changed({ logOffset: bytes.length }, 5_000, never);
+    await host.follow({ offset: bytes.length, max: 0, seen: bytes.length, waitMs: 5_000 }, never);
   }
 }

@@ -121,7 +121,7 @@ describe("a run", () => {
     const host = machine.host();
     const { runner_pid } = await host.start(machine.spec("echo up; sleep 60"), {}, never);
     await until(host, "up");
-    const gone = host.changed({ logOffset: 1 << 30 }, 20_000, never);
+    const gone = host.follow({ offset: 1 << 30, max: 0, seen: 1 << 30, waitMs: 20_000 }, never);
     process.kill(runner_pid, "SIGKILL");
     await gone;
     expect(await host.status(never)).toMatchObject({
@@ -144,12 +144,12 @@ describe("a run", () => {
     const spec = machine.spec(`${waits("go")}; echo now; ${waits("go-on")}; exit 0`);
     await host.start(spec, {}, never);
     let woke = false;
-    const grown = host.changed({ logOffset: 0 }, 30_000, never).then(() => (woke = true));
-    await host.changed({ logOffset: 0 }, 200, never);
+    const grown = host.follow({ offset: 0, max: 0, seen: 0, waitMs: 30_000 }, never).then(() => (woke = true));
+    await host.follow({ offset: 0, max: 0, seen: 0, waitMs: 200 }, never);
     expect(woke).toBe(false);
     writeFileSync(join(machine.home, "go"), "");
     await grown;
-    const over = host.changed({ logOffset: 4 }, 30_000, never);
+    const over = host.follow({ offset: 4, max: 0, seen: 4, waitMs: 30_000 }, never);
     writeFileSync(join(machine.home, "go-on"), "");
     await over;
     expect(await ended(host)).toMatchObject({ exit_code: 0 });
@@ -184,7 +184,7 @@ describe("a run", () => {
       const { bytes } = await host.readLog(at, 1 << 20, never);
       at += bytes.length;
       await host.ackLog(at, never);
-      await host.changed({ logOffset: at }, at < 300_004 ? 5_000 : 0, never);
+      await host.follow({ offset: at, max: 0, seen: at, waitMs: at < 300_004 ? 5_000 : 0 }, never);
     }
     await expect(host.readLog(0, 10, never)).rejects.toMatchObject({
       code: "runner_failed",
@@ -213,7 +213,7 @@ describe("a link that breaks", () => {
         const { bytes } = await slice;
         parts.push(bytes);
         at += bytes.length;
-        if (bytes.length === 0) await host.changed({ logOffset: at }, 5_000, never);
+        if (bytes.length === 0) await host.follow({ offset: at, max: 0, seen: at, waitMs: 5_000 }, never);
       } catch (e) {
         expect(e).toMatchObject({ code: "ssh_unreachable" });
       }

@@ -81,7 +81,6 @@ function watchOf(): RunWatch {
 
 const saw = (...announced: string[]): Pulled => ({
   bytes: 1,
-  seen: 1,
   records: announced.map((path) => ({ kind: "checkpoint", path: `/ckpt/${path}` }) as unknown as LogRecord),
   samples: [],
 });

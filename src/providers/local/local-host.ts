@@ -9,7 +9,7 @@ import { jsonOf, linesOf } from "../../domain/parsed-lines.ts";
 import { startable } from "../../domain/startable.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts";
-import type { LogSlice, RemoteFile, RunHost } from "../host.ts";
+import type { Following, LogSlice, RemoteFile, RunHost } from "../host.ts";
 import { fetchFile, listFiles } from "./checkpoint-files.ts";
 import { bootId, isAlive } from "./process-table.ts";
 import { openRunFile, readRunFile } from "./run-file.ts";
@@ -136,9 +136,16 @@ export class LocalHost implements RunHost {
     if (answer.code !== 0) throw runnerFailure(answer.stderr || answer.stdout, answer.code, this.runDir);
   }
 
-  async changed(seen: { logOffset: number }, maxMs: number, signal: AbortSignal): Promise<void> {
+  async follow({ offset, max, seen, waitMs }: Following, signal: AbortSignal) {
+    if (waitMs > 0) await this.#news(seen, waitMs, signal);
+    const look = await this.status(signal);
+    return { look, slice: await this.readLog(offset, max, signal) };
+  }
+
+  /** Resolves once the log has grown beyond what was seen, the run is over, or the time is up. */
+  async #news(seen: number, maxMs: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    const news = (): boolean => this.#spool.end() > seen.logOffset;
+    const news = (): boolean => this.#spool.end() > seen;
     if (news()) return;
     // A caller who asks has not seen the end yet; a comparison with "before" would lose an end that came in between.
     const ended = async (): Promise<boolean> => {
