@@ -1,7 +1,7 @@
 // Many machines at once on one control plane, each a machine with an sshd, an agent, a guard, a runner and a script of its own, all
 // on this computer; and what a few runs cost that say nothing.
 
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism, freemem, setPriority } from "node:os";
 import { join } from "node:path";
 import type { LoopDelay } from "../lib/loop-delay.ts";
@@ -45,11 +45,17 @@ const idsOf = (world: RentedWorld, to: string): Set<string | null> =>
 
 /**
  * In earnest the machines and their provider are elsewhere. Here they share the processor, so all that this process starts from now on
- * gives way to the control plane, which was started before. Returns what ends that.
+ * gives way to the control plane, which was started before. Priorities count within a session, and each machine has sessions of its
+ * own; between sessions the kernel shares evenly unless told otherwise (sched_autogroup), which takes root. Returns what ends that.
  */
 function machinesGiveWay(): () => void {
+  const session = "/proc/self/autogroup";
   setPriority(10);
-  return () => setPriority(0);
+  if (existsSync(session)) writeFileSync(session, "-20");
+  return () => {
+    setPriority(0);
+    if (existsSync(session)) writeFileSync(session, "0");
+  };
 }
 
 /** Starts `count` runs; milliseconds until each has sent a line, or is in `running` where it says none. */
