@@ -14,6 +14,7 @@ import { mayMakeNamespaces } from "./machines/namespaces.ts";
 import { SIM_NAMES, startSim } from "./providers/start.ts";
 import type { BootRequest, SimMachine } from "./providers/parts.ts";
 
+const ROUNDS = 120;
 const able = await mayMakeNamespaces();
 let parts: TestParts;
 beforeEach(async () => {
@@ -163,6 +164,19 @@ describe.skipIf(!able)("machines out of namespaces", () => {
     const machine = await boot("u-1", { user: "ubuntu" });
     expect(await said(machine, "id -un; sudo -n id -u; cd /tmp && sudo -n pwd", "ubuntu")).toBe("ubuntu\n0\n/tmp");
     expect((await ssh(way(machine), "true")).err).toContain("Permission denied");
+  });
+
+  test("one that is destroyed while it boots leaves nothing, wherever in its boot that is", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const booting = boot(`early-${round}`).catch(() => undefined);
+      await new Promise((resolve) => void setTimeout(resolve, (round * 60) / ROUNDS));
+      await parts.fleet.machines()[0]?.destroy();
+      await booting;
+      expect([round, parts.fleet.machines()]).toEqual([round, []]);
+    }
+    // One that was left behind goes on with its boot, and makes its link.
+    await new Promise((resolve) => void setTimeout(resolve, 1_000));
+    expect(await links()).toEqual([]);
   });
 
   test("twenty boot at once; one that is destroyed answers nobody; nothing is left after close", async () => {

@@ -53,6 +53,18 @@ export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
+/**
+ * Ends a process and its children. It is stopped first: one that is killed while it makes a child leaves that child behind, which
+ * has not yet asked to die with it.
+ */
+export async function endWithChildren(pid: number): Promise<void> {
+  if (!signal(pid, "SIGSTOP")) return;
+  const state = (): string => procText(`/proc/${pid}/stat`).split(") ").at(-1)?.charAt(0) ?? "";
+  while (!["T", "Z", "X", ""].includes(state())) await new Promise((resolve) => void setTimeout(resolve, 1));
+  const children = procText(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
+  for (const each of [...children, pid]) signal(each, "SIGKILL");
+}
+
 /** A new ed25519 key pair at `path` and `path.pub`; its public half as `ssh-ed25519 AAAA…`. */
 export async function makeHostKey(path: string): Promise<string> {
   await tool("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path]);

@@ -9,7 +9,7 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSyn
 import { createServer, connect, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import type { BootRequest, Fleet, SimMachine } from "../providers/parts.ts";
-import { makeHostKey, processes, procLink, procText, signal, tool } from "./host-tools.ts";
+import { endWithChildren, makeHostKey, processes, procLink, procText, signal, tool } from "./host-tools.ts";
 
 /** A private network of RFC 2544, for measurements: nobody's. */
 const NETWORK = "198.18.0.0/15";
@@ -117,6 +117,7 @@ class Machine implements SimMachine {
   /** The machine's first process, as this computer counts. */
   #pid = 0;
   #child: ChildProcess | null = null;
+  #keyed: Promise<unknown> = Promise.resolve();
   #ended: Promise<void> = Promise.resolve();
   #destroyed: Promise<void> | null = null;
   readonly #doors = new Set<Server | Socket>();
@@ -152,7 +153,8 @@ class Machine implements SimMachine {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
     const file = (part: string): string => join(this.#dir, part);
     for (const script of SCRIPTS) copyFileSync(join(import.meta.dirname, script), file(script));
-    if (!existsSync(file("hostkey"))) this.hostKey = await makeHostKey(file("hostkey"));
+    if (!existsSync(file("hostkey"))) this.hostKey = await (this.#keyed = makeHostKey(file("hostkey")));
+    if (this.#destroyed) throw new Error(`machine ${name} was destroyed before it booted`);
     const variables = { PATH: "/usr/local/bin:/usr/bin:/usr/sbin", HOME: "/root", HOSTNAME: name, ...env };
     writeFileSync(
       file("env0"),
@@ -237,9 +239,11 @@ class Machine implements SimMachine {
 
   destroy(): Promise<void> {
     this.#destroyed ??= (async () => {
+      await this.#keyed.catch(() => undefined);
       this.#child?.ref();
       if (this.#pid) signal(this.#pid, "SIGKILL");
-      this.#child?.kill("SIGKILL");
+      if (this.#child?.pid && this.#child.exitCode === null && this.#child.signalCode === null)
+        await endWithChildren(this.#child.pid);
       for (const door of this.#doors) {
         if ("destroy" in door) door.destroy();
         else door.close();
