@@ -944,6 +944,11 @@ class Channel:
         # Only ASCII, and no escape that the other side could read differently.
         data = json.dumps(head, allow_nan=False).encode() + b"\n"
         with self.lock:
+            # Decided where nothing can come in between: a sign of life after the answer would be one to no question.
+            if "alive" not in head:
+                self.busy.discard(head["id"])
+            elif head["id"] not in self.busy:
+                return
             for part in (data, body):
                 view = memoryview(part)
                 while view:
@@ -961,7 +966,6 @@ class Channel:
             head, body = {"id": number, "error": {"kind": kind, "why": (os.strerror(e.errno or 0) + where)[:4000]}}, b""
         except Exception as e:
             head, body = {"id": number, "error": {"kind": "failed", "why": repr(e)[:4000]}}, b""
-        self.busy.discard(number)
         try:
             self.send(head, body)
         except OSError:

@@ -263,7 +263,11 @@ export class AgentClient {
     if (!parsed.success) return void this.#unfit("the agent's answer cannot be read");
     const { id, ok, error, alive, bytes } = parsed.data;
     const entry = this.#pending.get(id);
-    if (!entry) return void this.#unfit("the agent answered what was not asked");
+    if (!entry) {
+      // A sign of life that its own answer overtook says nothing any more, and harms nobody.
+      if (alive && id < this.#next) return;
+      return void this.#unfit("the agent answered what was not asked");
+    }
     if (alive) {
       entry.heardAt = performance.now();
       return;

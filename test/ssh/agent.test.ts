@@ -48,6 +48,37 @@ const realAgent = async (shell = ["sh", "-c"], env: NodeJS.ProcessEnv = {}) => {
   return { client: await open(channel), child };
 };
 
+/** What an agent says, frame by frame, after its greeting. */
+class Frames {
+  /** Signs of life, and the questions that were answered before one of theirs. */
+  alive = 0;
+  readonly late: number[] = [];
+  readonly #answered = new Set<number>();
+  #rest = Buffer.alloc(0);
+  #skip = 0;
+
+  take(data: Buffer): void {
+    this.#rest = Buffer.concat([this.#rest, data]);
+    for (;;) {
+      const skipped = Math.min(this.#skip, this.#rest.length);
+      this.#skip -= skipped;
+      this.#rest = this.#rest.subarray(skipped);
+      const end = this.#rest.indexOf(0x0a);
+      if (end < 0) return;
+      const line = this.#rest.toString("utf8", 0, end);
+      this.#rest = this.#rest.subarray(end + 1);
+      if (!line.startsWith("{")) continue;
+      const { id, alive, bytes } = JSON.parse(line) as { id: number; alive?: true; bytes?: number };
+      this.#skip = bytes ?? 0;
+      if (alive !== true) this.#answered.add(id);
+      else {
+        this.alive++;
+        if (this.#answered.has(id)) this.late.push(id);
+      }
+    }
+  }
+}
+
 const Any = z.unknown();
 const ask = (client: AgentClient, op: string, args: Record<string, unknown> = {}, more = {}) =>
   client.call(op, args, Any, { signal: never, ...more });
@@ -146,6 +177,31 @@ describe("the agent", () => {
     await expect(ask(client, "status", {})).rejects.toMatchObject({ kind: "failed" });
     await expect(ask(client, "ack", { dir, offset: 1 })).rejects.toMatchObject({ kind: "missing" });
     await waiting;
+  });
+
+  it("says that it is at work only before it answers", async () => {
+    const dir = mkdtempSync(join(folder, "busy-"));
+    mkdirSync(join(dir, "spool"));
+    writeFileSync(join(dir, "spool", "000000000000"), Buffer.alloc(256 << 10, "x"));
+    const hurried = source.toString().replace("ALIVE_SECONDS = 5", "ALIVE_SECONDS = 0.0002");
+    const { channel } = channelOf(["sh", "-c", AGENT_COMMAND]);
+    const frames = new Frames();
+    channel.on("data", (data: Buffer) => frames.take(data));
+    const client = await AgentClient.open(channel, { machine: "m1", source: Buffer.from(hurried), signal: never });
+    const end = Date.now() + 2_000;
+    const read = { dir, offset: 0, max: 256 << 10 };
+    const wait = { dir, offset: 256 << 10, max: 1 << 20, seen: 256 << 10, wait_ms: 3 };
+    const again = async (op: string, args: object, maxBytes: number) => {
+      while (Date.now() < end) await ask(client, op, { ...args }, { maxBytes });
+    };
+    // Bodies that are on their way are what signs of life and answers wait for.
+    await Promise.all([
+      again("read_log", read, 1 << 20),
+      again("follow", wait, 1 << 20),
+      again("follow", wait, 1 << 20),
+    ]);
+    expect(frames.alive).toBeGreaterThan(1_000);
+    expect(frames.late).toEqual([]);
   });
 
   it("ends when nobody has asked anything for long, but not under a question", async () => {
@@ -414,6 +470,16 @@ describe("an agent that lies", () => {
       }, 200);
     });
     expect((await trickle.asked) as object).toMatchObject({ bytes: Buffer.from("xxxx") });
+  });
+
+  it("may say that it is at work on what it has answered, but not on what nobody asked", async () => {
+    const { client, asked } = await lied((liar, id) => {
+      liar.say(`{"id":${id},"ok":{"n":1}}\n{"id":${id},"alive":true}\n`);
+    });
+    expect(await asked).toMatchObject({ value: { n: 1 } });
+    expect(await client.call("read_log", {}, Any, { signal: never })).toMatchObject({ value: { n: 1 } });
+    const early = await lied((liar, id) => liar.say(`{"id":${id + 1},"alive":true}\n`));
+    await expect(early.asked).rejects.toMatchObject({ code: "machine_unfit" });
   });
 
   it("may cut its answers anywhere", async () => {
