@@ -79,7 +79,8 @@ export class RunWatch {
   }
 
   quietMs(): number {
-    const scanAt = this.#scanning ? Infinity : this.#scanDueAt;
+    // Of what installs nothing is scanned.
+    const scanAt = this.#scanning || this.#run.stream !== "run" ? Infinity : this.#scanDueAt;
     const lookAt = this.#looking ? Infinity : this.#lookDueAt;
     return Math.max(20, Math.min(scanAt, this.#samplesDueAt, lookAt) - this.#services.now());
   }

@@ -62,7 +62,7 @@ const sink = {
 };
 const redactor = new Redactor([]);
 
-function watchOf(): RunWatch {
+function watchOf(stream: "run" | "install" = "run"): RunWatch {
   // Only these are asked.
   const services = {
     now: () => now,
@@ -71,7 +71,7 @@ function watchOf(): RunWatch {
     ledger: { open: () => [], known: async () => undefined },
     sink,
   } as unknown as RunServices;
-  const run = { jobId: "job1", node: 0, stream: "run", host, sink, redactor, signal: controller.signal };
+  const run = { jobId: "job1", node: 0, stream, host, sink, redactor, signal: controller.signal };
   const provider = { name: "podhost", info: { capabilities: {} }, inspect: () => inspect() };
   const access = { inPlace: false, layout: () => ({ checkpoints: "/ckpt" }) };
   const held = { provider, handle: { name: "m1", priceMicro: 1 }, access } as unknown as HeldMachine;
@@ -105,6 +105,21 @@ test("the log is followed while a large checkpoint comes home, and what was anno
     return recorded.length === 2;
   });
   expect(recorded).toEqual(["big.pt", "late.pt"]);
+});
+
+test("a long installation is not asked every few milliseconds whether it has checkpoints", async () => {
+  const watch = watchOf("install");
+  listed = ["a.pt"];
+  for (let minute = 0; minute < 3; minute++) {
+    now += 60_000;
+    watch.samplesDue();
+    watch.look();
+    // What the provider is asked meanwhile is over.
+    await new Promise((resolve) => setImmediate(resolve));
+    await watch.saw(saw());
+    expect(watch.quietMs()).toBeGreaterThan(1_000);
+  }
+  expect(fetching).toEqual([]);
 });
 
 test("what a scan could not do is told at the next look at the run", async () => {
