@@ -25,6 +25,8 @@ export const SERIES_MAX = 10_000;
 interface OpenLog {
   /** Parts of one job are written one after the other, whichever node they come from. */
   queue: Promise<unknown>;
+  /** Parts in the queue, with the one that is being written. */
+  waiting: number;
   lastTimeMs: number;
   /** Ids and next indices, as the last commit left them. */
   series: Map<string, { id: number; next: number }>;
@@ -61,7 +63,8 @@ export class DurableStorySink implements StorySink {
 
   append(part: Part): Promise<void> {
     const log = this.#log(part.jobId);
-    const turn = log.queue.then(() => this.#write(log, part));
+    log.waiting++;
+    const turn = log.queue.then(() => this.#write(log, part)).finally(() => log.waiting--);
     log.queue = turn.catch(() => {});
     return turn;
   }
@@ -92,7 +95,9 @@ export class DurableStorySink implements StorySink {
         if (link && !this.#rows.linked(jobId)) tx.feed(jobId, "tracker.linked", { url: link.url });
         this.#samples(log, jobId, part.node, part.samples);
       };
-      await (text.length < URGENT_BYTES ? engine.commitTogether(count) : engine.commit(count));
+      // Who has parts of other nodes behind it must not let each of them wait in turn.
+      const mayWait = text.length < URGENT_BYTES && log.waiting === 1;
+      await (mayWait ? engine.commitTogether(count) : engine.commit(count));
     } catch (e) {
       // Nothing of this part counts; what was remembered for it is read again.
       log.series.clear();
@@ -209,7 +214,7 @@ export class DurableStorySink implements StorySink {
     if (!log)
       this.#logs.set(
         jobId,
-        (log = { queue: Promise.resolve(), lastTimeMs: 0, series: new Map(), count: null, told: false }),
+        (log = { queue: Promise.resolve(), waiting: 0, lastTimeMs: 0, series: new Map(), count: null, told: false }),
       );
     return log;
   }

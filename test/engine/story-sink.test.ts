@@ -1,6 +1,6 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { MetricRecord } from "../../src/domain/log-stream.ts";
 import { DurableStorySink } from "../../src/engine/story-sink.ts";
 import type { FeedHint } from "../../src/schemas/job.ts";
@@ -119,6 +119,18 @@ describe("a part", () => {
     await Promise.all([append({ text: "node zero\n", to: 10 }), append({ text: "node one\n", to: 9, node: 1 })]);
     expect(stored()).toBe("node zero\nnode one\n");
     expect([0, 1].map((node) => sink.cursor("job1", node, "run").sourceOffset)).toEqual([10, 9]);
+  });
+
+  it("waits for the commits of other jobs, but not while parts of its own job wait behind it", async () => {
+    for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
+    const done: number[] = [];
+    const all = [0, 1, 2].map((node) => append({ text: `node ${node}\n`, to: 7, node }).then(() => done.push(node)));
+    await vi.waitFor(() => expect(done).toEqual([0, 1]));
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(done).toEqual([0, 1]);
+    await h.clock.advance(25);
+    await Promise.all(all);
+    expect(stored()).toBe("node 0\nnode 1\nnode 2\n");
   });
 
   it("of an older epoch touches no byte", async () => {
