@@ -60,7 +60,7 @@ export async function fetchBlob(file: HubFile, places: BlobPlaces, options: Fetc
     } finally {
       await download.synced();
     }
-    await handle.datasync();
+    await download.sync();
   } finally {
     await handle.close();
   }
@@ -194,7 +194,18 @@ class Download {
 
   /** A sync that has failed must be heard of: the system tells of it once, and the next one would succeed. */
   async synced(): Promise<void> {
-    await this.#syncing;
+    try {
+      await this.#syncing;
+    } catch (e) {
+      // What the disk did not take still looks right for a while: nobody may go on from it.
+      await this.#handle.truncate(0).catch(() => undefined);
+      throw e;
+    }
+  }
+
+  sync(): Promise<void> {
+    this.#syncing = this.#handle.datasync();
+    return this.synced();
   }
 
   async #reset(): Promise<void> {
