@@ -9,6 +9,7 @@ import { Duplex, PassThrough, type Readable, type Writable } from "node:stream";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { AGENT_COMMAND, AgentClient, AgentRefusal, type AgentChannel } from "../../src/ssh/agent-client.ts";
+import { Frames } from "./agent-frames.ts";
 import { agentPath, never } from "./machine.ts";
 
 const source = readFileSync(agentPath);
@@ -47,37 +48,6 @@ const realAgent = async (shell = ["sh", "-c"], env: NodeJS.ProcessEnv = {}) => {
   const { channel, child } = channelOf([...shell, AGENT_COMMAND], env);
   return { client: await open(channel), child };
 };
-
-/** What an agent says, frame by frame, after its greeting. */
-class Frames {
-  /** Signs of life, and the questions that were answered before one of theirs. */
-  alive = 0;
-  readonly late: number[] = [];
-  readonly #answered = new Set<number>();
-  #rest = Buffer.alloc(0);
-  #skip = 0;
-
-  take(data: Buffer): void {
-    this.#rest = Buffer.concat([this.#rest, data]);
-    for (;;) {
-      const skipped = Math.min(this.#skip, this.#rest.length);
-      this.#skip -= skipped;
-      this.#rest = this.#rest.subarray(skipped);
-      const end = this.#rest.indexOf(0x0a);
-      if (end < 0) return;
-      const line = this.#rest.toString("utf8", 0, end);
-      this.#rest = this.#rest.subarray(end + 1);
-      if (!line.startsWith("{")) continue;
-      const { id, alive, bytes } = JSON.parse(line) as { id: number; alive?: true; bytes?: number };
-      this.#skip = bytes ?? 0;
-      if (alive !== true) this.#answered.add(id);
-      else {
-        this.alive++;
-        if (this.#answered.has(id)) this.late.push(id);
-      }
-    }
-  }
-}
 
 const Any = z.unknown();
 const ask = (client: AgentClient, op: string, args: Record<string, unknown> = {}, more = {}) =>
