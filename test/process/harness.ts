@@ -39,8 +39,10 @@ export class Served {
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
   readonly #out: string;
   readonly #err: string;
+  readonly #file: string;
 
   constructor(place: Place, options: ServeOptions, n: number) {
+    this.#file = join(place.home, "control-plane.json");
     this.#out = join(place.root, `serve-${n}.out`);
     this.#err = join(place.root, `serve-${n}.err`);
     const files = [this.#out, this.#err].map((path) => openSync(path, "w", 0o666));
@@ -68,8 +70,13 @@ export class Served {
   get out(): string {
     return readFileSync(this.#out, "utf8");
   }
+  /** Whether it has said where it answers: in its first line, or, where that cannot be written, in the file that the commands read. */
+  get announced(): boolean {
+    return this.out.includes("\n") || existsSync(this.#file);
+  }
   get url(): string {
-    return (JSON.parse(this.out.split("\n")[0] ?? "") as { url: string }).url;
+    const said = this.out.includes("\n") ? (this.out.split("\n")[0] ?? "") : readFileSync(this.#file, "utf8");
+    return (JSON.parse(said) as { url: string }).url;
   }
 
   async ready(): Promise<this> {

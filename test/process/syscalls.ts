@@ -135,12 +135,12 @@ async function drive(place: Place, trial: Trial): Promise<string | null> {
       ? place.start({ under: ["strace", "-qq", ...injection(trial)], env: SAME_CALLS })
       : await place.serve();
   const tracer = trial.from === "ready" ? await attach(first, trial) : null;
-  if (trial.from === "start") await until(() => first.out.includes("\n") || !first.running, "it starts or ends");
+  if (trial.from === "start") await until(() => first.announced || !first.running, "it starts or ends");
   // One that is about to die of it gives no answer first.
   if ((await attempt(place, first, false)) === "") await Promise.race([first.exited, pause(5_000)]);
   tracer?.kill("SIGINT");
   // The first that still lives goes on; else a second takes over, as its user would start it.
-  const served = first.running && first.out.includes("\n") ? first : await place.serve();
+  const served = first.running && first.announced ? first : await place.serve();
   const id = await attempt(place, served, true);
   const job = await served.ended(id, 90_000);
   return verdictOf(place, job.status, job.error === null ? null : JSON.stringify(job.error), id);
