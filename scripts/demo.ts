@@ -11,6 +11,7 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { bytes } from "../src/domain/bytes.ts";
 import { type Checkpoints, type JobRecord, type Metrics, OUTCOMES, type Timeline } from "../src/schemas/job.ts";
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -226,7 +227,7 @@ async function report(server: Server, job: JobRecord): Promise<void> {
   }
   say("");
   say(bold("Checkpoints"));
-  for (const file of files) say(`  ${file.path.padEnd(24)} ${(file.size / 1024).toFixed(1).padStart(8)} KiB`);
+  for (const file of files) say(`  ${file.path.padEnd(24)} ${bytes(file.size).padStart(8)}`);
   if (files.length === 0) say("  none");
   say("");
   say(bold("Where to look"));
