@@ -96,7 +96,8 @@ export class Served {
   }
 
   async get<T>(path: string): Promise<T> {
-    const answer = await fetch(this.url + path);
+    // One that hangs is to be told of, not waited for.
+    const answer = await fetch(this.url + path, { signal: AbortSignal.timeout(30_000) });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   }

@@ -22,6 +22,8 @@ type From = "start" | "ready";
  * C2. strace does not make a call that it fails. So `close` has no error: the kernel frees the descriptor whatever it answers, and one
  *     that stays open here would hold the other end of a pipe for ever. Nor has `fcntl`: a lock that is held can always be let go; where
  *     it cannot (a network's disk, ENOLCK), SQLite refuses all writers until a restart. docs/FAULTS.md says so.
+ *     For the same reason a `write` into a pipe or an event counter of the process itself, which cannot fail like one to a disk, makes
+ *     no trial: libuv takes a lock by reading a byte that such a write puts back.
  * C3. Node hangs where its own threads cannot start, so memory and threads fail only once it answers.
  */
 const CALLS: Record<string, { start: number; ready: number; errors: readonly string[] }> = {
@@ -111,10 +113,16 @@ export function trialsOf(seed: number): Trial[] {
 export const canInject = (): boolean =>
   spawnSync("strace", ["-qq", "-e", "trace=close", "-e", "inject=close:error=EIO:when=9999", "true"]).status === 0;
 
-const injection = ({ call, nth, fault }: Trial): string[] => {
+const injection = (place: Place, { call, nth, fault }: Trial): string[] => {
   const what = fault === "KILL" ? "signal=KILL" : `error=${fault}`;
-  return ["-o", "/dev/null", "-e", `trace=${call}`, "-e", `inject=${call}:${what}:when=${nth}`];
+  return ["-y", "-o", traceOf(place), "-e", `trace=${call}`, "-e", `inject=${call}:${what}:when=${nth}`];
 };
+
+const traceOf = (place: Place): string => join(place.root, "strace");
+/** C2 */
+const OWN_PIPE = /^(?:\d+ +)?write\((?![12]<)\d+<(?:pipe:|anon_inode:\[eventfd\]).*\(INJECTED\)$/m;
+const metOwnPipe = (place: Place): boolean =>
+  existsSync(traceOf(place)) && OWN_PIPE.test(readFileSync(traceOf(place), "latin1"));
 
 /** Runs one trial. @returns what was wrong, in words, or null. */
 export async function tryCall(trial: Trial): Promise<string | null> {
@@ -132,13 +140,16 @@ export async function tryCall(trial: Trial): Promise<string | null> {
 async function drive(place: Place, trial: Trial): Promise<string | null> {
   const first =
     trial.from === "start"
-      ? place.start({ under: ["strace", "-qq", ...injection(trial)], env: SAME_CALLS })
+      ? place.start({ under: ["strace", "-qq", ...injection(place, trial)], env: SAME_CALLS })
       : await place.serve();
-  const tracer = trial.from === "ready" ? await attach(first, trial) : null;
-  if (trial.from === "start") await until(() => first.announced || !first.running, "it starts or ends");
+  const tracer = trial.from === "ready" ? await attach(place, first, trial) : null;
+  if (trial.from === "start")
+    await until(() => first.announced || !first.running || metOwnPipe(place), "it starts or ends");
+  if (metOwnPipe(place)) return null;
   // One that is about to die of it gives no answer first.
   if ((await attempt(place, first, false)) === "") await Promise.race([first.exited, pause(5_000)]);
   tracer?.kill("SIGINT");
+  if (metOwnPipe(place)) return null;
   // The first that still lives goes on; else a second takes over, as its user would start it.
   const served = first.running && first.announced ? first : await place.serve();
   const id = await attempt(place, served, true);
@@ -175,7 +186,7 @@ async function attempt(place: Place, served: Served, sure: boolean): Promise<str
     terminate_on_exit: false,
   };
   let refused = "it gave no answer";
-  for (let tries = 0; tries < 3 && served.running; tries++) {
+  for (let tries = 0; tries < 3 && served.running && !metOwnPipe(place); tries++) {
     try {
       const answer = await fetch(`${served.url}/jobs`, {
         method: "POST",
@@ -202,9 +213,9 @@ async function attempt(place: Place, served: Served, sure: boolean): Promise<str
   return "";
 }
 
-async function attach(served: Served, trial: Trial): Promise<ChildProcess> {
+async function attach(place: Place, served: Served, trial: Trial): Promise<ChildProcess> {
   const threads = readdirSync(`/proc/${served.pid}/task`);
-  const args = [...injection(trial), ...threads.flatMap((id) => ["-p", id])];
+  const args = [...injection(place, trial), ...threads.flatMap((id) => ["-p", id])];
   const tracer = spawn("strace", args, { stdio: ["ignore", "ignore", "pipe"] });
   let said = "";
   tracer.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
