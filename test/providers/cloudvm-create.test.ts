@@ -478,7 +478,7 @@ describe("a request that is refused at once", () => {
     });
   });
 
-  it("asking too often is waited out, in either dialect", async () => {
+  it("asking too often is waited out, in either dialect, for as long as it says", async () => {
     stub.on(
       "POST",
       INSERT,
@@ -487,6 +487,7 @@ describe("a request that is refused at once", () => {
       operation(),
     );
     expect((await create()).name).toBe(MACHINE);
+    expect(stub.pauses.slice(0, 2)).toEqual([1_000, 3_000]);
     stub.on("POST", INSERT, apiError(429, "rateLimitExceeded", "Rate Limit Exceeded"));
     await expect(create()).rejects.toMatchObject({ code: "provider_error" });
   });

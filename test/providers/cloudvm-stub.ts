@@ -53,6 +53,8 @@ export class CloudStub {
   tokenAnswer: ((nth: number) => Answer) | null = null;
   tokensAsked = 0;
   nowMs = Date.now();
+  /** What the provider waited, in milliseconds, one after the other. */
+  readonly pauses: number[] = [];
   url = "";
   readonly #routes: Route[] = [];
   #server: Server | undefined;
@@ -127,6 +129,7 @@ export class CloudStub {
       pause: (ms, signal) => {
         signal?.throwIfAborted();
         this.nowMs += ms;
+        this.pauses.push(ms);
         return Promise.resolve();
       },
     });

@@ -11,7 +11,8 @@ const TIMEOUT_MS = 30_000;
 /** Aggregated listings of a large account are long. */
 const BYTES_MAX = 32 * 1024 * 1024;
 const RETRY_MS = [500, 2_000];
-const RETRY_AFTER_MAX_MS = 10_000;
+/** What it asks to wait for is believed up to here. */
+export const RETRY_AFTER_MAX_MS = 10_000;
 
 /** An answer that is not the one that was hoped for. */
 export interface Refusal {

@@ -6,7 +6,15 @@
 
 import { SvcError } from "../../errors/index.ts";
 import { mayHaveBeenSent } from "../http.ts";
-import { errorOf, isQuota, isRateLimited, saysNotFound, type ComputeClient, type Refusal } from "./client.ts";
+import {
+  errorOf,
+  isQuota,
+  isRateLimited,
+  RETRY_AFTER_MAX_MS,
+  saysNotFound,
+  type ComputeClient,
+  type Refusal,
+} from "./client.ts";
 import { ownerOf, requestIdOf } from "./instance-body.ts";
 import { CURRENT_FAMILIES, type MachinePlan } from "./machine-types.ts";
 import { instancePath, operationPath, zonePath, type Place } from "./place.ts";
@@ -68,8 +76,10 @@ async function send({ client, pause }: Ports, order: InsertOrder): Promise<Opera
   } as const;
   let doubt: unknown = null;
   let last: SvcError = unknownOutcome(order);
+  let askedMs = 0;
   for (let sending = 0; sending < SENDINGS; sending++) {
-    if (sending > 0) await pause(RESEND_MS * sending);
+    if (sending > 0) await pause(Math.max(RESEND_MS * sending, Math.min(askedMs, RETRY_AFTER_MAX_MS)));
+    askedMs = 0;
     let reply;
     try {
       reply = await client.once(request);
@@ -87,6 +97,7 @@ async function send({ client, pause }: Ports, order: InsertOrder): Promise<Opera
       doubt = operation.error;
       continue;
     }
+    askedMs = reply.retryAfterMs ?? 0;
     if (
       reply.reasons.some((r) => /^(alreadyExists|ALREADY_EXISTS)$/.test(r)) ||
       (reply.status === 409 && reply.fromApi)
