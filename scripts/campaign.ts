@@ -40,6 +40,7 @@ if (flags.call !== undefined) {
   process.stdout.write(`${why ?? "as it should be"}\n`);
   process.exit(why === null ? 0 : 1);
 }
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
 const scale = Number(flags.scale);
 const seed = Number(flags.seed);
 const lanes = Number(flags.lanes);

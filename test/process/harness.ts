@@ -138,6 +138,15 @@ export class Served {
   }
 }
 
+/** Not closed yet. What ends this process early, as an interrupt does, must not leave theirs behind. */
+const open = new Set<Place>();
+process.on("exit", () => {
+  for (const place of open) {
+    place.killAll();
+    rmSync(place.root, { recursive: true, force: true, maxRetries: 5 });
+  }
+});
+
 export class Place {
   readonly root = realpathSync(mkdtempSync(join(tmpdir(), "svc-fault-")));
   readonly home: string;
@@ -149,6 +158,7 @@ export class Place {
     this.home = home ?? join(this.root, "home");
     mkdirSync(this.project);
     this.env = { ...process.env, SVC_HOME: this.home };
+    open.add(this);
   }
 
   file(name: string, text: string): void {
@@ -240,9 +250,8 @@ export class Place {
     for (const served of this.#served) if (served.running) await served.kill();
   }
 
-  async close(): Promise<void> {
-    await this.end();
-    // One that another program started may outlive that.
+  /** Every process of this place, whoever started it. */
+  killAll(): void {
     for (const pid of [...this.processes(), ...processesWith(`SVC_HOME=${this.home}`)]) {
       try {
         process.kill(pid, "SIGKILL");
@@ -250,7 +259,14 @@ export class Place {
         // Gone meanwhile.
       }
     }
+  }
+
+  async close(): Promise<void> {
+    await this.end();
+    // One that another program started may outlive that.
+    this.killAll();
     await until(() => this.processes().length === 0, "nothing of this home runs any more");
+    open.delete(this);
     rmSync(this.root, { recursive: true, force: true, maxRetries: 5 });
   }
 }
