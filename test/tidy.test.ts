@@ -32,16 +32,8 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/steps": ["src/providers", "src/ssh", "src/secrets", "src/files"],
   "src/engine": ["src/machines", "src/steps", "src/store", "src/providers"],
   "src/api": ["src/engine", "src/store", "src/files"],
-  "src/cli": ["sdk", "src/app.ts", "src/app-rented.ts", "src/store", "src/api", "src/files"],
-  "src/app.ts": ["*"],
-  "src/app-rented.ts": ["*"],
-  "src/app-credentials.ts": ["*"],
-  "src/app-credential-checks.ts": ["*"],
-  "src/app-hub.ts": ["*"],
-  "src/app-sinks.ts": ["*"],
-  "src/app-runs.ts": ["*"],
-  "src/app-run-place.ts": ["*"],
-  "src/app-run-secrets.ts": ["*"],
+  "src/cli": ["sdk", "src/app", "src/store", "src/api", "src/files"],
+  "src/app": ["*"],
   sdk: [],
   dashboard: ["sdk"],
 };
@@ -57,7 +49,7 @@ const HOMES: Record<string, readonly string[]> = {
   // `svc doctor` proves that the native part loads on this computer.
   "better-sqlite3": ["src/store", "src/cli/commands/doctor.ts"],
   kysely: ["src/store"],
-  fastify: ["src/api", "src/app.ts"],
+  fastify: ["src/api", "src/app"],
   "@fastify/websocket": ["src/api"],
   xstate: ["src/machines", "src/engine"],
   "@aws-sdk/client-s3": ["src/sinks"],
@@ -179,7 +171,7 @@ describe("the checker itself", () => {
     expect(check("src/store/a.ts", "kysely/migration")).toBeUndefined();
     expect(check("src/helpers/a.ts", "../schemas/job.ts")).toBe("the folder src/helpers has no row in NEIGHBOURS");
     expect(check("src/steps/provision.ts", "../domain/price.ts")).toBeUndefined();
-    expect(check("src/app.ts", "./providers/local/provider.ts")).toBeUndefined();
+    expect(check("src/app/app.ts", "../providers/local/provider.ts")).toBeUndefined();
   });
 
   test("sees a circle of imports, and none where two ways lead to one file", () => {
@@ -232,12 +224,12 @@ describe("the layout", () => {
     const granted = Object.fromEntries(
       rows.map(([, folder = "", cell = ""]) => [folder, cell === "—" ? [] : cell.split(", ").toSorted()]),
     );
-    // The document names a folder of src/ by its name alone, and all files of the composition root as `app`.
+    // The document names a folder of src/ by its name alone, and says `all` for `*`.
     const named = (from: string, to: string): string =>
-      TYPES_ONLY.has(`${from} > ${to}`) ? `${to.slice(4)} (types)` : to.replace(/^src\/(app).*|^src\//, "$1");
+      to === "*" ? "all" : to.replace(/^src\//, "") + (TYPES_ONLY.has(`${from} > ${to}`) ? " (types)" : "");
     const held = Object.entries(NEIGHBOURS)
       .filter(([folder]) => /^src\/[a-z]+$/.test(folder))
-      .map(([from, to]) => [from, [...new Set(to.map((one) => named(from, one)))].toSorted()]);
+      .map(([from, to]) => [from, to.map((one) => named(from, one)).toSorted()]);
     expect(granted, "the table of docs/ARCHITECTURE.md and NEIGHBOURS of test/tidy.test.ts differ").toEqual(
       Object.fromEntries(held),
     );

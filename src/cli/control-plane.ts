@@ -2,7 +2,7 @@
 
 import { findControlPlane, type Found } from "../../sdk/discover.ts";
 import type { Client } from "../../sdk/client.ts";
-import type { OpenControlPlane, Purpose } from "../app.ts";
+import type { OpenControlPlane, Purpose } from "../app/app.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Io } from "./io.ts";
 import { safeField } from "./text.ts";
@@ -25,7 +25,7 @@ export async function withOwnControlPlane<T>(
   use: (cp: OpenControlPlane) => Promise<T>,
 ): Promise<T> {
   process.umask(0o077);
-  const { openControlPlane } = await import("../app.ts");
+  const { openControlPlane } = await import("../app/app.ts");
   const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log: (line) => io.err(safeField(line)) });
   try {
     return await use(cp);

@@ -1,7 +1,7 @@
 // A control plane whose clock runs faster, as a process that can be killed. `SVC_WORLD` tells what it is to do; it tells its world
 // of every boundary that it passes, and dies by its own hand, as `kill -9` does it, at the one that it was told.
 
-import { openControlPlane } from "../../src/app.ts";
+import { openControlPlane } from "../../src/app/app.ts";
 import { SubmitBody } from "../../src/schemas/spec.ts";
 import { fasterClock } from "./faster-clock.ts";
 import { ENDED, type Told, type WorldOrder } from "./words.ts";

@@ -9,7 +9,7 @@ import { createServer as createTcp, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { credentialDesk } from "../../src/app-credentials.ts";
+import { credentialDesk } from "../../src/app/credentials.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { masked } from "../../src/secrets/shown.ts";
 

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { credentialDesk } from "../../src/app-credentials.ts";
+import { credentialDesk } from "../../src/app/credentials.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { RegistryBody } from "../../src/schemas/registry.ts";
 import { providerSources, readCredential } from "../../src/secrets/credentials.ts";

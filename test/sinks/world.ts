@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { vi } from "vitest";
-import { sinksOf } from "../../src/app-sinks.ts";
+import { sinksOf } from "../../src/app/sinks.ts";
 import { DurableStorySink } from "../../src/engine/story-sink.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import type { SinkStatus } from "../../src/schemas/sink-status.ts";

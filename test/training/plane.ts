@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { openControlPlane, type OpenControlPlane } from "../../src/app.ts";
+import { openControlPlane, type OpenControlPlane } from "../../src/app/app.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { SubmitBody, type RunSpecInput } from "../../src/schemas/spec.ts";
 

@@ -11,7 +11,7 @@ import { readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { asSvcError } from "../../errors/index.ts";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
-import type { OpenControlPlane } from "../../app.ts";
+import type { OpenControlPlane } from "../../app/app.ts";
 import { Holds } from "../../api/holds.ts";
 import { canTellPeers } from "../../api/peer.ts";
 import type { JobRecord } from "../../schemas/job.ts";
@@ -86,7 +86,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   // A failure that nobody waited for is a defect, and no reason to leave machines alone.
   process.on("unhandledRejection", (reason) => say(`${asSvcError(reason).message} The control plane goes on.`));
   const [{ openControlPlane }, { startServer }] = await Promise.all([
-    import("../../app.ts"),
+    import("../../app/app.ts"),
     import("../../api/server.ts"),
   ]);
   cp = await openControlPlane({ home: io.home(), env: io.env, log: say });

@@ -28,7 +28,7 @@ export const ssh: Command = {
       if (held === null) throw new SvcError("machine_not_held", { job: id, node, status: job?.status ?? "gone" });
       return Promise.resolve(held);
     });
-    const { shellCommand } = await import("../../app-rented.ts");
+    const { shellCommand } = await import("../../app/rented.ts");
     // Written by us, from a checked answer of the provider.
     const argv = await shellCommand({ home: io.home(), env: process.env }, JSON.parse(handle));
     if (input.json) {

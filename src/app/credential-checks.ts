@@ -4,13 +4,13 @@
 import { createHash, createHmac } from "node:crypto";
 import { connect } from "node:net";
 import { z } from "zod";
-import type { SshEndpoint } from "./domain/endpoint.ts";
-import { SvcError } from "./errors/index.ts";
-import { ProviderHttp, type HttpAnswer } from "./providers/http.ts";
-import { readKeyFile, TokenSource, USER_AGENT } from "./providers/cloudvm/auth.ts";
-import type { CredentialCheck, ServiceName } from "./schemas/credentials.ts";
-import type { Places } from "./secrets/given.ts";
-import { readHub, readObjstore, readTracker } from "./secrets/services.ts";
+import type { SshEndpoint } from "../domain/endpoint.ts";
+import { SvcError } from "../errors/index.ts";
+import { ProviderHttp, type HttpAnswer } from "../providers/http.ts";
+import { readKeyFile, TokenSource, USER_AGENT } from "../providers/cloudvm/auth.ts";
+import type { CredentialCheck, ServiceName } from "../schemas/credentials.ts";
+import type { Places } from "../secrets/given.ts";
+import { readHub, readObjstore, readTracker } from "../secrets/services.ts";
 
 const TIMEOUT_MS = 20_000;
 const WORDS_MAX = 200;

@@ -3,24 +3,24 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { guardOf, nodeDir, placeOf, type PlaceParts } from "./app-run-place.ts";
-import { RunSecrets } from "./app-run-secrets.ts";
-import { assert } from "./errors/assert.ts";
-import type { Engine } from "./engine/engine.ts";
-import type { Resumes } from "./engine/resumes.ts";
-import type { DurableStorySink } from "./engine/story-sink.ts";
-import { pinnedData } from "./files/data-pin.ts";
-import { checkEntrypoint } from "./files/entrypoint.ts";
-import type { RunSpec } from "./schemas/spec.ts";
-import { unsealSpec } from "./secrets/sealed-spec.ts";
-import type { Sinks } from "./sinks/sinks.ts";
-import { ClosedWays } from "./steps/closed-ways.ts";
-import { CheckpointCollector } from "./steps/collect-checkpoints.ts";
-import { nodeFolder, Undecided } from "./steps/follow.ts";
-import { entrypointIn, installCommand } from "./steps/install-command.ts";
-import type { JobFacts } from "./steps/ports.ts";
-import { planRun } from "./steps/run-plan.ts";
-import type { RunServices } from "./steps/run-services.ts";
+import { guardOf, nodeDir, placeOf, type PlaceParts } from "./run-place.ts";
+import { RunSecrets } from "./run-secrets.ts";
+import { assert } from "../errors/assert.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Resumes } from "../engine/resumes.ts";
+import type { DurableStorySink } from "../engine/story-sink.ts";
+import { pinnedData } from "../files/data-pin.ts";
+import { checkEntrypoint } from "../files/entrypoint.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import { unsealSpec } from "../secrets/sealed-spec.ts";
+import type { Sinks } from "../sinks/sinks.ts";
+import { ClosedWays } from "../steps/closed-ways.ts";
+import { CheckpointCollector } from "../steps/collect-checkpoints.ts";
+import { nodeFolder, Undecided } from "../steps/follow.ts";
+import { entrypointIn, installCommand } from "../steps/install-command.ts";
+import type { JobFacts } from "../steps/ports.ts";
+import { planRun } from "../steps/run-plan.ts";
+import type { RunServices } from "../steps/run-services.ts";
 
 export interface RunParts extends PlaceParts {
   /** The installation's. */

@@ -1,13 +1,13 @@
 // Puts the hub's part together: whose token, which place, and where events go.
 
-import type { Clock } from "./domain/clock.ts";
-import { requireExtra } from "./domain/extras.ts";
-import { JobIds } from "./domain/ids.ts";
-import type { Engine } from "./engine/engine.ts";
-import { messageOf } from "./errors/index.ts";
-import { Pulls } from "./hub/pulls.ts";
-import type { HubPullHint } from "./schemas/hub.ts";
-import { readHub } from "./secrets/services.ts";
+import type { Clock } from "../domain/clock.ts";
+import { requireExtra } from "../domain/extras.ts";
+import { JobIds } from "../domain/ids.ts";
+import type { Engine } from "../engine/engine.ts";
+import { messageOf } from "../errors/index.ts";
+import { Pulls } from "../hub/pulls.ts";
+import type { HubPullHint } from "../schemas/hub.ts";
+import { readHub } from "../secrets/services.ts";
 
 export interface HubParts {
   home: string;

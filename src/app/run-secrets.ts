@@ -2,12 +2,12 @@
 
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
-import { Redactor } from "./domain/redaction.ts";
-import { holdsSecret, isReference, secretParts } from "./domain/secret-names.ts";
-import type { RunSpec } from "./schemas/spec.ts";
-import { resolveSecret } from "./secrets/resolve.ts";
-import { seal, unseal, type Given } from "./secrets/sealed.ts";
-import { injectedVariables, type Injected } from "./secrets/services.ts";
+import { Redactor } from "../domain/redaction.ts";
+import { holdsSecret, isReference, secretParts } from "../domain/secret-names.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import { resolveSecret } from "../secrets/resolve.ts";
+import { seal, unseal, type Given } from "../secrets/sealed.ts";
+import { injectedVariables, type Injected } from "../secrets/services.ts";
 
 export interface RunSecretsParts {
   home: string;

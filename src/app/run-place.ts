@@ -1,17 +1,17 @@
 // Where a run lies: in place on this computer, or below one folder of its machine; and what ends that machine by itself.
 
 import { join } from "node:path";
-import type { DurableLedger } from "./engine/ledger.ts";
-import type { Resumes } from "./engine/resumes.ts";
-import { SvcError } from "./errors/index.ts";
-import { GUARD_GRACE_SECONDS_MIN, guardDir } from "./providers/guard.ts";
-import type { Guard } from "./providers/host.ts";
-import type { MachineHandle, Provider } from "./providers/provider.ts";
-import type { RunSpec } from "./schemas/spec.ts";
-import { heldHandle } from "./steps/held-machine.ts";
-import { installCommand } from "./steps/install-command.ts";
-import type { JobFacts } from "./steps/ports.ts";
-import { idleWindowMs } from "./steps/run-plan.ts";
+import type { DurableLedger } from "../engine/ledger.ts";
+import type { Resumes } from "../engine/resumes.ts";
+import { SvcError } from "../errors/index.ts";
+import { GUARD_GRACE_SECONDS_MIN, guardDir } from "../providers/guard.ts";
+import type { Guard } from "../providers/host.ts";
+import type { MachineHandle, Provider } from "../providers/provider.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import { heldHandle } from "../steps/held-machine.ts";
+import { installCommand } from "../steps/install-command.ts";
+import type { JobFacts } from "../steps/ports.ts";
+import { idleWindowMs } from "../steps/run-plan.ts";
 
 export interface PlaceParts {
   home: string;

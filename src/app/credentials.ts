@@ -1,20 +1,20 @@
 // The desk where credentials are set, put together: what is judged here, and who is asked.
 
-import { greets, askService } from "./app-credential-checks.ts";
-import { pause, type Clock } from "./domain/clock.ts";
-import { SvcError } from "./errors/index.ts";
-import { readKeyFile } from "./providers/cloudvm/auth.ts";
-import { endpointIn } from "./providers/notebook/provider.ts";
-import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "./providers/registry.ts";
-import type { RemoteName } from "./schemas/provider-names.ts";
-import { isService, type CredentialCheck, type CredentialName } from "./schemas/credentials.ts";
-import { baseUrlOf, readCredential } from "./secrets/credentials.ts";
-import { CredentialDesk } from "./secrets/desk.ts";
-import { blockIn } from "./secrets/store-file.ts";
-import { storeOf, type Places } from "./secrets/given.ts";
-import { readHub, readObjstore, readTracker } from "./secrets/services.ts";
-import { loadSshKey } from "./ssh/keys.ts";
-import { exclusively } from "./store/file-lock.ts";
+import { greets, askService } from "./credential-checks.ts";
+import { pause, type Clock } from "../domain/clock.ts";
+import { SvcError } from "../errors/index.ts";
+import { readKeyFile } from "../providers/cloudvm/auth.ts";
+import { endpointIn } from "../providers/notebook/provider.ts";
+import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "../providers/registry.ts";
+import type { RemoteName } from "../schemas/provider-names.ts";
+import { isService, type CredentialCheck, type CredentialName } from "../schemas/credentials.ts";
+import { baseUrlOf, readCredential } from "../secrets/credentials.ts";
+import { CredentialDesk } from "../secrets/desk.ts";
+import { blockIn } from "../secrets/store-file.ts";
+import { storeOf, type Places } from "../secrets/given.ts";
+import { readHub, readObjstore, readTracker } from "../secrets/services.ts";
+import { loadSshKey } from "../ssh/keys.ts";
+import { exclusively } from "../store/file-lock.ts";
 
 const ASK_MS_MAX = 60_000;
 

@@ -1,17 +1,17 @@
 // The part of the composition that has to do with rented machines: providers, their credentials, the ways to machines.
 
 import { join } from "node:path";
-import { pause, type Clock } from "./domain/clock.ts";
-import { SvcError } from "./errors/index.ts";
-import type { MachineHandle, Provider } from "./providers/provider.ts";
-import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "./providers/registry.ts";
-import { REMOTE_NAMES, type RemoteName } from "./schemas/provider-names.ts";
-import type { ProviderName } from "./schemas/spec.ts";
-import { baseUrlOf, readCredential } from "./secrets/credentials.ts";
-import { HostKeyPins, keyOfLine } from "./ssh/host-keys.ts";
-import { loadSshKey, type SshKey } from "./ssh/keys.ts";
-import { RemoteMachines } from "./ssh/remote-access.ts";
-import { sshArguments } from "./ssh/system-ssh.ts";
+import { pause, type Clock } from "../domain/clock.ts";
+import { SvcError } from "../errors/index.ts";
+import type { MachineHandle, Provider } from "../providers/provider.ts";
+import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "../providers/registry.ts";
+import { REMOTE_NAMES, type RemoteName } from "../schemas/provider-names.ts";
+import type { ProviderName } from "../schemas/spec.ts";
+import { baseUrlOf, readCredential } from "../secrets/credentials.ts";
+import { HostKeyPins, keyOfLine } from "../ssh/host-keys.ts";
+import { loadSshKey, type SshKey } from "../ssh/keys.ts";
+import { RemoteMachines } from "../ssh/remote-access.ts";
+import { sshArguments } from "../ssh/system-ssh.ts";
 
 interface Places {
   home: string;

@@ -1,13 +1,13 @@
 // The part of the composition that has to do with object stores. Their libraries are loaded when a sink is first opened.
 
-import type { Clock } from "./domain/clock.ts";
-import type { Engine } from "./engine/engine.ts";
-import type { JobStatus } from "./schemas/job.ts";
-import type { RunSpec } from "./schemas/spec.ts";
-import { ByteBudget } from "./sinks/byte-budget.ts";
-import type { SinkPorts } from "./sinks/ports.ts";
-import { Sinks } from "./sinks/sinks.ts";
-import { SinkStore } from "./store/sink-store.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { JobStatus } from "../schemas/job.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import { ByteBudget } from "../sinks/byte-budget.ts";
+import type { SinkPorts } from "../sinks/ports.ts";
+import { Sinks } from "../sinks/sinks.ts";
+import { SinkStore } from "../store/sink-store.ts";
 
 /** Parts in flight, of all sinks together. */
 const MEMORY_BYTES = 32 * 1024 * 1024;
@@ -24,8 +24,8 @@ export function sinksOf(parts: {
   const { engine, clock, ...rest } = parts;
   const openStore: SinkPorts["openStore"] = async (access) =>
     access.kind === "objstore_a"
-      ? (await import("./sinks/s3-store.ts")).openS3(access)
-      : (await import("./sinks/gcs-store.ts")).openGcs(access, clock.now);
+      ? (await import("../sinks/s3-store.ts")).openS3(access)
+      : (await import("../sinks/gcs-store.ts")).openGcs(access, clock.now);
   return new Sinks({
     ...rest,
     clock,
