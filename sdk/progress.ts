@@ -49,7 +49,7 @@ class Terminal implements Progress {
       this.#askAt = now + ASK_MS;
       this.#words = record.note ?? (await this.#timeline(record.id).then(doing, () => ""));
     }
-    const price = record.price_per_hour_usd ? `$${record.price_per_hour_usd.toFixed(2)}/hr` : "";
+    const price = record.price_per_hour_usd ? `$${record.price_per_hour_usd.toFixed(2)}/h` : "";
     const head = `svc: ${record.id} ${record.status.padEnd(13)} ${span(now - this.#since).padStart(9)}`;
     const line = [head, price, plain(this.#words)].filter((part) => part !== "").join("  ");
     this.#open = true;

@@ -200,7 +200,7 @@ def _summary(job: Job, seconds: float) -> str:
 
 
 def _rate(job: Job) -> str:
-    return f"${job.price_per_hour_usd:.2f}/hr" if job.price_per_hour_usd else ""
+    return f"${job.price_per_hour_usd:.2f}/h" if job.price_per_hour_usd else ""
 
 
 def _span(seconds: float) -> str:

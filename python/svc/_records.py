@@ -130,6 +130,7 @@ class ReconcileReport:
     dry_run: bool = False
     replayed: tuple[Mapping[str, Any], ...] = ()
     resumed: tuple[str, ...] = ()
+    ending: tuple[Mapping[str, Any], ...] = ()
     terminated: tuple[Mapping[str, Any], ...] = ()
     failed: tuple[Mapping[str, Any], ...] = ()
     unreachable_providers: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import type { ProviderName } from "../schemas/spec.ts";
 import { baseUrlOf, readCredential } from "../secrets/credentials.ts";
 import { HostKeyPins, keyOfLine } from "../ssh/host-keys.ts";
 import { loadSshKey, type SshKey } from "../ssh/keys.ts";
-import { RemoteMachines } from "../ssh/remote-access.ts";
+import { machineDir, RemoteMachines } from "../ssh/remote-access.ts";
 import { sshArguments } from "../ssh/system-ssh.ts";
 
 interface Places {
@@ -91,10 +91,20 @@ export function remoteProviders(parts: Places & { clock: Clock; machines: Remote
   });
 }
 
-/** The command line of OpenSSH for a shell on a machine that is held, with its pinned host key and nothing of the user's own. */
-export async function shellCommand({ home, env }: Places, handle: MachineHandle): Promise<string[]> {
+/**
+ * The arguments of OpenSSH for a shell on a machine that is held, with its pinned host key and nothing of the user's own.
+ * @returns `project`: where the run's project lies there; null before anything was brought to it.
+ */
+export async function shellCommand(
+  { home, env }: Places,
+  handle: MachineHandle,
+): Promise<{ argv: string[]; project: string | null }> {
   const endpoint = handle.ssh?.[0];
   if (!endpoint) throw new SvcError("ssh_unreachable", { machine: handle.name, why: "its address is not known yet" });
   const key = await sshKeyOf(handle.provider, { home, env });
-  return sshArguments({ machine: handle.name, endpoint, key, pins: new HostKeyPins(home), interactive: true });
+  const there = handle.extra?.["home"];
+  return {
+    argv: sshArguments({ machine: handle.name, endpoint, key, pins: new HostKeyPins(home), interactive: true }),
+    project: there?.startsWith("/") === true ? `${machineDir(there, handle.name)}/project` : null,
+  };
 }

@@ -106,6 +106,10 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     plain.shift();
     flags.push({ typed: "--help", name: "help", value: null });
   }
+  if (plain[0] === "version" && plain.length === 1) {
+    plain.shift();
+    flags.push({ typed: "--version", name: "version", value: null });
+  }
   const wantsHelp = flags.some((f) => f.name === "help" || f.name === "h");
   const commandName = plain.shift() ?? null;
   const command = commands.find((c) => c.name === commandName) ?? null;
@@ -128,7 +132,8 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     const option = known.find((o) => spellings(o).includes(f.typed));
     if (!option) {
       const all = known.flatMap(spellings);
-      const near = nearest(f.typed, all) ?? all.find((s) => s === f.typed.replace(/^--/, "--no-")) ?? null;
+      const begun = f.typed.length > 3 ? all.find((s) => s.startsWith(f.typed)) : undefined;
+      const near = begun ?? nearest(f.typed, all) ?? all.find((s) => s === f.typed.replace(/^--/, "--no-")) ?? null;
       const help = command ? `svc ${command.name} --help` : "svc --help";
       throw usage(
         command ? `\`svc ${command.name}\` has no flag ${f.typed}.` : `There is no flag ${f.typed}.`,

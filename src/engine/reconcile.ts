@@ -6,6 +6,7 @@ import { asSvcError } from "../errors/index.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
+import { usd } from "../store/records.ts";
 import type { MachineRow } from "../store/tables.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
@@ -34,9 +35,21 @@ export async function reconcile(parts: ReconcileParts, options: { dryRun: boolea
     const ok = differsAt === null && text === row.snapshot;
     return { job_id: row.id, ok, first_difference_seq: ok ? null : (differsAt ?? row.seq) };
   });
-  const resumed = live.filter((row) => row.parked === null && row.state !== "terminating").map((row) => row.id);
+  const goingOn = live.filter((row) => row.parked === null);
+  const resumed = goingOn.map((row) => row.id);
+  const ending = endingMachines(parts, new Set(goingOn.filter((r) => r.state === "terminating").map((r) => r.id)));
   const swept = await sweep(parts, options);
-  return { dry_run: options.dryRun, replayed, resumed, ...swept, foreign: await foreignMachines(parts) };
+  return { dry_run: options.dryRun, replayed, resumed, ending, ...swept, foreign: await foreignMachines(parts) };
+}
+
+function endingMachines({ ledger }: ReconcileParts, jobs: ReadonlySet<string>): ReconcileReport["ending"] {
+  return ledger
+    .owed()
+    .flatMap(({ name, resource_id, provider, job_id, price_micro }) =>
+      job_id !== null && jobs.has(job_id)
+        ? [{ name, id: resource_id, provider, job_id, price_per_hour_usd: usd(price_micro) }]
+        : [],
+    );
 }
 
 /** For the report alone: that a provider does not tell is said by the sweep already. */

@@ -1,9 +1,7 @@
 // What can go wrong between us, a provider and a machine that costs money.
 
 import { entry } from "./entry.ts";
-
-const hourly = (usd: number): string =>
-  `$${usd.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 6 })}/hr`;
+import { hourly } from "./hourly.ts";
 
 export const RENTED = {
   provider_error: entry<{ provider: string; why: string }>({
@@ -32,8 +30,9 @@ export const RENTED = {
     status: 409,
     exit: 1,
     retry: "never",
-    message: (d) => `The machine costs ${hourly(d.offered)}; the cap is ${hourly(d.cap)}. ${d.outcome}.`,
-    hint: "Offers are asked for cheapest first, so none was within the cap, or the price rose. Raise price_cap, ask for fewer GPUs, or try another provider.",
+    message: (d) =>
+      `${d.outcome === "It is given back" ? "The machine" : "The cheapest offer"} costs ${hourly(d.offered, d.cap)}; the cap is ${hourly(d.cap)}. ${d.outcome}.`,
+    hint: "Raise price_cap, ask for fewer GPUs or another model, or try another provider; prices change by the hour.",
   }),
   price_unknown: entry<{ provider: string; cap: number }>({
     status: 502,
@@ -76,7 +75,7 @@ export const RENTED = {
     exit: 5,
     retry: "backoff",
     message: (d) => `${d.provider} cannot be reached: ${d.why}.`,
-    hint: "It is tried again by itself. Check the network of this computer; `svc jobs` says what may still cost money.",
+    hint: "Check the network of this computer. For a run it is tried again by itself, and `svc jobs` says what may still cost money.",
   }),
   credential_missing: entry<{ provider: string; missing: string }>({
     status: 400,

@@ -25,7 +25,7 @@ export const RUNS = {
     exit: 1,
     retry: "never",
     message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
-    hint: "Its log and checkpoints up to then are kept, and the machine is released. Often it had rebooted or run out of memory.",
+    hint: "Its log and checkpoints up to then are kept, and a rented machine is given back. Often it had rebooted or run out of memory.",
   }),
   /** `who` begins the sentence: it names rank and node where they are known. `why` is the exception that was not caught. */
   script_failed: entry<{
@@ -47,15 +47,15 @@ export const RUNS = {
     },
     hint: (d) =>
       d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY
-        ? "Nobody asked for that: most often the machine had no memory left. Try smaller batches, fewer data loader workers, or more memory; resume_from goes on from the last complete checkpoint. The machine is released."
-        : "`svc logs JOB --tail 50` shows its last words. The machine is released.",
+        ? "Nobody asked for that: most often the machine had no memory left. Try smaller batches, fewer data loader workers, or more memory; resume_from goes on from the last complete checkpoint. A rented machine is given back."
+        : "`svc logs JOB --tail 50` shows its last words. A rented machine is given back.",
   }),
   launcher_missing: entry<{ launcher: string; why: string }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `The launcher ${d.launcher} cannot be used: ${d.why}. The script was not started.`,
-    hint: "Name it in the project's requirements, choose an image that has it, or set launcher to single. The machine is released.",
+    hint: "Name it in the project's requirements, choose an image that has it, or set launcher to single. A rented machine is given back.",
   }),
   resume_unavailable: entry<{ job: string; why: string }>({
     status: 400,
@@ -69,21 +69,21 @@ export const RUNS = {
     exit: 1,
     retry: "never",
     message: (d) => `Installing dependencies ended with exit code ${d.exit_code}: ${d.last}`,
-    hint: "Correct the requirements or set install. The machine is released.",
+    hint: "Correct the requirements or set install. A rented machine is given back.",
   }),
   step_timed_out: entry<{ step: string; seconds: number }>({
     status: 500,
     exit: 1,
     retry: "backoff",
     message: (d) => `The step ${d.step} was not done after ${d.seconds} s.`,
-    hint: "The machine is released. Try again, or another provider or region.",
+    hint: "A rented machine is given back. Try again, or another provider or region.",
   }),
   run_timed_out: entry<{ minutes: number }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `The run reached max_runtime_minutes (${d.minutes}) and was ended; checkpoints were collected.`,
-    hint: "Its machine is released. Raise max_runtime_minutes, or continue with resume_from.",
+    hint: "A rented machine is given back. Raise max_runtime_minutes, or continue with resume_from.",
   }),
   run_idle: entry<{ minutes: number; why: string }>({
     status: 500,
@@ -91,20 +91,21 @@ export const RUNS = {
     retry: "never",
     message: (d) =>
       `The run did nothing for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
-    hint: "Its machine is released. Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.",
+    hint: "A rented machine is given back. Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.",
   }),
   cancelled_by_user: entry({
     status: 200,
     exit: 1,
     retry: "never",
     message: () => "The job was killed on request.",
-    hint: "Its log and checkpoints up to then are kept, and its machine is released.",
+    hint: "Its log and checkpoints up to then are kept, and a rented machine is given back.",
   }),
   control_plane_ended: entry({
     status: 200,
     exit: 1,
     retry: "never",
-    message: () => "The control plane ended while the job ran (terminate_on_exit), so its machine was released.",
+    message: () =>
+      "The control plane ended while the job ran (terminate_on_exit), so it was ended, and a rented machine given back.",
     hint: "Run `svc serve` in a terminal that stays open, or set terminate_on_exit to false.",
   }),
 };

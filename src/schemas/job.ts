@@ -213,7 +213,19 @@ export const ReconcileReport = z
     dry_run: z.boolean(),
     /** Journals folded again and compared with the stored snapshot. */
     replayed: z.array(z.object({ job_id: z.string(), ok: z.boolean(), first_difference_seq: z.int().nullable() })),
+    /** Jobs that are not over and go on from where they stood; also those that have their machines left to give back. */
     resumed: z.array(z.string()),
+    /** Machines that jobs are giving back, and that are not proven gone yet: they may still cost money. */
+    ending: z.array(
+      z.object({
+        name: z.string(),
+        id: z.string().nullable(),
+        provider: z.string(),
+        job_id: z.string(),
+        price_per_hour_usd: z.number().nullable(),
+      }),
+    ),
+    /** Machines of ours that no live job owns. */
     terminated: z.array(
       z.object({ name: z.string(), id: z.string().nullable(), provider: z.string(), job_id: z.string().nullable() }),
     ),

@@ -210,7 +210,7 @@ function fieldsOf(name: CredentialName, body: CredentialBody): Map<string, strin
 
 function faultOf(field: CredentialField, value: unknown): string | null {
   if (typeof value !== "string") return "must be text";
-  if (value === "") return "must not be empty; null takes it away";
+  if (value === "") return "must not be empty (to take it away, send null in its place, or remove the credential)";
   const pasted = field.kind === "key_file" && value.startsWith("{");
   const max = pasted ? KEY_FILE_LENGTH_MAX : LINE_LENGTH_MAX;
   if (value.length > max) return `must be at most ${max} characters long`;

@@ -9,6 +9,8 @@ import { messageOf, SvcError } from "../errors/index.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
+/** The first look comes right after the request, and most machines take some seconds. */
+const ASKED = "The machine is being given back; the provider has yet to confirm that it is gone.";
 const STILL_THERE =
   "The provider still lists the machine; it may still cost money. Termination is asked for again until it is gone.";
 
@@ -84,7 +86,8 @@ export async function release(
     if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
     handle = found.handle;
   }
-  if (entry.state !== "releasing") await ports.ledger.releasing(entry.name);
+  const first = entry.state !== "releasing";
+  if (first) await ports.ledger.releasing(entry.name);
   try {
     const account = await learnAccount(ports.ledger, provider, entry, handle, signal);
     await provider.terminate(handle, signal);
@@ -95,7 +98,7 @@ export async function release(
       ports.gone?.(entry.name);
       return null;
     }
-    if (handle.priceMicro !== 0) await ports.ledger.note(entry.name, STILL_THERE);
+    if (!first && handle.priceMicro !== 0) await ports.ledger.note(entry.name, STILL_THERE);
   } catch (e) {
     if (!signal.aborted)
       await ports.ledger.note(
@@ -104,5 +107,5 @@ export async function release(
       );
     throw e;
   }
-  return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
+  return { later: { afterMs: LOOK_AGAIN_MS, why: first ? ASKED : STILL_THERE } };
 }

@@ -130,8 +130,17 @@ export class StoreReads implements Reads {
       const exact = found.find((row) => row.id === prefix) ?? (found.length === 1 ? found[0] : undefined);
       if (exact) return exact.id;
       if (found.length > 1) throw new SvcError("job_ambiguous", { id: prefix, matches: found.map((row) => row.id) });
+      // Ids of one day begin alike; their ends tell them apart.
+      const ending = prefix.length < 3 ? [] : this.#endingIn(prefix);
+      if (ending.length > 1) throw new SvcError("job_ambiguous", { id: prefix, matches: ending });
+      if (ending[0] !== undefined) return ending[0];
     }
     throw new SvcError("job_not_found", { id: prefix });
+  }
+
+  #endingIn(end: string): string[] {
+    const found = this.#all<{ id: string }>("SELECT id FROM job WHERE id LIKE ? ORDER BY id DESC LIMIT 4", `%${end}`);
+    return found.map((row) => row.id);
   }
 
   jobs(query: JobsQuery): JobsPage {

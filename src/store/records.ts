@@ -7,7 +7,7 @@ import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
-const usd = (micro: number | null): number | null => (micro === null ? null : micro / 1e6);
+export const usd = (micro: number | null): number | null => (micro === null ? null : micro / 1e6);
 
 const MASK = "***";
 

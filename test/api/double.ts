@@ -228,6 +228,7 @@ export class PlaneDouble implements ControlPlane {
       dry_run: dryRun,
       replayed: [],
       resumed: [],
+      ending: [],
       terminated: [],
       failed: [],
       unreachable_providers: [],

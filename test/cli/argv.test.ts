@@ -30,6 +30,7 @@ test.each([
   ["serv", "svc serve"],
   ["jobs --stauts running", "--status"],
   ["kill --al", "--all"],
+  ["reconcile --dry", "--dry-run"],
   ["jobs -f", "svc jobs --help"],
   ["jobs --wait", "svc jobs --help"],
   ["kill abc --wait", "--no-wait"],

@@ -1,9 +1,10 @@
 // `svc code` as processes, on a real home, during a run and after the control plane has ended.
 
+import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Workplace } from "./serving.ts";
+import { CLI, Workplace } from "./serving.ts";
 
 let at: Workplace;
 beforeEach(() => void (at = new Workplace()));
@@ -52,6 +53,13 @@ test(
       changes: { status: string }[];
     };
     expect(removed.changes.map((c) => c.status)).toEqual(["removed", "removed", "removed"]);
+
+    const elsewhere = { cwd: other, env: at.env, encoding: "utf8" } as const;
+    const fromElsewhere = spawnSync(CLI, ["code", "diff", one, "--stat"], elsewhere);
+    expect([fromElsewhere.stdout, fromElsewhere.stderr]).toEqual([
+      "changed\t1\t1\ttrain.py\t\n",
+      `Compared with the job's project, ${at.project}; --dir names another directory.\n`,
+    ]);
 
     const restored = join(at.root, "restored");
     expect(at.svc("code", "restore", one, restored).code).toBe(0);

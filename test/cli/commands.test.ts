@@ -125,6 +125,8 @@ describe("with a control plane", { timeout: 90_000 }, () => {
 
     const short = id.slice(0, -1);
     expect(at.svc("logs", short).out).toBe(want);
+    expect(at.svc("logs", id.slice(-4)).out).toBe(want);
+    expect(at.svc("logs", id.slice(-2)).code).toBe(3);
     expect(at.svc("logs", "last").out).toBe(want);
     expect(at.svc("logs", id, "--tail", "2").out).toBe("line 0038\nline 0039\n");
     expect(at.svc("logs", id, "--tail", "0").out).toBe("");

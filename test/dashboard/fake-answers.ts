@@ -135,6 +135,7 @@ export function fakeAnswers(): Record<string, unknown> {
       dry_run: true,
       replayed: [{ job_id: "r1-digits", ok: false, first_difference_seq: 7 }],
       resumed: ["r1-digits"],
+      ending: [{ name: "svc-late-1", id: "8", provider: "podhost", job_id: "r1-digits", price_per_hour_usd: 0.4 }],
       terminated: [{ name: "svc-lost-1", id: "9", provider: "podhost", job_id: null }],
       failed: [],
       unreachable_providers: ["market"],

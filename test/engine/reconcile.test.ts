@@ -66,6 +66,17 @@ describe("a machine that bears our mark", () => {
     expect(cloud.names).toEqual([MINE]);
   });
 
+  it("and is being given back by its job is said to be, as long as it is not proven gone", async () => {
+    await liveJob();
+    await h.kill();
+    expect(h.row().state).toBe("terminating");
+    const ending = [{ name: MINE, id: "pod-1", provider: "podhost", job_id: "job1", price_per_hour_usd: 1 }];
+    for (const dryRun of [true, false])
+      expect(await run(dryRun)).toMatchObject({ resumed: ["job1"], ending, terminated: [], failed: [] });
+    await ledger.released(MINE, "the provider says that it does not exist");
+    expect(await run(true)).toMatchObject({ resumed: ["job1"], ending: [] });
+  });
+
   it("and whose job is over is given back", async () => {
     await liveJob();
     await h.kill();

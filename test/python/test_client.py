@@ -169,7 +169,7 @@ class Calls(WithHome):
 
     def test_a_terminal_shows_the_steps_of_a_run_that_is_waited_for(self):
         seen = self.shown()
-        self.assertRegex(seen, r"\r\x1b\[Ksvc: a installing +\d+ s  \$2\.50/hr  Collecting  ?\[2Jnumpy")
+        self.assertRegex(seen, r"\r\x1b\[Ksvc: a installing +\d+ s  \$2\.50/h  Collecting  ?\[2Jnumpy")
         self.assertNotIn("\x1b[2J", seen)
         self.assertRegex(seen, r"\nsvc: a failed after \d+ s, exit code 7, \$0\.2500: It went wrong\.\r\n$")
 

@@ -1,10 +1,13 @@
 // Rented machines from end to end: a control plane in a process of its own, a simulated provider, machines that boot. The whole
 // matrix of faults is `npm run matrix`; here is what must hold after every change.
 
+import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { eventually } from "../sim/harness-parts.ts";
+import { gathered } from "../gathered.ts";
+import { MAIN } from "../program.ts";
 import { addForeign, runCell, verdict, type Cell } from "./cell.ts";
 import { FACTOR, PROVIDERS, World, type WorldOptions } from "./world.ts";
 
@@ -74,6 +77,21 @@ describe.concurrent("a rented machine", () => {
       world.once("log", () => world.faults.set("black_hole", 20_000 * FACTOR));
       const ending = await world.live();
       expect(verdict(world, ending, ["succeeded"])).toEqual([]);
+    });
+  });
+
+  it("opens a shell where its project lies", async () => {
+    await within({ provider: "podhost", seconds: 12, lines: 100 }, async (world) => {
+      const over = world.live();
+      await world.passed("log");
+      // Not awaited in one call: the machine's network passes through this process.
+      const shell = spawn(process.execPath, [MAIN, "ssh", "last"], { env: { ...process.env, SVC_HOME: world.home } });
+      const told = gathered(shell);
+      shell.stdin.end("pwd; ls\n");
+      expect(await told.exited, told.err()).toBe(0);
+      expect(told.out()).toMatch(/^\/.*\/\.svc-machine\/svc-[^/]+\/project\n/);
+      expect(told.out()).toContain("train.py\n");
+      await over;
     });
   });
 

@@ -221,7 +221,7 @@ describe("the price cap", () => {
     else
       await expect(provision()).rejects.toMatchObject({
         code: "price_cap_exceeded",
-        message: "The machine costs $1.500001/hr; the cap is $1.50/hr. Nothing was rented.",
+        message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. Nothing was rented.",
       });
     expect(creates()).toHaveLength(within ? 1 : 0);
   });
@@ -251,7 +251,7 @@ describe("the price cap", () => {
       rent.cloud.priceMicro = price;
       await expect(provision()).rejects.toMatchObject({
         code: "price_cap_exceeded",
-        message: expect.stringMatching(/the cap is \$1\.00\/hr\. It is given back\.$/),
+        message: expect.stringMatching(/the cap is \$1\.00\/h\. It is given back\.$/),
       });
       expect(rent.states()).toEqual(["1 held"]);
     },

@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -147,11 +148,8 @@ function diff([job = "", other]: string[], input: Input, io: Io): Promise<number
     const from = await sideOf(reads, id, io);
     const to =
       other === undefined
-        ? await directorySide(resolve(io.cwd, dir ?? "."), io)
+        ? await directorySide(dir === undefined ? projectOf(reads, id, io) : resolve(io.cwd, dir), io)
         : await sideOf(reads, reads.resolveJobId(other), io);
-    const project = reads.job(id)?.spec["project_dir"];
-    if (other === undefined && dir === undefined && typeof project === "string" && resolve(project) !== io.cwd)
-      io.err(`Compared with ${safeField(io.cwd)}; the job's project was ${safeField(project)} (--dir).`);
     const changes = await diffCode(from, to);
     if (input.json) {
       const side = ({ job_id, code_snapshot, directory }: Side) => ({ job_id, code_snapshot, directory });
@@ -162,6 +160,16 @@ function diff([job = "", other]: string[], input: Input, io: Io): Promise<number
     else for (const change of changes) await io.out(painted(unified(change), io));
     return input.flags.has("exit-code") && changes.length > 0 ? 1 : 0;
   });
+}
+
+/** Where the job came from, as long as that is there; what is compared is said where it is not the directory one stands in. */
+function projectOf(reads: OpenReads, id: string, io: Io): string {
+  const project = reads.job(id)?.spec["project_dir"];
+  if (typeof project !== "string" || resolve(project) === io.cwd) return io.cwd;
+  const there = statSync(project, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (there) io.err(`Compared with the job's project, ${safeField(project)}; --dir names another directory.`);
+  else io.err(`Compared with ${safeField(io.cwd)}: the job's project, ${safeField(project)}, is not there any more.`);
+  return there ? project : io.cwd;
 }
 
 function statOf(changes: CodeChange[], io: Io): string {

@@ -55,7 +55,7 @@ export const credentials: Command = {
       if (verb === "check") return told(known, await desk.check(known), input, io);
       if (verb === "rm") {
         await desk.remove(known);
-        io.err(`What was stored for ${known} is removed.`);
+        io.err(`Nothing is stored for ${known} any more.`);
         return 0;
       }
       const saved = await desk.save(known, body, { check: input.flags.has("check") });

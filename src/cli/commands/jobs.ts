@@ -136,8 +136,9 @@ function cost(j: JobRecord): string {
 /** Why it ended as it did, or what there is to know while it has not. */
 const reason = (j: JobRecord): string | null => j.note ?? j.error?.message ?? null;
 
+/** From the submission to the end, machine given back and all. */
 function took(io: Io, j: JobRecord): string {
-  const from = Date.parse(j.started_at ?? j.created_at);
+  const from = Date.parse(j.created_at);
   const to = j.ended_at ? Date.parse(j.ended_at) : hasEnded(j.status) ? from : Date.now();
   return io.tty ? duration(to - from) : (Math.max(0, to - from) / 1000).toFixed(1);
 }

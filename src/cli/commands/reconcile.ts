@@ -1,3 +1,4 @@
+import { hourly } from "../../errors/index.ts";
 import type { ReconcileReport } from "../../schemas/job.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
@@ -23,6 +24,8 @@ export const reconcile: Command = {
       ? await client.reconcile(dryRun, io.interrupted)
       : await withOwnControlPlane(io, dryRun ? "look" : "reconcile", async (cp) => {
           const told = await cp.reconcile({ dryRun });
+          // What was taken up when it was opened may be over already.
+          told.resumed = [...new Set([...cp.recovered.resumed, ...told.resumed])];
           if (!dryRun && !(await cp.settle(SETTLE_MS)))
             io.err(
               "Not everything is settled; `svc serve` goes on with it.\nUntil then a machine may still cost money.",
@@ -37,9 +40,14 @@ export const reconcile: Command = {
   },
 };
 
+function priced(usd: number | null): string {
+  if (usd === null) return ", price unknown";
+  return usd > 0 ? `, ${hourly(usd)}` : "";
+}
+
 async function tell(report: ReconcileReport, io: Io): Promise<void> {
   const would = report.dry_run ? "would be " : "";
-  const { replayed } = report;
+  const { replayed, ending } = report;
   const journals = `${replayed.length} ${replayed.length === 1 ? "journal" : "journals"}`;
   const lines = [
     ["replayed", `${journals}, ${replayed.filter((r) => r.ok).length} equal to the stored snapshot`],
@@ -49,7 +57,11 @@ async function tell(report: ReconcileReport, io: Io): Promise<void> {
         "differs",
         `${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`,
       ]),
-    ...report.resumed.map((id) => [`${would}resumed`, id]),
+    ...report.resumed.filter((id) => ending.every((m) => m.job_id !== id)).map((id) => [`${would}resumed`, id]),
+    ...ending.map((m) => [
+      report.dry_run ? "would be given back" : "being given back",
+      `${m.name} at ${m.provider}${priced(m.price_per_hour_usd)} (job ${m.job_id}): not proven gone yet`,
+    ]),
     ...report.terminated.map((m) => [
       `${would}terminated`,
       `${m.name} at ${m.provider}${m.job_id ? ` (job ${m.job_id})` : ""}`,

@@ -9,7 +9,7 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
-import { asSvcError } from "../../errors/index.ts";
+import { asSvcError, hourly } from "../../errors/index.ts";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../app/app.ts";
 import { Holds } from "../../api/holds.ts";
@@ -121,6 +121,8 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   replaceFile(path, `${toJson(file)}\n`);
   await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
   cp.announce(url);
+  if (io.tty && !options.json)
+    io.err("Ctrl-C ends it, and its runs with it, except those that were started with terminate_on_exit off.");
   const { resumed, parked } = cp.recovered;
   if (resumed.length > 0)
     io.err(`Going on with ${count(resumed.length)} that an earlier control plane left: ${some(resumed)}`);
@@ -134,11 +136,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   const why = await ending.promise;
   holds.end();
   const live = activeIds(cp, (job) => job.spec["terminate_on_exit"] !== false);
-  io.err(
-    live.length > 0
-      ? `${because(why)}: ending ${count(live.length)}, releasing what was rented…`
-      : `${because(why)}: ending.`,
-  );
+  io.err(`${because(why)}: ending${live.length > 0 ? ` ${whatEnds(cp, live)}` : "."}`);
   const { unfinished } = await cp.shutdown(END_MS_MAX);
   if (unfinished.length > 0) io.err(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
@@ -166,6 +164,15 @@ function activeIds(cp: OpenControlPlane, which: (job: JobRecord) => boolean = ()
   return [...new Set(live.filter(which).map((job) => job.id))];
 }
 
+function whatEnds(cp: OpenControlPlane, ids: string[]): string {
+  const rented = cp.reads
+    .machines()
+    .filter((m) => m.state !== "released" && m.provider !== "local" && ids.includes(m.job_id ?? ""));
+  const machines =
+    rented.length === 0 ? "" : `, and giving back ${rented.length} ${rented.length === 1 ? "machine" : "machines"}`;
+  return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min. A second signal ends svc at once and leaves them to \`svc reconcile\`.`;
+}
+
 /** In words, what may still run or cost money. */
 function leftOver(cp: OpenControlPlane | null): string {
   if (!cp) return "Nothing had been started.";
@@ -174,7 +181,7 @@ function leftOver(cp: OpenControlPlane | null): string {
     const ids = activeIds(cp);
     if (machines.length === 0 && ids.length === 0) return "Nothing is left.";
     const names = machines.map(
-      (m) => `${m.name} at ${m.provider}${m.price_per_hour_usd ? ` ($${m.price_per_hour_usd}/hr)` : ""}`,
+      (m) => `${m.name} at ${m.provider}${m.price_per_hour_usd ? ` (${hourly(m.price_per_hour_usd)})` : ""}`,
     );
     return `Left: runs ${ids.join(", ") || "none"}; machines ${names.join(", ") || "none"}. \`svc reconcile\` goes on with them.`;
   } catch {

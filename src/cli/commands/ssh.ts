@@ -1,11 +1,15 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { withoutSecrets } from "../../domain/secret-names.ts";
+import { quote } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { Command } from "../command.ts";
 import { whole } from "../argv.ts";
 import { printJson } from "../text.ts";
 import { withJob } from "../store.ts";
+
+/** Where the project is, or, where it has not arrived, where a login begins. */
+const shellIn = (folder: string): string => `cd ${quote(folder)} 2>/dev/null; exec "\${SHELL:-/bin/sh}" -l`;
 
 export const ssh: Command = {
   name: "ssh",
@@ -30,12 +34,15 @@ export const ssh: Command = {
     });
     const { shellCommand } = await import("../../app/rented.ts");
     // Written by us, from a checked answer of the provider.
-    const argv = await shellCommand({ home: io.home(), env: process.env }, JSON.parse(handle));
+    const { argv, project } = await shellCommand({ home: io.home(), env: process.env }, JSON.parse(handle));
+    const words = command.length > 0 || project === null ? [...argv, ...command] : [...argv, shellIn(project)];
+    // A shell that is asked for by a command gets no terminal of its own accord.
+    if (command.length === 0 && process.stdin.isTTY) words.unshift("-t");
     if (input.json) {
-      await printJson(io, { argv: ["ssh", ...argv, ...command] });
+      await printJson(io, { argv: ["ssh", ...words] });
       return 0;
     }
-    const child = spawn("ssh", [...argv, ...command], { stdio: "inherit", env: withoutSecrets(process.env) });
+    const child = spawn("ssh", words, { stdio: "inherit", env: withoutSecrets(process.env) });
     return new Promise<number>((resolve, reject) => {
       child.once("error", (cause: NodeJS.ErrnoException) =>
         reject(
