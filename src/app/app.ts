@@ -1,7 +1,7 @@
 // The composition root: the one file that names every concrete part and puts them together.
 
 import { createHmac } from "node:crypto";
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { customAlphabet } from "nanoid";
@@ -93,7 +93,9 @@ export interface OpenControlPlane extends ControlPlane {
 /** Where the program lies: the folder that holds package.json, in a checkout and beside a bundle. */
 export const programRoot = ((): string => {
   let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, "package.json")) && dirname(folder) !== folder) folder = dirname(folder);
+  // A folder that cannot be looked into is an error, not one without it: further up lies another program, or none.
+  const isRoot = (at: string): boolean => statSync(join(at, "package.json"), { throwIfNoEntry: false }) !== undefined;
+  while (!isRoot(folder) && dirname(folder) !== folder) folder = dirname(folder);
   return folder;
 })();
 

@@ -74,6 +74,7 @@ export interface ControlPlane {
   /**
    * Graceful end: jobs with terminate_on_exit go through `terminating`; resolves when they are terminal or the deadline is
    * over, with the ids of jobs that still are not.
+   * @param collectingMs how long those may take whose logs and checkpoints are coming home; the deadline where absent
    */
-  shutdown(deadlineMs: number): Promise<{ unfinished: string[] }>;
+  shutdown(deadlineMs: number, collectingMs?: number): Promise<{ unfinished: string[] }>;
 }

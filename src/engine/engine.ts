@@ -225,9 +225,11 @@ export class Engine {
         const { step } = action.params as { step: StepName };
         for (const effect of tx.store.openEffectsOf(jobId)) if (effect.step === step) this.#cancel(tx, effect);
       } else if (action.type === "setTimer") {
-        const { timer, after_ms } = action.params as SetTimer;
+        const { timer, after_ms, at_most } = action.params as SetTimer;
         if (after_ms <= 0) continue;
         const due = tx.at + after_ms;
+        const standing = at_most === true ? tx.store.timer(jobId, timer) : undefined;
+        if (standing !== undefined && standing.due <= due) continue;
         tx.store.setTimer({
           job_id: jobId,
           name: timer,

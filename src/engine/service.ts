@@ -15,6 +15,7 @@ import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./plan-run.ts";
+import { untilOver } from "./orderly-end.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 
 const RESERVE_CHECK_MS = 30_000;
@@ -368,7 +369,7 @@ export class Service implements ControlPlane {
     return reconcile(this.#reconcileParts(), options);
   }
 
-  async shutdown(deadlineMs: number): Promise<{ unfinished: string[] }> {
+  async shutdown(deadlineMs: number, collectingMs = deadlineMs): Promise<{ unfinished: string[] }> {
     this.#closing = true;
     await Promise.allSettled(this.#creating);
     const ending = this.#o.engine.store.liveJobs().filter((row) => (JSON.parse(row.spec) as RunSpec).terminate_on_exit);
@@ -377,9 +378,10 @@ export class Service implements ControlPlane {
     const begun = this.#o.engine.clock.monotonic();
     // A write that cannot be made is tried again without end; what is not told by the deadline is told of as unfinished.
     for (const row of able) void this.#tell(row.id, "control.end").catch(() => undefined);
-    const late = await this.#untilTerminal(
+    const late = await untilOver(
+      { ...this.#reconcileParts(), report: this.#o.report, subscribe: (heard) => this.subscribe(heard) },
       able.map((row) => row.id),
-      deadlineMs,
+      { deadlineMs, collectingMs },
     );
     const leftMs = deadlineMs - (this.#o.engine.clock.monotonic() - begun);
     await this.#o.sinks.settle(Math.max(0, Math.min(SINKS_MS_MAX, leftMs)));
@@ -398,25 +400,6 @@ export class Service implements ControlPlane {
       await pause(engine.clock, SETTLE_LOOK_MS);
     }
     return true;
-  }
-
-  /** Resolves when the jobs are terminal, or after the deadline with those that are not. */
-  async #untilTerminal(ids: string[], deadlineMs: number): Promise<string[]> {
-    const open = () => ids.filter((id) => this.#o.engine.store.job(id)?.state !== "terminal");
-    if (open().length === 0) return [];
-    await new Promise<void>((done) => {
-      const timer = this.#o.engine.clock.setTimer(deadlineMs, () => end());
-      const stop = this.subscribe((event) => {
-        if (event.type === "job.transition" && open().length === 0) end();
-      });
-      const end = (): void => {
-        timer.cancel();
-        stop();
-        done();
-      };
-      if (open().length === 0) end();
-    });
-    return open();
   }
 
   /** Ends the chores and all activity of this process; rows stay as they are. */

@@ -11,7 +11,7 @@ import type { JobError, Outcome, StepName } from "../schemas/job.ts";
 import type { JobContext, JobEvent, JobInput, NodePhase, TimerName } from "./job-context.ts";
 
 /** Raise this with every change of states, events, context or effects, and add a migration (src/machines/versions.ts). */
-export const JOB_MACHINE_VERSION = 1;
+export const JOB_MACHINE_VERSION = 2;
 
 const MINUTE_MS = 60_000;
 
@@ -33,13 +33,20 @@ export interface StartSteps {
 export interface SetTimer {
   timer: TimerName;
   after_ms: number;
+  /** Where the timer is set already, the earlier instant counts. */
+  at_most?: true;
 }
+
+const SOON: SetTimer = { timer: "collect", after_ms: COLLECT_LIMIT_MS.asked, at_most: true };
 
 const allNodes = (context: JobContext): number[] => context.nodes.map((n) => n.node);
 
 /** Whether every node but `node` already has reached `phase`: then the event at hand completes the set. */
 const othersAt = (context: JobContext, node: number, phase: NodePhase): boolean =>
   context.nodes.every((n) => n.node === node || n.phase === phase);
+
+/** Whether somebody waits for the end. */
+const isAsked = ({ outcome }: JobContext): boolean => outcome === "cancelled" || outcome === "interrupted";
 
 const isNode = (event: JobEvent): event is Extract<JobEvent, { node: number }> => "node" in event;
 
@@ -51,6 +58,10 @@ export const jobMachine = setup({
     exitedBadly: ({ event }) => event.type === "stream.done" && (event.exit_code !== 0 || event.error !== null),
     failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
     collecting: ({ context }) => context.nodes.some((n) => n.phase !== "collected" && n.phase !== "released"),
+    collectingAtLeisure: ({ context }) =>
+      context.occupied &&
+      !isAsked(context) &&
+      context.nodes.some((n) => n.phase !== "collected" && n.phase !== "released"),
     hasMaxRuntime: ({ context }) => context.max_runtime_ms !== null,
   },
   actions: {
@@ -243,11 +254,7 @@ export const jobMachine = setup({
           type: "setTimer",
           params: ({ context }) => ({
             timer: "collect",
-            after_ms: !context.occupied
-              ? 0
-              : context.outcome === "cancelled" || context.outcome === "interrupted"
-                ? COLLECT_LIMIT_MS.asked
-                : COLLECT_LIMIT_MS.ended,
+            after_ms: !context.occupied ? 0 : isAsked(context) ? COLLECT_LIMIT_MS.asked : COLLECT_LIMIT_MS.ended,
           }),
         },
       ],
@@ -295,9 +302,9 @@ export const jobMachine = setup({
           },
           { actions: { type: "markNode", params: { phase: "released" } } },
         ],
-        // Decided already: these change nothing (M4, M5).
-        "job.kill": {},
-        "control.end": {},
+        // Decided already (M4, M5): what may change is how long somebody waits for what is still to come home.
+        "job.kill": [{ guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } }, {}],
+        "control.end": [{ guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } }, {}],
         "timer.phase": {},
       },
     },

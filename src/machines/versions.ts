@@ -21,8 +21,11 @@ type Migration = (old: { value: unknown; context: Record<string, unknown> }) => 
   context: Record<string, unknown>;
 };
 
-/** `migrations[n]` turns version n into n + 1. Empty while version 1 is the first that was ever released. */
-const migrations: Readonly<Record<number, Migration>> = {};
+/** `migrations[n]` turns version n into n + 1. */
+const migrations: Readonly<Record<number, Migration>> = {
+  // Since 2, a kill shortens what is left for collecting: what is stored is the same.
+  1: (old) => old,
+};
 
 const STATES = new Set(Object.keys(jobMachine.states));
 const CONTEXT_KEYS = Object.keys(

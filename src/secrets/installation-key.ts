@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { replaceFile } from "../domain/replace-file.ts";
+import { isMissing } from "../errors/index.ts";
 
 /**
  * From this come marks and nonces, and it seals what must not lie in clear: unguessable, the same after every restart, and written
@@ -17,7 +18,13 @@ export function installationKey(home: string): Buffer {
 }
 
 function keyIn(file: string): Buffer | null {
-  if (!existsSync(file)) return null;
-  const text = readFileSync(file, "utf8").trim();
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8").trim();
+  } catch (e) {
+    // Only one that is not there may be made anew: with the old one goes whatever it has sealed.
+    if (isMissing(e)) return null;
+    throw e;
+  }
   return /^[0-9a-f]{64}$/.test(text) ? Buffer.from(text, "hex") : null;
 }

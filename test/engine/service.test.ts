@@ -4,14 +4,15 @@ import { DurableLedger } from "../../src/engine/ledger.ts";
 import { Service } from "../../src/engine/service.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { describeProviders } from "../../src/providers/registry.ts";
+import type { FeedEvent } from "../../src/schemas/job.ts";
 import { SubmitBody, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { DiskReserve } from "../../src/store/disk-reserve.ts";
 import { resolveSecret } from "../../src/secrets/resolve.ts";
 import { providerSources } from "../../src/secrets/credentials.ts";
 import { exclusively } from "../../src/store/file-lock.ts";
 import { CredentialDesk } from "../../src/secrets/desk.ts";
-import { Harness, removeHomes, turn } from "./harness.ts";
-import { SmallCloud } from "./small-cloud.ts";
+import { Harness, removeHomes, START, turn } from "./harness.ts";
+import { down, SmallCloud } from "./small-cloud.ts";
 
 let h: Harness;
 let service: Service;
@@ -88,7 +89,10 @@ async function newService(harness: Harness): Promise<void> {
   });
 }
 beforeEach(async () => {
-  await newService(await Harness.open({ engine: { publish: (events) => service.publish(events) } }));
+  // As long as it takes, like the step itself.
+  const collect = { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 2_000 };
+  const engine = { publish: (events: FeedEvent[]) => service.publish(events) };
+  await newService(await Harness.open({ engine, retry: { collect } }));
 });
 afterEach(() => h.end());
 afterAll(removeHomes);
@@ -302,6 +306,45 @@ describe("the end", () => {
     expect(h.reads.job("job2")).toMatchObject({ status: "interrupted" });
     await h.clock.advance(5_000);
     expect(await ending).toEqual({ unfinished: ["job1"] });
+  });
+
+  it.each([
+    ["gives back a machine that does not answer, when its provider does", true],
+    ["keeps what is on a machine that does not answer, when its provider does not either", false],
+  ])("%s", async (_, answers) => {
+    await submit();
+    await h.upTo("stream");
+    const ledger = new DurableLedger(h.engine);
+    const name = `svc-${h.store.installationId.slice(0, 8)}-job1-n0-1`;
+    await ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START });
+    await ledger.held(name, cloud.add(name));
+    if (!answers) cloud.before = () => Promise.reject(down());
+    const begun = h.clock.now();
+    const ending = service.shutdown(120_000, 660_000);
+    await turn();
+    for (let tries = 0; tries < 70 && !h.story().some((line) => line.startsWith("terminate")); tries++) {
+      const attempt = h.attempt("collect");
+      if (!attempt.answered)
+        await attempt.fail(new SvcError("ssh_unreachable", { machine: name, why: "connection refused" }));
+      await h.clock.advance(2_000);
+    }
+    const secondsTaken = (h.clock.now() - begun) / 1000;
+    if (!answers) return void expect(await ending).toEqual({ unfinished: ["job1"] });
+    expect(secondsTaken).toBeGreaterThan(44);
+    expect(secondsTaken).toBeLessThan(80);
+    await h.attempt("terminate").done();
+    expect(await ending).toEqual({ unfinished: [] });
+  });
+
+  it("waits longer for what is coming home", async () => {
+    await submit();
+    await h.upTo("stream");
+    const ending = service.shutdown(10_000, 660_000);
+    await h.clock.advance(300_000);
+    expect(h.row().state).toBe("terminating");
+    await h.attempt("collect").done({ exit_code: null });
+    await h.attempt("terminate").done();
+    expect(await ending).toEqual({ unfinished: [] });
   });
 
   it("takes no new job, but still answers for a key it knows", async () => {

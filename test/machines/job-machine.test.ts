@@ -217,6 +217,15 @@ describe("the outcome", () => {
     expect(actions).toEqual([]);
   });
 
+  it.each(["job.kill", "control.end"] as const)("stands when %s comes late, which only shortens collecting", (type) => {
+    const ended = after(inState("running"), exit(0, 0));
+    const [hurried, actions] = step(ended, { type, error: errorOf("cancelled_by_user") });
+    expect(textOf(hurried)).toBe(textOf(ended));
+    expect(actions).toMatchObject([{ params: { timer: "collect", after_ms: COLLECT_LIMIT_MS.asked, at_most: true } }]);
+    const [over, none] = step(after(ended, collected()), { type, error: errorOf("cancelled_by_user") });
+    expect([over.context.outcome, none]).toEqual(["succeeded", []]);
+  });
+
   it.each(BEFORE_THE_END)("is `interrupted` when the control plane ends in %s", (state) => {
     const ended = after(inState(state), { type: "control.end", error: errorOf("control_plane_ended") });
     expect([ended.value, ended.context.outcome]).toEqual(["terminating", "interrupted"]);

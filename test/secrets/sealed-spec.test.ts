@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -41,3 +41,13 @@ it.each(["", "\n", "00", "z".repeat(64), "ab".repeat(31), "ab".repeat(33)])(
     }
   },
 );
+
+it("a key file that cannot be looked at is not made anew: with it would go what it has sealed", () => {
+  const home = mkdtempSync(join(tmpdir(), "svc-key-"));
+  try {
+    symlinkSync("installation.key", join(home, "installation.key"));
+    expect(() => installationKey(home)).toThrow(/ELOOP/);
+  } finally {
+    rmSync(home, { recursive: true });
+  }
+});

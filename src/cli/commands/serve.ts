@@ -34,6 +34,8 @@ export interface ServeOptions {
 
 type Ending = "SIGINT" | "SIGTERM" | "SIGHUP" | "eof" | "parent";
 const END_MS_MAX = 120_000;
+/** While checkpoints and logs are coming home. */
+const COLLECT_MS_MAX = 11 * 60_000;
 
 export const serve: Command = {
   name: "serve",
@@ -137,7 +139,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   holds.end();
   const live = activeIds(cp, (job) => job.spec["terminate_on_exit"] !== false);
   io.err(`${because(why)}: ending${live.length > 0 ? ` ${whatEnds(cp, live)}` : "."}`);
-  const { unfinished } = await cp.shutdown(END_MS_MAX);
+  const { unfinished } = await cp.shutdown(END_MS_MAX, COLLECT_MS_MAX);
   if (unfinished.length > 0) io.err(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
   if (kept.length > 0)
@@ -170,7 +172,7 @@ function whatEnds(cp: OpenControlPlane, ids: string[]): string {
     .filter((m) => m.state !== "released" && m.provider !== "local" && ids.includes(m.job_id ?? ""));
   const machines =
     rented.length === 0 ? "" : `, and giving back ${rented.length} ${rented.length === 1 ? "machine" : "machines"}`;
-  return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min. A second signal ends svc at once and leaves them to \`svc reconcile\`.`;
+  return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min, longer only while something is coming home. A second signal ends svc at once and leaves them to \`svc reconcile\`.`;
 }
 
 /** In words, what may still run or cost money. */
