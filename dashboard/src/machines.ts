@@ -1,6 +1,7 @@
 // What machines of the ledger mean for the money.
 
 import type { LedgerMachine } from "../../src/schemas/job.ts";
+import { usd, usdPerHour } from "./format.ts";
 
 export const isFree = (machine: LedgerMachine): boolean =>
   machine.provider === "local" || machine.price_per_hour_usd === 0;
@@ -12,3 +13,30 @@ export const isDoubtful = (machine: LedgerMachine): boolean =>
 /** What a machine has cost since it was made, as far as its price is known. */
 export const costSoFar = (machine: LedgerMachine): number | null =>
   machine.price_per_hour_usd === null ? null : (machine.price_per_hour_usd * machine.age_seconds) / 3_600;
+
+interface Total {
+  /** Of those that are known. */
+  sum: number;
+  unknown: number;
+  /** That nothing is known of what it costs: then the sum is no amount, but the lack of one. */
+  blind: boolean;
+}
+
+function total(amounts: readonly (number | null)[]): Total {
+  const sum = amounts.reduce<number>((all, each) => all + (each ?? 0), 0);
+  const unknown = amounts.filter((each) => each === null).length;
+  return { sum, unknown, blind: sum === 0 && unknown > 0 };
+}
+
+/** What several cost together in an hour: never a zero that nobody told. */
+export function perHourOf(prices: readonly (number | null)[]): string {
+  const { sum, unknown, blind } = total(prices);
+  if (blind) return "price unknown";
+  return `${usdPerHour(sum)}${unknown > 0 ? ` + ${unknown} of unknown price` : ""}`;
+}
+
+/** An amount of which a part may not be known. */
+export function amountOf(amounts: readonly (number | null)[]): string {
+  const { sum, unknown, blind } = total(amounts);
+  return blind ? "unknown" : `${unknown > 0 ? "> " : ""}${usd(sum)}`;
+}

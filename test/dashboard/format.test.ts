@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { costOf } from "../../dashboard/src/format.ts";
+import { amountOf, perHourOf } from "../../dashboard/src/machines.ts";
 import { shortReason } from "../../dashboard/src/status.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 
@@ -10,6 +11,16 @@ it("a cost is unknown, not nothing, where a machine has no price that we are tol
   expect(costOf({ cost_usd: 1.5, machines: [machine(2)] })).toBe("$1.50");
   expect(costOf({ cost_usd: 0, machines: [machine(null)] })).toBe("unknown");
   expect(costOf({ cost_usd: 0.2, machines: [machine(2), machine(null)] })).toBe("> $0.200");
+});
+
+it("what several machines cost together makes no zero of a price that nobody told", () => {
+  expect(perHourOf([null])).toBe("price unknown");
+  expect(perHourOf([0.75, null, null])).toMatch(/^\$0\.750?\/h \+ 2 of unknown price$/);
+  expect(perHourOf([1, 0.5])).toBe("$1.50/h");
+  expect(perHourOf([0, 0])).toBe("free");
+  expect(amountOf([null, null])).toBe("unknown");
+  expect(amountOf([2, null])).toBe("> $2.00");
+  expect(amountOf([2, 0.5])).toBe("$2.50");
 });
 
 it("the reason in a list begins with what tells a run from others", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { dashboard, hasChromium, type Opened } from "./browser.ts";
-import { HOSTILE, step } from "./fake-world.ts";
+import { fakeWorld, HOSTILE, step } from "./fake-world.ts";
 
 const WAIT = { timeout: 30_000 };
 describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
@@ -192,6 +192,27 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await money.locator("summary").click();
       await page.waitForSelector("text=svc-r5-ending-0");
     }));
+
+  it("calls a price unknown that the provider does not tell", async () => {
+    const world = fakeWorld();
+    const [first] = world.machines;
+    if (!first) throw new Error("the fake world has no machine");
+    world.machines = [{ ...first, provider: "cloudvm", price_per_hour_usd: null }];
+    await withPage(
+      "/machines",
+      async ({ page, server }) => {
+        const summary = page.locator("details.money summary");
+        await expect.poll(() => summary.textContent(), WAIT).toBe("Price unknown · 1 machine");
+        const facts = (await page.locator("main .facts").textContent()) ?? "";
+        expect(facts).toBe("Machines1Price nowunknownCost so farunknown");
+        server.world.machines = [...world.machines, { ...first, name: "svc-priced-0", price_per_hour_usd: 2 }];
+        server.emit("machine.changed", null);
+        await expect.poll(() => summary.textContent(), WAIT).toBe("Paying $2.00/h + 1 of unknown price · 2 machines");
+        expect(await page.locator("main").textContent()).not.toContain("$0.00");
+      },
+      world,
+    );
+  });
 
   it("catches up after the connection was lost, without loading the page again", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {

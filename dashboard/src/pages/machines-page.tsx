@@ -1,8 +1,8 @@
 import { useState } from "react";
 import type { LedgerMachine, Problem, ReconcileReport } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
-import { plural, timeOfDay, usd } from "../format.ts";
-import { costSoFar, isDoubtful, isFree } from "../machines.ts";
+import { plural, timeOfDay } from "../format.ts";
+import { amountOf, costSoFar, isDoubtful, isFree, perHourOf } from "../machines.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { MachineTable } from "../parts/machine-table.tsx";
 import { useTitle } from "../parts/title.ts";
@@ -65,16 +65,14 @@ function MoneyFacts({ priced }: { priced: readonly LedgerMachine[] }) {
         </p>
       </Banner>
     );
-  const perHour = priced.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
-  const soFar = priced.reduce((sum, machine) => sum + (costSoFar(machine) ?? 0), 0);
-  const unpriced = priced.filter((machine) => machine.price_per_hour_usd === null).length;
+  const prices = priced.map((machine) => machine.price_per_hour_usd);
+  const known = prices.some((price) => price !== null);
   return (
     <dl className="facts panel">
       <Fact name="Machines">{priced.length}</Fact>
-      <Fact name="Price now">{usd(perHour)}/h</Fact>
-      <Fact name="Per day">{usd(perHour * 24)}</Fact>
-      <Fact name="Cost so far">{usd(soFar)}</Fact>
-      {unpriced > 0 && <Fact name="Without a price">{unpriced}</Fact>}
+      <Fact name="Price now">{known ? perHourOf(prices) : "unknown"}</Fact>
+      {known && <Fact name="Per day">{amountOf(prices.map((price) => price && price * 24))}</Fact>}
+      <Fact name="Cost so far">{amountOf(priced.map(costSoFar))}</Fact>
     </dl>
   );
 }

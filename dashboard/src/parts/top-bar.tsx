@@ -1,7 +1,7 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
-import { plural, timeOfDay, usd } from "../format.ts";
+import { plural, timeOfDay } from "../format.ts";
 import { Link, usePlace } from "../router.tsx";
-import { isDoubtful, isFree } from "../machines.ts";
+import { isDoubtful, isFree, perHourOf } from "../machines.ts";
 import { useData } from "../store.ts";
 import { MachineTable } from "./machine-table.tsx";
 import { SettingsMenu } from "./settings-menu.tsx";
@@ -74,12 +74,16 @@ function Money() {
 }
 
 function Paying({ machines }: { machines: readonly LedgerMachine[] }) {
-  const perHour = machines.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
-  const unpriced = machines.some((machine) => machine.price_per_hour_usd === null);
+  const prices = machines.map((machine) => machine.price_per_hour_usd);
   return (
     <span>
-      Paying <strong className="num">{usd(perHour)}/h</strong>
-      {unpriced && " and more"}
+      {prices.every((price) => price === null) ? (
+        "Price unknown"
+      ) : (
+        <>
+          Paying <strong className="num">{perHourOf(prices)}</strong>
+        </>
+      )}
       <span className="wide"> · {plural(machines.length, "machine")}</span>
     </span>
   );
