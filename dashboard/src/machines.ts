@@ -1,6 +1,6 @@
 // What machines of the ledger mean for the money.
 
-import type { LedgerMachine } from "../../src/schemas/job.ts";
+import type { LedgerMachine, TimelineStep } from "../../src/schemas/job.ts";
 import { usd, usdPerHour } from "./format.ts";
 
 export const isFree = (machine: LedgerMachine): boolean =>
@@ -9,6 +9,24 @@ export const isFree = (machine: LedgerMachine): boolean =>
 /** Machines whose end is not proven although nobody uses them, or whose very existence is not known. */
 export const isDoubtful = (machine: LedgerMachine): boolean =>
   !isFree(machine) && (machine.state !== "held" || machine.job_id === null);
+
+/** So long a machine that is being given back alarms nobody: every end takes its provider some seconds. */
+const RETURNING_MS = 60_000;
+
+/** Since when the machines of some nodes are being given back: null before that, and where a try to do so has failed. */
+export function returningSince(steps: readonly TimelineStep[], nodes: readonly number[]): number | null {
+  const tries = steps.filter((step) => step.step === "terminate" && nodes.includes(step.node));
+  const began = tries.flatMap((step) => (step.started_at ? [Date.parse(step.started_at)] : []));
+  return began.length === 0 || tries.some((step) => step.error !== null) ? null : Math.min(...began);
+}
+
+export const isReturning = (sinceMs: number | null | undefined, now: number): boolean =>
+  sinceMs !== null && sinceMs !== undefined && now - sinceMs < RETURNING_MS;
+
+export const RETURNING = "Giving the machine back; the provider has not confirmed yet.";
+
+/** A machine of the ledger by its run and node, as steps name them. */
+export const nodeOf = (machine: LedgerMachine): string => `${machine.job_id ?? ""}/${machine.node}`;
 
 /** What a machine has cost since it was made, as far as its price is known. */
 export const costSoFar = (machine: LedgerMachine): number | null =>

@@ -193,6 +193,24 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.waitForSelector("text=svc-r5-ending-0");
     }));
 
+  it("alarms nobody while a machine is given back in the ordinary way, and does where that takes long or fails", () =>
+    withPage("/runs/r5-ending", async ({ page, server }) => {
+      const run = server.run("r5-ending");
+      const money = page.locator("details.money summary");
+      const returning = "Giving the machine back; the provider has not confirmed yet.";
+      await page.getByText("Bringing home what the run left; then the machine is given back.").waitFor();
+      await expect.poll(() => money.textContent(), WAIT).toContain("1 may still cost money");
+      run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 1, null)];
+      server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 1 });
+      await page.locator(".banner-info").getByText(returning).waitFor();
+      await expect.poll(() => money.textContent(), WAIT).toContain("Giving back 1 machine");
+      expect(await page.locator(".banner-warn, .doubt").count()).toBe(0);
+      run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 61, null)];
+      server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 2 });
+      await page.locator(".banner-warn").getByText("the machine may still cost money").waitFor();
+      await expect.poll(() => money.textContent(), WAIT).toContain("1 may still cost money");
+    }));
+
   it("calls a price unknown that the provider does not tell", async () => {
     const world = fakeWorld();
     const [first] = world.machines;

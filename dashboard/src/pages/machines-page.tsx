@@ -5,6 +5,7 @@ import { plural, timeOfDay } from "../format.ts";
 import { amountOf, costSoFar, isDoubtful, isFree, perHourOf } from "../machines.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { MachineTable } from "../parts/machine-table.tsx";
+import { useReturning } from "../parts/returning.ts";
 import { useTitle } from "../parts/title.ts";
 import { Link, runPath } from "../router.tsx";
 import { useData } from "../store.ts";
@@ -14,7 +15,8 @@ export function MachinesPage() {
   const machines = useData((data) => data.machines);
   const at = useData((data) => data.machinesAt);
   const priced = (machines ?? []).filter((machine) => !isFree(machine));
-  const doubt = priced.filter(isDoubtful);
+  const isLeaving = useReturning();
+  const doubt = priced.filter((machine) => isDoubtful(machine) && !isLeaving(machine));
   const free = (machines ?? []).filter(isFree);
   return (
     <div className="page">
@@ -38,7 +40,7 @@ export function MachinesPage() {
         <section className="panel">
           <h2>What may cost money now</h2>
           <MachineTable
-            machines={[...doubt, ...priced.filter((machine) => !isDoubtful(machine))]}
+            machines={[...doubt, ...priced.filter((machine) => !doubt.includes(machine))]}
             name="What may cost money now"
             full
           />

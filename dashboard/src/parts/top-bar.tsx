@@ -1,9 +1,10 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
 import { plural, timeOfDay } from "../format.ts";
 import { Link, usePlace } from "../router.tsx";
-import { isDoubtful, isFree, perHourOf } from "../machines.ts";
+import { isDoubtful, isFree, perHourOf, RETURNING } from "../machines.ts";
 import { useData } from "../store.ts";
 import { MachineTable } from "./machine-table.tsx";
+import { useReturning } from "./returning.ts";
 import { SettingsMenu } from "./settings-menu.tsx";
 
 export const PLACES: readonly { path: string; name: string; key: string }[] = [
@@ -52,19 +53,22 @@ export function TopBar({ onKeys }: { onKeys: () => void }) {
 
 function Money() {
   const machines = useData((data) => data.machines);
+  const isLeaving = useReturning();
   if (machines === null) return <span className="money" />;
   const priced = machines.filter((machine) => !isFree(machine));
-  const doubt = priced.filter(isDoubtful);
+  const leaving = priced.filter(isLeaving);
+  const doubt = priced.filter((machine) => isDoubtful(machine) && !isLeaving(machine));
   const paid = priced.filter((machine) => !isDoubtful(machine));
   if (priced.length === 0) return <span className="money quiet">Paying for nothing</span>;
   return (
     <details className="money">
       <summary>
         {paid.length > 0 && <Paying machines={paid} />}
+        {leaving.length > 0 && <span title={RETURNING}>Giving back {plural(leaving.length, "machine")}</span>}
         {doubt.length > 0 && <span className="doubt">{doubt.length} may still cost money</span>}
       </summary>
       <div className="money-list">
-        <MachineTable machines={[...doubt, ...paid].slice(0, 12)} />
+        <MachineTable machines={[...doubt, ...leaving, ...paid].slice(0, 12)} />
         <p className="small-text">
           <Link href="/machines">All machines and reconcile</Link>
         </p>
