@@ -255,6 +255,24 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await expect.poll(() => page.title(), WAIT).toMatch(/^✗ digits/);
     }));
 
+  it("says what to do while the control plane is away, and lets no clock go on as if it knew", () =>
+    withPage("/runs/r1-digits", async ({ page, server }) => {
+      const clock = page.locator(".fact", { hasText: "Duration" }).locator("dd");
+      const ticking = await clock.textContent();
+      await expect.poll(() => clock.textContent(), WAIT).not.toBe(ticking);
+      server.cut(true);
+      const notice = page.locator(".stale");
+      await notice.getByText("svc serve").waitFor();
+      expect(await notice.textContent()).toContain("Rented machines go on meanwhile and may cost money.");
+      const shown = await page.locator("main").textContent();
+      await page.waitForTimeout(2_500);
+      expect(await page.locator("main").textContent()).toBe(shown);
+      server.cut(false);
+      await page.waitForSelector(".connection-live");
+      const stood = await clock.textContent();
+      await expect.poll(() => clock.textContent(), WAIT).not.toBe(stood);
+    }));
+
   it("gives up a connection that neither opens nor fails, and makes another", async () => {
     await withPage("/", async ({ page, server, complaints }) => {
       server.silent = 1;

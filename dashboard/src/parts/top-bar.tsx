@@ -112,8 +112,8 @@ export function StaleNotice() {
   if (state !== "offline") return null;
   return (
     <p className="stale" role="status">
-      The control plane does not answer. What you see is from {timeOfDay(sinceMs)}; the runs themselves go on. This page
-      catches up by itself.
+      The control plane does not answer: start it again with <code>svc serve</code>. Rented machines go on meanwhile and
+      may cost money. What you see, clocks as well, is from {timeOfDay(sinceMs)}; this page catches up by itself.
     </p>
   );
 }
