@@ -1,6 +1,7 @@
 // What machines of the ledger mean for the money.
 
-import type { LedgerMachine } from "../../src/schemas/job.ts";
+import type { LedgerMachine, TimelineStep } from "../../src/schemas/job.ts";
+import { usd, usdPerHour } from "./format.ts";
 
 export const isFree = (machine: LedgerMachine): boolean =>
   machine.provider === "local" || machine.price_per_hour_usd === 0;
@@ -9,6 +10,51 @@ export const isFree = (machine: LedgerMachine): boolean =>
 export const isDoubtful = (machine: LedgerMachine): boolean =>
   !isFree(machine) && (machine.state !== "held" || machine.job_id === null);
 
+/** So long a machine that is being given back alarms nobody: every end takes its provider some seconds. */
+const RETURNING_MS = 60_000;
+
+/** Since when the machines of some nodes are being given back: null before that, and where a try to do so has failed. */
+export function returningSince(steps: readonly TimelineStep[], nodes: readonly number[]): number | null {
+  const tries = steps.filter((step) => step.step === "terminate" && nodes.includes(step.node));
+  const began = tries.flatMap((step) => (step.started_at ? [Date.parse(step.started_at)] : []));
+  return began.length === 0 || tries.some((step) => step.error !== null) ? null : Math.min(...began);
+}
+
+export const isReturning = (sinceMs: number | null | undefined, now: number): boolean =>
+  sinceMs !== null && sinceMs !== undefined && now - sinceMs < RETURNING_MS;
+
+export const RETURNING = "Giving the machine back; the provider has not confirmed yet.";
+
+/** A machine of the ledger by its run and node, as steps name them. */
+export const nodeOf = (machine: LedgerMachine): string => `${machine.job_id ?? ""}/${machine.node}`;
+
 /** What a machine has cost since it was made, as far as its price is known. */
 export const costSoFar = (machine: LedgerMachine): number | null =>
   machine.price_per_hour_usd === null ? null : (machine.price_per_hour_usd * machine.age_seconds) / 3_600;
+
+interface Total {
+  /** Of those that are known. */
+  sum: number;
+  unknown: number;
+  /** That nothing is known of what it costs: then the sum is no amount, but the lack of one. */
+  blind: boolean;
+}
+
+function total(amounts: readonly (number | null)[]): Total {
+  const sum = amounts.reduce<number>((all, each) => all + (each ?? 0), 0);
+  const unknown = amounts.filter((each) => each === null).length;
+  return { sum, unknown, blind: sum === 0 && unknown > 0 };
+}
+
+/** What several cost together in an hour: never a zero that nobody told. */
+export function perHourOf(prices: readonly (number | null)[]): string {
+  const { sum, unknown, blind } = total(prices);
+  if (blind) return "price unknown";
+  return `${usdPerHour(sum)}${unknown > 0 ? ` + ${unknown} of unknown price` : ""}`;
+}
+
+/** An amount of which a part may not be known. */
+export function amountOf(amounts: readonly (number | null)[]): string {
+  const { sum, unknown, blind } = total(amounts);
+  return blind ? "unknown" : `${unknown > 0 ? "> " : ""}${usd(sum)}`;
+}

@@ -21,6 +21,8 @@ export interface Data {
   machines: LedgerMachine[] | null;
   /** When the machines were read, in milliseconds since the epoch. */
   machinesAt: number | null;
+  /** Since when a machine is being given back without trouble, by run and node (`nodeOf`). */
+  returning: Record<string, number>;
   summary: Summary | null;
   timelines: Record<string, Timeline>;
   checkpoints: Record<string, CheckpointFile[]>;
@@ -34,6 +36,7 @@ const initial: Data = {
   list: { filter: EVERYTHING, ids: [], nextCursor: null, phase: "loading", problem: null },
   machines: null,
   machinesAt: null,
+  returning: {},
   summary: null,
   timelines: {},
   checkpoints: {},
@@ -138,9 +141,10 @@ export const store = createStore({
       ...data,
       checkpoints: { ...data.checkpoints, [id]: files },
     }),
-    machinesLoaded: (data, { machines }: { machines: LedgerMachine[] }) => ({
+    machinesLoaded: (data, { machines, returning }: Pick<Data, "returning"> & { machines: LedgerMachine[] }) => ({
       ...data,
       machines,
+      returning,
       machinesAt: Date.now(),
     }),
     connectionChanged: (data, connection: Data["connection"]) => ({

@@ -2,9 +2,10 @@
 // four times a second and never twice at once.
 
 import type { HubPullHint } from "../../src/schemas/hub.ts";
-import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
+import type { FeedEvent, FeedHint, LedgerMachine, TimelineStep } from "../../src/schemas/job.ts";
 import { api, asProblem } from "./api.ts";
 import { openFeed } from "./feed.ts";
+import { nodeOf, returningSince } from "./machines.ts";
 import { questionOf, type RunFilter } from "./run-filter.ts";
 import { store } from "./store.ts";
 
@@ -123,8 +124,39 @@ const checkpoints = coalesced(1_000, async () => {
 });
 const machines = coalesced(1_000, async () => {
   const answer = await api.machines().catch(() => null);
-  if (answer) store.trigger.machinesLoaded({ machines: answer.machines });
+  if (answer)
+    store.trigger.machinesLoaded({ machines: answer.machines, returning: await returningOf(answer.machines) });
 });
+
+/** What the steps of a run say of the machines that it gives back, by run: asked once, until its steps change. */
+const endings = new Map<string, Promise<TimelineStep[]>>();
+
+async function returningOf(all: readonly LedgerMachine[]): Promise<Record<string, number>> {
+  const leaving = all.filter((machine) => machine.state === "releasing" && machine.job_id !== null);
+  const ids = new Set(leaving.map((machine) => machine.job_id));
+  for (const id of endings.keys()) if (!ids.has(id)) endings.delete(id);
+  const found = await Promise.all(
+    leaving.map(async (machine) => {
+      const since = returningSince(await endingOf(machine.job_id ?? ""), [machine.node]);
+      return since === null ? [] : [[nodeOf(machine), since] as const];
+    }),
+  );
+  return Object.fromEntries(found.flat());
+}
+
+function endingOf(id: string): Promise<TimelineStep[]> {
+  const known = endings.get(id);
+  if (known) return known;
+  const asked = api.timeline(id).then(
+    ({ steps }) => steps,
+    () => {
+      endings.delete(id);
+      return [];
+    },
+  );
+  endings.set(id, asked);
+  return asked;
+}
 
 const touch = (id: string) => {
   dirty.add(id);
@@ -154,6 +186,10 @@ export function showRun(id: string): () => void {
 function heard(event: FeedEvent): void {
   if (event.type === "machine.changed" || event.type === "job.transition") machines.mark();
   if (event.type === "job.created" || event.type === "job.transition") summary.mark();
+  if (event.job_id !== null && event.data["step"] === "terminate") {
+    endings.delete(event.job_id);
+    machines.mark();
+  }
   if (event.type.startsWith("pull.")) for (const listener of hintListeners) listener({ type: "pulls.changed" });
   if (event.job_id === null) return;
   touch(event.job_id);

@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import { costOf } from "../../dashboard/src/format.ts";
+import { amountOf, isReturning, perHourOf, returningSince } from "../../dashboard/src/machines.ts";
 import { shortReason } from "../../dashboard/src/status.ts";
-import type { JobRecord } from "../../src/schemas/job.ts";
+import type { JobRecord, TimelineStep } from "../../src/schemas/job.ts";
 
 const machine = (price: number | null) => ({ price_per_hour_usd: price }) as JobRecord["machines"][number];
 
@@ -10,6 +11,30 @@ it("a cost is unknown, not nothing, where a machine has no price that we are tol
   expect(costOf({ cost_usd: 1.5, machines: [machine(2)] })).toBe("$1.50");
   expect(costOf({ cost_usd: 0, machines: [machine(null)] })).toBe("unknown");
   expect(costOf({ cost_usd: 0.2, machines: [machine(2), machine(null)] })).toBe("> $0.200");
+});
+
+it("what several machines cost together makes no zero of a price that nobody told", () => {
+  expect(perHourOf([null])).toBe("price unknown");
+  expect(perHourOf([0.75, null, null])).toMatch(/^\$0\.750?\/h \+ 2 of unknown price$/);
+  expect(perHourOf([1, 0.5])).toBe("$1.50/h");
+  expect(perHourOf([0, 0])).toBe("free");
+  expect(amountOf([null, null])).toBe("unknown");
+  expect(amountOf([2, null])).toBe("> $2.00");
+  expect(amountOf([2, 0.5])).toBe("$2.50");
+});
+
+it("a machine that is given back alarms nobody for a minute, but at once where that fails", () => {
+  const began = Date.parse("2026-01-01T00:00:00Z");
+  const end = (node: number, rest: Partial<TimelineStep> = {}) =>
+    ({ step: "terminate", node, error: null, started_at: "2026-01-01T00:00:00Z", ...rest }) as TimelineStep;
+  expect(returningSince([end(0), end(1)], [0])).toBe(began);
+  expect(returningSince([end(0)], [1])).toBeNull();
+  expect(returningSince([end(0, { step: "collect" })], [0])).toBeNull();
+  const error = { code: "provider_unavailable", message: "503", hint: "" };
+  expect(returningSince([end(0, { error }), end(0, { attempt: 2 })], [0])).toBeNull();
+  expect(isReturning(began, began + 59_000)).toBe(true);
+  expect(isReturning(began, began + 60_000)).toBe(false);
+  expect(isReturning(null, began)).toBe(false);
 });
 
 it("the reason in a list begins with what tells a run from others", () => {

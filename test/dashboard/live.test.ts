@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { dashboard, hasChromium, type Opened } from "./browser.ts";
-import { HOSTILE, step } from "./fake-world.ts";
+import { fakeWorld, HOSTILE, step } from "./fake-world.ts";
 
 const WAIT = { timeout: 30_000 };
 describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
@@ -193,6 +193,45 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       await page.waitForSelector("text=svc-r5-ending-0");
     }));
 
+  it("alarms nobody while a machine is given back in the ordinary way, and does where that takes long or fails", () =>
+    withPage("/runs/r5-ending", async ({ page, server }) => {
+      const run = server.run("r5-ending");
+      const money = page.locator("details.money summary");
+      const returning = "Giving the machine back; the provider has not confirmed yet.";
+      await page.getByText("Bringing home what the run left; then the machine is given back.").waitFor();
+      await expect.poll(() => money.textContent(), WAIT).toContain("1 may still cost money");
+      run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 1, null)];
+      server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 1 });
+      await page.locator(".banner-info").getByText(returning).waitFor();
+      await expect.poll(() => money.textContent(), WAIT).toContain("Giving back 1 machine");
+      expect(await page.locator(".banner-warn, .doubt").count()).toBe(0);
+      run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 61, null)];
+      server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 2 });
+      await page.locator(".banner-warn").getByText("the machine may still cost money").waitFor();
+      await expect.poll(() => money.textContent(), WAIT).toContain("1 may still cost money");
+    }));
+
+  it("calls a price unknown that the provider does not tell", async () => {
+    const world = fakeWorld();
+    const [first] = world.machines;
+    if (!first) throw new Error("the fake world has no machine");
+    world.machines = [{ ...first, provider: "cloudvm", price_per_hour_usd: null }];
+    await withPage(
+      "/machines",
+      async ({ page, server }) => {
+        const summary = page.locator("details.money summary");
+        await expect.poll(() => summary.textContent(), WAIT).toBe("Price unknown · 1 machine");
+        const facts = (await page.locator("main .facts").textContent()) ?? "";
+        expect(facts).toBe("Machines1Price nowunknownCost so farunknown");
+        server.world.machines = [...world.machines, { ...first, name: "svc-priced-0", price_per_hour_usd: 2 }];
+        server.emit("machine.changed", null);
+        await expect.poll(() => summary.textContent(), WAIT).toBe("Paying $2.00/h + 1 of unknown price · 2 machines");
+        expect(await page.locator("main").textContent()).not.toContain("$0.00");
+      },
+      world,
+    );
+  });
+
   it("catches up after the connection was lost, without loading the page again", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       await page.waitForSelector(".log-row >> text=epoch >> nth=0");
@@ -214,6 +253,24 @@ describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
       server.run("r1-digits").record.status = "failed";
       server.emit("job.transition", "r1-digits");
       await expect.poll(() => page.title(), WAIT).toMatch(/^✗ digits/);
+    }));
+
+  it("says what to do while the control plane is away, and lets no clock go on as if it knew", () =>
+    withPage("/runs/r1-digits", async ({ page, server }) => {
+      const clock = page.locator(".fact", { hasText: "Duration" }).locator("dd");
+      const ticking = await clock.textContent();
+      await expect.poll(() => clock.textContent(), WAIT).not.toBe(ticking);
+      server.cut(true);
+      const notice = page.locator(".stale");
+      await notice.getByText("svc serve").waitFor();
+      expect(await notice.textContent()).toContain("Rented machines go on meanwhile and may cost money.");
+      const shown = await page.locator("main").textContent();
+      await page.waitForTimeout(2_500);
+      expect(await page.locator("main").textContent()).toBe(shown);
+      server.cut(false);
+      await page.waitForSelector(".connection-live");
+      const stood = await clock.textContent();
+      await expect.poll(() => clock.textContent(), WAIT).not.toBe(stood);
     }));
 
   it("gives up a connection that neither opens nor fails, and makes another", async () => {

@@ -50,6 +50,23 @@ describe.skipIf(!hasChromium)("the list of runs", () => {
       structuredClone(EMPTY),
     ));
 
+  it("counts a run from its submission, also one whose script never began", async () => {
+    const at = (seconds: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds)).toISOString();
+    const run = fakeRun("never", 100, { status: "failed", created_at: at(0), started_at: null, ended_at: at(23) });
+    const late = fakeRun("late", 90, { created_at: at(0), started_at: at(20), ended_at: at(30) });
+    await withPage(
+      "/",
+      async ({ page }) => {
+        const cells = page.locator("td.cell-duration");
+        await expect.poll(async () => (await cells.allTextContents()).sort(), WAIT).toEqual(["23 s", "30 s"]);
+        await page.locator(".run-link").last().click();
+        const fact = page.locator(".fact", { hasText: "Duration" }).locator("dd");
+        await expect.poll(() => fact.textContent(), WAIT).toMatch(/^(23|30) s$/);
+      },
+      { runs: [run, late], machines: [], providers: [] },
+    );
+  });
+
   it("keeps every choice in the address", () =>
     withPage("/", async ({ page }) => {
       await page.waitForSelector("text=digits, two hidden layers");

@@ -1,10 +1,11 @@
 import { useState } from "react";
 import type { LedgerMachine, Problem, ReconcileReport } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
-import { plural, timeOfDay, usd } from "../format.ts";
-import { costSoFar, isDoubtful, isFree } from "../machines.ts";
+import { plural, timeOfDay } from "../format.ts";
+import { amountOf, costSoFar, isDoubtful, isFree, perHourOf } from "../machines.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { MachineTable } from "../parts/machine-table.tsx";
+import { useReturning } from "../parts/returning.ts";
 import { useTitle } from "../parts/title.ts";
 import { Link, runPath } from "../router.tsx";
 import { useData } from "../store.ts";
@@ -14,7 +15,8 @@ export function MachinesPage() {
   const machines = useData((data) => data.machines);
   const at = useData((data) => data.machinesAt);
   const priced = (machines ?? []).filter((machine) => !isFree(machine));
-  const doubt = priced.filter(isDoubtful);
+  const isLeaving = useReturning();
+  const doubt = priced.filter((machine) => isDoubtful(machine) && !isLeaving(machine));
   const free = (machines ?? []).filter(isFree);
   return (
     <div className="page">
@@ -38,7 +40,7 @@ export function MachinesPage() {
         <section className="panel">
           <h2>What may cost money now</h2>
           <MachineTable
-            machines={[...doubt, ...priced.filter((machine) => !isDoubtful(machine))]}
+            machines={[...doubt, ...priced.filter((machine) => !doubt.includes(machine))]}
             name="What may cost money now"
             full
           />
@@ -65,16 +67,14 @@ function MoneyFacts({ priced }: { priced: readonly LedgerMachine[] }) {
         </p>
       </Banner>
     );
-  const perHour = priced.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
-  const soFar = priced.reduce((sum, machine) => sum + (costSoFar(machine) ?? 0), 0);
-  const unpriced = priced.filter((machine) => machine.price_per_hour_usd === null).length;
+  const prices = priced.map((machine) => machine.price_per_hour_usd);
+  const known = prices.some((price) => price !== null);
   return (
     <dl className="facts panel">
       <Fact name="Machines">{priced.length}</Fact>
-      <Fact name="Price now">{usd(perHour)}/h</Fact>
-      <Fact name="Per day">{usd(perHour * 24)}</Fact>
-      <Fact name="Cost so far">{usd(soFar)}</Fact>
-      {unpriced > 0 && <Fact name="Without a price">{unpriced}</Fact>}
+      <Fact name="Price now">{known ? perHourOf(prices) : "unknown"}</Fact>
+      {known && <Fact name="Per day">{amountOf(prices.map((price) => price && price * 24))}</Fact>}
+      <Fact name="Cost so far">{amountOf(priced.map(costSoFar))}</Fact>
     </dl>
   );
 }

@@ -1,7 +1,8 @@
 import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
-import { plural, usd, usdPerHour } from "../format.ts";
+import { plural, usdPerHour } from "../format.ts";
+import { perHourOf } from "../machines.ts";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
@@ -17,8 +18,6 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
   const [done, setDone] = useState<number | null>(null);
   const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
   const held = asked.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
-  const perHour = held.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
-  const unpriced = held.some((machine) => machine.price_per_hour_usd === null);
   const kill = async () => {
     if (done !== null) return;
     setDone(0);
@@ -46,8 +45,8 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
       <p>
         {held.length > 0 ? (
           <>
-            {plural(held.length, "machine")} will be terminated: <strong>{usd(perHour)}/h</strong>
-            {unpriced && " and what has no price"} will no longer be paid.
+            {plural(held.length, "machine")} will be terminated, and no longer be paid for:{" "}
+            <strong>{perHourOf(held.map((machine) => machine.price_per_hour_usd))}</strong>.
           </>
         ) : (
           "None of them holds a machine yet."

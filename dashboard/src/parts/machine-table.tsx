@@ -1,7 +1,8 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
 import { age, usd, usdPerHour, words } from "../format.ts";
-import { costSoFar, isDoubtful } from "../machines.ts";
+import { costSoFar, isDoubtful, RETURNING } from "../machines.ts";
 import { Link, runPath } from "../router.tsx";
+import { useReturning } from "./returning.ts";
 
 interface MachineTableProps {
   machines: readonly LedgerMachine[];
@@ -12,6 +13,8 @@ interface MachineTableProps {
 
 /** Machines that may cost money, with what they cost and for whom. `full` has every column. */
 export function MachineTable({ machines, name, full = false }: MachineTableProps) {
+  const isLeaving = useReturning();
+  const noteOf = (machine: LedgerMachine) => (isLeaving(machine) ? RETURNING : machine.note);
   return (
     <div
       className="scroll-x"
@@ -44,9 +47,13 @@ export function MachineTable({ machines, name, full = false }: MachineTableProps
             <tr key={`${machine.provider}/${machine.name}`}>
               <td>
                 <bdi>{machine.name}</bdi> <span className="quiet">{machine.provider}</span>
-                {full && machine.note && <p className="quiet small-text">{machine.note}</p>}
+                {full && noteOf(machine) && <p className="quiet small-text">{noteOf(machine)}</p>}
               </td>
-              <td data-label="State" className={isDoubtful(machine) ? "doubt" : ""} title={machine.note ?? ""}>
+              <td
+                data-label="State"
+                className={isDoubtful(machine) && !isLeaving(machine) ? "doubt" : ""}
+                title={noteOf(machine) ?? ""}
+              >
                 {words(machine.state)}
               </td>
               {full && <td className="num machine-address">{machine.address ?? "none"}</td>}

@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from "react";
+import { useData } from "../store.ts";
 
 // One timer for every ticking number on the page, running only while one is shown.
 const listeners = new Set<() => void>();
@@ -21,7 +22,13 @@ function subscribe(listener: () => void): () => void {
 }
 const never = () => () => undefined;
 
-/** Milliseconds since the epoch, growing each second while `ticking`. */
+/**
+ * Milliseconds since the epoch, growing each second while `ticking`. It stands still while the control plane does not answer: what went
+ * on since then is not known.
+ */
 export function useNow(ticking = true): number {
-  return useSyncExternalStore(ticking ? subscribe : never, () => now);
+  const { state, sinceMs } = useData((data) => data.connection);
+  const lost = state === "reconnecting" || state === "offline";
+  const here = useSyncExternalStore(ticking && !lost ? subscribe : never, () => now);
+  return lost ? sinceMs : here;
 }

@@ -18,6 +18,9 @@ export function Ago({ at }: { at: string }) {
   );
 }
 
+/** What the duration of a run is, here as in `svc jobs`. */
+export const DURATION_COUNTS = "From its submission until its end, which is proven then.";
+
 /** Time from `from` until `to`, ticking while `to` is not known. */
 export function Span({ from, to }: { from: string; to: string | null }) {
   const now = useNow(to === null);

@@ -1,9 +1,10 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
-import { plural, timeOfDay, usd } from "../format.ts";
+import { plural, timeOfDay } from "../format.ts";
 import { Link, usePlace } from "../router.tsx";
-import { isDoubtful, isFree } from "../machines.ts";
+import { isDoubtful, isFree, perHourOf, RETURNING } from "../machines.ts";
 import { useData } from "../store.ts";
 import { MachineTable } from "./machine-table.tsx";
+import { useReturning } from "./returning.ts";
 import { SettingsMenu } from "./settings-menu.tsx";
 
 export const PLACES: readonly { path: string; name: string; key: string }[] = [
@@ -52,19 +53,22 @@ export function TopBar({ onKeys }: { onKeys: () => void }) {
 
 function Money() {
   const machines = useData((data) => data.machines);
+  const isLeaving = useReturning();
   if (machines === null) return <span className="money" />;
   const priced = machines.filter((machine) => !isFree(machine));
-  const doubt = priced.filter(isDoubtful);
+  const leaving = priced.filter(isLeaving);
+  const doubt = priced.filter((machine) => isDoubtful(machine) && !isLeaving(machine));
   const paid = priced.filter((machine) => !isDoubtful(machine));
   if (priced.length === 0) return <span className="money quiet">Paying for nothing</span>;
   return (
     <details className="money">
       <summary>
         {paid.length > 0 && <Paying machines={paid} />}
+        {leaving.length > 0 && <span title={RETURNING}>Giving back {plural(leaving.length, "machine")}</span>}
         {doubt.length > 0 && <span className="doubt">{doubt.length} may still cost money</span>}
       </summary>
       <div className="money-list">
-        <MachineTable machines={[...doubt, ...paid].slice(0, 12)} />
+        <MachineTable machines={[...doubt, ...leaving, ...paid].slice(0, 12)} />
         <p className="small-text">
           <Link href="/machines">All machines and reconcile</Link>
         </p>
@@ -74,12 +78,16 @@ function Money() {
 }
 
 function Paying({ machines }: { machines: readonly LedgerMachine[] }) {
-  const perHour = machines.reduce((sum, machine) => sum + (machine.price_per_hour_usd ?? 0), 0);
-  const unpriced = machines.some((machine) => machine.price_per_hour_usd === null);
+  const prices = machines.map((machine) => machine.price_per_hour_usd);
   return (
     <span>
-      Paying <strong className="num">{usd(perHour)}/h</strong>
-      {unpriced && " and more"}
+      {prices.every((price) => price === null) ? (
+        "Price unknown"
+      ) : (
+        <>
+          Paying <strong className="num">{perHourOf(prices)}</strong>
+        </>
+      )}
       <span className="wide"> · {plural(machines.length, "machine")}</span>
     </span>
   );
@@ -104,8 +112,8 @@ export function StaleNotice() {
   if (state !== "offline") return null;
   return (
     <p className="stale" role="status">
-      The control plane does not answer. What you see is from {timeOfDay(sinceMs)}; the runs themselves go on. This page
-      catches up by itself.
+      The control plane does not answer: start it again with <code>svc serve</code>. Rented machines go on meanwhile and
+      may cost money. What you see, clocks as well, is from {timeOfDay(sinceMs)}; this page catches up by itself.
     </p>
   );
 }

@@ -13,11 +13,13 @@ import { runApi } from "./run-api.ts";
 
 const FILES_AT_ONCE = 200;
 
+/** A word that says what is counted, or a number that ends the file's name: `weights-040.json`. A shard's number is no step. */
+const NAMED = /(?:step|epoch|iter|iteration|checkpoint|ckpt|global_step)[-_=]?0*(\d{1,12})/gi;
+const LAST = /(?:^|(?<!of|rank|part|shard|node)[-_=])0*(\d{1,12})(?:\.[a-z][a-z\d]*)*$/i;
+
 /** The step that a path names, for people: nothing else tells it. */
 export function stepOf(path: string): number | null {
-  const found = [...path.matchAll(/(?:step|epoch|iter|iteration|checkpoint|ckpt|global_step)[-_=]?0*(\d{1,12})/gi)].at(
-    -1,
-  );
+  const found = [...path.matchAll(NAMED)].at(-1) ?? LAST.exec(path.split("/").at(-1) ?? "");
   return found ? Number(found[1]) : null;
 }
 
@@ -28,6 +30,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
     () => [...(files ?? [])].sort((a, b) => b.modified_at.localeCompare(a.modified_at) || a.path.localeCompare(b.path)),
     [files],
   );
+  const hasSteps = newest.some((file) => stepOf(file.path) !== null);
   if (!files) return <p className="quiet pad">Reading the checkpoints…</p>;
   if (files.length === 0) {
     return (
@@ -57,9 +60,11 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
             <thead>
               <tr>
                 <th scope="col">File</th>
-                <th scope="col" className="right" title="Read from the file’s name, for example step-1200 or epoch_3.">
-                  Step, by name
-                </th>
+                {hasSteps && (
+                  <th scope="col" className="right" title="Read from the file’s name: step-1200, epoch_3, weights-040.">
+                    Step
+                  </th>
+                )}
                 <th scope="col" className="right">
                   Size
                 </th>
@@ -73,7 +78,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
             </thead>
             <tbody>
               {newest.slice(0, limit).map((file) => (
-                <FileRow key={`${file.path}/${file.modified_at}`} id={job.id} file={file} />
+                <FileRow key={`${file.path}/${file.modified_at}`} id={job.id} file={file} hasSteps={hasSteps} />
               ))}
             </tbody>
           </table>
@@ -85,7 +90,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
   );
 }
 
-function FileRow({ id, file }: { id: string; file: CheckpointFile }) {
+function FileRow({ id, file, hasSteps }: { id: string; file: CheckpointFile; hasSteps: boolean }) {
   const step = stepOf(file.path);
   return (
     <tr>
@@ -94,7 +99,7 @@ function FileRow({ id, file }: { id: string; file: CheckpointFile }) {
           <bdi>{file.path}</bdi>
         </a>
       </td>
-      <td className="right num">{step === null ? "" : number(step)}</td>
+      {hasSteps && <td className="right num">{step === null ? "" : number(step)}</td>}
       <td className="right num">{bytes(file.size)}</td>
       <td className="right num">
         <At at={file.modified_at} />

@@ -1,5 +1,6 @@
 import type { FeedEvent, JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
 import { words } from "../format.ts";
+import { isReturning, RETURNING, returningSince } from "../machines.ts";
 import { Banner } from "../parts/banner.tsx";
 import { useNow } from "../parts/now.ts";
 import { At } from "../parts/time.tsx";
@@ -23,6 +24,7 @@ export function RunBanners({ job }: { job: JobRecord }) {
       machine.terminated_at === null && machine.price_per_hour_usd !== 0 && (machine.state === "unknown" || !active),
   );
   const costly = job.note !== null && (/cost money|^Parked/.test(job.note) || job.status === "terminating");
+  const calm = useCalm(job, steps);
   const warning = active ? lastWarning(events) : null;
   const said = warning === null ? null : String(warning.data["message"]);
   return (
@@ -40,7 +42,8 @@ export function RunBanners({ job }: { job: JobRecord }) {
           </p>
         </Banner>
       )}
-      {job.note && job.note !== said && (costly || retrying.length === 0) && (
+      {calm && <Banner tone="info" title={calm} />}
+      {job.note && !calm && job.note !== said && (costly || retrying.length === 0) && (
         <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(job.note, job.id)}</bdi>} />
       )}
       {unsure.length > 0 && !job.note && (
@@ -63,6 +66,19 @@ export function RunBanners({ job }: { job: JobRecord }) {
       )}
     </>
   );
+}
+
+/** What is said of an ordinary end instead of an alarm: for the first minute in which its machines are given back, and before it. */
+function useCalm(job: JobRecord, steps: readonly TimelineStep[]): string | null {
+  const note = job.note ?? "";
+  const ending = job.status === "terminating" && note.includes("cost money") && !note.startsWith("Parked");
+  const now = useNow(ending);
+  if (!ending) return null;
+  const held = job.machines.filter((machine) => machine.terminated_at === null && machine.price_per_hour_usd !== 0);
+  const nodes = held.map((machine) => machine.node);
+  if (isReturning(returningSince(steps, nodes), now)) return RETURNING;
+  const asked = steps.some((step) => step.step === "terminate" && nodes.includes(step.node));
+  return steps.length > 0 && !asked ? "Bringing home what the run left; then the machine is given back." : null;
 }
 
 function RetryBanner({ step, nodes }: { step: TimelineStep; nodes: number }) {

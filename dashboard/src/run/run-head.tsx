@@ -1,11 +1,11 @@
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { api } from "../api.ts";
-import { costOf, DASH, usdPerHour } from "../format.ts";
+import { costOf, usdPerHour } from "../format.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { StatusPill } from "../parts/status-pill.tsx";
-import { At, Span } from "../parts/time.tsx";
+import { At, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { Link } from "../router.tsx";
 import { isActive, titleOf } from "../status.ts";
 import { runApi } from "./run-api.ts";
@@ -54,8 +54,8 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
         <Fact name="Created" known>
           <At at={job.created_at} />
         </Fact>
-        <Fact name="Duration">
-          {job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : isActive(job) ? "not started" : DASH}
+        <Fact name="Duration" title={DURATION_COUNTS}>
+          <Span from={job.created_at} to={job.ended_at} />
         </Fact>
         <Fact name="Cost">
           <span className="num">{costOf(job)}</span>
@@ -76,11 +76,11 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
 }
 
 /** `known`: does not change, and is told on the overview. */
-function Fact(props: { name: string; wide?: boolean; known?: boolean; children: ReactNode }) {
-  const { name, wide, known, children } = props;
+function Fact(props: { name: string; title?: string; wide?: boolean; known?: boolean; children: ReactNode }) {
+  const { name, title, wide, known, children } = props;
   return (
     <div className={`fact${wide ? " fact-wide" : ""}${known ? " fact-known" : ""}`}>
-      <dt>{name}</dt>
+      <dt title={title}>{name}</dt>
       <dd>{children}</dd>
     </div>
   );

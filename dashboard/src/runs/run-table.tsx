@@ -2,9 +2,9 @@ import { memo, useEffect, useRef, useState, type FocusEvent } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
-import { costOf, DASH, plural, usdPerHour } from "../format.ts";
+import { costOf, plural, usdPerHour } from "../format.ts";
 import { StatusPill } from "../parts/status-pill.tsx";
-import { Ago, Span } from "../parts/time.tsx";
+import { Ago, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
 import { Link, navigate, runPath } from "../router.tsx";
 import { isActive, isAsked, isKillable, shortReason, titleOf } from "../status.ts";
@@ -112,7 +112,7 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
             <th scope="col" className="right cell-age">
               Age
             </th>
-            <th scope="col" className="right cell-duration">
+            <th scope="col" className="right cell-duration" title={DURATION_COUNTS}>
               Duration
             </th>
             <th scope="col" className="right cell-price">
@@ -238,7 +238,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
         <Ago at={job.created_at} />
       </td>
       <td className="right num cell-duration">
-        {job.started_at ? <Span from={job.started_at} to={job.ended_at} /> : DASH}
+        <Span from={job.created_at} to={job.ended_at} />
       </td>
       <td className="right num cell-price">{usdPerHour(job.price_per_hour_usd)}</td>
       <td className="right num cell-cost">{costOf(job)}</td>

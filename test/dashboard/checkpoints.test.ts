@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { stepOf } from "../../dashboard/src/run/checkpoints-view.tsx";
+import { dashboard, hasChromium } from "./browser.ts";
+import { fakeWorld } from "./fake-world.ts";
+
+it("reads a step from a file's name where one stands, and no other number", () => {
+  expect(stepOf("step-1200.pt")).toBe(1_200);
+  expect(stepOf("epoch-020/model.bin")).toBe(20);
+  expect(stepOf("weights-040.json")).toBe(40);
+  expect(stepOf("m-195.txt")).toBe(195);
+  expect(stepOf("deep/3/000500.tar.gz")).toBe(500);
+  for (const other of [
+    "model-00001-of-00002.safetensors",
+    "rank_3.pt",
+    "resnet50.pt",
+    "loss-0.25.pt",
+    "last.pt",
+    "3/m",
+  ])
+    expect(stepOf(other), other).toBeNull();
+});
+
+const WAIT = { timeout: 30_000 };
+
+describe.skipIf(!hasChromium)("the checkpoints of a run", () => {
+  const board = dashboard();
+
+  it("have no column of steps where no name has one", async () => {
+    const { page, server, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, fakeWorld());
+    await page.waitForSelector(".connection-live");
+    const titles = () => page.locator(".files th").allTextContents();
+    await expect.poll(titles, WAIT).toEqual(["File", "Step", "Size", "Written", "SHA-256"]);
+    const run = server.run("r1-digits");
+    run.checkpoints = run.checkpoints.map((file, i) => ({ ...file, path: `model-${"abc"[i]}.bin` }));
+    server.emit("checkpoint.saved", "r1-digits");
+    await expect.poll(titles, WAIT).toEqual(["File", "Size", "Written", "SHA-256"]);
+    await close();
+  });
+});
