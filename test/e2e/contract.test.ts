@@ -434,7 +434,6 @@ test("reconcile reports, and a dry run leaves runs alone", async () => {
       dry_run: body !== "{}",
       replayed: [{ job_id: id, ok: true, first_difference_seq: null }],
       resumed: [id],
-      ending: [],
       terminated: [],
       failed: [],
       unreachable_providers: [],

@@ -342,7 +342,7 @@ describe("listing", () => {
         address: "203.0.113.9",
         priceMicro: null,
         ssh: [{ host: "203.0.113.9", port: 22, user: "svc" }],
-        extra: { project: PROJECT, zone: ZONE },
+        extra: { project: PROJECT, zone: ZONE, made_at_ms: String(stub.nowMs) },
       },
       {
         v: 1,
@@ -351,7 +351,7 @@ describe("listing", () => {
         name: "svc-abcd1234-job000000002-n0-1",
         address: null,
         priceMicro: null,
-        extra: { project: PROJECT, zone: "us-east1-b" },
+        extra: { project: PROJECT, zone: "us-east1-b", made_at_ms: String(stub.nowMs) },
       },
     ]);
     const [first, next] = stub.asked("GET", /aggregated/);

@@ -7,7 +7,7 @@ import { USER_AGENT, type TokenSource } from "./auth.ts";
 import { ErrorBody, plainText } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
-const TIMEOUT_MS = 30_000;
+export const REQUEST_TIMEOUT_MS = 30_000;
 /** Aggregated listings of a large account are long. */
 const BYTES_MAX = 32 * 1024 * 1024;
 const RETRY_MS = [500, 2_000];
@@ -39,7 +39,7 @@ export class ComputeClient {
       provider: PROVIDER,
       // Some write the address with the part that every path begins with.
       baseUrl: baseUrl.replace(/\/+$/, "").replace(/\/compute\/v1$/, ""),
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: REQUEST_TIMEOUT_MS,
       maxBytes: BYTES_MAX,
       userAgent: USER_AGENT,
     });

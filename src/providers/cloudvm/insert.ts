@@ -10,6 +10,7 @@ import {
   errorOf,
   isQuota,
   isRateLimited,
+  REQUEST_TIMEOUT_MS,
   RETRY_AFTER_MAX_MS,
   saysNotFound,
   type ComputeClient,
@@ -22,6 +23,10 @@ import { Instance, Operation, plainText, type OperationError } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const SENDINGS = 3;
+/** From the start until the last sending may begin; its token may take as long again as a request does. */
+const SEND_WITHIN_MS = 60_000;
+/** From the start until the last request may leave. */
+export const SENT_WITHIN_MS = SEND_WITHIN_MS + 3 * REQUEST_TIMEOUT_MS;
 const RESEND_MS = 1_000;
 const OPERATION_MS = 3 * 60_000;
 const LOOK_MS_MIN = 150;
@@ -67,7 +72,7 @@ export async function insert(ports: Ports, order: InsertOrder): Promise<Made> {
 }
 
 /** The operation, or what was there already. */
-async function send({ client, pause }: Ports, order: InsertOrder): Promise<Operation | Made> {
+async function send({ client, now, pause }: Ports, order: InsertOrder): Promise<Operation | Made> {
   const request = {
     method: "POST",
     path: `${zonePath(order.place)}/instances`,
@@ -77,8 +82,10 @@ async function send({ client, pause }: Ports, order: InsertOrder): Promise<Opera
   let doubt: unknown = null;
   let last: SvcError = unknownOutcome(order);
   let askedMs = 0;
+  const until = now() + SEND_WITHIN_MS;
   for (let sending = 0; sending < SENDINGS; sending++) {
     if (sending > 0) await pause(Math.max(RESEND_MS * sending, Math.min(askedMs, RETRY_AFTER_MAX_MS)));
+    if (now() >= until) break;
     askedMs = 0;
     let reply;
     try {

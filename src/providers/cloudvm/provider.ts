@@ -25,7 +25,7 @@ import type { RemoteOptions } from "../remote.ts";
 import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
-import { failureOf, insert } from "./insert.ts";
+import { failureOf, insert, SENT_WITHIN_MS } from "./insert.ts";
 import { instanceBody, ownerOf, powerOff } from "./instance-body.ts";
 import { listInstances, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
@@ -58,7 +58,13 @@ export class CloudvmProvider implements Provider {
     stops_by_itself:
       "The machine powers itself off when nobody comes for its run: computing is billed no more, its disk is until it is deleted. One that runs on all the same is deleted by the provider, disk included, at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
   };
-  readonly certainty: Certainty = { horizonMs: 60_000, listingLagMs: LAG_MS, emptyLooks: 2, lookGapMs: 10_000 };
+  readonly certainty: Certainty = {
+    // What has left may take effect for a minute more.
+    horizonMs: SENT_WITHIN_MS + 60_000,
+    listingLagMs: LAG_MS,
+    emptyLooks: 2,
+    lookGapMs: 10_000,
+  };
   readonly #o: RemoteOptions;
   #session: (Session & { secret: string; baseUrl: string }) | null = null;
   /** Machines that an answer has shown to exist: a later "not found" is the truth. */
@@ -372,7 +378,8 @@ export class CloudvmProvider implements Provider {
       address: ssh?.host ?? null,
       priceMicro: null,
       ...(ssh === null ? {} : { ssh: [ssh] }),
-      extra: { project, zone },
+      // When it was made is not known here; that it exists was seen just now. A process that comes later has not seen it.
+      extra: { project, zone, made_at_ms: String(this.#o.now()) },
     };
   }
 }

@@ -285,8 +285,8 @@ export class MarketProvider implements Provider {
     const age_ms = madeAt === null ? Infinity : this.options.now() - madeAt;
     if (this.memories.get(key)?.seen !== true && age_ms < LISTING_LAG_MS)
       return { phase: "starting", why: "the provider does not list it yet" };
+    // It stays remembered: whoever asks next must not take it for one that is not listed yet.
     const end = this.memories.get(key)?.endDate ?? null;
-    this.memories.delete(key);
     return end !== null && end * 1000 <= this.options.now()
       ? { phase: "gone", why: "its rental had reached its end date" }
       : { phase: "gone" };
@@ -369,7 +369,8 @@ export class MarketProvider implements Provider {
           name: label,
           address: null,
           priceMicro: priceMicroOf(row.dph_total),
-          ...(machineId === null ? {} : { extra: { machine_id: machineId } }),
+          // When it was made is not known here; that it exists was seen just now. A process that comes later has not seen it.
+          extra: { made_at: String(this.options.now()), ...(machineId === null ? {} : { machine_id: machineId }) },
         },
       ];
     });
