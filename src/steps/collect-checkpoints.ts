@@ -5,13 +5,14 @@
 //     One that cannot be read is named, and tried again by the next scan.
 // K2. At the end everything that is complete is fetched; what is left behind is named, with the reason.
 // K3. A file is fetched beside its place (`.svc-partial/`), compared with a fresh listing, flushed, and renamed: what stands
-//     under its real name is whole. If it changed meanwhile it is left for a later scan.
+//     under its real name is whole. If it changed meanwhile it is left for a later scan. What a broken link keeps from being
+//     compared stays beside, and is not fetched again by this process.
 // K4. What is at home carries the original's mtime. Same size and mtime: not fetched again, also not by a new process.
 //     So is what was put into the checkpoint directory for the run to go on from, until the run writes over it. One scan follows
 //     the other: what one has half here, the next does not begin anew, whichever step asked for it.
 // K5. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
-import { randomBytes } from "node:crypto";
+import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,6 +28,8 @@ const DEPTH_MAX = 32;
 const PATH_BYTES_MAX = 4_096;
 const NAME_BYTES_MAX = 255;
 const BATCH_BYTES = 1024 ** 3;
+/** What has come is compared and put in its place this often: a process that ends, or a link that breaks, costs no more than that. */
+const BATCH_MS = 5_000;
 /** How often the last scan tries files that changed under its hands. */
 const FINAL_PASSES_MAX = 3;
 
@@ -127,8 +130,10 @@ export class CheckpointCollector {
       result.skipped = skipped;
       result.pending = pending;
       const moved: string[] = [];
-      for (const batch of batches(ready)) {
+      const waiting = batches(ready);
+      for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
         const fetched = await this.#fetchAll(host, batch, options);
+        if (fetched.rest.length > 0) waiting.unshift(fetched.rest);
         result.saved.push(...fetched.saved);
         result.skipped.push(...fetched.refused);
         result.pending.push(...fetched.moved);
@@ -202,13 +207,21 @@ export class CheckpointCollector {
     const moved: string[] = [];
     const refused: ScanResult["skipped"] = [];
     const staged: { file: RemoteFile; beside: string }[] = [];
+    const began = this.#now();
+    let rest: RemoteFile[] = [];
+    let judged = false;
     let failure: unknown;
     try {
-      for (const file of files) {
+      for (const [i, file] of files.entries()) {
         if (signal.aborted) break;
-        const beside = join(this.#targetDir, STAGING, randomBytes(12).toString("hex"));
+        if (staged.length > 0 && this.#now() - began >= BATCH_MS) {
+          rest = files.slice(i);
+          break;
+        }
+        const beside = join(this.#targetDir, STAGING, nameBeside(file));
         try {
-          if (await fetchOne(host, file, beside, signal)) staged.push({ file, beside });
+          if ((await isBeside(beside, file)) || (await fetchOne(host, file, beside, signal)))
+            staged.push({ file, beside });
           else moved.push(file.path);
         } catch (cause) {
           await rm(beside, { force: true });
@@ -224,6 +237,7 @@ export class CheckpointCollector {
       }
       signal.throwIfAborted();
       const after = await host.listCheckpoints(signal);
+      judged = true;
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
       for (const { file, beside } of staged) {
@@ -240,12 +254,18 @@ export class CheckpointCollector {
       await this.#record(saved, options);
       if (failure !== undefined) throw failure;
       // A file that vanished is no loss of ours: rotation removed it.
-      return { saved, moved: moved.filter((path) => now.has(path)), refused, after };
+      return { saved, moved: moved.filter((path) => now.has(path)), refused, after, rest };
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     } finally {
-      for (const { beside } of staged) await rm(beside, { force: true });
+      if (judged) await this.#clearStaging(new Set(rest.map(nameBeside)));
     }
+  }
+
+  async #clearStaging(except: ReadonlySet<string>): Promise<void> {
+    const staging = join(this.#targetDir, STAGING);
+    for (const name of await readdir(staging))
+      if (!except.has(name)) await rm(join(staging, name), { recursive: true, force: true });
   }
 
   async #record(files: CheckpointFile[], options: OneScan): Promise<void> {
@@ -383,6 +403,16 @@ async function fetchOne(host: CheckpointHost, file: RemoteFile, beside: string, 
     await handle.close();
   }
   return true;
+}
+
+/** The same for the same content, as far as a listing can tell. */
+const nameBeside = ({ path, size, mtimeMs, inode }: RemoteFile): string =>
+  hash("sha256", JSON.stringify([path, size, mtimeMs, inode]), "hex").slice(0, 24);
+
+/** It bears this name only once it was whole and on the disk. */
+async function isBeside(beside: string, file: RemoteFile): Promise<boolean> {
+  const stats = await lstat(beside).catch(nullIfMissing);
+  return stats?.isFile() === true && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
 }
 
 /** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */

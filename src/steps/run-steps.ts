@@ -185,6 +185,7 @@ export function collectStep(services: RunServices): StepDefinition {
         const options = { final: true, announced: new Set<string>(), signal: context.signal };
         const { saved, skipped } = await collectNow(run.followed, collector, options);
         const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
+        if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
         const detail = {
           log_bytes: run.bytes,
           ...(run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
@@ -196,6 +197,13 @@ export function collectStep(services: RunServices): StepDefinition {
       });
     },
   };
+}
+
+/** In words, what of the checkpoint directory goes with the machine. */
+function leftBehind(some: readonly string[], count: number): string {
+  const named = some.slice(0, 3).join("; ");
+  const more = count > 3 ? `; and ${count - 3} more, in the timeline` : "";
+  return `${count === 1 ? "One file" : `${count} files`} of the checkpoint directory did not come home: ${named}${more}.`;
 }
 
 function followedRun(

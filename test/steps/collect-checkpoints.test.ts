@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { UnreadableFile } from "../../src/errors/index.ts";
+import { SvcError, UnreadableFile } from "../../src/errors/index.ts";
 import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
 import { CheckpointCollector, readCheckpoints, SETTLE_MS } from "../../src/steps/collect-checkpoints.ts";
 
@@ -64,10 +64,50 @@ const host = {
   },
 } as unknown as RunHost;
 
+/** A link that breaks before what came can be compared, so many times. */
+const breakingBeforeCompared = (times: number): RunHost => {
+  let listings = 0;
+  return {
+    ...host,
+    listCheckpoints: async () => {
+      if (++listings % 2 === 0 && listings <= 2 * times)
+        throw new SvcError("ssh_unreachable", { machine: "m", why: "connection refused" });
+      return host.listCheckpoints(signal);
+    },
+  };
+};
+
 const collector = () => new CheckpointCollector({ targetDir, now: () => now });
 const paths = (files: { path: string }[]) => files.map((f) => f.path);
 
 describe("CheckpointCollector", () => {
+  it("does not fetch again what a broken link kept from being compared", async () => {
+    for (const name of ["a", "b", "c"]) await put(name, name.repeat(1_000));
+    const breaking = breakingBeforeCompared(2);
+    const one = collector();
+    const last = { final: true, announced: new Set<string>(), signal };
+    for (let i = 0; i < 2; i++) {
+      await expect(one.scan(breaking, last)).rejects.toMatchObject({ code: "ssh_unreachable" });
+      expect(await readCheckpoints(targetDir)).toEqual([]);
+    }
+    // It was written anew meanwhile: what lies beside is not it.
+    await put("c", "other".repeat(100));
+    expect(paths((await one.scan(breaking, last)).saved).toSorted()).toEqual(["a", "b", "c"]);
+    expect(fetched.toSorted()).toEqual(["a", "b", "c", "c"]);
+    expect(await readFile(join(targetDir, "c"), "utf8")).toBe("other".repeat(100));
+    expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+  });
+
+  it("puts in place every few seconds what has come, for a process may end", async () => {
+    for (const name of ["a", "b", "c", "d", "e"]) await put(name, name);
+    meanwhile = async (path) => {
+      now += 3_000;
+      if (path === "e") expect((await readCheckpoints(targetDir)).map((f) => f.path)).toEqual(["a", "b", "c", "d"]);
+    };
+    const { saved } = await collector().scan(host, { final: true, announced: new Set(), signal });
+    expect(saved).toHaveLength(5);
+  });
+
   it("fetches a file once it was the same for ten seconds, whole, private and with its time", async () => {
     await put("epoch-1/model.pt", "weights");
     await utimes(join(source, "epoch-1/model.pt"), 1_764_000_000.123, 1_764_000_000.123);
