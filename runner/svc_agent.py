@@ -131,9 +131,11 @@ def start_time(pid):
     """Field 22 of /proc/PID/stat of a living process; zombies count as dead."""
     try:
         data = read_bytes("/proc/%d/stat" % pid)
+        if data is None:
+            return None
         fields = data[data.rindex(b")") + 2:].split()
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
-    except (OSError, ValueError, TypeError, IndexError):
+    except (OSError, ValueError, IndexError):
         return None
 
 

@@ -124,11 +124,13 @@ describe("a run", () => {
     const gone = host.follow({ offset: 1 << 30, max: 0, seen: 1 << 30, waitMs: 20_000 }, never);
     process.kill(runner_pid, "SIGKILL");
     await gone;
-    expect(await host.status(never)).toMatchObject({
-      phase: "failed",
-      error: "lost: the runner that supervised the script was killed",
-      log_bytes: 3,
-    });
+    const lost = { phase: "failed", error: "lost: the runner that supervised the script was killed", log_bytes: 3 };
+    expect(await host.status(never)).toMatchObject(lost);
+    // The same once nothing of the process is left, not even its entry among the processes.
+    const path = join(host.runDir, "status.json");
+    const told = JSON.parse(readFileSync(path, "utf8")) as object;
+    writeFileSync(path, JSON.stringify({ ...told, runner_pid: spawnSync("true").pid }));
+    expect(await host.status(never)).toMatchObject(lost);
     for (const text of ["{", '{"phase":"running"}', "[]"]) {
       writeFileSync(join(host.runDir, "status.json"), text);
       await expect(host.status(never)).rejects.toMatchObject({
