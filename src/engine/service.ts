@@ -116,6 +116,7 @@ export class Service implements ControlPlane {
   #closing = false;
   #began = false;
   #sweepAt: { cancel(): void } | null = null;
+  #sweepDueMs = 0;
 
   constructor(options: ServiceOptions) {
     this.#o = options;
@@ -147,11 +148,20 @@ export class Service implements ControlPlane {
   #sweepLater(jobId: string): void {
     const provider = this.#o.providers.get(this.#o.engine.store.job(jobId)?.provider ?? "");
     const lagMs = provider?.certainty.listingLagMs ?? 0;
-    if (lagMs === 0 || this.#closing || !this.#began || this.#sweepAt !== null) return;
-    this.#sweepAt = this.#o.engine.clock.setTimer(lagMs + 5_000, () => {
-      this.#sweepAt = null;
-      if (!this.#closing) void this.#sweep();
-    });
+    if (lagMs === 0 || this.#closing || !this.#began) return;
+    const { clock } = this.#o.engine;
+    this.#sweepDueMs = Math.max(this.#sweepDueMs, clock.monotonic() + lagMs + 5_000);
+    this.#sweepAt ??= clock.setTimer(lagMs + 5_000, () => this.#sweepNow());
+  }
+
+  /** And once more, where a job has ended since that look was arranged. */
+  #sweepNow(): void {
+    this.#sweepAt = null;
+    if (this.#closing) return;
+    void this.#sweep();
+    const leftMs = this.#sweepDueMs - this.#o.engine.clock.monotonic();
+    // Clocks and timers round differently: what is left of less than a second is no reason to look twice.
+    if (leftMs > 0) this.#sweepAt = this.#o.engine.clock.setTimer(Math.max(1_000, leftMs), () => this.#sweepNow());
   }
 
   #every(ms: number, fn: () => void): void {

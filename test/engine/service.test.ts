@@ -263,6 +263,24 @@ describe("reconcile", () => {
     expect([h.reads.latestSeq(), cloud.machines.length]).toEqual([seq, 1]);
   });
 
+  it("comes once more after each job, when no listing of what it ordered can lag any more", async () => {
+    service.begin();
+    const end = async (): Promise<string> => {
+      const { record } = await submit();
+      await h.kill(record.id);
+      await h.attempt("terminate").done();
+      return record.id;
+    };
+    await end();
+    await h.clock.advance(10_000);
+    const id = await end();
+    // Listed only after the look that follows the first job.
+    await h.clock.advance(8_000);
+    cloud.add(`svc-${h.store.installationId.slice(0, 8)}-${id}-n0-1`);
+    await h.clock.advance(20_000);
+    expect(cloud.machines).toEqual([]);
+  });
+
   it("comes by itself soon after the start", async () => {
     cloud.add(`svc-${h.store.installationId.slice(0, 8)}-job9-n0-1`);
     service.begin();
