@@ -137,7 +137,7 @@ describe.skipIf(!hasChromium)("the list of runs", () => {
       const dialog = page.getByRole("dialog");
       await dialog.waitFor();
       const words = (await dialog.textContent()) ?? "";
-      expect(words).toMatch(/machines? will be terminated: \$[\d.]+\/h/);
+      expect(words).toMatch(/machines? will be terminated, and no longer be paid for: \$[\d.]+\/h/);
       expect(words).toContain("svc-r1-digits-0");
       await expectAccessible(page);
       expect(server.seen.some((each) => each.path.endsWith("/kill"))).toBe(false);
@@ -155,7 +155,7 @@ describe.skipIf(!hasChromium)("the list of runs", () => {
         await page.waitForSelector("text=digits, two hidden layers");
         await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
         server.cut(true);
-        await page.getByText("The control plane does not answer. What you see is from").waitFor(WAIT);
+        await page.getByText("The control plane does not answer: start it again").waitFor(WAIT);
         await page.waitForSelector(".connection-offline", WAIT);
         await expectAccessible(page);
         server.world.runs.push(fakeRun("late", 1, { label: "made meanwhile" }));
@@ -163,7 +163,7 @@ describe.skipIf(!hasChromium)("the list of runs", () => {
         server.cut(false);
         await page.getByText("made meanwhile").waitFor(WAIT);
         await page.waitForSelector(".connection-live", WAIT);
-        expect(await page.getByText("What you see is from").count()).toBe(0);
+        expect(await page.getByText("What you see, clocks as well").count()).toBe(0);
         expect(await page.evaluate(() => "sameDocument" in globalThis)).toBe(true);
       },
       undefined,
