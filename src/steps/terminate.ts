@@ -6,7 +6,7 @@ import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
-import type { MachineHandle, Provider } from "../providers/provider.ts";
+import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
 /** The first look comes right after the request, and most machines take some seconds. */
@@ -87,6 +87,7 @@ export async function release(
     handle = found.handle;
   }
   const first = entry.state !== "releasing";
+  let still: string;
   if (first) await ports.ledger.releasing(entry.name);
   try {
     const account = await learnAccount(ports.ledger, provider, entry, handle, signal);
@@ -98,7 +99,8 @@ export async function release(
       ports.gone?.(entry.name);
       return null;
     }
-    if (!first && handle.priceMicro !== 0) await ports.ledger.note(entry.name, STILL_THERE);
+    still = stillThere(status);
+    if (!first && handle.priceMicro !== 0) await ports.ledger.note(entry.name, still);
   } catch (e) {
     if (!signal.aborted)
       await ports.ledger.note(
@@ -107,5 +109,11 @@ export async function release(
       );
     throw e;
   }
-  return { later: { afterMs: LOOK_AGAIN_MS, why: first ? ASKED : STILL_THERE } };
+  return { later: { afterMs: LOOK_AGAIN_MS, why: first ? ASKED : still } };
 }
+
+/** Only of what it shows is it said that the provider lists it. */
+const stillThere = (status: MachineStatus): string =>
+  "why" in status && status.why !== undefined
+    ? `The machine is not proven gone and may still cost money: ${status.why}. Termination is asked for again until it is gone.`
+    : STILL_THERE;

@@ -192,10 +192,6 @@ describe("a machine that is not found", () => {
     expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "gone", why: matching(/preempted/) });
   });
 
-  it("is gone at once when it was seen before", async () => {
-    expect(await seenBefore()).toEqual({ phase: "gone" });
-  });
-
   it("is not gone while it is being deleted", async () => {
     stub.on("GET", OPERATIONS, listed(operation({ operationType: "delete", status: "RUNNING" })));
     expect(await seenBefore()).toMatchObject({ phase: "broken", why: matching(/still going on/) });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import { SvcError } from "../../src/errors/index.ts";
@@ -83,6 +83,18 @@ describe("giving back", () => {
     rent.cloud.lies = false;
     expect(await terminate()).toMatchObject({ done: {} });
     expect([rent.states(), note()]).toEqual([["1 released"], null]);
+  });
+
+  it("is told of by what the provider says of the machine, not by what it does not", async () => {
+    await rent.run(provisionStep);
+    const inspect = vi.spyOn(rent.cloud, "inspect");
+    inspect.mockResolvedValue({ phase: "starting", why: "the provider does not show it any more" });
+    await terminate();
+    const words = expect.stringMatching(/may still cost money: the provider does not show it any more\. /) as string;
+    expect(await terminate()).toMatchObject({ later: { why: words } });
+    expect(note()).toEqual(words);
+    inspect.mockResolvedValue({ phase: "ready", address: null });
+    expect(await terminate()).toMatchObject({ later: { why: expect.stringContaining("still lists") as string } });
   });
 
   it.each(["terminate", "inspect"])(

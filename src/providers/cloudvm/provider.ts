@@ -1,8 +1,8 @@
 // The provider `cloudvm`: virtual machines of a public cloud, one API for all zones.
 //
 // C1. A handle names its project and zone, and keeps to them whatever the settings say later.
-// C2. "Not found" proves an end only for a machine that was seen before, whose end stands in the zone's list of operations, or
-//     that was made long enough ago. A machine that is still being made is never gone.
+// C2. "Not found" proves an end only for a machine whose end stands in the zone's list of operations, whose deletion is done, or that
+//     was made long enough ago; of one that is young it takes more: sightings.ts. One that is still being made is never gone.
 // C3. Nothing is deleted but by a handle, whose name bears this installation's mark.
 
 import { randomUUID } from "node:crypto";
@@ -22,6 +22,7 @@ import type {
   Provider,
 } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
+import { Sightings } from "../sightings.ts";
 import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
@@ -67,13 +68,13 @@ export class CloudvmProvider implements Provider {
   };
   readonly #o: RemoteOptions;
   #session: (Session & { secret: string; baseUrl: string }) | null = null;
-  /** Machines that an answer has shown to exist: a later "not found" is the truth. */
-  readonly #seen = new Set<string>();
+  readonly #sightings: Sightings;
   /** Deletions under way, by machine: they are watched rather than asked for again. */
   readonly #deleting = new Map<string, { operation: string; since: number }>();
 
   constructor(options: RemoteOptions) {
     this.#o = options;
+    this.#sightings = new Sightings(LAG_MS, options.now);
   }
 
   check(spec: RunSpec): void {
@@ -153,7 +154,7 @@ export class CloudvmProvider implements Provider {
         provider: PROVIDER,
         why: `what it says of ${handle.name} cannot be read`,
       });
-    this.#seen.add(keyOf(place, handle.name));
+    this.#sightings.seen(keyOf(place, handle.name));
     const { status } = instance.data;
     const tell = async (words: string): Promise<MachineStatus> => {
       const why = (await this.#endings(session, place, handle, signal))?.why ?? null;
@@ -195,8 +196,8 @@ export class CloudvmProvider implements Provider {
       }
       const accepted = Operation.safeParse(reply.body);
       if (!accepted.success) return;
-      this.#seen.add(key);
-      if (accepted.data.status === "DONE") return;
+      this.#sightings.ending(key, true);
+      if (accepted.data.status === "DONE") return this.#deletionDone(key, accepted.data);
       under = { operation: accepted.data.name, since: this.#o.now() };
       this.#deleting.set(key, under);
     }
@@ -301,13 +302,15 @@ export class CloudvmProvider implements Provider {
       return { phase: "starting", why: "the provider lists it, and does not find it" };
     if (endings?.ending) return { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
     const gone: MachineStatus = { phase: "gone", ...(endings?.why ? { why: endings.why } : {}) };
-    if (this.#seen.has(keyOf(place, handle.name)) || endings?.ended) return gone;
+    if (endings?.ended) return gone;
+    const key = keyOf(place, handle.name);
+    const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
+    const doubt = this.#sightings.doubt(key, Number.isFinite(madeAt) ? madeAt : null, handle);
+    if (doubt === null && this.#sightings.wasSeen(key)) return gone;
     const making = endings?.making ? "going on" : await this.#making(session, place, handle, signal);
     if (making === "going on") return { phase: "starting", why: "the provider is still making it" };
     if (making !== null) return { phase: "gone", why: `it could not be made: ${making}` };
-    const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
-    if (this.#o.now() - madeAt < LAG_MS) return { phase: "starting", why: "the provider does not show it yet" };
-    return gone;
+    return doubt === null ? gone : { phase: "starting", why: doubt };
   }
 
   async #isListed({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
@@ -358,16 +361,21 @@ export class CloudvmProvider implements Provider {
       const reply = await client.send({ method: "GET", path, signal });
       const read = reply.ok ? Operation.safeParse(reply.body) : null;
       // Done, failed or not to be found: if the machine is still there the next call asks for its end anew.
-      if (read?.success ? read.data.status === "DONE" : !reply.ok && reply.status === 404) {
-        this.#deleting.delete(key);
-        return;
-      }
+      if (read?.success && read.data.status === "DONE") return this.#deletionDone(key, read.data);
+      if (!reply.ok && reply.status === 404) return void this.#deleting.delete(key);
       await this.#o.pause(waitMs, signal);
     }
   }
 
+  #deletionDone(key: string, operation: Operation): void {
+    this.#deleting.delete(key);
+    // Only what exists is deleted.
+    if (failureOf(operation) === null) this.#sightings.seen(key);
+    else this.#sightings.ending(key, false);
+  }
+
   #handleOf({ zone, instance }: Listed, project: string, settings: Settings): MachineHandle {
-    this.#seen.add(keyOf({ project, zone }, instance.name));
+    this.#sightings.seen(keyOf({ project, zone }, instance.name));
     const nat = instance.networkInterfaces[0]?.accessConfigs?.[0]?.natIP;
     const ssh = endpointOf(nat, loginOf(settings).port, loginOf(settings).user);
     return {
@@ -378,7 +386,7 @@ export class CloudvmProvider implements Provider {
       address: ssh?.host ?? null,
       priceMicro: null,
       ...(ssh === null ? {} : { ssh: [ssh] }),
-      // When it was made is not known here; that it exists was seen just now. A process that comes later has not seen it.
+      // When it was made is not known by this computer's clock: not later than now.
       extra: { project, zone, made_at_ms: String(this.#o.now()) },
     };
   }

@@ -165,12 +165,12 @@ export class MarketClient {
     throw cut("does not end");
   }
 
-  /** Resolves where the provider took the wish or knows no such machine. Either is no proof. */
-  async destroy(id: string, signal?: AbortSignal): Promise<void> {
+  /** Whether the provider took the wish; false where it knows no such machine. Neither is a proof. */
+  async destroy(id: string, signal?: AbortSignal): Promise<boolean> {
     const answer = await this.ask("destroy", { method: "DELETE", path: instancePath(id), json: {}, signal });
     const refusal = refusalOf(answer);
-    if (saysNoSuchMachine(answer, refusal) || isUnclearNotFound(answer, refusal)) return;
-    this.accepted(answer, `ending machine ${id}`);
+    if (saysNoSuchMachine(answer, refusal) || isUnclearNotFound(answer, refusal)) return false;
+    return this.accepted(answer, `ending machine ${id}`).success === true;
   }
 
   async attachKey(id: string, publicKey: string, signal?: AbortSignal): Promise<void> {

@@ -3,8 +3,8 @@
 // M1. One rent per offer and process: two of them may both be accepted, and one machine would then not work.
 // M2. A create call that names a contract and says no all the same has made a machine: it is ended. One whose id cannot be read is
 //     looked up by its name.
-// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself (or one more listing). Where the machine was
-//     never seen and is younger than listings may lag, it is not gone but not yet listed.
+// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself (or one more listing). Of a
+//     machine that is younger than listings may lag it takes more: sightings.ts.
 // M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
 
 import { idOf, memoryKey, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
@@ -26,6 +26,7 @@ import {
 } from "../provider.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
+import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "./recent.ts";
@@ -62,7 +63,6 @@ const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,511}$/;
 
 /** What this process remembers of a machine. A restart may lose it. */
 interface Memory {
-  seen: boolean;
   ready: boolean;
   shakySince: number | null;
   endDate: number | null;
@@ -93,6 +93,7 @@ export class MarketProvider implements Provider {
   /** Searching and renting go in turns: an offer is worth little seconds after it was seen. */
   private readonly turns: RateLimiter;
   private readonly memories = new Map<string, Memory>();
+  private readonly sightings: Sightings;
   /** Offers whose create call has no answer yet. */
   private readonly renting = new Set<string>();
   private readonly offersAvoided: Recent;
@@ -110,6 +111,7 @@ export class MarketProvider implements Provider {
       now: options.now,
       pause: options.pause,
     });
+    this.sightings = new Sightings(LISTING_LAG_MS, options.now);
     this.offersAvoided = new Recent(OFFER_AVOIDED_MS, options.now);
     this.hostsAvoided = new Recent(HOST_AVOIDED_MS, options.now);
   }
@@ -281,11 +283,8 @@ export class MarketProvider implements Provider {
     const row = await this.secondLook(handle, signal);
     if (row !== null) return this.judge(handle, row);
     const key = memoryKey(handle);
-    const madeAt = numberOf(handle.extra?.made_at);
-    const age_ms = madeAt === null ? Infinity : this.options.now() - madeAt;
-    if (this.memories.get(key)?.seen !== true && age_ms < LISTING_LAG_MS)
-      return { phase: "starting", why: "the provider does not list it yet" };
-    // It stays remembered: whoever asks next must not take it for one that is not listed yet.
+    const doubt = this.sightings.doubt(key, numberOf(handle.extra?.made_at), handle);
+    if (doubt !== null) return { phase: "starting", why: doubt };
     const end = this.memories.get(key)?.endDate ?? null;
     return end !== null && end * 1000 <= this.options.now()
       ? { phase: "gone", why: "its rental had reached its end date" }
@@ -317,8 +316,8 @@ export class MarketProvider implements Provider {
   }
 
   private remember(id: string, row: InstanceRow): Memory {
-    const memory = this.memories.get(id) ?? { seen: false, ready: false, shakySince: null, endDate: null };
-    memory.seen = true;
+    const memory = this.memories.get(id) ?? { ready: false, shakySince: null, endDate: null };
+    this.sightings.seen(id);
     memory.endDate = numberOf(row.end_date) ?? memory.endDate;
     this.memories.set(id, memory);
     return memory;
@@ -335,10 +334,10 @@ export class MarketProvider implements Provider {
     if (id === null)
       throw new SvcError("provider_error", { provider: "market", why: "the machine's id cannot be an id" });
     // Ended before it ever came up: as likely as not, its host is the reason.
-    const memory = this.memories.get(id);
-    if (memory?.seen === true && !memory.ready && (handle.ssh?.length ?? 0) === 0) this.avoidHostOf(handle);
+    if (this.sightings.wasSeen(id) && this.memories.get(id)?.ready !== true && (handle.ssh?.length ?? 0) === 0)
+      this.avoidHostOf(handle);
     try {
-      await this.client.destroy(id, signal);
+      if (await this.client.destroy(id, signal)) this.sightings.ending(id, true);
     } finally {
       this.listing.forget();
     }
@@ -349,7 +348,8 @@ export class MarketProvider implements Provider {
     const { value } = await this.listing.get(0, signal);
     try {
       for (const { oddId, label } of value)
-        if (oddId !== null && label === name) await this.client.destroy(oddId, signal);
+        if (oddId !== null && label === name && (await this.client.destroy(oddId, signal)))
+          this.sightings.ending(memoryKey({ id: ODD_ID, name }), true);
     } finally {
       this.listing.forget();
     }
@@ -369,7 +369,7 @@ export class MarketProvider implements Provider {
           name: label,
           address: null,
           priceMicro: priceMicroOf(row.dph_total),
-          // When it was made is not known here; that it exists was seen just now. A process that comes later has not seen it.
+          // When it was made is not known by this computer's clock: not later than now.
           extra: { made_at: String(this.options.now()), ...(machineId === null ? {} : { machine_id: machineId }) },
         },
       ];
