@@ -1,6 +1,7 @@
 // A machine that was just made may be missing from answers. What another process saw of it, this one has not seen.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { mayHaveBeenSent } from "../../src/providers/http.ts";
 import type { MachineHandle, Order } from "../../src/providers/provider.ts";
 import {
   CloudStub,
@@ -95,6 +96,22 @@ describe("cloudvm", () => {
     await expect(stub.provider().create(offer, order)).rejects.toMatchObject({ code: "outcome_unknown" });
     expect(stub.asked("POST", /\/instances$/)).toHaveLength(2);
     expect(stub.provider().certainty.horizonMs).toBeGreaterThan(stub.nowMs - begun + 60_000);
+  });
+
+  it("is not ordered at all once its token has come too late", async () => {
+    stub.tokenAnswer = () => {
+      stub.nowMs += 61_000;
+      return { json: { access_token: "tok-1", expires_in: 3_599, token_type: "Bearer" } };
+    };
+    const offer = { id: `${ZONE}.g2-standard-8`, priceMicro: null, extra: { zone: ZONE } };
+    const order: Order = { name: MACHINE, jobId: "job000000001", node: 0, spec: spec() };
+    const refusal = await stub
+      .provider()
+      .create(offer, order)
+      .catch((e: unknown) => e);
+    expect(refusal).toMatchObject({ code: "provider_unreachable" });
+    expect(mayHaveBeenSent(refusal)).toBe(false);
+    expect(stub.asked("POST", /\/instances$/)).toEqual([]);
   });
 });
 
