@@ -87,6 +87,15 @@ export function inVain<E extends Error>(error: E, machine: MachineHandle): E {
 export const madeInVain = (error: unknown): MachineHandle | null =>
   typeof error === "object" && error !== null ? (spoilt.get(error) ?? null) : null;
 
+const parts = new WeakMap<object, MachineHandle[]>();
+/** Marks an error of `listOwned` with what the rest of the provider shows, where only a part of it, which it named, did not answer. */
+export function inPart<E extends Error>(error: E, shown: MachineHandle[]): E {
+  parts.set(error, shown);
+  return error;
+}
+export const shownInPart = (error: unknown): MachineHandle[] | null =>
+  typeof error === "object" && error !== null ? (parts.get(error) ?? null) : null;
+
 /** Codes that say that the provider cannot be asked as things are set here: nothing of any machine. */
 export const CANNOT_ASK: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "credential_missing",

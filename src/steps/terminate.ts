@@ -6,7 +6,7 @@ import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
-import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
+import { shownInPart, type MachineHandle, type MachineStatus, type Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
 /** The first look comes right after the request, and most machines take some seconds. */
@@ -48,7 +48,11 @@ async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promi
   });
 }
 
-/** A provider that does not answer keeps nobody waiting who never ordered anything: without an intent no request has left. */
+/**
+ * A provider that does not answer keeps nobody waiting who never ordered anything: without an intent no request has left. Nor does a
+ * part of it that does not: each order is proven gone by now where it was sent to, and what the rest shows is ended. What that part might
+ * hold beyond any order the sweep asks for until it answers.
+ */
 async function listed(
   { ledger }: StepPorts,
   provider: Provider,
@@ -58,6 +62,8 @@ async function listed(
   try {
     return (await provider.listOwned(prefix, signal)).filter((machine) => machine.name.startsWith(prefix));
   } catch (e) {
+    const shown = signal.aborted ? null : shownInPart(e);
+    if (shown !== null) return shown.filter((machine) => machine.name.startsWith(prefix));
     if (e instanceof SvcError && !signal.aborted && ledger.nextOrdinal(jobId, node) === 1) return [];
     throw e;
   }

@@ -192,9 +192,23 @@ describe("a machine that is not found", () => {
     expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "gone", why: matching(/preempted/) });
   });
 
-  it("is not gone while it is being deleted", async () => {
+  it("while it is being deleted is gone once a second look and a listing of its zone agree", async () => {
     stub.on("GET", OPERATIONS, listed(operation({ operationType: "delete", status: "RUNNING" })));
-    expect(await seenBefore()).toMatchObject({ phase: "broken", why: matching(/still going on/) });
+    const items = { [`zones/${ZONE}`]: { instances: [instance()] } };
+    const goingOn = { phase: "broken", why: matching(/still going on/) };
+    stub.on("GET", LISTING, { json: { items } });
+    expect(await seenBefore()).toMatchObject(goingOn);
+    stub.on("GET", LISTING, { json: { items: {}, unreachables: [`projects/${PROJECT}/zones/us-central1-b`] } });
+    stub.on("GET", SELF, notFound(), { json: instance() });
+    expect(await stub.provider().inspect(fresh(), never)).toMatchObject(goingOn);
+    stub.on("GET", SELF, notFound());
+    const begun = stub.nowMs;
+    expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "gone", why: matching(/deleted/) });
+    expect(stub.nowMs - begun).toBeGreaterThanOrEqual(3_000);
+    for (const place of [`projects/${PROJECT}/zones/${ZONE}`, "regions/us-central1", "us-central1-b"]) {
+      stub.on("GET", LISTING, { json: { items: {}, unreachables: [place] } });
+      await expect(stub.provider().inspect(fresh(), never)).rejects.toMatchObject({ code: "provider_error" });
+    }
   });
 
   it("is not gone while it is being made, nor right after", async () => {

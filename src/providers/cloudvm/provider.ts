@@ -11,15 +11,16 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending } from "../http.ts";
-import type {
-  Account,
-  Certainty,
-  ForeignMachine,
-  MachineHandle,
-  MachineStatus,
-  Offer,
-  Order,
-  Provider,
+import {
+  inPart,
+  type Account,
+  type Certainty,
+  type ForeignMachine,
+  type MachineHandle,
+  type MachineStatus,
+  type Offer,
+  type Order,
+  type Provider,
 } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
@@ -28,7 +29,7 @@ import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from 
 import { endingsOf, type Endings } from "./endings.ts";
 import { failureOf, insert, SENT_WITHIN_MS } from "./insert.ts";
 import { instanceBody, ownerOf, powerOff } from "./instance-body.ts";
-import { listInstances, type Listed } from "./listing.ts";
+import { listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
 import { Instance, lastPart, Operation, plainText, Project, Region } from "./wire.ts";
@@ -37,6 +38,7 @@ const PROVIDER = "cloudvm";
 const USER_DEFAULT = "svc";
 /** A machine that was just made may be missing from answers for this long. */
 const LAG_MS = 120_000;
+const LOOKS_APART_MS = 3_000;
 /** A deletion takes a minute or more; the engine asks again anyway. */
 const DELETE_LOOKS_MS = [150, 300, 600, 1_000, 1_500];
 /** A deletion that takes longer than this is asked for again. */
@@ -208,17 +210,22 @@ export class CloudvmProvider implements Provider {
     const session = this.#open();
     const owner = ownerOf(prefix);
     const project = projectOf(session);
-    const listed = await listInstances(session.client, project, owner, signal);
-    return listed
+    const listing = await listInstances(session.client, project, owner, signal);
+    const owned = listing.found
       .filter(({ instance }) => isOurs(instance, prefix, owner))
       .map((one) => this.#handleOf(one, project, session.settings));
+    const short = shortOf(listing);
+    if (short !== null) throw inPart(short, owned);
+    return owned;
   }
 
   async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
     const session = this.#open();
     const owner = ownerOf(prefix);
-    const listed = await listInstances(session.client, projectOf(session), null, signal);
-    return listed
+    const listing = await listInstances(session.client, projectOf(session), null, signal);
+    const short = shortOf(listing);
+    if (short !== null) throw short;
+    return listing.found
       .filter(({ instance }) => !isOurs(instance, prefix, owner))
       .map(({ instance, zone }) => {
         const name = NAME.test(instance.name) ? instance.name : null;
@@ -300,8 +307,11 @@ export class CloudvmProvider implements Provider {
     // Some answer "not found" to whatever a key may not see: where the one list fails, another one has to agree.
     if (endings === null && (await this.#isListed(session, place, handle, signal)))
       return { phase: "starting", why: "the provider lists it, and does not find it" };
-    if (endings?.ending) return { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
     const gone: MachineStatus = { phase: "gone", ...(endings?.why ? { why: endings.why } : {}) };
+    if (endings?.ending)
+      return (await this.#staysAway(session, place, handle, signal))
+        ? gone
+        : { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
     if (endings?.ended) return gone;
     const key = keyOf(place, handle.name);
     const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
@@ -313,9 +323,18 @@ export class CloudvmProvider implements Provider {
     return doubt === null ? gone : { phase: "starting", why: doubt };
   }
 
+  /** An operation that never ends says nothing: two looks and a listing do, some seconds after the first one missed it. */
+  async #staysAway(session: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
+    await this.#o.pause(LOOKS_APART_MS, signal);
+    const again = await session.client.send({ method: "GET", path: instancePath(place, handle.name), signal });
+    return !again.ok && saysNotFound(again, "instances") && !(await this.#isListed(session, place, handle, signal));
+  }
+
   async #isListed({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
-    const listed = await listInstances(client, place.project, ownerOf(handle.name), signal);
-    return listed.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
+    const listing = await listInstances(client, place.project, ownerOf(handle.name), signal);
+    const short = shortOf(listing, place.zone);
+    if (short !== null) throw short;
+    return listing.found.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
   }
 
   /** How the making of it stands: why it failed in words, or null where nothing speaks against its existence. */
