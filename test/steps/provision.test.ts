@@ -178,11 +178,13 @@ describe("an order that came to nothing", () => {
 });
 
 describe("a refusal that made a machine all the same", () => {
-  const refusesAfterMaking = (): void => {
+  const refusesAfterMaking = (
+    refusal: SvcError = new SvcError("outcome_unknown", { provider: "podhost", what: "rent" }),
+  ): void => {
     rent.cloud.answering = () => {
       const [made] = rent.cloud.machines;
       rent.cloud.answering = () => undefined;
-      if (made) throw inVain(new SvcError("outcome_unknown", { provider: "podhost", what: "rent" }), made);
+      if (made) throw inVain(refusal, made);
     };
   };
 
@@ -196,6 +198,18 @@ describe("a refusal that made a machine all the same", () => {
     rent.cloud.lies = false;
     expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
     expect([rent.states(), rent.cloud.names]).toEqual([["1 released", "2 held"], [rent.name(2)]]);
+  });
+
+  it("for want of room is ended, too, before the next offer is tried, though a listing shows it", async () => {
+    rent.cloud.offers = ["near", "far"].map((id) => ({ id, priceMicro: 1_000_000 }));
+    refusesAfterMaking(new SvcError("offer_taken", { provider: "podhost", offer: "near", why: "no room" }));
+    rent.cloud.lies = true;
+    await expect(provision()).rejects.toMatchObject({ code: "offer_taken" });
+    expect([rent.states(), creates().length]).toEqual([["1 releasing"], 1]);
+    expect(await provision()).toHaveProperty("later");
+    rent.cloud.lies = false;
+    expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
+    expect(rent.cloud.names).toEqual([rent.name(2)]);
   });
 
   it("is not used either where the process ended before it was written down whose it is", async () => {

@@ -118,7 +118,12 @@ describe("giving back", () => {
   it("is done, the machine being gone, while a part of the provider does not answer; what the rest shows is ended first", async () => {
     await rent.run(provisionStep);
     vi.spyOn(rent.cloud, "listOwned").mockImplementation((prefix) =>
-      Promise.reject(inPart(down(), [...rent.cloud.machines.filter((m) => m.name.startsWith(prefix))])),
+      Promise.reject(
+        inPart(
+          down(),
+          rent.cloud.machines.filter((m) => m.name.startsWith(prefix)),
+        ),
+      ),
     );
     rent.cloud.add(rent.name(7));
     rent.cloud.add(`${nodePrefix(INSTALLATION, "job1", 1)}1`);

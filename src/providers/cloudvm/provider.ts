@@ -22,23 +22,26 @@ import {
   type Order,
   type Provider,
 } from "../provider.ts";
+import { Recent } from "../recent.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
 import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
-import { failureOf, insert, SENT_WITHIN_MS } from "./insert.ts";
+import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
 import { instanceBody, ownerOf, powerOff } from "./instance-body.ts";
 import { listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
-import { Instance, lastPart, Operation, plainText, Project, Region } from "./wire.ts";
+import { missingZone, warningsOf } from "./warnings.ts";
+import { Instance, lastPart, Operation, plainText, Region } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const USER_DEFAULT = "svc";
 /** A machine that was just made may be missing from answers for this long. */
 const LAG_MS = 120_000;
 const LOOKS_APART_MS = 3_000;
+const FULL_MS = 5 * 60_000;
 /** A deletion takes a minute or more; the engine asks again anyway. */
 const DELETE_LOOKS_MS = [150, 300, 600, 1_000, 1_500];
 /** A deletion that takes longer than this is asked for again. */
@@ -71,12 +74,15 @@ export class CloudvmProvider implements Provider {
   readonly #o: RemoteOptions;
   #session: (Session & { secret: string; baseUrl: string }) | null = null;
   readonly #sightings: Sightings;
+  /** Offers that were taken a moment ago. */
+  readonly #full: Recent;
   /** Deletions under way, by machine: they are watched rather than asked for again. */
   readonly #deleting = new Map<string, { operation: string; since: number }>();
 
   constructor(options: RemoteOptions) {
     this.#o = options;
     this.#sightings = new Sightings(LAG_MS, options.now);
+    this.#full = new Recent(FULL_MS, options.now);
   }
 
   check(spec: RunSpec): void {
@@ -100,12 +106,14 @@ export class CloudvmProvider implements Provider {
     if (zones.length === 0 && place.zone === null) zones = await this.#zonesOf(session, place.region, signal);
     await session.client.letIn(signal);
     if (place.zone !== null) zones = [place.zone, ...zones.filter((zone) => zone !== place.zone)];
-    return zones.map((zone) => ({
+    const offers = zones.map((zone) => ({
       id: `${zone}.${plan.machineType}`,
       priceMicro: null,
       facts: { machine: plan.machineType, place: zone },
       extra: { zone, ...(zone === place.zone ? { asked: "yes" } : {}) },
     }));
+    // A zone that had none a moment ago is asked last.
+    return offers.toSorted((a, b) => Number(this.#full.has(a.id)) - Number(this.#full.has(b.id)));
   }
 
   async create(offer: Offer, order: Order): Promise<MachineHandle> {
@@ -115,18 +123,7 @@ export class CloudvmProvider implements Provider {
     const plan = planFor(order.spec, settings);
     const user = loginOf(settings).user;
     const publicKey = (await beforeSending(this.#o.publicKey())).trim();
-    const made = await insert(
-      { client: session.client, now: this.#o.now, pause: this.#o.pause },
-      {
-        name: order.name,
-        offerId: offer.id,
-        place,
-        plan,
-        body: instanceBody(order, plan, place, settings, { user, publicKey }),
-        zoneAsked: offer.extra?.["asked"] === "yes",
-      },
-    );
-    return {
+    const handleOf = (made: Made): MachineHandle => ({
       v: 1,
       provider: PROVIDER,
       id: idOf(made.id) ?? order.name,
@@ -139,7 +136,18 @@ export class CloudvmProvider implements Provider {
         made_at_ms: String(this.#o.now()),
         ...(made.operation === null ? {} : { operation: made.operation }),
       },
-    };
+    });
+    const ports = { client: session.client, now: this.#o.now, pause: this.#o.pause };
+    const body = instanceBody(order, plan, place, settings, { user, publicKey });
+    const zoneAsked = offer.extra?.["asked"] === "yes";
+    try {
+      return handleOf(
+        await insert(ports, { name: order.name, offerId: offer.id, place, plan, body, zoneAsked, handleOf }),
+      );
+    } catch (e) {
+      if (e instanceof SvcError && e.code === "offer_taken") this.#full.add(offer.id);
+      throw e;
+    }
   }
 
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
@@ -466,30 +474,3 @@ function failedDelete(reply: Reply & { ok: false }, name: string): SvcError {
   if (error.retry === "backoff" || error.code === "credential_refused" || isRateLimited(reply)) return error;
   return new SvcError("provider_error", { provider: PROVIDER, why: `delete ${name}: ${reply.message}` });
 }
-
-function warningsOf(body: unknown): string[] {
-  const project = Project.safeParse(body);
-  if (!project.success) return [];
-  const { commonInstanceMetadata: metadata, quotas } = project.data;
-  const osLogin = metadata?.items.some(
-    ({ key, value }) => key === "enable-oslogin" && /^(true|1|y|yes)$/i.test(value ?? ""),
-  );
-  const gpus = quotas.find(({ metric }) => metric === "GPUS_ALL_REGIONS");
-  return [
-    ...(osLogin
-      ? [
-          "OS Login is on for the whole project; svc turns it off for its own machines, unless a policy of the organisation forbids that: then they cannot be reached.",
-        ]
-      : []),
-    ...(gpus?.limit === 0
-      ? [
-          "The project's quota GPUS_ALL_REGIONS is 0: ask the provider to raise it, else no machine with a GPU can be had.",
-        ]
-      : []),
-  ];
-}
-
-const missingZone = (settings: Settings): string[] =>
-  settings["zone"]?.trim() || settings["region"]?.trim()
-    ? []
-    : ["No zone is set: give one such as us-central1-a, or name a region in each run."];

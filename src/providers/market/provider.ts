@@ -29,7 +29,7 @@ import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
-import { Recent } from "./recent.ts";
+import { Recent } from "../recent.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
 import { DEFAULT_IMAGE, everySuch, neverThatMany, offersOf, searchBody, wishOf, type Wish } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
