@@ -235,7 +235,7 @@ describe("the price cap", () => {
     else
       await expect(provision()).rejects.toMatchObject({
         code: "price_cap_exceeded",
-        message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. Nothing was rented.",
+        message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. Nothing was rented by this order.",
       });
     expect(creates()).toHaveLength(within ? 1 : 0);
   });
