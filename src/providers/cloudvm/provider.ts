@@ -166,6 +166,7 @@ export class CloudvmProvider implements Provider {
       });
     this.#sightings.seen(keyOf(place, handle.name));
     const { status } = instance.data;
+    // The words stay in the run's record: they are to be true of it after the machine is gone, too.
     const tell = async (words: string): Promise<MachineStatus> => {
       const why = (await this.#endings(session, place, handle, signal))?.why ?? null;
       return { phase: "broken", why: why === null ? words : `${why}; ${words}` };
@@ -176,13 +177,13 @@ export class CloudvmProvider implements Provider {
       case "STOPPING":
       case "DEPROVISIONING":
       case "PENDING_STOP":
-        return tell("it is being stopped or deleted, and is still there");
+        return tell("it is being stopped or deleted");
       case "TERMINATED":
       case "STOPPED":
-        return tell("it is stopped: computing is billed no more, its disk still costs money");
+        return tell("it is stopped: computing is billed no more, its disk until it is deleted");
       case "SUSPENDING":
       case "SUSPENDED":
-        return tell("it is suspended: its memory and disk still cost money");
+        return tell("it is suspended: its memory and disk are billed until it is deleted");
       default:
         return { phase: "starting", why: status === "" ? "its state is not known" : `it is ${status.toLowerCase()}` };
     }
