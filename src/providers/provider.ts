@@ -35,6 +35,8 @@ export interface MachineHandle {
   name: string;
   address: string | null;
   priceMicro: number | null;
+  /** `priceMicro` is the offer's, for the machine's own could not be read: it counts for the cost, and not against a cap. */
+  priceOffered?: true;
   /** Ways in, best first. */
   ssh?: SshEndpoint[];
   /** What is needed to find or reach it again: a zone, a home directory. Never a secret. */

@@ -114,7 +114,7 @@ const done = (handle: MachineHandle): StepDone => ({
 
 /** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
 function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): StepDone {
-  checkCap(provider, spec, handle.priceMicro, "It is given back");
+  checkCap(provider, spec, handle.priceOffered ? null : handle.priceMicro, "It is given back");
   return done(handle);
 }
 

@@ -1,5 +1,7 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { lookAtMachine, type HeldMachine } from "../../src/steps/held-machine.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
+import type { StepContext } from "../../src/steps/step.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { neverSent, ProviderHttp } from "../../src/providers/http.ts";
 import { inVain } from "../../src/providers/provider.ts";
@@ -368,6 +370,28 @@ it("refuses a machine whose price is unknown where there is a cap to hold", asyn
   await expect(provision()).rejects.toMatchObject({ code: "price_unknown", retry: "never" });
   rent.want({});
   expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
+});
+
+it("counts the offer's price for the cost where the machine's own cannot be read, and holds no cap against it", async () => {
+  const create = rent.cloud.create.bind(rent.cloud);
+  vi.spyOn(rent.cloud, "create").mockImplementation(async (offer, order) => ({
+    ...(await create(offer, order)),
+    priceMicro: 1_000_000,
+    priceOffered: true,
+  }));
+  rent.want({ price_cap: 2 });
+  await expect(provision()).rejects.toMatchObject({ code: "price_unknown" });
+  expect(rent.ledger.row(rent.name(1))).toMatchObject({ price_micro: 1_000_000 });
+  await expect(provision()).rejects.toMatchObject({ code: "price_unknown" });
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  const held = () =>
+    ({ provider: rent.cloud, handle: rent.ledger.open("job1", 0)[0]!.handle! }) as unknown as HeldMachine;
+  const inspect = vi.spyOn(rent.cloud, "inspect").mockResolvedValue({ phase: "ready", address: null });
+  await expect(lookAtMachine(rent.ports, context, held())).rejects.toMatchObject({ code: "price_unknown" });
+  inspect.mockResolvedValue({ phase: "ready", address: null, priceMicro: 1_500_000 });
+  await lookAtMachine(rent.ports, context, held());
+  expect(held().handle).toMatchObject({ priceMicro: 1_500_000 });
+  expect(held().handle).not.toHaveProperty("priceOffered");
 });
 
 it("knows of a request that never left: nothing has to be looked up before the next one", async () => {

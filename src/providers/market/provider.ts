@@ -208,11 +208,11 @@ export class MarketProvider implements Provider {
     const { id } = handle;
     // From here on the machine exists and costs money: nothing may keep the caller from hearing so.
     const soon = AbortSignal.timeout(SETTLE_MS);
-    const [priceMicro] = await Promise.all([
+    const [price] = await Promise.all([
       this.billedPrice(id, offer.priceMicro, soon),
       this.client.attachKey(id, publicKey, soon).catch(() => undefined),
     ]);
-    return { ...handle, priceMicro };
+    return { ...handle, ...price };
   }
 
   private async rent(
@@ -253,23 +253,28 @@ export class MarketProvider implements Provider {
   }
 
   /**
-   * What the machine costs with its disk, from its own record; null where no price can be read there. While there is no record
-   * to be had, the offer's price, until a look at the machine tells.
+   * What the machine costs with its disk, from its own record. The offer's price stands in: as a price like any other while there is no
+   * record to be had, until a look at the machine tells; for the cost alone where no price can be read there.
    */
-  private async billedPrice(id: string, offered: number | null, signal: AbortSignal): Promise<number | null> {
-    let price = offered;
+  private async billedPrice(
+    id: string,
+    offered: number | null,
+    signal: AbortSignal,
+  ): Promise<Pick<MachineHandle, "priceMicro" | "priceOffered">> {
+    let unreadable = false;
     for (let attempt = 1; attempt <= PRICE_TRIES; attempt++) {
       try {
         const row = await this.client.get(id, signal);
         if (row === null || row === "unclear") continue;
         this.remember(id, row);
-        price = priceMicroOf(row.dph_total);
-        if (price !== null) return price;
+        const priceMicro = priceMicroOf(row.dph_total);
+        if (priceMicro !== null) return { priceMicro };
+        unreadable = true;
       } catch {
         if (signal.aborted) break;
       }
     }
-    return price;
+    return { priceMicro: offered, ...(unreadable ? { priceOffered: true } : {}) };
   }
 
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
