@@ -1,7 +1,7 @@
 // Giving the machine back, until the provider proves it gone. Nothing here gives up.
 
 import { nodePrefix } from "../domain/machine-names.ts";
-import { assertSameAccount, learnAccount } from "./same-account.ts";
+import { askAhead, assertSameAccount, learnAccount } from "./same-account.ts";
 import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
@@ -97,6 +97,7 @@ export async function release(
   if (first) await ports.ledger.releasing(entry.name);
   try {
     const account = await learnAccount(ports.ledger, provider, entry, handle, signal);
+    if (account !== null) void askAhead(provider, signal, handle);
     await provider.terminate(handle, signal);
     const status = await provider.inspect(handle, signal);
     if (status.phase === "gone") {
