@@ -2,7 +2,7 @@
 // others have, so that it shows in one and not in the next.
 //
 // S1. Older than any answer lags: it is gone.
-// S2. Young, seen, and the provider has taken the wish to end it: it is gone.
+// S2. Young, seen, and the provider has taken the wish to end it, or the answer to that wish was lost: it is gone.
 // S3. Young, and one of both: it is gone once every look for a minute has missed it. Seen is also what another process has seen, which
 //     has left its address.
 // S4. Young, and neither: it is not shown yet.
@@ -11,7 +11,7 @@ const MISSING_MS = 60_000;
 
 interface Sighting {
   seen: boolean;
-  /** The provider has taken the wish to end it. */
+  /** The provider has taken the wish to end it, as far as is known. */
   ending: boolean;
   /** When a look first missed it, of looks in a row. */
   missedAt: number | null;

@@ -195,6 +195,16 @@ describe("market", () => {
     expect((await denied.inspect(young(REACHED), signal)).phase).toBe("starting");
   });
 
+  it("that was seen, and the answer to whose end was lost, is gone as soon as it is not there", async () => {
+    const provider = stub.provider();
+    const made = young(REACHED);
+    stub.routes["DELETE /api/v0/instances/9001/"] = () => (vanish(), "cut");
+    await expect(provider.terminate(made, signal)).rejects.toMatchObject({ code: "provider_unreachable" });
+    stub.routes["DELETE /api/v0/instances/9001/"] = () => refusal(404, "no_such_instance");
+    await provider.terminate(made, signal);
+    expect(await provider.inspect(made, signal)).toEqual({ phase: "gone" });
+  });
+
   it("that nobody saw, and whose end was accepted, is gone once it has been missing for a minute", async () => {
     vanish();
     stub.routes["DELETE /api/v0/instances/9001/"] = () => ({ json: { success: true } });
