@@ -1,7 +1,10 @@
-// What can go wrong between us, a provider and a machine that costs money.
+// What can go wrong between us, a provider and a machine that costs money. What is said of renting is said of one order: another node of
+// the same run may hold a machine, which is then given back.
 
 import { entry } from "./entry.ts";
 import { hourly } from "./hourly.ts";
+
+const BY_THIS_ORDER = "Nothing was rented by this order.";
 
 export const RENTED = {
   provider_error: entry<{ provider: string; why: string }>({
@@ -16,7 +19,7 @@ export const RENTED = {
     exit: 1,
     retry: "never",
     message: (d) => `${d.provider} refused: ${d.why}.`,
-    hint: "No machine was rented. Change the request or choose another provider.",
+    hint: "No machine was rented by this call. Change the request or choose another provider.",
   }),
   outcome_unknown: entry<{ provider: string; what: string }>({
     status: 502,
@@ -31,7 +34,7 @@ export const RENTED = {
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.outcome === "It is given back" ? "The machine" : "The cheapest offer"} costs ${hourly(d.offered, d.cap)}; the cap is ${hourly(d.cap)}. ${d.outcome}.`,
+      `${d.outcome === "It is given back" ? "The machine" : "The cheapest offer"} costs ${hourly(d.offered, d.cap)}; the cap is ${hourly(d.cap)}. ${d.outcome === "It is given back" ? "It is given back." : BY_THIS_ORDER}`,
     hint: "Raise price_cap, ask for fewer GPUs or another model, or try another provider; prices change by the hour.",
   }),
   price_unknown: entry<{ provider: string; cap: number }>({
@@ -46,28 +49,28 @@ export const RENTED = {
     status: 409,
     exit: 1,
     retry: "backoff",
-    message: (d) => `${d.provider} has no machine with ${d.gpus} right now; nothing was rented.`,
+    message: (d) => `${d.provider} has no machine with ${d.gpus} right now. ${BY_THIS_ORDER}`,
     hint: "It is tried again for a while. Another GPU, region or provider may be quicker; `svc gpus` lists names that are understood.",
   }),
   offer_taken: entry<{ provider: string; offer: string; why: string }>({
     status: 409,
     exit: 1,
     retry: "backoff",
-    message: (d) => `${d.provider} could not give the offer ${d.offer}: ${d.why}. Nothing was rented.`,
+    message: (d) => `${d.provider} could not give the offer ${d.offer}: ${d.why}. ${BY_THIS_ORDER}`,
     hint: "The next offer is tried by itself.",
   }),
   no_funds: entry<{ provider: string; why: string }>({
     status: 402,
     exit: 4,
     retry: "never",
-    message: (d) => `The account at ${d.provider} has not enough credit: ${d.why}. Nothing was rented.`,
+    message: (d) => `The account at ${d.provider} has not enough credit: ${d.why}. ${BY_THIS_ORDER}`,
     hint: "Add funds at the provider, then submit the run again.",
   }),
   no_quota: entry<{ provider: string; why: string }>({
     status: 409,
     exit: 4,
     retry: "never",
-    message: (d) => `The account at ${d.provider} may not rent this: ${d.why}. Nothing was rented.`,
+    message: (d) => `The account at ${d.provider} may not rent this: ${d.why}. ${BY_THIS_ORDER}`,
     hint: "Ask the provider to raise the quota or limit, or choose another region, GPU or provider.",
   }),
   provider_unreachable: entry<{ provider: string; why: string }>({
@@ -83,7 +86,7 @@ export const RENTED = {
     retry: "never",
     message: (d) => `There is no usable credential for ${d.provider}. Missing or wrong: ${d.missing}.`,
     hint: (d) =>
-      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment that the control plane is started in; docs/CREDENTIALS.md lists the names. No machine was rented.`,
+      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment that the control plane is started in; docs/CREDENTIALS.md lists the names. No machine was rented by this call.`,
   }),
   credential_refused: entry<{ provider: string; why: string }>({
     status: 400,

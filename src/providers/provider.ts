@@ -35,6 +35,8 @@ export interface MachineHandle {
   name: string;
   address: string | null;
   priceMicro: number | null;
+  /** `priceMicro` is the offer's, for the machine's own could not be read: it counts for the cost, and not against a cap. */
+  priceOffered?: true;
   /** Ways in, best first. */
   ssh?: SshEndpoint[];
   /** What is needed to find or reach it again: a zone, a home directory. Never a secret. */
@@ -86,6 +88,15 @@ export function inVain<E extends Error>(error: E, machine: MachineHandle): E {
 }
 export const madeInVain = (error: unknown): MachineHandle | null =>
   typeof error === "object" && error !== null ? (spoilt.get(error) ?? null) : null;
+
+const parts = new WeakMap<object, MachineHandle[]>();
+/** Marks an error of `listOwned` with what the rest of the provider shows, where only a part of it, which it named, did not answer. */
+export function inPart<E extends Error>(error: E, shown: MachineHandle[]): E {
+  parts.set(error, shown);
+  return error;
+}
+export const shownInPart = (error: unknown): MachineHandle[] | null =>
+  typeof error === "object" && error !== null ? (parts.get(error) ?? null) : null;
 
 /** Codes that say that the provider cannot be asked as things are set here: nothing of any machine. */
 export const CANNOT_ASK: ReadonlySet<ErrorCode> = new Set<ErrorCode>([

@@ -44,15 +44,17 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   if (status.phase === "broken") throw new SvcError("machine_broken", { ...about, why: status.why });
   if (status.phase === "starting") return status;
   if (entry) await learnAccount(ports.ledger, provider, entry, handle, context.signal);
+  const { priceOffered, ...last } = handle;
   const known: MachineHandle = {
-    ...handle,
+    ...last,
+    ...(priceOffered && (status.priceMicro ?? null) === null ? { priceOffered } : {}),
     address: status.address ?? handle.address,
     priceMicro: status.priceMicro ?? handle.priceMicro,
     ...(status.ssh === undefined ? {} : { ssh: status.ssh }),
     ...(status.privateAddress ? { extra: { ...handle.extra, private_address: status.privateAddress } } : {}),
   };
   await ports.ledger.known(handle.name, known);
-  checkCap(provider, ports.facts(context.jobId).spec, known.priceMicro, "It is given back");
+  checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "It is given back");
   return status;
 }
 

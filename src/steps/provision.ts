@@ -95,7 +95,8 @@ async function orderOneOf(
       const handle = await order(ports, provider, offer, context, spec);
       return affordably(provider, spec, handle);
     } catch (e) {
-      if (!(e instanceof SvcError && e.code === "offer_taken")) throw e;
+      // What was made all the same is ended before there is a next order.
+      if (!(e instanceof SvcError && e.code === "offer_taken") || madeInVain(e) !== null) throw e;
       taken.push(offer.id);
       context.progress({ offers_taken: taken });
     }
@@ -113,7 +114,7 @@ const done = (handle: MachineHandle): StepDone => ({
 
 /** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
 function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): StepDone {
-  checkCap(provider, spec, handle.priceMicro, "It is given back");
+  checkCap(provider, spec, handle.priceOffered ? null : handle.priceMicro, "It is given back");
   return done(handle);
 }
 
@@ -177,16 +178,16 @@ async function order(
   try {
     handle = await provider.create(offer, { name, jobId, node, spec });
   } catch (e) {
-    if (e instanceof SvcError && NOTHING_MADE.has(e.code)) return refused(ports, provider, name, context, e);
-    if (e instanceof SvcError && e.code !== "outcome_unknown" && !mayHaveBeenSent(e)) {
-      await ports.ledger.released(name, "the request never left this computer");
-      throw e;
-    }
     const spoilt = madeInVain(e);
     if (spoilt !== null) {
       // In this order: also where the process ends in between, nobody takes it for the machine of the run.
       await ports.ledger.releasing(name);
       await ports.ledger.held(name, spoilt);
+      throw e;
+    }
+    if (e instanceof SvcError && NOTHING_MADE.has(e.code)) return refused(ports, provider, name, context, e);
+    if (e instanceof SvcError && e.code !== "outcome_unknown" && !mayHaveBeenSent(e)) {
+      await ports.ledger.released(name, "the request never left this computer");
       throw e;
     }
     await ports.ledger.unknown(

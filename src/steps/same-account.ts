@@ -43,6 +43,18 @@ export async function learnAccount(
   return now;
 }
 
+/**
+ * Asks whose account it is while the machine is being ended, and waits for nothing: the provider remembers it for as long as the key is the
+ * same. That it cannot be learned right after the machine was seen to be gone would undo that proof.
+ */
+export async function askAhead(provider: Provider, signal: AbortSignal, handle: MachineHandle): Promise<void> {
+  try {
+    await provider.accountId?.(signal, handle);
+  } catch {
+    // It is asked again where it is needed.
+  }
+}
+
 const isPrint = (account: string): boolean => account.startsWith("key:");
 
 /** Throws `credential_refused` where the key opens another account by now than the one that an order was made on. */

@@ -1,12 +1,12 @@
 // Giving the machine back, until the provider proves it gone. Nothing here gives up.
 
 import { nodePrefix } from "../domain/machine-names.ts";
-import { assertSameAccount, learnAccount } from "./same-account.ts";
+import { askAhead, assertSameAccount, learnAccount } from "./same-account.ts";
 import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
-import type { MachineHandle, Provider } from "../providers/provider.ts";
+import { shownInPart, type MachineHandle, type MachineStatus, type Provider } from "../providers/provider.ts";
 
 const LOOK_AGAIN_MS = 3_000;
 /** The first look comes right after the request, and most machines take some seconds. */
@@ -48,7 +48,11 @@ async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promi
   });
 }
 
-/** A provider that does not answer keeps nobody waiting who never ordered anything: without an intent no request has left. */
+/**
+ * A provider that does not answer keeps nobody waiting who never ordered anything: without an intent no request has left. Nor does a
+ * part of it that does not: each order is proven gone by now where it was sent to, and what the rest shows is ended. What that part might
+ * hold beyond any order the sweep asks for until it answers.
+ */
 async function listed(
   { ledger }: StepPorts,
   provider: Provider,
@@ -58,6 +62,8 @@ async function listed(
   try {
     return (await provider.listOwned(prefix, signal)).filter((machine) => machine.name.startsWith(prefix));
   } catch (e) {
+    const shown = signal.aborted ? null : shownInPart(e);
+    if (shown !== null) return shown.filter((machine) => machine.name.startsWith(prefix));
     if (e instanceof SvcError && !signal.aborted && ledger.nextOrdinal(jobId, node) === 1) return [];
     throw e;
   }
@@ -87,9 +93,11 @@ export async function release(
     handle = found.handle;
   }
   const first = entry.state !== "releasing";
+  let still: string;
   if (first) await ports.ledger.releasing(entry.name);
   try {
     const account = await learnAccount(ports.ledger, provider, entry, handle, signal);
+    if (account !== null) void askAhead(provider, signal, handle);
     await provider.terminate(handle, signal);
     const status = await provider.inspect(handle, signal);
     if (status.phase === "gone") {
@@ -98,7 +106,8 @@ export async function release(
       ports.gone?.(entry.name);
       return null;
     }
-    if (!first && handle.priceMicro !== 0) await ports.ledger.note(entry.name, STILL_THERE);
+    still = stillThere(status);
+    if (!first && handle.priceMicro !== 0) await ports.ledger.note(entry.name, still);
   } catch (e) {
     if (!signal.aborted)
       await ports.ledger.note(
@@ -107,5 +116,11 @@ export async function release(
       );
     throw e;
   }
-  return { later: { afterMs: LOOK_AGAIN_MS, why: first ? ASKED : STILL_THERE } };
+  return { later: { afterMs: LOOK_AGAIN_MS, why: first ? ASKED : still } };
 }
+
+/** Only of what it shows is it said that the provider lists it. */
+const stillThere = (status: MachineStatus): string =>
+  "why" in status && status.why !== undefined
+    ? `The machine is not proven gone and may still cost money: ${status.why}. Termination is asked for again until it is gone.`
+    : STILL_THERE;

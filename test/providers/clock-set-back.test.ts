@@ -2,7 +2,7 @@
 // then.
 
 import { describe, expect, onTestFinished, test } from "vitest";
-import { Recent } from "../../src/providers/market/recent.ts";
+import { Recent } from "../../src/providers/recent.ts";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import { RateLimiter } from "../../src/providers/rate-limiter.ts";
 import { machineRow, NAME, page, Stub } from "./market-stub.ts";

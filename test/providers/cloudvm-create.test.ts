@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { limitSeconds, requestIdOf } from "../../src/providers/cloudvm/instance-body.ts";
-import { NOTHING_MADE, type MachineHandle, type Order } from "../../src/providers/provider.ts";
+import { madeInVain, NOTHING_MADE, type MachineHandle, type Order } from "../../src/providers/provider.ts";
 import type { RunSpecInput } from "../../src/schemas/spec.ts";
 import {
   apiError,
@@ -435,11 +435,14 @@ describe("an operation that failed", () => {
     }
   });
 
-  it("but left a machine is not said to have made nothing", async () => {
+  it("but left a machine says why, and carries the machine, which is ended and never used", async () => {
     stub.on("POST", INSERT, failed(STOCKOUT));
     for (const answer of [{ json: instance() }, { status: 404, text: "<html>not here</html>" }, { status: 500 }]) {
       stub.on("GET", SELF, answer);
-      await expect(create()).rejects.toMatchObject({ code: "outcome_unknown" });
+      const refusal = await create().catch((e: unknown) => e);
+      expect(refusal).toMatchObject({ code: "offer_taken" });
+      const extra = expect.objectContaining({ zone: ZONE, operation: "operation-1" }) as object;
+      expect(madeInVain(refusal)).toMatchObject({ id: "4200000000000000001", name: MACHINE, extra });
     }
   });
 

@@ -97,7 +97,11 @@ describe("one look at a machine", () => {
 
   it("what is stopped is broken: it is there, and its disk costs money", async () => {
     for (const status of ["TERMINATED", "STOPPED", "SUSPENDED", "STOPPING"])
-      expect(await look(instance({ status }))).toMatchObject({ phase: "broken", why: matching(/still/) });
+      // It stands in the run's record after the machine is gone, too.
+      expect(await look(instance({ status }))).toMatchObject({
+        phase: "broken",
+        why: matching(/^it is (being )?(stopped|suspended)(?!.* still )/),
+      });
     stub.on(
       "GET",
       OPERATIONS,
@@ -192,13 +196,23 @@ describe("a machine that is not found", () => {
     expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "gone", why: matching(/preempted/) });
   });
 
-  it("is gone at once when it was seen before", async () => {
-    expect(await seenBefore()).toEqual({ phase: "gone" });
-  });
-
-  it("is not gone while it is being deleted", async () => {
+  it("while it is being deleted is gone once a second look and a listing of its zone agree", async () => {
     stub.on("GET", OPERATIONS, listed(operation({ operationType: "delete", status: "RUNNING" })));
-    expect(await seenBefore()).toMatchObject({ phase: "broken", why: matching(/still going on/) });
+    const items = { [`zones/${ZONE}`]: { instances: [instance()] } };
+    const goingOn = { phase: "broken", why: matching(/still going on/) };
+    stub.on("GET", LISTING, { json: { items } });
+    expect(await seenBefore()).toMatchObject(goingOn);
+    stub.on("GET", LISTING, { json: { items: {}, unreachables: [`projects/${PROJECT}/zones/us-central1-b`] } });
+    stub.on("GET", SELF, notFound(), { json: instance() });
+    expect(await stub.provider().inspect(fresh(), never)).toMatchObject(goingOn);
+    stub.on("GET", SELF, notFound());
+    const begun = stub.nowMs;
+    expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "gone", why: matching(/deleted/) });
+    expect(stub.nowMs - begun).toBeGreaterThanOrEqual(3_000);
+    for (const place of [`projects/${PROJECT}/zones/${ZONE}`, "regions/us-central1", "us-central1-b"]) {
+      stub.on("GET", LISTING, { json: { items: {}, unreachables: [place] } });
+      await expect(stub.provider().inspect(fresh(), never)).rejects.toMatchObject({ code: "provider_error" });
+    }
   });
 
   it("is not gone while it is being made, nor right after", async () => {

@@ -239,10 +239,11 @@ describe("renting", () => {
     ["null", null],
     ["text", "0.43"],
     ["negative", -1],
-  ])("a price that is %s is no price", async (_what, dph_total) => {
+  ])("a price that is %s is none to hold a cap against; the offer's counts for the cost", async (_what, dph_total) => {
     stub.routes[CREATE] = () => made;
     stub.routes[GET] = () => ({ json: { instances: machineRow({ dph_total }) } });
-    expect((await stub.provider().create(OFFER, order())).priceMicro).toBeNull();
+    const { priceMicro } = OFFER;
+    expect(await stub.provider().create(OFFER, order())).toMatchObject({ priceMicro, priceOffered: true });
   });
 
   test.each<[string, Reply, string]>([

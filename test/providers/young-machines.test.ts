@@ -1,9 +1,21 @@
 // A machine that was just made may be missing from answers. What another process saw of it, this one has not seen.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Order } from "../../src/providers/provider.ts";
-import { CloudStub, instance, MACHINE, never, notFound, spec, ZONE } from "./cloudvm-stub.ts";
-import { machineRow, NAME, page, PREFIX, Stub } from "./market-stub.ts";
+import { mayHaveBeenSent } from "../../src/providers/http.ts";
+import type { MachineHandle, Order } from "../../src/providers/provider.ts";
+import {
+  CloudStub,
+  failed,
+  handle,
+  instance,
+  MACHINE,
+  never,
+  notFound,
+  operation,
+  spec,
+  ZONE,
+} from "./cloudvm-stub.ts";
+import { machineRow, NAME, page, PREFIX, refusal, Stub } from "./market-stub.ts";
 
 describe("cloudvm", () => {
   const INSERT = `/zones/${ZONE}/instances`;
@@ -26,6 +38,53 @@ describe("cloudvm", () => {
     expect(await later.inspect(found!, never)).toEqual({ phase: "gone" });
   });
 
+  it("that was seen is gone once it has been missing for a minute, and not before, whoever saw it", async () => {
+    stub.on("GET", `/zones/${ZONE}/operations`, { json: { items: [] } });
+    for (const restarted of [false, true]) {
+      const made = handle({ made_at_ms: String(stub.nowMs) });
+      const ssh = [{ host: "203.0.113.9", port: 22, user: "svc" }];
+      const provider = stub.provider();
+      stub.on("GET", SELF, { json: instance() });
+      if (!restarted) await provider.inspect(made, never);
+      stub.on("GET", SELF, notFound(SELF));
+      const known = restarted ? { ...made, address: "203.0.113.9", ssh } : made;
+      for (const at of [0, 40_000, 19_000]) {
+        stub.nowMs += at;
+        const why = expect.stringContaining("any more") as string;
+        expect(await provider.inspect(known, never)).toMatchObject({ phase: "starting", why });
+      }
+      stub.nowMs += 1_000;
+      expect(await provider.inspect(known, never)).toEqual({ phase: "gone" });
+    }
+  });
+
+  it("that was seen, and is shown again, is there", async () => {
+    const made = handle({ made_at_ms: String(stub.nowMs) });
+    stub.on("GET", `/zones/${ZONE}/operations`, { json: { items: [] } });
+    stub.on("GET", SELF, { json: instance() }, notFound(SELF), { json: instance() }, notFound(SELF));
+    const provider = stub.provider();
+    const phases: string[] = [];
+    for (let look = 0; look < 4; look++) {
+      phases.push((await provider.inspect(made, never)).phase);
+      stub.nowMs += 25_000;
+    }
+    expect(phases).toEqual(["ready", "starting", "ready", "starting"]);
+  });
+
+  it("that is ended, by whatever process, is gone when its deletion is done", async () => {
+    const made = handle({ made_at_ms: String(stub.nowMs) });
+    stub.on("GET", `/zones/${ZONE}/operations`, { json: { items: [] } });
+    stub.on("GET", SELF, notFound(SELF));
+    stub.on("DELETE", SELF, operation({ operationType: "delete" }));
+    const provider = stub.provider();
+    await provider.terminate(made, never);
+    expect(await provider.inspect(made, never)).toEqual({ phase: "gone" });
+    stub.on("DELETE", SELF, failed({ code: "INTERNAL_ERROR", message: "try again" }));
+    const unlucky = stub.provider();
+    await unlucky.terminate(made, never);
+    expect((await unlucky.inspect(made, never)).phase).toBe("starting");
+  });
+
   it("is not ordered again so late that it could come after the horizon", async () => {
     stub.on("POST", INSERT, () => {
       stub.nowMs += 31_000;
@@ -37,6 +96,22 @@ describe("cloudvm", () => {
     await expect(stub.provider().create(offer, order)).rejects.toMatchObject({ code: "outcome_unknown" });
     expect(stub.asked("POST", /\/instances$/)).toHaveLength(2);
     expect(stub.provider().certainty.horizonMs).toBeGreaterThan(stub.nowMs - begun + 60_000);
+  });
+
+  it("is not ordered at all once its token has come too late", async () => {
+    stub.tokenAnswer = () => {
+      stub.nowMs += 61_000;
+      return { json: { access_token: "tok-1", expires_in: 3_599, token_type: "Bearer" } };
+    };
+    const offer = { id: `${ZONE}.g2-standard-8`, priceMicro: null, extra: { zone: ZONE } };
+    const order: Order = { name: MACHINE, jobId: "job000000001", node: 0, spec: spec() };
+    const refusal = await stub
+      .provider()
+      .create(offer, order)
+      .catch((e: unknown) => e);
+    expect(refusal).toMatchObject({ code: "provider_unreachable" });
+    expect(mayHaveBeenSent(refusal)).toBe(false);
+    expect(stub.asked("POST", /\/instances$/)).toEqual([]);
   });
 });
 
@@ -52,6 +127,8 @@ describe("market", () => {
   const vanish = (): void => {
     stub.routes[LIST] = () => page([]);
     stub.routes[GET] = () => ({ json: { instances: null } });
+    // Longer than a listing counts.
+    stub.clock.ms += 5_000;
   };
 
   it("that another process found is not gone because this one does not find it", async () => {
@@ -64,16 +141,78 @@ describe("market", () => {
     expect(await later.inspect(found!, signal)).toEqual({ phase: "gone" });
   });
 
-  it("that was seen and is gone stays gone, whoever asks next", async () => {
+  const young = (change: Partial<MachineHandle> = {}): MachineHandle => {
     const extra = { made_at: String(stub.clock.ms - 1_000) };
-    const handle = { v: 1, provider: "market", id: "9001", name: NAME, address: null, priceMicro: 1, extra } as const;
+    return { v: 1, provider: "market", id: "9001", name: NAME, address: null, priceMicro: 1, extra, ...change };
+  };
+  const REACHED = { address: "203.0.113.45", ssh: [{ host: "203.0.113.45", port: 41_022, user: "root" }] };
+
+  it("that was seen is not gone because answers leave it out for some seconds", async () => {
+    for (const restarted of [false, true]) {
+      const made = young(restarted ? REACHED : {});
+      const provider = stub.provider();
+      stub.routes[LIST] = () => page([machineRow()]);
+      if (!restarted) await provider.inspect(made, signal);
+      vanish();
+      for (let look = 0; look < 3; look++) {
+        expect(await provider.inspect(made, signal)).toMatchObject({
+          phase: "starting",
+          why: expect.stringContaining("any more") as string,
+        });
+        stub.clock.ms += 12_000;
+      }
+      stub.routes[LIST] = () => page([machineRow()]);
+      expect((await provider.inspect(made, signal)).phase).toBe("ready");
+      vanish();
+      stub.clock.ms += 1_000;
+      expect((await provider.inspect(made, signal)).phase).toBe("starting");
+    }
+  });
+
+  it("that was seen, and has been missing for a minute, is gone, and stays so, whoever asks next", async () => {
+    const made = young();
     const provider = stub.provider();
     stub.routes[LIST] = () => page([machineRow()]);
-    expect((await provider.inspect(handle, signal)).phase).toBe("ready");
+    expect((await provider.inspect(made, signal)).phase).toBe("ready");
     vanish();
+    expect((await provider.inspect(made, signal)).phase).toBe("starting");
+    stub.clock.ms += 60_000;
     for (let look = 0; look < 3; look++) {
-      stub.clock.ms += 10_000;
-      expect(await provider.inspect(handle, signal)).toEqual({ phase: "gone" });
+      expect(await provider.inspect(made, signal)).toEqual({ phase: "gone" });
+      stub.clock.ms += 1_000;
     }
+  });
+
+  it("that was reached before and is ended by another process is gone as soon as it is not there", async () => {
+    vanish();
+    stub.routes["DELETE /api/v0/instances/9001/"] = () => ({ json: { success: true } });
+    const provider = stub.provider();
+    await provider.terminate(young(REACHED), signal);
+    expect(await provider.inspect(young(REACHED), signal)).toEqual({ phase: "gone" });
+    const denied = stub.provider();
+    stub.routes["DELETE /api/v0/instances/9001/"] = () => refusal(404, "no_such_instance");
+    await denied.terminate(young(REACHED), signal);
+    expect((await denied.inspect(young(REACHED), signal)).phase).toBe("starting");
+  });
+
+  it("that was seen, and the answer to whose end was lost, is gone as soon as it is not there", async () => {
+    const provider = stub.provider();
+    const made = young(REACHED);
+    stub.routes["DELETE /api/v0/instances/9001/"] = () => (vanish(), "cut");
+    await expect(provider.terminate(made, signal)).rejects.toMatchObject({ code: "provider_unreachable" });
+    stub.routes["DELETE /api/v0/instances/9001/"] = () => refusal(404, "no_such_instance");
+    await provider.terminate(made, signal);
+    expect(await provider.inspect(made, signal)).toEqual({ phase: "gone" });
+  });
+
+  it("that nobody saw, and whose end was accepted, is gone once it has been missing for a minute", async () => {
+    vanish();
+    stub.routes["DELETE /api/v0/instances/9001/"] = () => ({ json: { success: true } });
+    const provider = stub.provider();
+    await provider.terminate(young(), signal);
+    expect((await provider.inspect(young(), signal)).phase).toBe("starting");
+    const made = young();
+    stub.clock.ms += 60_000;
+    expect(await provider.inspect(made, signal)).toEqual({ phase: "gone" });
   });
 });

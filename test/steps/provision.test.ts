@@ -1,5 +1,7 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { lookAtMachine, type HeldMachine } from "../../src/steps/held-machine.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
+import type { StepContext } from "../../src/steps/step.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { neverSent, ProviderHttp } from "../../src/providers/http.ts";
 import { inVain } from "../../src/providers/provider.ts";
@@ -178,11 +180,13 @@ describe("an order that came to nothing", () => {
 });
 
 describe("a refusal that made a machine all the same", () => {
-  const refusesAfterMaking = (): void => {
+  const refusesAfterMaking = (
+    refusal: SvcError = new SvcError("outcome_unknown", { provider: "podhost", what: "rent" }),
+  ): void => {
     rent.cloud.answering = () => {
       const [made] = rent.cloud.machines;
       rent.cloud.answering = () => undefined;
-      if (made) throw inVain(new SvcError("outcome_unknown", { provider: "podhost", what: "rent" }), made);
+      if (made) throw inVain(refusal, made);
     };
   };
 
@@ -196,6 +200,18 @@ describe("a refusal that made a machine all the same", () => {
     rent.cloud.lies = false;
     expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
     expect([rent.states(), rent.cloud.names]).toEqual([["1 released", "2 held"], [rent.name(2)]]);
+  });
+
+  it("for want of room is ended, too, before the next offer is tried, though a listing shows it", async () => {
+    rent.cloud.offers = ["near", "far"].map((id) => ({ id, priceMicro: 1_000_000 }));
+    refusesAfterMaking(new SvcError("offer_taken", { provider: "podhost", offer: "near", why: "no room" }));
+    rent.cloud.lies = true;
+    await expect(provision()).rejects.toMatchObject({ code: "offer_taken" });
+    expect([rent.states(), creates().length]).toEqual([["1 releasing"], 1]);
+    expect(await provision()).toHaveProperty("later");
+    rent.cloud.lies = false;
+    expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
+    expect(rent.cloud.names).toEqual([rent.name(2)]);
   });
 
   it("is not used either where the process ended before it was written down whose it is", async () => {
@@ -221,7 +237,7 @@ describe("the price cap", () => {
     else
       await expect(provision()).rejects.toMatchObject({
         code: "price_cap_exceeded",
-        message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. Nothing was rented.",
+        message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. Nothing was rented by this order.",
       });
     expect(creates()).toHaveLength(within ? 1 : 0);
   });
@@ -354,6 +370,28 @@ it("refuses a machine whose price is unknown where there is a cap to hold", asyn
   await expect(provision()).rejects.toMatchObject({ code: "price_unknown", retry: "never" });
   rent.want({});
   expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
+});
+
+it("counts the offer's price for the cost where the machine's own cannot be read, and holds no cap against it", async () => {
+  const create = rent.cloud.create.bind(rent.cloud);
+  vi.spyOn(rent.cloud, "create").mockImplementation(async (offer, order) => ({
+    ...(await create(offer, order)),
+    priceMicro: 1_000_000,
+    priceOffered: true,
+  }));
+  rent.want({ price_cap: 2 });
+  await expect(provision()).rejects.toMatchObject({ code: "price_unknown" });
+  expect(rent.ledger.row(rent.name(1))).toMatchObject({ price_micro: 1_000_000 });
+  await expect(provision()).rejects.toMatchObject({ code: "price_unknown" });
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  const held = () =>
+    ({ provider: rent.cloud, handle: rent.ledger.open("job1", 0)[0]!.handle! }) as unknown as HeldMachine;
+  const inspect = vi.spyOn(rent.cloud, "inspect").mockResolvedValue({ phase: "ready", address: null });
+  await expect(lookAtMachine(rent.ports, context, held())).rejects.toMatchObject({ code: "price_unknown" });
+  inspect.mockResolvedValue({ phase: "ready", address: null, priceMicro: 1_500_000 });
+  await lookAtMachine(rent.ports, context, held());
+  expect(held().handle).toMatchObject({ priceMicro: 1_500_000 });
+  expect(held().handle).not.toHaveProperty("priceOffered");
 });
 
 it("knows of a request that never left: nothing has to be looked up before the next one", async () => {

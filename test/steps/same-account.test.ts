@@ -103,3 +103,19 @@ test("a new key of the same account, known by its fingerprint alone, is believed
   expect(await terminate()).toMatchObject({ done: {} });
   expect(rent.states()).toEqual(["1 released"]);
 });
+
+test("is asked while the machine is being ended: that the provider does not tell right afterwards undoes no proof", async () => {
+  await rent.run(provisionStep);
+  let known: string | null = null;
+  let gone = false;
+  const accountId = () => {
+    if (known !== null) return Promise.resolve(known);
+    if (gone) return Promise.reject(down());
+    known = account;
+    return Promise.resolve(account);
+  };
+  Object.assign(rent.cloud, { accountId });
+  rent.cloud.before = (call) => void (gone ||= call.startsWith("terminate"));
+  expect(await terminate()).toMatchObject({ done: {} });
+  expect(rent.states()).toEqual(["1 released"]);
+});

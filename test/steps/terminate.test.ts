@@ -1,7 +1,8 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import { inPart } from "../../src/providers/provider.ts";
 import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { INSTALLATION, removeHomes } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
@@ -85,6 +86,18 @@ describe("giving back", () => {
     expect([rent.states(), note()]).toEqual([["1 released"], null]);
   });
 
+  it("is told of by what the provider says of the machine, not by what it does not", async () => {
+    await rent.run(provisionStep);
+    const inspect = vi.spyOn(rent.cloud, "inspect");
+    inspect.mockResolvedValue({ phase: "starting", why: "the provider does not show it any more" });
+    await terminate();
+    const words = expect.stringMatching(/may still cost money: the provider does not show it any more\. /) as string;
+    expect(await terminate()).toMatchObject({ later: { why: words } });
+    expect(note()).toEqual(words);
+    inspect.mockResolvedValue({ phase: "ready", address: null });
+    expect(await terminate()).toMatchObject({ later: { why: expect.stringContaining("still lists") as string } });
+  });
+
   it.each(["terminate", "inspect"])(
     "that fails (%s) notes that the machine may still cost money, and goes on",
     async (what) => {
@@ -101,6 +114,34 @@ describe("giving back", () => {
       expect(await terminate()).toMatchObject({ done: {} });
     },
   );
+
+  it("is done, the machine being gone, while a part of the provider does not answer; what the rest shows is ended first", async () => {
+    await rent.run(provisionStep);
+    vi.spyOn(rent.cloud, "listOwned").mockImplementation((prefix) =>
+      Promise.reject(
+        inPart(
+          down(),
+          rent.cloud.machines.filter((m) => m.name.startsWith(prefix)),
+        ),
+      ),
+    );
+    rent.cloud.add(rent.name(7));
+    rent.cloud.add(`${nodePrefix(INSTALLATION, "job1", 1)}1`);
+    expect(await terminate()).toMatchObject({ later: {} });
+    expect(await terminate()).toMatchObject({ done: {} });
+    expect(rent.states()).toEqual(["1 released"]);
+    expect(rent.cloud.names).toEqual([`${nodePrefix(INSTALLATION, "job1", 1)}1`]);
+  });
+
+  it("is not done by such a listing where the order's answer was lost", async () => {
+    rent.cloud.answering = () => {
+      throw down();
+    };
+    await expect(rent.run(provisionStep)).rejects.toThrow();
+    vi.spyOn(rent.cloud, "listOwned").mockImplementation(() => Promise.reject(inPart(down(), [])));
+    await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+    expect(rent.states()).toEqual(["1 unknown"]);
+  });
 
   it("is not done while the listing fails", async () => {
     await rent.run(provisionStep);

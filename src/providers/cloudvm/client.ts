@@ -2,7 +2,7 @@
 // point wherever the provider likes and are never followed.
 
 import { SvcError } from "../../errors/index.ts";
-import { beforeSending, ProviderHttp, type HttpAnswer, type HttpRequest } from "../http.ts";
+import { beforeSending, neverSent, ProviderHttp, type HttpAnswer, type HttpRequest } from "../http.ts";
 import { USER_AGENT, type TokenSource } from "./auth.ts";
 import { ErrorBody, plainText } from "./wire.ts";
 
@@ -13,6 +13,8 @@ const BYTES_MAX = 32 * 1024 * 1024;
 const RETRY_MS = [500, 2_000];
 /** What it asks to wait for is believed up to here. */
 export const RETRY_AFTER_MAX_MS = 10_000;
+
+const TOO_LATE = "there was no token in time for the request to leave";
 
 /** An answer that is not the one that was hoped for. */
 export interface Refusal {
@@ -52,13 +54,18 @@ export class ComputeClient {
     await this.#token(signal);
   }
 
-  /** One request, sent once (twice where the token was not accepted). `path` begins after `/compute/v1`. */
-  async once(request: Request): Promise<Reply> {
+  /**
+   * One request, sent once (twice where the token was not accepted). `path` begins after `/compute/v1`.
+   * @param isLate asked right before it leaves, once there is a token: then it does not
+   */
+  async once(request: Request, isLate: () => boolean = () => false): Promise<Reply> {
     const first = await this.#token(request.signal);
-    const answer = await this.#send(request, first);
-    if (answer.status !== 401) return replyOf(answer);
+    if (isLate()) throw neverSent(new SvcError("provider_unreachable", { provider: PROVIDER, why: TOO_LATE }));
+    const answer = replyOf(await this.#send(request, first));
+    if (answer.ok || answer.status !== 401) return answer;
     this.#tokens.refused(first);
-    return replyOf(await this.#send(request, await this.#token(request.signal)));
+    const second = await this.#token(request.signal);
+    return isLate() ? answer : replyOf(await this.#send(request, second));
   }
 
   /** For what may be repeated freely: an outage of seconds is waited out. */

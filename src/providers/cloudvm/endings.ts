@@ -15,6 +15,11 @@ const ENDINGS: Readonly<Record<string, string>> = {
   "compute.instances.guestTerminate": "it was powered off from inside",
   "compute.instances.hostError": "the provider's hardware failed",
 };
+const REMOVES: ReadonlySet<string> = new Set([
+  "delete",
+  "compute.instances.deferredDelete",
+  "compute.instances.preempted",
+]);
 const BY_SOMEBODY: Readonly<Record<string, string>> = { delete: "deleted", stop: "stopped", suspend: "suspended" };
 
 export interface Endings {
@@ -22,7 +27,7 @@ export interface Endings {
   why: string | null;
   /** An operation that ends the machine and is over: it did exist. */
   ended: boolean;
-  /** One that is still going on. */
+  /** One that is still going on, and leaves nothing of it. */
   ending: boolean;
   /** It is still being made. */
   making: boolean;
@@ -43,7 +48,7 @@ export async function endingsOf(
   return {
     why: first === undefined ? null : wordsOf(first, ownEmail),
     ended: endings.some((operation) => operation.status === "DONE" && operation.error === null),
-    ending: endings.some((operation) => operation.status !== "DONE"),
+    ending: endings.some(({ operationType: type = "", status }) => REMOVES.has(type) && status !== "DONE"),
     making: mine.some((operation) => operation.operationType === "insert" && operation.status !== "DONE"),
   };
 }

@@ -2,10 +2,12 @@
 //
 // I1. An answer of 200 is no machine: only an operation that is done without an error is.
 // I2. A refusal counts as "nothing was made" only where no earlier sending of the same order is still in doubt.
-// I3. Of an operation that failed, the machine is looked for once more before anybody is told that there is none.
+// I3. Of an operation that failed, the machine is looked for once more before anybody is told that there is none. Where it is still there,
+//     the error carries it: it is ended before the next offer is asked for.
 
 import { SvcError } from "../../errors/index.ts";
 import { mayHaveBeenSent } from "../http.ts";
+import { inVain, type MachineHandle } from "../provider.ts";
 import {
   errorOf,
   isQuota,
@@ -23,10 +25,10 @@ import { Instance, Operation, plainText, type OperationError } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const SENDINGS = 3;
-/** From the start until the last sending may begin; its token may take as long again as a request does. */
+/** From the start until the last sending may begin, however long its token takes. */
 const SEND_WITHIN_MS = 60_000;
-/** From the start until the last request may leave. */
-export const SENT_WITHIN_MS = SEND_WITHIN_MS + 3 * REQUEST_TIMEOUT_MS;
+/** From the start until the last request may have left: it may be held up until it is given up. */
+export const SENT_WITHIN_MS = SEND_WITHIN_MS + REQUEST_TIMEOUT_MS;
 const RESEND_MS = 1_000;
 const OPERATION_MS = 3 * 60_000;
 const LOOK_MS_MIN = 150;
@@ -44,6 +46,7 @@ export interface InsertOrder {
   body: Record<string, unknown>;
   /** Whether the owner named just this zone. */
   zoneAsked: boolean;
+  handleOf: (made: Made) => MachineHandle;
 }
 
 export interface Made {
@@ -67,8 +70,9 @@ export async function insert(ports: Ports, order: InsertOrder): Promise<Made> {
   const operation = await untilDone(ports, order, accepted);
   const failure = operation.status === "DONE" ? failureOf(operation) : null;
   if (failure === null) return { id: operation.targetId ?? accepted.targetId ?? null, operation: operation.name };
-  await assertAbsent(ports, order, operation);
-  throw failedOperation(failure, order);
+  const refusal = failedOperation(failure, order);
+  const made = { id: operation.targetId ?? accepted.targetId ?? null, operation: operation.name };
+  throw (await isAbsent(ports, order)) ? refusal : inVain(refusal, order.handleOf(made));
 }
 
 /** The operation, or what was there already. */
@@ -89,7 +93,7 @@ async function send({ client, now, pause }: Ports, order: InsertOrder): Promise<
     askedMs = 0;
     let reply;
     try {
-      reply = await client.once(request);
+      reply = await client.once(request, () => now() >= until);
     } catch (e) {
       if (!(e instanceof SvcError)) throw e;
       if (mayHaveBeenSent(e)) doubt = e;
@@ -182,18 +186,18 @@ export function failureOf(operation: Operation): OperationError[] | null {
 }
 
 /** I3 */
-async function assertAbsent({ client, pause }: Ports, order: InsertOrder, operation: Operation): Promise<void> {
+async function isAbsent({ client, pause }: Ports, order: InsertOrder): Promise<boolean> {
   const path = instancePath(order.place, order.name);
   for (let look = 0; look < VANISH_LOOKS; look++) {
     if (look > 0) await pause(300 * look);
     try {
       const reply = await client.once({ method: "GET", path });
-      if (!reply.ok && saysNotFound(reply, "instances")) return;
+      if (!reply.ok && saysNotFound(reply, "instances")) return true;
     } catch (e) {
       if (!(e instanceof SvcError)) throw e;
     }
   }
-  throw unknownOutcome(order, operation.error);
+  return false;
 }
 
 const STOCKOUT =

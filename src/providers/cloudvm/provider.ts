@@ -1,8 +1,8 @@
 // The provider `cloudvm`: virtual machines of a public cloud, one API for all zones.
 //
 // C1. A handle names its project and zone, and keeps to them whatever the settings say later.
-// C2. "Not found" proves an end only for a machine that was seen before, whose end stands in the zone's list of operations, or
-//     that was made long enough ago. A machine that is still being made is never gone.
+// C2. "Not found" proves an end only for a machine whose end stands in the zone's list of operations, whose deletion is done, or that
+//     was made long enough ago; of one that is young it takes more: sightings.ts. One that is still being made is never gone.
 // C3. Nothing is deleted but by a handle, whose name bears this installation's mark.
 
 import { randomUUID } from "node:crypto";
@@ -11,31 +11,37 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending } from "../http.ts";
-import type {
-  Account,
-  Certainty,
-  ForeignMachine,
-  MachineHandle,
-  MachineStatus,
-  Offer,
-  Order,
-  Provider,
+import {
+  inPart,
+  type Account,
+  type Certainty,
+  type ForeignMachine,
+  type MachineHandle,
+  type MachineStatus,
+  type Offer,
+  type Order,
+  type Provider,
 } from "../provider.ts";
+import { Recent } from "../recent.ts";
 import type { RemoteOptions } from "../remote.ts";
+import { Sightings } from "../sightings.ts";
 import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
-import { failureOf, insert, SENT_WITHIN_MS } from "./insert.ts";
+import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
 import { instanceBody, ownerOf, powerOff } from "./instance-body.ts";
-import { listInstances, type Listed } from "./listing.ts";
+import { listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
-import { Instance, lastPart, Operation, plainText, Project, Region } from "./wire.ts";
+import { missingZone, warningsOf } from "./warnings.ts";
+import { Instance, lastPart, Operation, plainText, Region } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const USER_DEFAULT = "svc";
 /** A machine that was just made may be missing from answers for this long. */
 const LAG_MS = 120_000;
+const LOOKS_APART_MS = 3_000;
+const FULL_MS = 5 * 60_000;
 /** A deletion takes a minute or more; the engine asks again anyway. */
 const DELETE_LOOKS_MS = [150, 300, 600, 1_000, 1_500];
 /** A deletion that takes longer than this is asked for again. */
@@ -67,13 +73,16 @@ export class CloudvmProvider implements Provider {
   };
   readonly #o: RemoteOptions;
   #session: (Session & { secret: string; baseUrl: string }) | null = null;
-  /** Machines that an answer has shown to exist: a later "not found" is the truth. */
-  readonly #seen = new Set<string>();
+  readonly #sightings: Sightings;
+  /** Offers that were taken a moment ago. */
+  readonly #full: Recent;
   /** Deletions under way, by machine: they are watched rather than asked for again. */
   readonly #deleting = new Map<string, { operation: string; since: number }>();
 
   constructor(options: RemoteOptions) {
     this.#o = options;
+    this.#sightings = new Sightings(LAG_MS, options.now);
+    this.#full = new Recent(FULL_MS, options.now);
   }
 
   check(spec: RunSpec): void {
@@ -97,12 +106,14 @@ export class CloudvmProvider implements Provider {
     if (zones.length === 0 && place.zone === null) zones = await this.#zonesOf(session, place.region, signal);
     await session.client.letIn(signal);
     if (place.zone !== null) zones = [place.zone, ...zones.filter((zone) => zone !== place.zone)];
-    return zones.map((zone) => ({
+    const offers = zones.map((zone) => ({
       id: `${zone}.${plan.machineType}`,
       priceMicro: null,
       facts: { machine: plan.machineType, place: zone },
       extra: { zone, ...(zone === place.zone ? { asked: "yes" } : {}) },
     }));
+    // A zone that had none a moment ago is asked last.
+    return offers.toSorted((a, b) => Number(this.#full.has(a.id)) - Number(this.#full.has(b.id)));
   }
 
   async create(offer: Offer, order: Order): Promise<MachineHandle> {
@@ -112,18 +123,7 @@ export class CloudvmProvider implements Provider {
     const plan = planFor(order.spec, settings);
     const user = loginOf(settings).user;
     const publicKey = (await beforeSending(this.#o.publicKey())).trim();
-    const made = await insert(
-      { client: session.client, now: this.#o.now, pause: this.#o.pause },
-      {
-        name: order.name,
-        offerId: offer.id,
-        place,
-        plan,
-        body: instanceBody(order, plan, place, settings, { user, publicKey }),
-        zoneAsked: offer.extra?.["asked"] === "yes",
-      },
-    );
-    return {
+    const handleOf = (made: Made): MachineHandle => ({
       v: 1,
       provider: PROVIDER,
       id: idOf(made.id) ?? order.name,
@@ -136,7 +136,18 @@ export class CloudvmProvider implements Provider {
         made_at_ms: String(this.#o.now()),
         ...(made.operation === null ? {} : { operation: made.operation }),
       },
-    };
+    });
+    const ports = { client: session.client, now: this.#o.now, pause: this.#o.pause };
+    const body = instanceBody(order, plan, place, settings, { user, publicKey });
+    const zoneAsked = offer.extra?.["asked"] === "yes";
+    try {
+      return handleOf(
+        await insert(ports, { name: order.name, offerId: offer.id, place, plan, body, zoneAsked, handleOf }),
+      );
+    } catch (e) {
+      if (e instanceof SvcError && e.code === "offer_taken") this.#full.add(offer.id);
+      throw e;
+    }
   }
 
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
@@ -153,8 +164,9 @@ export class CloudvmProvider implements Provider {
         provider: PROVIDER,
         why: `what it says of ${handle.name} cannot be read`,
       });
-    this.#seen.add(keyOf(place, handle.name));
+    this.#sightings.seen(keyOf(place, handle.name));
     const { status } = instance.data;
+    // The words stay in the run's record: they are to be true of it after the machine is gone, too.
     const tell = async (words: string): Promise<MachineStatus> => {
       const why = (await this.#endings(session, place, handle, signal))?.why ?? null;
       return { phase: "broken", why: why === null ? words : `${why}; ${words}` };
@@ -165,13 +177,13 @@ export class CloudvmProvider implements Provider {
       case "STOPPING":
       case "DEPROVISIONING":
       case "PENDING_STOP":
-        return tell("it is being stopped or deleted, and is still there");
+        return tell("it is being stopped or deleted");
       case "TERMINATED":
       case "STOPPED":
-        return tell("it is stopped: computing is billed no more, its disk still costs money");
+        return tell("it is stopped: computing is billed no more, its disk until it is deleted");
       case "SUSPENDING":
       case "SUSPENDED":
-        return tell("it is suspended: its memory and disk still cost money");
+        return tell("it is suspended: its memory and disk are billed until it is deleted");
       default:
         return { phase: "starting", why: status === "" ? "its state is not known" : `it is ${status.toLowerCase()}` };
     }
@@ -195,8 +207,8 @@ export class CloudvmProvider implements Provider {
       }
       const accepted = Operation.safeParse(reply.body);
       if (!accepted.success) return;
-      this.#seen.add(key);
-      if (accepted.data.status === "DONE") return;
+      this.#sightings.ending(key, true);
+      if (accepted.data.status === "DONE") return this.#deletionDone(key, accepted.data);
       under = { operation: accepted.data.name, since: this.#o.now() };
       this.#deleting.set(key, under);
     }
@@ -207,17 +219,22 @@ export class CloudvmProvider implements Provider {
     const session = this.#open();
     const owner = ownerOf(prefix);
     const project = projectOf(session);
-    const listed = await listInstances(session.client, project, owner, signal);
-    return listed
+    const listing = await listInstances(session.client, project, owner, signal);
+    const owned = listing.found
       .filter(({ instance }) => isOurs(instance, prefix, owner))
       .map((one) => this.#handleOf(one, project, session.settings));
+    const short = shortOf(listing);
+    if (short !== null) throw inPart(short, owned);
+    return owned;
   }
 
   async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
     const session = this.#open();
     const owner = ownerOf(prefix);
-    const listed = await listInstances(session.client, projectOf(session), null, signal);
-    return listed
+    const listing = await listInstances(session.client, projectOf(session), null, signal);
+    const short = shortOf(listing);
+    if (short !== null) throw short;
+    return listing.found
       .filter(({ instance }) => !isOurs(instance, prefix, owner))
       .map(({ instance, zone }) => {
         const name = NAME.test(instance.name) ? instance.name : null;
@@ -299,20 +316,34 @@ export class CloudvmProvider implements Provider {
     // Some answer "not found" to whatever a key may not see: where the one list fails, another one has to agree.
     if (endings === null && (await this.#isListed(session, place, handle, signal)))
       return { phase: "starting", why: "the provider lists it, and does not find it" };
-    if (endings?.ending) return { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
     const gone: MachineStatus = { phase: "gone", ...(endings?.why ? { why: endings.why } : {}) };
-    if (this.#seen.has(keyOf(place, handle.name)) || endings?.ended) return gone;
+    if (endings?.ending)
+      return (await this.#staysAway(session, place, handle, signal))
+        ? gone
+        : { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
+    if (endings?.ended) return gone;
+    const key = keyOf(place, handle.name);
+    const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
+    const doubt = this.#sightings.doubt(key, Number.isFinite(madeAt) ? madeAt : null, handle);
+    if (doubt === null && this.#sightings.wasSeen(key)) return gone;
     const making = endings?.making ? "going on" : await this.#making(session, place, handle, signal);
     if (making === "going on") return { phase: "starting", why: "the provider is still making it" };
     if (making !== null) return { phase: "gone", why: `it could not be made: ${making}` };
-    const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
-    if (this.#o.now() - madeAt < LAG_MS) return { phase: "starting", why: "the provider does not show it yet" };
-    return gone;
+    return doubt === null ? gone : { phase: "starting", why: doubt };
+  }
+
+  /** An operation that never ends says nothing: two looks and a listing do, some seconds after the first one missed it. */
+  async #staysAway(session: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
+    await this.#o.pause(LOOKS_APART_MS, signal);
+    const again = await session.client.send({ method: "GET", path: instancePath(place, handle.name), signal });
+    return !again.ok && saysNotFound(again, "instances") && !(await this.#isListed(session, place, handle, signal));
   }
 
   async #isListed({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
-    const listed = await listInstances(client, place.project, ownerOf(handle.name), signal);
-    return listed.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
+    const listing = await listInstances(client, place.project, ownerOf(handle.name), signal);
+    const short = shortOf(listing, place.zone);
+    if (short !== null) throw short;
+    return listing.found.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
   }
 
   /** How the making of it stands: why it failed in words, or null where nothing speaks against its existence. */
@@ -358,16 +389,21 @@ export class CloudvmProvider implements Provider {
       const reply = await client.send({ method: "GET", path, signal });
       const read = reply.ok ? Operation.safeParse(reply.body) : null;
       // Done, failed or not to be found: if the machine is still there the next call asks for its end anew.
-      if (read?.success ? read.data.status === "DONE" : !reply.ok && reply.status === 404) {
-        this.#deleting.delete(key);
-        return;
-      }
+      if (read?.success && read.data.status === "DONE") return this.#deletionDone(key, read.data);
+      if (!reply.ok && reply.status === 404) return void this.#deleting.delete(key);
       await this.#o.pause(waitMs, signal);
     }
   }
 
+  #deletionDone(key: string, operation: Operation): void {
+    this.#deleting.delete(key);
+    // Only what exists is deleted.
+    if (failureOf(operation) === null) this.#sightings.seen(key);
+    else this.#sightings.ending(key, false);
+  }
+
   #handleOf({ zone, instance }: Listed, project: string, settings: Settings): MachineHandle {
-    this.#seen.add(keyOf({ project, zone }, instance.name));
+    this.#sightings.seen(keyOf({ project, zone }, instance.name));
     const nat = instance.networkInterfaces[0]?.accessConfigs?.[0]?.natIP;
     const ssh = endpointOf(nat, loginOf(settings).port, loginOf(settings).user);
     return {
@@ -378,7 +414,7 @@ export class CloudvmProvider implements Provider {
       address: ssh?.host ?? null,
       priceMicro: null,
       ...(ssh === null ? {} : { ssh: [ssh] }),
-      // When it was made is not known here; that it exists was seen just now. A process that comes later has not seen it.
+      // When it was made is not known by this computer's clock: not later than now.
       extra: { project, zone, made_at_ms: String(this.#o.now()) },
     };
   }
@@ -439,30 +475,3 @@ function failedDelete(reply: Reply & { ok: false }, name: string): SvcError {
   if (error.retry === "backoff" || error.code === "credential_refused" || isRateLimited(reply)) return error;
   return new SvcError("provider_error", { provider: PROVIDER, why: `delete ${name}: ${reply.message}` });
 }
-
-function warningsOf(body: unknown): string[] {
-  const project = Project.safeParse(body);
-  if (!project.success) return [];
-  const { commonInstanceMetadata: metadata, quotas } = project.data;
-  const osLogin = metadata?.items.some(
-    ({ key, value }) => key === "enable-oslogin" && /^(true|1|y|yes)$/i.test(value ?? ""),
-  );
-  const gpus = quotas.find(({ metric }) => metric === "GPUS_ALL_REGIONS");
-  return [
-    ...(osLogin
-      ? [
-          "OS Login is on for the whole project; svc turns it off for its own machines, unless a policy of the organisation forbids that: then they cannot be reached.",
-        ]
-      : []),
-    ...(gpus?.limit === 0
-      ? [
-          "The project's quota GPUS_ALL_REGIONS is 0: ask the provider to raise it, else no machine with a GPU can be had.",
-        ]
-      : []),
-  ];
-}
-
-const missingZone = (settings: Settings): string[] =>
-  settings["zone"]?.trim() || settings["region"]?.trim()
-    ? []
-    : ["No zone is set: give one such as us-central1-a, or name a region in each run."];

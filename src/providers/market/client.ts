@@ -1,7 +1,8 @@
 // The marketplace's API: one method a call, paced as the provider wants it. There is no vendor library behind it.
 //
 // C1. Each endpoint has its own least interval between two calls; who comes too early waits here, not there.
-// C2. 429 is waited out and asked again where asking twice does no harm. A create call is not repeated here.
+// C2. 429 is waited out and asked again where asking twice does no harm. A create call is not repeated here. What only reads is asked again
+//     after an outage of a moment, too.
 // C3. A listing is whole or it throws: every page to the end, every row with an id that can be read.
 
 import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
@@ -42,6 +43,11 @@ const TIMEOUT_MS = 30_000;
 const PAGE = 25;
 const PAGES_MAX = 400;
 const ASKS_MAX = 4;
+const READS: ReadonlySet<Endpoint> = new Set<Endpoint>(["search", "names", "get", "list", "user"]);
+/** Before a read is asked again that came to nothing. */
+const READ_AGAIN_MS = [500, 2_000];
+/** What took longer is no outage of a moment: whoever waits has something else to do. */
+const SHORT_MS = 5_000;
 
 /** A machine in a listing: its row, and the id and label that were made sure of. */
 export interface Listed {
@@ -165,12 +171,12 @@ export class MarketClient {
     throw cut("does not end");
   }
 
-  /** Resolves where the provider took the wish or knows no such machine. Either is no proof. */
-  async destroy(id: string, signal?: AbortSignal): Promise<void> {
+  /** Whether the provider took the wish; false where it knows no such machine. Neither is a proof. */
+  async destroy(id: string, signal?: AbortSignal): Promise<boolean> {
     const answer = await this.ask("destroy", { method: "DELETE", path: instancePath(id), json: {}, signal });
     const refusal = refusalOf(answer);
-    if (saysNoSuchMachine(answer, refusal) || isUnclearNotFound(answer, refusal)) return;
-    this.accepted(answer, `ending machine ${id}`);
+    if (saysNoSuchMachine(answer, refusal) || isUnclearNotFound(answer, refusal)) return false;
+    return this.accepted(answer, `ending machine ${id}`).success === true;
   }
 
   async attachKey(id: string, publicKey: string, signal?: AbortSignal): Promise<void> {
@@ -194,10 +200,22 @@ export class MarketClient {
   /** For calls that may be repeated. */
   private async ask(endpoint: Endpoint, request: HttpRequest): Promise<HttpAnswer> {
     const limiter = this.limiters[endpoint];
+    const pauses = READS.has(endpoint) ? [...READ_AGAIN_MS] : [];
     for (let asked = 1; ; asked++) {
       const secret = this.secret();
       await limiter.slot(request.signal);
-      const answer = await this.send(request, secret);
+      const sentAt = this.options.now();
+      const answer = await this.send(request, secret).catch((e: unknown) => {
+        if (e instanceof SvcError && e.code === "provider_unreachable") return e;
+        throw e;
+      });
+      const tookMs = answer instanceof SvcError || isPassing(answer) ? this.options.now() - sentAt : Infinity;
+      const againMs = tookMs < SHORT_MS ? pauses.shift() : undefined;
+      if (againMs !== undefined) {
+        await this.options.pause(againMs, request.signal);
+        continue;
+      }
+      if (answer instanceof SvcError) throw answer;
       if (asked >= ASKS_MAX || !isTooOften(answer, refusalOf(answer))) return answer;
       limiter.hold(Math.max(answer.retryAfterMs ?? 0, PACE[endpoint].minIntervalMs * asked));
     }
@@ -230,3 +248,7 @@ export class MarketClient {
 }
 
 const instancePath = (id: string): string => `/api/v0/instances/${encodeURIComponent(id)}/`;
+
+/** An outage, or half an answer; not a no. */
+const isPassing = (answer: HttpAnswer): boolean =>
+  answer.status >= 500 || answer.status === 408 || (answer.status < 300 && objectOf(answer) === null);

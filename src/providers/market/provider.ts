@@ -3,8 +3,8 @@
 // M1. One rent per offer and process: two of them may both be accepted, and one machine would then not work.
 // M2. A create call that names a contract and says no all the same has made a machine: it is ended. One whose id cannot be read is
 //     looked up by its name.
-// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself (or one more listing). Where the machine was
-//     never seen and is younger than listings may lag, it is not gone but not yet listed.
+// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself (or one more listing). Of a
+//     machine that is younger than listings may lag it takes more: sightings.ts.
 // M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
 
 import { idOf, memoryKey, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
@@ -13,7 +13,7 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
-import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
+import { beforeSending, keyPrint, mayHaveBeenSent, outcomeOfCreate } from "../http.ts";
 import {
   inVain,
   type Account,
@@ -26,9 +26,10 @@ import {
 } from "../provider.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
+import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
-import { Recent } from "./recent.ts";
+import { Recent } from "../recent.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
 import { DEFAULT_IMAGE, everySuch, neverThatMany, offersOf, searchBody, wishOf, type Wish } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
@@ -62,7 +63,6 @@ const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,511}$/;
 
 /** What this process remembers of a machine. A restart may lose it. */
 interface Memory {
-  seen: boolean;
   ready: boolean;
   shakySince: number | null;
   endDate: number | null;
@@ -93,6 +93,7 @@ export class MarketProvider implements Provider {
   /** Searching and renting go in turns: an offer is worth little seconds after it was seen. */
   private readonly turns: RateLimiter;
   private readonly memories = new Map<string, Memory>();
+  private readonly sightings: Sightings;
   /** Offers whose create call has no answer yet. */
   private readonly renting = new Set<string>();
   private readonly offersAvoided: Recent;
@@ -110,6 +111,7 @@ export class MarketProvider implements Provider {
       now: options.now,
       pause: options.pause,
     });
+    this.sightings = new Sightings(LISTING_LAG_MS, options.now);
     this.offersAvoided = new Recent(OFFER_AVOIDED_MS, options.now);
     this.hostsAvoided = new Recent(HOST_AVOIDED_MS, options.now);
   }
@@ -206,11 +208,11 @@ export class MarketProvider implements Provider {
     const { id } = handle;
     // From here on the machine exists and costs money: nothing may keep the caller from hearing so.
     const soon = AbortSignal.timeout(SETTLE_MS);
-    const [priceMicro] = await Promise.all([
+    const [price] = await Promise.all([
       this.billedPrice(id, offer.priceMicro, soon),
       this.client.attachKey(id, publicKey, soon).catch(() => undefined),
     ]);
-    return { ...handle, priceMicro };
+    return { ...handle, ...price };
   }
 
   private async rent(
@@ -251,23 +253,28 @@ export class MarketProvider implements Provider {
   }
 
   /**
-   * What the machine costs with its disk, from its own record; null where no price can be read there. While there is no record
-   * to be had, the offer's price, until a look at the machine tells.
+   * What the machine costs with its disk, from its own record. The offer's price stands in: as a price like any other while there is no
+   * record to be had, until a look at the machine tells; for the cost alone where no price can be read there.
    */
-  private async billedPrice(id: string, offered: number | null, signal: AbortSignal): Promise<number | null> {
-    let price = offered;
+  private async billedPrice(
+    id: string,
+    offered: number | null,
+    signal: AbortSignal,
+  ): Promise<Pick<MachineHandle, "priceMicro" | "priceOffered">> {
+    let unreadable = false;
     for (let attempt = 1; attempt <= PRICE_TRIES; attempt++) {
       try {
         const row = await this.client.get(id, signal);
         if (row === null || row === "unclear") continue;
         this.remember(id, row);
-        price = priceMicroOf(row.dph_total);
-        if (price !== null) return price;
+        const priceMicro = priceMicroOf(row.dph_total);
+        if (priceMicro !== null) return { priceMicro };
+        unreadable = true;
       } catch {
         if (signal.aborted) break;
       }
     }
-    return price;
+    return { priceMicro: offered, ...(unreadable ? { priceOffered: true } : {}) };
   }
 
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
@@ -281,11 +288,8 @@ export class MarketProvider implements Provider {
     const row = await this.secondLook(handle, signal);
     if (row !== null) return this.judge(handle, row);
     const key = memoryKey(handle);
-    const madeAt = numberOf(handle.extra?.made_at);
-    const age_ms = madeAt === null ? Infinity : this.options.now() - madeAt;
-    if (this.memories.get(key)?.seen !== true && age_ms < LISTING_LAG_MS)
-      return { phase: "starting", why: "the provider does not list it yet" };
-    // It stays remembered: whoever asks next must not take it for one that is not listed yet.
+    const doubt = this.sightings.doubt(key, numberOf(handle.extra?.made_at), handle);
+    if (doubt !== null) return { phase: "starting", why: doubt };
     const end = this.memories.get(key)?.endDate ?? null;
     return end !== null && end * 1000 <= this.options.now()
       ? { phase: "gone", why: "its rental had reached its end date" }
@@ -317,8 +321,8 @@ export class MarketProvider implements Provider {
   }
 
   private remember(id: string, row: InstanceRow): Memory {
-    const memory = this.memories.get(id) ?? { seen: false, ready: false, shakySince: null, endDate: null };
-    memory.seen = true;
+    const memory = this.memories.get(id) ?? { ready: false, shakySince: null, endDate: null };
+    this.sightings.seen(id);
     memory.endDate = numberOf(row.end_date) ?? memory.endDate;
     this.memories.set(id, memory);
     return memory;
@@ -335,10 +339,15 @@ export class MarketProvider implements Provider {
     if (id === null)
       throw new SvcError("provider_error", { provider: "market", why: "the machine's id cannot be an id" });
     // Ended before it ever came up: as likely as not, its host is the reason.
-    const memory = this.memories.get(id);
-    if (memory?.seen === true && !memory.ready && (handle.ssh?.length ?? 0) === 0) this.avoidHostOf(handle);
+    if (this.sightings.wasSeen(id) && this.memories.get(id)?.ready !== true && (handle.ssh?.length ?? 0) === 0)
+      this.avoidHostOf(handle);
     try {
-      await this.client.destroy(id, signal);
+      if (await this.client.destroy(id, signal)) this.sightings.ending(id, true);
+    } catch (e) {
+      // Its answer was lost: it may well have been taken.
+      if (e instanceof SvcError && e.code === "provider_unreachable" && mayHaveBeenSent(e))
+        this.sightings.ending(id, true);
+      throw e;
     } finally {
       this.listing.forget();
     }
@@ -349,7 +358,8 @@ export class MarketProvider implements Provider {
     const { value } = await this.listing.get(0, signal);
     try {
       for (const { oddId, label } of value)
-        if (oddId !== null && label === name) await this.client.destroy(oddId, signal);
+        if (oddId !== null && label === name && (await this.client.destroy(oddId, signal)))
+          this.sightings.ending(memoryKey({ id: ODD_ID, name }), true);
     } finally {
       this.listing.forget();
     }
@@ -369,7 +379,7 @@ export class MarketProvider implements Provider {
           name: label,
           address: null,
           priceMicro: priceMicroOf(row.dph_total),
-          // When it was made is not known here; that it exists was seen just now. A process that comes later has not seen it.
+          // When it was made is not known by this computer's clock: not later than now.
           extra: { made_at: String(this.options.now()), ...(machineId === null ? {} : { machine_id: machineId }) },
         },
       ];

@@ -1,0 +1,68 @@
+// An outage of a moment: what only reads is asked again within the call, and nothing else is.
+
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { machineRow, NAME, offerRow, order, page, spec, Stub, type Reply } from "./market-stub.ts";
+
+const LIST = "GET /api/v1/instances/";
+const GET = "GET /api/v0/instances/9001/";
+const USER = "GET /api/v0/users/current/";
+const DESTROY = "DELETE /api/v0/instances/9001/";
+const CREATE = "PUT /api/v0/asks/501/";
+const handle = { v: 1, provider: "market", id: "9001", name: NAME, address: null, priceMicro: 1 } as const;
+const { signal } = new AbortController();
+
+let stub: Stub;
+beforeEach(async () => {
+  stub = await new Stub().start();
+});
+afterEach(() => stub.close());
+
+/** The first two answers are `faults`, then comes the right one. */
+const after = (faults: Reply[], right: Reply) => {
+  const left = [...faults];
+  return (): Reply => left.shift() ?? right;
+};
+
+it.each<[string, Reply]>([
+  ["a 502", { status: 502, html: "<html>" }],
+  ["no answer", "cut"],
+  ["half an answer", "torn"],
+  ["a page", { html: "<html>" }],
+  ["nothing", { text: "" }],
+])("%s, twice, costs no proof", async (_what, fault) => {
+  stub.routes[LIST] = after([fault, fault], page([]));
+  stub.routes[GET] = after([fault, fault], { json: { instances: null } });
+  stub.routes[USER] = after([fault, fault], { json: { id: 5 } });
+  const provider = stub.provider();
+  expect(await provider.inspect(handle, signal)).toEqual({ phase: "gone" });
+  expect(await provider.accountId(signal)).toBe("5");
+  stub.routes["POST /api/v0/bundles/"] = after([fault, fault], { json: { offers: [offerRow()] } });
+  expect(await provider.listOffers(spec(), signal)).toHaveLength(1);
+});
+
+it("three times is told", async () => {
+  stub.routes[LIST] = () => "cut";
+  await expect(stub.provider().inspect(handle, signal)).rejects.toMatchObject({ code: "provider_unreachable" });
+  expect(stub.count(LIST)).toBe(3);
+});
+
+it("that lasted longer than a moment is told at once", async () => {
+  stub.routes[LIST] = () => {
+    stub.clock.ms += 30_000;
+    return "cut";
+  };
+  await expect(stub.provider().inspect(handle, signal)).rejects.toMatchObject({ code: "provider_unreachable" });
+  expect(stub.count(LIST)).toBe(1);
+});
+
+it("of an order, or of an end, is left to whoever asked", async () => {
+  stub.routes[LIST] = () => page([machineRow()]);
+  stub.routes[CREATE] = () => "cut";
+  stub.routes[DESTROY] = () => "cut";
+  const provider = stub.provider();
+  await expect(provider.create({ id: "501", priceMicro: 1 }, order())).rejects.toMatchObject({
+    code: "outcome_unknown",
+  });
+  await expect(provider.terminate(handle, signal)).rejects.toMatchObject({ code: "provider_unreachable" });
+  expect([stub.count(CREATE), stub.count(DESTROY)]).toEqual([1, 1]);
+});
