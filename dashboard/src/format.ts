@@ -43,11 +43,15 @@ export function costOf(job: Pick<JobRecord, "cost_usd" | "machines">): string {
 export const usdPerHour = (value: number | null): string =>
   value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`;
 
-/** Whether a metric counts bytes, as its name says. */
+/** What a metric counts, as its name says. */
 export const isBytes = (name: string): boolean => /(^|[/_.])bytes(_per_s)?$/.test(name);
+export const isMib = (name: string): boolean => /(^|[/_.])mib$/.test(name);
+export const perSecond = (name: string): string => (name.endsWith("_per_s") ? "/s" : "");
 
-export const metricValue = (name: string, n: number): string =>
-  isBytes(name) && n >= 1_000 ? bytes(n) + (name.endsWith("_per_s") ? "/s" : "") : number(n);
+export function metricValue(name: string, n: number): string {
+  if (isMib(name)) return `${number(n)} MiB`;
+  return isBytes(name) ? (n >= 1_000 ? bytes(n) : `${number(n)} B`) + perSecond(name) : number(n);
+}
 
 export function number(n: number): string {
   if (!Number.isFinite(n)) return String(n);
