@@ -36,10 +36,10 @@ function span(seconds: number, more: number): string {
   if (seconds === 0) return "0";
   if (seconds < 1) return duration(seconds * 1000);
   if (seconds < 60) return `${Number(seconds.toPrecision(3 + more))} s`;
-  if (more === 0) return duration(seconds * 1000).replace(/ 00 [sm]$/, "");
+  if (more === 0) return duration(seconds * 1000).replace(/ 0+ (s|min)$/, "");
   const whole = Number(seconds.toFixed(more - 1));
   const [h, m] = [Math.floor(whole / 3_600), Math.floor(whole / 60) % 60];
-  return `${h > 0 ? `${h} h ` : ""}${m} m ${(whole % 60).toFixed(more - 1)} s`;
+  return `${h > 0 ? `${h} h ` : ""}${m} min ${(whole % 60).toFixed(more - 1)} s`;
 }
 
 const UNITS = ["kB", "MB", "GB", "TB"];
