@@ -6,16 +6,18 @@ import { prefs } from "./prefs.ts";
 
 export const DASH = "–";
 
+/** `1.4 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`: as the command line says it, and in milliseconds below a second. */
 export function duration(ms: number): string {
   if (!Number.isFinite(ms)) return DASH;
   const s = Math.max(0, ms) / 1000;
-  if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 10) return `${s.toFixed(1)} s`;
-  if (s < 60) return `${Math.floor(s)} s`;
-  const two = (n: number) => String(Math.floor(n)).padStart(2, "0");
-  if (s < 3_600) return `${Math.floor(s / 60)} m ${two(s % 60)} s`;
-  if (s < 86_400) return `${Math.floor(s / 3_600)} h ${two((s % 3_600) / 60)} m`;
-  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3_600)} h`;
+  if (s < 0.9995) return `${Math.round(s * 1000)} ms`;
+  if (s < 9.995) return `${s.toFixed(1)} s`;
+  const whole = Math.round(s);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3_600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 86_400)
+    return `${Math.floor(whole / 3_600)} h ${String(Math.floor((whole % 3_600) / 60)).padStart(2, "0")} min`;
+  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3_600)} h`;
 }
 
 /** A duration without the smallest part, for ages. */
@@ -23,14 +25,16 @@ export function age(ms: number): string {
   const s = Math.max(0, ms) / 1000;
   if (s < 5) return "now";
   if (s < 60) return `${Math.floor(s)} s`;
-  if (s < 3_600) return `${Math.floor(s / 60)} m`;
+  if (s < 3_600) return `${Math.floor(s / 60)} min`;
   if (s < 86_400) return `${Math.floor(s / 3_600)} h`;
   return `${Math.floor(s / 86_400)} d`;
 }
 
+/** Cents, and finer only where cents would say nothing. */
 export function usd(value: number | null): string {
   if (value === null) return DASH;
-  const digits = value === 0 || value >= 1 ? 2 : value >= 0.01 ? 3 : 5;
+  const fine = value > 0 && value < 0.01;
+  const digits = fine ? ([3, 4, 5].find((each) => Number(value.toFixed(each)) > 0) ?? 6) : 2;
   return `$${value.toFixed(digits)}`;
 }
 
@@ -43,11 +47,15 @@ export function costOf(job: Pick<JobRecord, "cost_usd" | "machines">): string {
 export const usdPerHour = (value: number | null): string =>
   value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`;
 
-/** Whether a metric counts bytes, as its name says. */
+/** What a metric counts, as its name says. */
 export const isBytes = (name: string): boolean => /(^|[/_.])bytes(_per_s)?$/.test(name);
+export const isMib = (name: string): boolean => /(^|[/_.])mib$/.test(name);
+export const perSecond = (name: string): string => (name.endsWith("_per_s") ? "/s" : "");
 
-export const metricValue = (name: string, n: number): string =>
-  isBytes(name) && n >= 1_000 ? bytes(n) + (name.endsWith("_per_s") ? "/s" : "") : number(n);
+export function metricValue(name: string, n: number): string {
+  if (isMib(name)) return `${number(n)} MiB`;
+  return isBytes(name) ? (n >= 1_000 ? bytes(n) : `${number(n)} B`) + perSecond(name) : number(n);
+}
 
 export function number(n: number): string {
   if (!Number.isFinite(n)) return String(n);

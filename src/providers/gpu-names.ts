@@ -1,5 +1,6 @@
 // Friendly names of GPUs to the words of the providers that take a name of their own for each.
 
+import type { GpuOnlyName } from "../schemas/provider-names.ts";
 import { parseGpus } from "../domain/gpus.ts";
 import { nearestFew } from "../domain/nearest.ts";
 import { SvcError } from "../errors/index.ts";
@@ -53,7 +54,7 @@ export function gpuWish(gpus: string): GpuWish | null {
 }
 
 /** As `gpuWish`, for providers that have nothing but machines with GPUs. Throws `gpus_unsupported`. */
-export function gpuWishOf(provider: string, gpus: string): GpuWish {
+export function gpuWishOf(provider: GpuOnlyName, gpus: string): GpuWish {
   const wish = gpuWish(gpus);
   if (wish !== null) return wish;
   throw new SvcError(

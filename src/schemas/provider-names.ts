@@ -5,3 +5,7 @@ export const PROVIDER_NAMES = ["local", "podhost", "market", "cloudvm", "noteboo
 /** Where machines are not this computer: what needs a credential. */
 export type RemoteName = Exclude<(typeof PROVIDER_NAMES)[number], "local">;
 export const REMOTE_NAMES: readonly RemoteName[] = PROVIDER_NAMES.filter((name) => name !== "local");
+
+/** What rents no machine without a GPU. */
+export const GPU_ONLY_NAMES = ["podhost", "market"] as const satisfies RemoteName[];
+export type GpuOnlyName = (typeof GPU_ONLY_NAMES)[number];

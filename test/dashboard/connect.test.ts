@@ -46,6 +46,11 @@ describe.skipIf(!hasChromium)("the pages beside the runs", () => {
       await page.locator("#podhost-api_key-help").getByText("PODHOST_API_KEY").waitFor();
     }));
 
+  it("says where what is set comes from, in words that go together", () =>
+    withPage("/connect", async ({ page }) => {
+      await page.locator("#podhost").getByText("connected, from the environment").waitFor();
+    }));
+
   it("says beside the name of each service what it is", () =>
     withPage("/connect", async ({ page }) => {
       for (const [name, words] of [

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
+import { fakeAnswers } from "./fake-answers.ts";
 import { HOSTILE } from "./hostile.ts";
 
 const WAIT = { timeout: 30_000 };
@@ -42,6 +43,47 @@ describe.skipIf(!hasChromium)("the form of a new run", () => {
       await plan.getByText("It would be refused").waitFor();
       await plan.getByText("The machine costs more.").waitFor();
       expect(jobsSent(opened)).toEqual([]);
+    }));
+
+  it("asks for a GPU where none is to be had without one, and says at each field what is wrong with it", () =>
+    withPage("/new?entrypoint=train.py", async (opened) => {
+      const { page, server } = opened;
+      const gpus = page.getByLabel("GPUs");
+      const plan = page.getByRole("region", { name: "Before anything is paid" });
+      server.world.answers = {
+        ...server.world.answers,
+        plan: (body: { spec: { gpus?: string } }) => ({
+          ...(fakeAnswers()["plan"] as (body: unknown) => object)(body),
+          refusals: body.spec.gpus
+            ? []
+            : [
+                {
+                  code: "gpus_unsupported",
+                  message: "must name a GPU: market rents no machines without one",
+                  hint: "See `svc gpus`.",
+                  field: "spec.gpus",
+                },
+              ],
+        }),
+      };
+      expect(await gpus.inputValue()).toBe("cpu");
+      await page.getByLabel("Provider").selectOption("market");
+      expect(await gpus.inputValue()).toBe("");
+      await plan.getByText("GPUs must name a GPU: market rents no machines without one. See svc gpus.").waitFor();
+      expect(await gpus.getAttribute("aria-invalid")).toBe("true");
+      await page.getByRole("button", { name: "A100 80 GB" }).click();
+      await expect.poll(() => gpus.getAttribute("aria-invalid"), WAIT).toBeNull();
+      const cap = page.getByLabel("Price cap");
+      await cap.fill("abc");
+      await page.locator("#field-price_cap-error").getByText("must be a number").waitFor();
+      expect(await cap.getAttribute("aria-invalid")).toBe("true");
+      await page.getByText("To correct first: Price cap.").waitFor();
+      await cap.fill("2");
+      await page.getByRole("region", { name: "the run in Python" }).getByText("price_cap=2").waitFor();
+      await gpus.fill("cpu");
+      await page.getByLabel("Provider").selectOption("local");
+      expect(await gpus.inputValue()).toBe("cpu");
+      await plan.getByText("up to date").waitFor();
     }));
 
   it("gives the same run as Python, TypeScript and curl, with any text as a literal", () =>

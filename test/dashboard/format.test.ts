@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
-import { costOf } from "../../dashboard/src/format.ts";
+import { age, costOf, duration, usd } from "../../dashboard/src/format.ts";
 import { amountOf, isReturning, perHourOf, returningSince } from "../../dashboard/src/machines.ts";
 import { shortReason } from "../../dashboard/src/status.ts";
+import { duration as onCommandLine } from "../../src/cli/text.ts";
 import type { JobRecord, TimelineStep } from "../../src/schemas/job.ts";
 
 const machine = (price: number | null) => ({ price_per_hour_usd: price }) as JobRecord["machines"][number];
@@ -10,12 +11,26 @@ it("a cost is unknown, not nothing, where a machine has no price that we are tol
   expect(costOf({ cost_usd: 0, machines: [] })).toBe("$0.00");
   expect(costOf({ cost_usd: 1.5, machines: [machine(2)] })).toBe("$1.50");
   expect(costOf({ cost_usd: 0, machines: [machine(null)] })).toBe("unknown");
-  expect(costOf({ cost_usd: 0.2, machines: [machine(2), machine(null)] })).toBe("> $0.200");
+  expect(costOf({ cost_usd: 0.2, machines: [machine(2), machine(null)] })).toBe("> $0.20");
+});
+
+it("a duration reads as on the command line, and an amount has cents unless they would say nothing", () => {
+  for (const ms of [1_400, 9_990, 9_997, 59_400, 59_960, 101_600, 3_599_700, 7_500_000, 86_400_000, 273_600_000])
+    expect(duration(ms)).toBe(onCommandLine(ms));
+  expect([duration(575), duration(102_000), age(125_000)]).toEqual(["575 ms", "1 min 42 s", "2 min"]);
+  expect([0, 0.4, 0.4567, 12.5, 0.0083, 0.000_01].map(usd)).toEqual([
+    "$0.00",
+    "$0.40",
+    "$0.46",
+    "$12.50",
+    "$0.008",
+    "$0.00001",
+  ]);
 });
 
 it("what several machines cost together makes no zero of a price that nobody told", () => {
   expect(perHourOf([null])).toBe("price unknown");
-  expect(perHourOf([0.75, null, null])).toMatch(/^\$0\.750?\/h \+ 2 of unknown price$/);
+  expect(perHourOf([0.75, null, null])).toBe("$0.75/h + 2 of unknown price");
   expect(perHourOf([1, 0.5])).toBe("$1.50/h");
   expect(perHourOf([0, 0])).toBe("free");
   expect(amountOf([null, null])).toBe("unknown");

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { metricValue } from "../../dashboard/src/format.ts";
 import { stepMarks, timeMarks, valueMarks } from "../../dashboard/src/run/metrics/axis-words.ts";
 import { append, noColumns, summary, type Columns } from "../../dashboard/src/run/metrics/columns.ts";
 import { csvOf, curvesOf, drawnPoints, oddPlaces, smoothed } from "../../dashboard/src/run/metrics/curves.ts";
@@ -127,16 +128,24 @@ describe("the marks of an axis", () => {
   it("are short where that tells them apart", () => {
     expect(stepMarks([0, 2_000, 10_000, 12_000])).toEqual(["0", "2000", "10k", "12k"]);
     expect(stepMarks([0, 0.5, 1, 1.5, 2])).toEqual(["0", "", "1", "", "2"]);
-    expect(timeMarks([0, 5, 60, 300, 3_600])).toEqual(["0", "5 s", "1 m", "5 m", "1 h"]);
+    expect(timeMarks([0, 5, 60, 300, 3_600])).toEqual(["0", "5 s", "1 min", "5 min", "1 h"]);
     expect(valueMarks("system/memory_bytes", [0, 5e6, 1e7])).toEqual(["0", "5 MB", "10 MB"]);
-    expect(valueMarks("system/net_bytes_per_s", [500, 12_500, 2_000_000_000_000])).toEqual(["500", "12.5 kB", "2 TB"]);
+    expect(valueMarks("system/net_bytes_per_s", [500, 12_500, 2_000_000_000_000])).toEqual([
+      "500 B/s",
+      "12.5 kB/s",
+      "2 TB/s",
+    ]);
+    expect(valueMarks("system/gpu0_memory_mib", [0, 500, 20_000])).toEqual(["0", "500 MiB", "20k MiB"]);
+    expect(metricValue("system/net_bytes_per_s", 12_500)).toBe("13 kB/s");
+    expect(metricValue("system/net_bytes_per_s", 0)).toBe("0 B/s");
+    expect(metricValue("system/gpu0_memory_mib", 20_160)).toBe("20,160 MiB");
     expect(valueMarks("loss", [0.001, 0.01, null])).toEqual(["0.001", "0.01", ""]);
   });
   it("have as many digits more as it takes to tell them apart", () => {
     expect(stepMarks([1_000_000, 1_000_500])).toEqual(["1M", "1.0005M"]);
     expect(timeMarks([1, 1.001])).toEqual(["1 s", "1.001 s"]);
-    expect(timeMarks([7_510, 7_520])).toEqual(["2 h 5 m 10 s", "2 h 5 m 20 s"]);
-    expect(timeMarks([119.5, 119.75])).toEqual(["1 m 59.5 s", "1 m 59.8 s"]);
+    expect(timeMarks([7_510, 7_520])).toEqual(["2 h 5 min 10 s", "2 h 5 min 20 s"]);
+    expect(timeMarks([119.5, 119.75])).toEqual(["1 min 59.5 s", "1 min 59.8 s"]);
     expect(valueMarks("system/memory_bytes", [10_950_000, 11_000_000])).toEqual(["10.95 MB", "11 MB"]);
     expect(valueMarks("loss", [12_345.1, 12_345.2])).toEqual(["12.3451k", "12.3452k"]);
   });

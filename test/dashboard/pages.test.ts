@@ -17,7 +17,7 @@ const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the form", path: "/new", ready: "text=Start run" },
   { name: "the machines", path: "/machines", ready: "text=What may cost money now" },
   { name: "the connections", path: "/connect?open=podhost", ready: "#podhost-api_key" },
-  { name: "the GPUs", path: "/gpus", ready: "text=A100" },
+  { name: "the GPUs", path: "/gpus", ready: ".gpu-card >> text=New run on" },
   { name: "the data", path: "/data?open=digits-8x8", ready: "text=SHA-256 of the whole" },
   { name: "the models", path: "/models", ready: "text=acme/tiny" },
   { name: "the notebook cell", path: "/connect/notebook", ready: "text=The cell" },

@@ -10,6 +10,23 @@ const points = (count: number, value: (i: number) => MetricPoint["value"]): Metr
 describe.skipIf(!hasChromium)("the metrics of a run", () => {
   const board = dashboard();
 
+  it("say that the script logged none where only the machine was measured, and offer that", async () => {
+    const run = fakeRun("r-none", 60);
+    run.metrics = { "system/cpu_cores": points(1, () => 0), "system/gpu0_util_percent": points(30, () => 0) };
+    const opened = await board.open("/runs/r-none", {}, { runs: [run], machines: [], providers: [] });
+    const { page } = opened;
+    try {
+      await page.getByText("The run logged no metric.").waitFor(WAIT);
+      expect(await page.locator("figure.chart").count()).toBe(0);
+      await page.getByRole("link", { name: "What the machine did" }).click();
+      await page.locator("figure.chart canvas").nth(1).waitFor(WAIT);
+      await page.getByText("The run logged no metric.").waitFor(WAIT);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  });
+
   it("are compared, zoomed, smoothed and saved; the address keeps it, and names stay words", async () => {
     const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: HOSTILE })];
     const dipped = points(300, (i) => (i === 150 ? "NaN" : 1 / (i + 1)));

@@ -76,7 +76,7 @@ describe.skipIf(!hasChromium)("the dashboard of a real control plane", () => {
     ["/connect/notebook", "The cell"],
     ["/gpus", "H200"],
     ["/models", "None yet."],
-    ["/data", "There is no manifest yet."],
+    ["/data", "There is no data set yet."],
   ] as const)
     it(`shows ${path} of a fresh home under the server's own content policy`, () =>
       visiting(path, async ({ page }) => {

@@ -66,6 +66,8 @@ describe("runs of a home", () => {
 
   it("describes itself in the schema of providers", () => {
     expect(ProviderInfo.parse(LOCAL_PROVIDER)).toEqual(LOCAL_PROVIDER);
+    // Beside "the control plane is ended (terminate_on_exit)" in a plan: which end it is must be said.
+    expect(LOCAL_PROVIDER.stops_by_itself).toContain("killed hard, and does not end in order");
   });
 });
 

@@ -162,7 +162,7 @@ function State({ given, info }: Pick<CredentialCardProps, "given" | "info">) {
   );
 }
 
-const SOURCE_WORDS = { env: "environment", registry: "configure()", store: "stored here" } as const;
+const SOURCE_WORDS = { env: "from the environment", registry: "by configure()", store: "stored here" } as const;
 
 function Found({ outcome }: { outcome: NonNullable<Outcome> }) {
   const { check, saved } = outcome;

@@ -3,8 +3,8 @@ import { CodeBlock } from "../parts/code-block.tsx";
 import { asCode, LANGUAGES, type Language } from "./as-code.ts";
 import type { SubmitBodyLike } from "./run-values.ts";
 
-/** The same run, started from elsewhere. */
-export function CodeTabs({ body }: { body: SubmitBodyLike }) {
+/** The same run, started from elsewhere; `wrong` names fields whose values no call may carry. */
+export function CodeTabs({ body, wrong }: { body: SubmitBodyLike; wrong: string }) {
   const [language, setLanguage] = useState<Language>("Python");
   return (
     <section className="panel" aria-labelledby="as-code">
@@ -20,7 +20,11 @@ export function CodeTabs({ body }: { body: SubmitBodyLike }) {
           ))}
         </fieldset>
       </div>
-      <CodeBlock code={asCode(language, body, location.origin)} name={`the run in ${language}`} />
+      {wrong === "" ? (
+        <CodeBlock code={asCode(language, body, location.origin)} name={`the run in ${language}`} />
+      ) : (
+        <p className="quiet">To correct first: {wrong}.</p>
+      )}
     </section>
   );
 }

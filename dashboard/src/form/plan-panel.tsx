@@ -3,6 +3,7 @@ import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
 import { plural, usd, usdPerHour } from "../format.ts";
 import { Banner } from "../parts/banner.tsx";
 import { withCode } from "../parts/with-code.tsx";
+import { sentenceOf } from "./problem-words.ts";
 import type { PlanState } from "./use-plan.ts";
 
 /** What the run would rent, send and cost, beside the form. */
@@ -18,16 +19,16 @@ export function PlanPanel({ plan, problem, busy }: PlanState) {
       {plan === null && !problem && (
         <p className="quiet">{busy ? "Asking what it would cost…" : "Name the script, and the plan appears here."}</p>
       )}
-      {problem && (
-        <p className="quiet">{problem.errors?.[0] ? withCode(fieldWords(problem.errors[0])) : problem.detail}</p>
-      )}
+      {problem && (problem.errors ?? []).length === 0 && <p className="quiet">{problem.detail}</p>}
+      {problem?.errors?.map(({ field, message }) => (
+        <p key={`${field} ${message}`} className="bad">
+          {withCode(sentenceOf(message, field))}
+        </p>
+      ))}
       {plan && <Told plan={plan} />}
     </section>
   );
 }
-
-const fieldWords = ({ field, message }: { field: string; message: string }) =>
-  `${field.replace(/^spec\./, "")} ${message}.`;
 
 function Told({ plan }: { plan: Plan }) {
   return (
@@ -36,7 +37,7 @@ function Told({ plan }: { plan: Plan }) {
         <Banner tone="bad" title="It would be refused">
           {plan.refusals.map((refusal) => (
             <p key={`${refusal.code} ${refusal.field}`}>
-              {refusal.message} {withCode(refusal.hint)}
+              {withCode(sentenceOf(refusal.message, refusal.field))} {withCode(refusal.hint)}
             </p>
           ))}
         </Banner>

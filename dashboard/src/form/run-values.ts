@@ -2,7 +2,8 @@
 
 import schema from "virtual:submit-schema";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { fieldsOf, fromText, toText, type Field } from "./schema-fields.ts";
+import { GPU_ONLY_NAMES } from "../../../src/schemas/provider-names.ts";
+import { fieldsOf, fromText, isNumber, toText, type Field } from "./schema-fields.ts";
 
 export type Values = Record<string, string>;
 
@@ -27,7 +28,29 @@ export const FIELDS = fieldsOf(schema);
 const MASK = "***";
 
 export const initialValues = (query: URLSearchParams): Values =>
-  Object.fromEntries([LABEL, ...FIELDS].map((each) => [each.name, query.get(each.name) ?? each.initial]));
+  withGpus(Object.fromEntries([LABEL, ...FIELDS].map((each) => [each.name, query.get(each.name) ?? each.initial])));
+
+const CPU = FIELDS.find((each) => each.name === "gpus")?.initial ?? "";
+export const isGpuOnly = (provider: string | undefined): boolean =>
+  (GPU_ONLY_NAMES as readonly (string | undefined)[]).includes(provider);
+
+/** What nobody chose is no choice where no machine comes without a GPU: there the field is empty. */
+export function withGpus(values: Values): Values {
+  const { provider, gpus } = values;
+  if (isGpuOnly(provider)) return gpus === CPU ? { ...values, gpus: "" } : values;
+  return gpus === "" ? { ...values, gpus: CPU } : values;
+}
+
+/** What is no number where one is wanted, by field. */
+export function unreadable(values: Values): Record<string, string> {
+  const wrong = FIELDS.filter((each) => each.kind === "number" && isSent(each, values));
+  return Object.fromEntries(
+    wrong.flatMap((each) => (isNumber(values[each.name] ?? "") ? [] : [[each.name, "must be a number"]])),
+  );
+}
+
+// A paid machine's cap says nothing about this computer, where the field is not shown.
+const isSent = (each: Field, values: Values): boolean => each.name !== "price_cap" || values["provider"] !== "local";
 
 /** Names of variables whose values are masked in a record: they cannot be asked for again. */
 export function maskedOf(job: JobRecord): string[] {
@@ -58,8 +81,7 @@ export function bodyOf(values: Values): SubmitBodyLike {
   const spec: Record<string, unknown> = {};
   for (const each of FIELDS) {
     const text = values[each.name] ?? "";
-    // A paid machine's cap says nothing about this computer, where the field is not shown.
-    if (each.name === "price_cap" && values["provider"] === "local") continue;
+    if (!isSent(each, values)) continue;
     if (each.name !== "provider" && text === each.initial) continue;
     const value = fromText(each, text);
     if (value !== undefined) spec[each.name] = value;

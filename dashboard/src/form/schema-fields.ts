@@ -82,13 +82,16 @@ export function fieldsOf(submit: JsonSchema): Field[] {
   });
 }
 
+/** Whether it is a number, or nothing yet. */
+export const isNumber = (text: string): boolean => !Number.isNaN(Number(text));
+
 /** The value that the text stands for; `undefined` leaves the field out. Wrong text goes to the server as it is, which names the field. */
 export function fromText(field: Field, text: string): unknown {
   switch (field.kind) {
     case "switch":
       return text === "true";
     case "number":
-      return text.trim() === "" ? undefined : Number.isNaN(Number(text)) ? text : Number(text);
+      return text.trim() === "" ? undefined : isNumber(text) ? Number(text) : text;
     case "lines":
       return text === "" ? undefined : text.replace(/\n$/, "").split("\n");
     case "pairs": {

@@ -3,6 +3,7 @@ import { bytes } from "../../../src/domain/bytes.ts";
 import type { DataReport, DataSummary } from "../../../src/schemas/data.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
+import { worded } from "../form/data-words.ts";
 import { TextField, useSmallForm } from "../form/small-form.tsx";
 import { plural } from "../format.ts";
 import { AskFirst } from "../parts/ask-first.tsx";
@@ -21,16 +22,16 @@ export function DataPage() {
     <div className="page page-form">
       <div className="page-head">
         <h1>Data</h1>
-        <p className="quiet">{data && plural(data.data.length, "manifest")}</p>
+        <p className="quiet">{data && plural(data.data.length, "data set")}</p>
       </div>
       <p className="quiet prose">
-        A manifest names files by size and SHA-256. A run that asks for it by name finds them on its machine, under{" "}
+        A data set is files, known by size and SHA-256. A run that asks for it by name finds them on its machine, under{" "}
         <code>SVC_DATA_DIR</code>.
       </p>
       {problem && <ProblemBanner problem={problem} />}
-      {data === null && !problem && <p className="quiet pad">Reading the manifests…</p>}
+      {data === null && !problem && <p className="quiet pad">Reading the data sets…</p>}
       {data?.data.map((each) => (
-        <Manifest
+        <DataSet
           key={each.name}
           data={each}
           open={open === each.name}
@@ -45,21 +46,21 @@ export function DataPage() {
         />
       ))}
       {data !== null && data.data.length === 0 && (
-        <p className="pad">There is no manifest yet. Add the first one below.</p>
+        <p className="pad">There is no data set yet. Add the first one below.</p>
       )}
       <AddData onAdded={reload} />
     </div>
   );
 }
 
-interface ManifestProps {
+interface DataSetProps {
   data: DataSummary;
   open: boolean;
   onToggle: (open: boolean) => void;
   onRemoved: () => void;
 }
 
-function Manifest({ data, open, onToggle, onRemoved }: ManifestProps) {
+function DataSet({ data, open, onToggle, onRemoved }: DataSetProps) {
   const [report, setReport] = useState<DataReport | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
@@ -139,19 +140,19 @@ function Verified({ report }: { report: DataReport }) {
   if (report.ok)
     return (
       <p className="good gap-above">
-        All {plural(report.files, "file")} are as the manifest says ({bytes(report.read_bytes)} read).
+        All {plural(report.files, "file")} are as they were ({bytes(report.read_bytes)} read).
       </p>
     );
   const found = [
     ...report.missing.map((path) => `missing: ${path}`),
     ...report.changed.map(({ path, why }) => `changed: ${path} (${why})`),
     ...report.unreadable.map(({ path, why }) => `unreadable: ${path} (${why})`),
-    ...report.extra.map((path) => `not in the manifest: ${path}`),
+    ...report.extra.map((path) => `new: ${path}`),
   ];
   return (
     <div className="gap-above">
       <p className="bad">
-        {plural(found.length, "difference")} from the manifest. Add it again to take the data as it is now.
+        {plural(found.length, "difference")} from what was added. Add it again to take the data as it is now.
       </p>
       <ul className="plain kill-list" tabIndex={0} aria-label="Differences">
         {found.slice(0, 200).map((line) => (
@@ -247,7 +248,7 @@ function AddData({ onAdded }: { onAdded: () => void }) {
             {added}
           </span>
         </div>
-        {problem && <ProblemBanner problem={problem} />}
+        {problem && <ProblemBanner problem={worded(problem)} />}
       </form>
     </section>
   );

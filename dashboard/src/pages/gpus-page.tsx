@@ -67,13 +67,14 @@ export function GpusPage() {
 
 function GpuCard({ gpu }: { gpu: Gpu }) {
   return (
-    <li className="panel gpu-card">
+    <li className="gpu-card">
       <h2>{gpu.model}</h2>
       <p className="gpu-memory">
         <meter min={0} max={MOST_GB} value={gpu.vram_gb} aria-label={`${gpu.vram_gb} GB of memory`} />
         <span className="num">{gpu.vram_gb} GB</span>
       </p>
       <p className="chips">
+        <span className="quiet small-text">New run on</span>
         {gpu.providers.map((provider) => (
           <Link
             key={provider}

@@ -6,7 +6,19 @@ import { FieldInput } from "../form/field-input.tsx";
 import { CodeTabs } from "../form/code-tabs.tsx";
 import { GpuPicker } from "../form/gpu-picker.tsx";
 import { PlanPanel } from "../form/plan-panel.tsx";
-import { bodyOf, FIELDS, initialValues, LABEL, maskedOf, valuesOf, type Values } from "../form/run-values.ts";
+import { byField, planComplaints, titlesOf } from "../form/problem-words.ts";
+import {
+  bodyOf,
+  FIELDS,
+  initialValues,
+  isGpuOnly,
+  LABEL,
+  maskedOf,
+  unreadable,
+  valuesOf,
+  withGpus,
+  type Values,
+} from "../form/run-values.ts";
 import { fieldOfError, type Field } from "../form/schema-fields.ts";
 import { useDraft } from "../form/use-draft.ts";
 import { usePlan } from "../form/use-plan.ts";
@@ -76,8 +88,13 @@ function RunForm({ initial }: { initial: Values }) {
   const provider = providers.find((each) => each.name === values["provider"]);
   const body = bodyOf(values);
   const planned = usePlan(body);
+  const wrong = { ...byField(planned.problem?.errors ?? []), ...unreadable(values) };
+  const complaints: Record<string, string> = { ...planComplaints(planned), ...wrong, ...errors };
   const set = (name: string, value: string) => {
-    setValues((before) => ({ ...before, [name]: value }));
+    setValues((before) => {
+      const after = { ...before, [name]: value };
+      return name === "provider" ? withGpus(after) : after;
+    });
     setMended((before) => new Set(before).add(name));
   };
 
@@ -115,7 +132,7 @@ function RunForm({ initial }: { initial: Values }) {
         key={each.name}
         field={each}
         value={values[each.name] ?? ""}
-        error={errors[each.name]}
+        error={complaints[each.name]}
         onChange={(value) => set(each.name, value)}
         {...extra}
       />
@@ -136,7 +153,10 @@ function RunForm({ initial }: { initial: Values }) {
         </div>
         <div className="panel fields">
           {input(field("provider"), { notes })}
-          {input(field("gpus"), { suggestions: "gpu-models" })}
+          {input(field("gpus"), {
+            suggestions: "gpu-models",
+            ...(isGpuOnly(values["provider"]) ? { placeholder: "choose one, such as A100:1" } : {}),
+          })}
           <GpuPicker
             gpus={gpus}
             provider={values["provider"] ?? ""}
@@ -145,7 +165,7 @@ function RunForm({ initial }: { initial: Values }) {
           />
           {values["provider"] !== "local" && input(field("price_cap"))}
           <datalist id="gpu-models">
-            <option value="cpu" />
+            {!isGpuOnly(values["provider"]) && <option value="cpu" />}
             {gpus
               .filter((gpu) => provider === undefined || gpu.providers.includes(provider.name))
               .map((gpu) => (
@@ -181,7 +201,7 @@ function RunForm({ initial }: { initial: Values }) {
       </form>
       <aside className="new-run-side" aria-label="Plan">
         <PlanPanel {...planned} />
-        <CodeTabs body={body} />
+        <CodeTabs body={body} wrong={titlesOf(Object.keys(wrong))} />
       </aside>
     </div>
   );
@@ -214,15 +234,8 @@ function Refused({ problem, errors }: { problem: Problem; errors: Record<string,
 
 const NOTHING_MENDED: ReadonlySet<string> = new Set();
 
-function errorsByField(problem: Problem | null, mended: ReadonlySet<string>): Record<string, string> {
-  const byField: Record<string, string> = {};
-  for (const { field: path, message } of problem?.errors ?? []) {
-    const name = fieldOfError(path);
-    if (mended.has(name)) continue;
-    byField[name] = byField[name] ? `${byField[name]}; ${message}` : message;
-  }
-  return byField;
-}
+const errorsByField = (problem: Problem | null, mended: ReadonlySet<string>): Record<string, string> =>
+  byField((problem?.errors ?? []).filter(({ field: path }) => !mended.has(fieldOfError(path))));
 
 /** What the server offers to choose from; the form works without it. */
 function useChoices() {

@@ -25,5 +25,7 @@ export const DURATION_COUNTS = "From its submission until its end, which is prov
 export function Span({ from, to }: { from: string; to: string | null }) {
   const now = useNow(to === null);
   const ms = (to === null ? Math.max(now, Date.parse(from)) : Date.parse(to)) - Date.parse(from);
-  return <span className="num">{to === null && ms < 10_000 ? `${Math.floor(ms / 1000)} s` : duration(ms)}</span>;
+  // A clock that ticks counts whole seconds, as the age beside it does.
+  const whole = Math.floor(ms / 1000);
+  return <span className="num">{to !== null ? duration(ms) : whole < 10 ? `${whole} s` : duration(whole * 1000)}</span>;
 }

@@ -1,6 +1,5 @@
 // The marks above the steps of a run.
 
-import { timeMarks } from "./metrics/axis-words.ts";
 import type { TimeScale } from "./time-scale.ts";
 
 export interface Tick {
@@ -10,31 +9,52 @@ export interface Tick {
 }
 
 const NICE_S = [
-  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600,
-  7_200, 14_400, 28_800, 86_400,
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600,
+  7_200, 18_000, 36_000, 86_400, 172_800, 432_000, 864_000,
 ];
-const PLACES = [0, 0.2, 0.4, 0.6, 0.8];
+/** Between two marks, as shares of the axis. */
+const APART = 0.16;
+const APART_MIN = 0.14;
+/** No mark so near the end: its words would not fit. */
+const LAST = 0.92;
 
-/** At round times; on an axis with stretches drawn short, at equal places. */
+/** At round times: on each side of a stretch that is drawn short, and within it, those that are round there. */
 export function stepTicks(scale: TimeScale): Tick[] {
-  if (scale.gaps.length > 0) {
-    const words = timeMarks(PLACES.map((place) => rounded((scale.when(place) - scale.from) / 1000)));
-    return PLACES.map((place, i) => ({ place, words: words[i] ?? "" }));
-  }
-  const s = (scale.to - scale.from) / 1000;
-  const stride = NICE_S.find((nice) => s / nice <= 5) ?? Math.ceil(s / 5 / 86_400) * 86_400;
+  const edges = [0, ...scale.gaps.flatMap((gap) => [gap.left, gap.right]), 1];
   const ticks: Tick[] = [];
-  for (let at = 0; at <= s * 0.9; at += stride) ticks.push({ place: at / s, words: tickWords(at) });
+  for (const [i, right] of edges.slice(1).entries()) {
+    const left = edges[i] ?? 0;
+    const [from, to] = [left, right].map((place) => (scale.when(place) - scale.from) / 1000) as [number, number];
+    if (right - left < APART_MIN || to <= from) continue;
+    const wanted = ((to - from) * APART) / (right - left);
+    // Times are sums of whole milliseconds: a stride that all but fits does.
+    const stride = NICE_S.find((nice) => nice >= wanted - 1e-6) ?? Math.ceil(wanted / 864_000) * 864_000;
+    for (let n = Math.ceil(from / stride - 1e-9); n * stride < to; n++) {
+      const place = scale.at(scale.from + n * stride * 1000);
+      const last = ticks.at(-1);
+      if (place <= LAST && (!last || place - last.place >= APART_MIN))
+        ticks.push({ place, words: tickWords(n * stride) });
+    }
+  }
   return ticks;
 }
 
-/** To the millisecond. */
-const rounded = (s: number): number => Math.round(s * 1_000) / 1_000;
+const PARTS: readonly [number, string][] = [
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
 
 function tickWords(s: number): string {
   if (s === 0) return "0";
   if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 120) return `${Number(s.toFixed(1))} s`;
-  if (s < 7_200) return `${Math.round(s / 60)} m`;
-  return s < 172_800 ? `${Number((s / 3_600).toFixed(1))} h` : `${Math.round(s / 86_400)} d`;
+  if (s < 120) return `${Number(s.toFixed(3))} s`;
+  let left = Math.round(s);
+  const words: string[] = [];
+  for (const [size, unit] of PARTS) {
+    if (left >= size) words.push(`${Math.floor(left / size)} ${unit}`);
+    left %= size;
+  }
+  return words.join(" ");
 }

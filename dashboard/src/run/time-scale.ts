@@ -1,5 +1,5 @@
-// From instants to places on the axis. A run that trained for a day began in a minute: the long stretches in which no step begins or
-// ends can be drawn short, so that the rest is seen.
+// From instants to places on the axis. Lengths are true. Only where one stretch, in which no step begins or ends, leaves next to nothing
+// for all else, as in a run that trained for a day and began in a minute, it can be drawn short, so that the rest is seen.
 
 export interface Gap {
   from: number;
@@ -19,21 +19,17 @@ export interface TimeScale {
   when(place: number): number;
 }
 
-const QUIET_SHARE = 0.3;
+const QUIET_SHARE = 0.95;
 const QUIET_MS = 20_000;
-const DRAWN_SHARE = 0.07;
-/** Of the stretch that still goes on: what happens now is not small. */
-const OPEN_SHARE = 0.4;
+/** What took longest stays longest, also where it is drawn short. */
+const DRAWN_SHARE = 0.5;
 
-/**
- * @param instants when something began or ended
- * @param open whether the axis ends now, and not where something ended
- */
+/** @param instants when something began or ended */
 export function timeScale(
   instants: readonly number[],
   from: number,
   to: number,
-  { collapse, open = false }: { collapse: boolean; open?: boolean },
+  { collapse }: { collapse: boolean },
 ): TimeScale {
   const length = Math.max(1, to - from);
   const stops = [...new Set([from, ...instants.filter((at) => at > from && at < to), from + length])].sort(
@@ -43,15 +39,15 @@ export function timeScale(
     const begin = stops[i] ?? from;
     const ms = end - begin;
     const quiet = collapse && ms > QUIET_MS && ms > QUIET_SHARE * length;
-    return { begin, end, ms, quiet, share: open && i === stops.length - 2 ? OPEN_SHARE : DRAWN_SHARE };
+    return { begin, end, ms, quiet };
   });
   const busyMs = parts.reduce((sum, part) => sum + (part.quiet ? 0 : part.ms), 0);
-  const room = 1 - parts.reduce((sum, part) => sum + (part.quiet ? part.share : 0), 0);
+  const room = 1 - parts.reduce((sum, part) => sum + (part.quiet ? DRAWN_SHARE : 0), 0);
   let place = 0;
   const placed = parts.map((part) => {
     const left = place;
-    // Where all is quiet, the stretches share the axis.
-    place += busyMs === 0 ? 1 / parts.length : part.quiet ? part.share : (part.ms / busyMs) * room;
+    // Where there is nothing but the one stretch, it has the axis.
+    place += busyMs === 0 ? 1 / parts.length : part.quiet ? DRAWN_SHARE : (part.ms / busyMs) * room;
     return { ...part, left, right: place };
   });
   return {

@@ -11,7 +11,7 @@ import { setParams } from "./place.ts";
 import { Replay } from "./replay-view.tsx";
 import { StepDetail } from "./step-detail.tsx";
 import { stepTicks } from "./step-ticks.ts";
-import { timeScale, type TimeScale } from "./time-scale.ts";
+import { timeScale, type Gap, type TimeScale } from "./time-scale.ts";
 
 export const keyOf = (step: TimelineStep): string => `${step.step}.${step.node}.${step.attempt}`;
 
@@ -48,7 +48,7 @@ export function TimelineView({ job }: { job: JobRecord }) {
       {couldCollapse && (
         <p className="steps-quiet">
           <button type="button" className="button small" onClick={() => setFull(!full)}>
-            {full ? "Collapse quiet stretches" : "Show true lengths"}
+            {full ? "Draw the longest stretch short" : "Show true lengths"}
           </button>
           {!full && (
             <span className="quiet">
@@ -70,7 +70,7 @@ function scaleOf(job: JobRecord, timeline: Timeline, now: number | null, collaps
   );
   const from = Math.min(Date.parse(job.created_at), ...instants);
   const to = Math.max(now ?? Date.parse(job.ended_at ?? job.created_at), ...instants, from + 1);
-  return timeScale(instants, from, to, { collapse, open: now !== null });
+  return timeScale(instants, from, to, { collapse });
 }
 
 interface Row {
@@ -148,6 +148,11 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
             choose={() => choose(attempt, chosen)}
           />
         ))}
+        {scale.gaps
+          .filter((gap) => row.attempts.some((attempt) => covers(attempt, gap, now)))
+          .map((gap) => (
+            <span key={gap.from} className="step-break" style={{ left: `${((gap.left + gap.right) / 2) * 100}%` }} />
+          ))}
         {at !== null && <span className="step-cursor" style={{ left: `${scale.at(at) * 100}%` }} />}
       </span>
       <span className="step-time num">
@@ -157,6 +162,13 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
       {last && <StepWords job={job} last={last} now={now} />}
     </li>
   );
+}
+
+/** Whether a bar goes on through a stretch that is drawn short. */
+function covers({ started_at, ended_at, status }: TimelineStep, gap: Gap, now: number): boolean {
+  if (!started_at) return false;
+  const end = ended_at ? Date.parse(ended_at) : status === "running" ? now : Date.parse(started_at);
+  return Date.parse(started_at) <= gap.from && end >= gap.to;
 }
 
 const choose = (step: TimelineStep, chosen: TimelineStep | null) =>

@@ -21,7 +21,8 @@ export const LOCAL_PROVIDER: ProviderInfo = {
   missing: [],
   capabilities: { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true },
   stops_by_itself:
-    "The run ends with its script. It costs nothing, so a run that no control plane comes for goes on to its end.",
+    "The run ends with its script. A control plane that is killed hard, and does not end in order, ends no run on this " +
+    "computer: it costs nothing, and goes on.",
 };
 
 export interface LocalProviderOptions {

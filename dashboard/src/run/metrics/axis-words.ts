@@ -1,7 +1,7 @@
 // What stands at the marks of an axis. Marks that are close beside a large value need more digits than one looks at otherwise:
 // no two of them say the same.
 
-import { duration, isBytes } from "../../format.ts";
+import { duration, isBytes, isMib, perSecond } from "../../format.ts";
 
 type Mark = number | null;
 
@@ -25,25 +25,28 @@ export const timeMarks = (marks: readonly Mark[]): string[] => apart(marks, span
 export const stepMarks = (marks: readonly Mark[]): string[] =>
   apart(marks, (value, more) => (Number.isInteger(value) ? short(value, more) : ""));
 
-/** Values of a metric, whose name tells whether it counts bytes. */
-export const valueMarks = (name: string, marks: readonly Mark[]): string[] =>
-  apart(marks, isBytes(name) ? inBytes : short);
+/** Values of a metric, whose name tells what it counts: in the unit that its value is told in. */
+export function valueMarks(name: string, marks: readonly Mark[]): string[] {
+  const unit = perSecond(name);
+  if (isBytes(name)) return apart(marks, (value, more) => (value === 0 ? "0" : inBytes(value, more) + unit));
+  return apart(marks, isMib(name) ? (value, more) => (value === 0 ? "0" : `${short(value, more)} MiB`) : short);
+}
 
 function span(seconds: number, more: number): string {
   if (seconds === 0) return "0";
   if (seconds < 1) return duration(seconds * 1000);
   if (seconds < 60) return `${Number(seconds.toPrecision(3 + more))} s`;
-  if (more === 0) return duration(seconds * 1000).replace(/ 00 [sm]$/, "");
+  if (more === 0) return duration(seconds * 1000).replace(/ 0+ (s|min)$/, "");
   const whole = Number(seconds.toFixed(more - 1));
   const [h, m] = [Math.floor(whole / 3_600), Math.floor(whole / 60) % 60];
-  return `${h > 0 ? `${h} h ` : ""}${m} m ${(whole % 60).toFixed(more - 1)} s`;
+  return `${h > 0 ? `${h} h ` : ""}${m} min ${(whole % 60).toFixed(more - 1)} s`;
 }
 
 const UNITS = ["kB", "MB", "GB", "TB"];
 
 function inBytes(value: number, more: number): string {
   const power = Math.min(UNITS.length, Math.floor(Math.log10(Math.max(1, value)) / 3));
-  if (power === 0) return short(value, more);
+  if (power === 0) return `${short(value, more)} B`;
   return `${Number((value / 1_000 ** power).toPrecision(4 + more))} ${UNITS[power - 1]}`;
 }
 

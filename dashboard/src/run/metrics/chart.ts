@@ -205,7 +205,7 @@ export class Chart {
       legend: { show: false },
       scales: {
         x: { time: false, distr: look.logX ? 3 : 1, auto: false },
-        y: { distr: look.logY ? 3 : 1 },
+        y: look.logY ? { distr: 3 } : { range: rangeOf },
       },
       cursor: {
         sync: { key: this.#syncKey, scales: ["x", null] },
@@ -283,6 +283,12 @@ export class Chart {
     return { x: look.timeAxis ? duration(x * 1000) : `${look.xWords} ${number(x)}`, values };
   }
 }
+
+/** With room above and below; what is always 0 has an axis up to 1, and not up to 100 as others might. */
+const rangeOf: uPlot.Range.Function = (_plot, min, max) => {
+  if (min === null || max === null) return [null, null];
+  return min === 0 && max === 0 ? [0, 1] : uPlot.rangeNum(min, max, 0.1, true);
+};
 
 /** A table may name an x only once: what follows at the same place is put a hair beside it. */
 function oneEach([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
 import { DASH, metricValue, number } from "../../format.ts";
 import { MoreButton } from "../../parts/more-button.tsx";
-import { usePlace } from "../../router.tsx";
+import { Link, runPath, usePlace } from "../../router.tsx";
 import { isActive, titleOf } from "../../status.ts";
 import { useData } from "../../store.ts";
 import { loadJob } from "../../sync.ts";
@@ -60,6 +60,8 @@ const noMetric = (ended: boolean) => (
     {NONE} charts one here.
   </p>
 );
+/** What a machine did is no metric of the script's. */
+const hasOwn = (names: readonly string[]): boolean => names.some((name) => !isSystem(name));
 
 /** The first few charts, for the overview. */
 export function MetricsPeek({ job, max }: { job: JobRecord; max: number }) {
@@ -68,7 +70,19 @@ export function MetricsPeek({ job, max }: { job: JobRecord; max: number }) {
   const runs = useMemo(() => JSON.parse(told) as ShownRun[], [told]);
   if (problem && loading) return <p className="bad pad">{problem.detail}</p>;
   if (loading) return <p className="quiet pad">Reading the metrics…</p>;
-  if (names.length === 0) return noMetric(!isActive(job));
+  if (!hasOwn(names))
+    return (
+      <>
+        {noMetric(!isActive(job))}
+        {names.length > 0 && (
+          <p>
+            <Link href={runPath(job.id, "metrics")} keepScroll>
+              What the machine did
+            </Link>
+          </p>
+        )}
+      </>
+    );
   return (
     <div className="charts charts-narrow">
       {names.slice(0, max).map((name) => (
@@ -129,6 +143,7 @@ export function MetricsView({ job }: { job: JobRecord }) {
   return (
     <div className="metrics">
       <MetricsTools job={job} names={names} settings={settings} runs={runs} find={text} set={set} />
+      {others.length === 0 && !hasOwn(names) && noMetric(!isActive(job))}
       {found.length === 0 && <p className="quiet pad">No metric has this in its name.</p>}
       {groups.map(([prefix, members]) => (
         <Group key={prefix} prefix={prefix} names={members} set={set} runs={runs} settings={settings} />

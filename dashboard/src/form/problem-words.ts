@@ -1,0 +1,39 @@
+// What the server has against the values of the form, by field and in whole sentences.
+
+import { FIELDS, LABEL } from "./run-values.ts";
+import { fieldOfError } from "./schema-fields.ts";
+import type { PlanState } from "./use-plan.ts";
+
+interface Complaint {
+  field: string;
+  message: string;
+}
+
+const titleOf = (path: string): string => {
+  const name = fieldOfError(path);
+  return [LABEL, ...FIELDS].find((each) => each.name === name)?.title ?? path.replace(/^spec\./, "");
+};
+
+/** `must be a number` as `Price cap must be a number.`; what is a sentence already stays one. */
+export function sentenceOf(message: string, path: string | null): string {
+  const whole = path !== null && /^[a-z]/.test(message) ? `${titleOf(path)} ${message}` : message;
+  const capital = whole.charAt(0).toUpperCase() + whole.slice(1);
+  return /[.!?]$/.test(capital) ? capital : `${capital}.`;
+}
+
+export function byField(complaints: readonly Complaint[]): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const { field, message } of complaints) {
+    const name = fieldOfError(field);
+    found[name] = found[name] ? `${found[name]}; ${message}` : message;
+  }
+  return found;
+}
+
+/** What the plan says of single fields: values that are none, and values that would be refused. */
+export function planComplaints({ plan, problem }: PlanState): Record<string, string> {
+  const refused = (plan?.refusals ?? []).flatMap(({ field, message }) => (field === null ? [] : [{ field, message }]));
+  return byField([...(problem?.errors ?? []), ...refused]);
+}
+
+export const titlesOf = (names: Iterable<string>): string => [...names].map(titleOf).join(", ");
