@@ -1,6 +1,7 @@
 // Numbers and times for people. A value that is not known is a dash, never a zero.
 
 import { bytes } from "../../src/domain/bytes.ts";
+import { longDuration } from "../../src/domain/long-duration.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { prefs } from "./prefs.ts";
 
@@ -13,11 +14,7 @@ export function duration(ms: number): string {
   if (s < 0.9995) return `${Math.round(s * 1000)} ms`;
   if (s < 9.995) return `${s.toFixed(1)} s`;
   const whole = Math.round(s);
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3_600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86_400)
-    return `${Math.floor(whole / 3_600)} h ${String(Math.floor((whole % 3_600) / 60)).padStart(2, "0")} min`;
-  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3_600)} h`;
+  return whole < 60 ? `${whole} s` : longDuration(whole);
 }
 
 /** A duration without the smallest part, for ages. */

@@ -1,5 +1,6 @@
 // How things are shown: tables, amounts, durations, and text of strangers made harmless.
 
+import { longDuration } from "../domain/long-duration.ts";
 import type { JobStatus } from "../schemas/job.ts";
 import { take, width } from "./columns.ts";
 import type { Io } from "./io.ts";
@@ -132,11 +133,7 @@ export const money = (usd: number): string => `$${usd.toFixed(usd > 0 && usd < 0
 export function duration(ms: number): string {
   const s = Math.max(0, ms) / 1000;
   if (s < 59.95) return `${s < 9.995 ? s.toFixed(s < 1 ? 2 : 1) : Math.round(s)} s`;
-  const whole = Math.round(s);
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86_400)
-    return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
-  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
+  return longDuration(Math.round(s));
 }
 
 /** Local time on a terminal; programs get RFC 3339 as it is stored. */

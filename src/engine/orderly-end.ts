@@ -6,24 +6,20 @@
 // O3. A collection that goes on may last longer than everything else: what it brings exists nowhere else.
 
 import { asSvcError } from "../errors/index.ts";
-import type { Provider } from "../providers/provider.ts";
 import type { EffectRow } from "../store/tables.ts";
-import type { Engine } from "./engine.ts";
 import { timerEvent, withLastSeen } from "./journal.ts";
-import { entryOf, type DurableLedger } from "./ledger.ts";
+import { entryOf } from "./ledger.ts";
 import type { EventBody } from "./engine-options.ts";
+import type { ReconcileParts } from "./reconcile.ts";
 
 /** So long a machine may fail to answer before it is given back unheard. */
 const UNANSWERED_MS = 45_000;
 const LOOK_MS = 1_000;
 const ASK_MS = 10_000;
 
-export interface EndingParts {
-  engine: Engine;
-  ledger: DurableLedger;
-  providers: Map<string, Provider>;
-  /** @returns the way to hear no more. */
-  subscribe: (heard: () => void) => () => void;
+export interface EndingParts extends Pick<ReconcileParts, "engine" | "ledger" | "providers"> {
+  /** Calls after each transition of a job. @returns the way to hear no more. */
+  onTransition: (heard: () => void) => () => void;
   report: (message: string) => void;
 }
 
@@ -68,10 +64,9 @@ export async function untilOver(parts: EndingParts, ids: string[], limits: Endin
       timer = clock.setTimer(Math.min(LOOK_MS, limit - spent), look);
     };
     let timer = clock.setTimer(Math.min(LOOK_MS, limits.deadlineMs), look);
-    const stop = parts.subscribe(() => {
+    const stop = parts.onTransition(() => {
       if (open().length === 0) end();
     });
-    if (open().length === 0) end();
   });
   return open();
 }

@@ -389,7 +389,11 @@ export class Service implements ControlPlane {
     // A write that cannot be made is tried again without end; what is not told by the deadline is told of as unfinished.
     for (const row of able) void this.#tell(row.id, "control.end").catch(() => undefined);
     const late = await untilOver(
-      { ...this.#reconcileParts(), report: this.#o.report, subscribe: (heard) => this.subscribe(heard) },
+      {
+        ...this.#reconcileParts(),
+        report: this.#o.report,
+        onTransition: (heard) => this.subscribe((event) => event.type === "job.transition" && heard()),
+      },
       able.map((row) => row.id),
       { deadlineMs, collectingMs },
     );

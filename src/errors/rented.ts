@@ -33,8 +33,12 @@ export const RENTED = {
     status: 409,
     exit: 1,
     retry: "never",
-    message: (d) =>
-      `${d.outcome === "It is given back" ? "The machine" : "The cheapest offer"} costs ${hourly(d.offered, d.cap)}; the cap is ${hourly(d.cap)}. ${d.outcome === "It is given back" ? "It is given back." : BY_THIS_ORDER}`,
+    message: (d) => {
+      const prices = `costs ${hourly(d.offered, d.cap)}; the cap is ${hourly(d.cap)}.`;
+      return d.outcome === "It is given back"
+        ? `The machine ${prices} It is given back.`
+        : `The cheapest offer ${prices} ${BY_THIS_ORDER}`;
+    },
     hint: "Raise price_cap, ask for fewer GPUs or another model, or try another provider; prices change by the hour.",
   }),
   price_unknown: entry<{ provider: string; cap: number }>({

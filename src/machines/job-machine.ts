@@ -45,6 +45,9 @@ const allNodes = (context: JobContext): number[] => context.nodes.map((n) => n.n
 const othersAt = (context: JobContext, node: number, phase: NodePhase): boolean =>
   context.nodes.every((n) => n.node === node || n.phase === phase);
 
+const isCollecting = ({ nodes }: JobContext): boolean =>
+  nodes.some((n) => n.phase !== "collected" && n.phase !== "released");
+
 /** Whether somebody waits for the end. */
 const isAsked = ({ outcome }: JobContext): boolean => outcome === "cancelled" || outcome === "interrupted";
 
@@ -57,11 +60,8 @@ export const jobMachine = setup({
       isNode(event) && othersAt(context, event.node, phase),
     exitedBadly: ({ event }) => event.type === "stream.done" && (event.exit_code !== 0 || event.error !== null),
     failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
-    collecting: ({ context }) => context.nodes.some((n) => n.phase !== "collected" && n.phase !== "released"),
-    collectingAtLeisure: ({ context }) =>
-      context.occupied &&
-      !isAsked(context) &&
-      context.nodes.some((n) => n.phase !== "collected" && n.phase !== "released"),
+    collecting: ({ context }) => isCollecting(context),
+    collectingAtLeisure: ({ context }) => context.occupied && !isAsked(context) && isCollecting(context),
     hasMaxRuntime: ({ context }) => context.max_runtime_ms !== null,
   },
   actions: {

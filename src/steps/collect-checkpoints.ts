@@ -13,7 +13,7 @@
 // K5. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
 import { hash } from "node:crypto";
-import { constants } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
@@ -298,10 +298,10 @@ export class CheckpointCollector {
     return given !== undefined && given.size === file.size && Math.abs(given.mtime_ms - file.mtimeMs) < 1_000;
   }
 
-  /** K4. Half a millisecond is more than what times lose on their way through a double. */
+  /** K4 */
   async #isHome(file: RemoteFile): Promise<boolean> {
     const stats = await this.#homeStats(file.path);
-    return stats !== null && stats.isFile() && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
+    return isCopyOf(file, stats);
   }
 
   async #homeStats(path: string) {
@@ -410,10 +410,12 @@ const nameBeside = ({ path, size, mtimeMs, inode }: RemoteFile): string =>
   hash("sha256", JSON.stringify([path, size, mtimeMs, inode]), "hex").slice(0, 24);
 
 /** It bears this name only once it was whole and on the disk. */
-async function isBeside(beside: string, file: RemoteFile): Promise<boolean> {
-  const stats = await lstat(beside).catch(nullIfMissing);
-  return stats?.isFile() === true && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
-}
+const isBeside = async (beside: string, file: RemoteFile): Promise<boolean> =>
+  isCopyOf(file, await lstat(beside).catch(nullIfMissing));
+
+/** Half a millisecond is more than what times lose on their way through a double. */
+const isCopyOf = (file: RemoteFile, stats: Stats | null): boolean =>
+  stats?.isFile() === true && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
 
 /** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */
 function whyRefused({ path, size, mtimeMs, refused }: RemoteFile): string | null {

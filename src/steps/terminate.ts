@@ -93,7 +93,7 @@ export async function release(
     handle = found.handle;
   }
   const first = entry.state !== "releasing";
-  let still: string;
+  let why = ASKED;
   if (first) await ports.ledger.releasing(entry.name);
   try {
     const account = await learnAccount(ports.ledger, provider, entry, handle, signal);
@@ -106,8 +106,10 @@ export async function release(
       ports.gone?.(entry.name);
       return null;
     }
-    still = stillThere(status);
-    if (!first && handle.priceMicro !== 0) await ports.ledger.note(entry.name, still);
+    if (!first) {
+      why = stillThere(status);
+      if (handle.priceMicro !== 0) await ports.ledger.note(entry.name, why);
+    }
   } catch (e) {
     if (!signal.aborted)
       await ports.ledger.note(
@@ -116,7 +118,7 @@ export async function release(
       );
     throw e;
   }
-  return { later: { afterMs: LOOK_AGAIN_MS, why: first ? ASKED : still } };
+  return { later: { afterMs: LOOK_AGAIN_MS, why } };
 }
 
 /** Only of what it shows is it said that the provider lists it. */

@@ -30,10 +30,8 @@ export function byField(complaints: readonly Complaint[]): Record<string, string
   return found;
 }
 
-/** What the plan says of single fields: values that are none, and values that would be refused. */
-export function planComplaints({ plan, problem }: PlanState): Record<string, string> {
-  const refused = (plan?.refusals ?? []).flatMap(({ field, message }) => (field === null ? [] : [{ field, message }]));
-  return byField([...(problem?.errors ?? []), ...refused]);
-}
+/** Why single fields would be refused. */
+export const refusalsOf = ({ plan }: PlanState): Record<string, string> =>
+  byField((plan?.refusals ?? []).flatMap(({ field, message }) => (field === null ? [] : [{ field, message }])));
 
 export const titlesOf = (names: Iterable<string>): string => [...names].map(titleOf).join(", ");

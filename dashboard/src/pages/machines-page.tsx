@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { LedgerMachine, Problem, ReconcileReport } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { plural, timeOfDay } from "../format.ts";
-import { amountOf, costSoFar, isDoubtful, isFree, perHourOf } from "../machines.ts";
+import { amountOf, costSoFar, isFree, perHourOf } from "../machines.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { MachineTable } from "../parts/machine-table.tsx";
 import { useReturning } from "../parts/returning.ts";
@@ -15,8 +15,8 @@ export function MachinesPage() {
   const machines = useData((data) => data.machines);
   const at = useData((data) => data.machinesAt);
   const priced = (machines ?? []).filter((machine) => !isFree(machine));
-  const isLeaving = useReturning();
-  const doubt = priced.filter((machine) => isDoubtful(machine) && !isLeaving(machine));
+  const { isAlarming } = useReturning();
+  const doubt = priced.filter(isAlarming);
   const free = (machines ?? []).filter(isFree);
   return (
     <div className="page">

@@ -6,7 +6,7 @@ import { FieldInput } from "../form/field-input.tsx";
 import { CodeTabs } from "../form/code-tabs.tsx";
 import { GpuPicker } from "../form/gpu-picker.tsx";
 import { PlanPanel } from "../form/plan-panel.tsx";
-import { byField, planComplaints, titlesOf } from "../form/problem-words.ts";
+import { byField, refusalsOf, titlesOf } from "../form/problem-words.ts";
 import {
   bodyOf,
   FIELDS,
@@ -89,7 +89,7 @@ function RunForm({ initial }: { initial: Values }) {
   const body = bodyOf(values);
   const planned = usePlan(body);
   const wrong = { ...byField(planned.problem?.errors ?? []), ...unreadable(values) };
-  const complaints: Record<string, string> = { ...planComplaints(planned), ...wrong, ...errors };
+  const complaints: Record<string, string> = { ...refusalsOf(planned), ...wrong, ...errors };
   const set = (name: string, value: string) => {
     setValues((before) => {
       const after = { ...before, [name]: value };

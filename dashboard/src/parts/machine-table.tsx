@@ -1,6 +1,6 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
 import { age, usd, usdPerHour, words } from "../format.ts";
-import { costSoFar, isDoubtful, RETURNING } from "../machines.ts";
+import { costSoFar, RETURNING } from "../machines.ts";
 import { Link, runPath } from "../router.tsx";
 import { useReturning } from "./returning.ts";
 
@@ -13,7 +13,7 @@ interface MachineTableProps {
 
 /** Machines that may cost money, with what they cost and for whom. `full` has every column. */
 export function MachineTable({ machines, name, full = false }: MachineTableProps) {
-  const isLeaving = useReturning();
+  const { isLeaving, isAlarming } = useReturning();
   const noteOf = (machine: LedgerMachine) => (isLeaving(machine) ? RETURNING : machine.note);
   return (
     <div
@@ -49,11 +49,7 @@ export function MachineTable({ machines, name, full = false }: MachineTableProps
                 <bdi>{machine.name}</bdi> <span className="quiet">{machine.provider}</span>
                 {full && noteOf(machine) && <p className="quiet small-text">{noteOf(machine)}</p>}
               </td>
-              <td
-                data-label="State"
-                className={isDoubtful(machine) && !isLeaving(machine) ? "doubt" : ""}
-                title={noteOf(machine) ?? ""}
-              >
+              <td data-label="State" className={isAlarming(machine) ? "doubt" : ""} title={noteOf(machine) ?? ""}>
                 {words(machine.state)}
               </td>
               {full && <td className="num machine-address">{machine.address ?? "none"}</td>}

@@ -53,11 +53,11 @@ export function TopBar({ onKeys }: { onKeys: () => void }) {
 
 function Money() {
   const machines = useData((data) => data.machines);
-  const isLeaving = useReturning();
+  const { isLeaving, isAlarming } = useReturning();
   if (machines === null) return <span className="money" />;
   const priced = machines.filter((machine) => !isFree(machine));
   const leaving = priced.filter(isLeaving);
-  const doubt = priced.filter((machine) => isDoubtful(machine) && !isLeaving(machine));
+  const doubt = priced.filter(isAlarming);
   const paid = priced.filter((machine) => !isDoubtful(machine));
   if (priced.length === 0) return <span className="money quiet">Paying for nothing</span>;
   return (
