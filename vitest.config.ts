@@ -76,13 +76,14 @@ export default defineConfig({
         },
       },
       ...[
-        { name: "dashboard", include: DASHBOARD },
+        { name: "dashboard", include: DASHBOARD, globalSetup: ["test/dashboard/build.ts"] },
         { name: "long", include: LONG },
-      ].map(({ name, include }, i) => ({
+      ].map(({ name, include, globalSetup = [] }, i) => ({
         extends: true as const,
         test: {
           name,
           include,
+          globalSetup,
           maxWorkers: 2,
           testTimeout: 300_000,
           hookTimeout: 120_000,

@@ -1,11 +1,9 @@
 // Chromium for the dashboard's tests: one browser per file, a context per test, and a page that tells what went wrong on it.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { build } from "vite";
 import { afterAll, beforeAll, expect } from "vitest";
 import { hasChromium, launchChromium, NO_CHROMIUM } from "../../scripts/lib/chromium.ts";
 import { FakeServer, type FakeWorld } from "./fake-server.ts";
@@ -14,6 +12,8 @@ import { fakeWorld, submitted } from "./fake-world.ts";
 export { hasChromium };
 if (!hasChromium) process.stderr.write(`SKIPPED: the dashboard's tests in a browser. ${NO_CHROMIUM}\n`);
 
+/** As `build.ts` made it. */
+const DIST = join(import.meta.dirname, "../../dashboard/dist");
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export interface Visitor {
@@ -26,16 +26,6 @@ export interface Visitor {
 export interface Opened extends Visitor {
   server: FakeServer;
   base: string;
-}
-
-async function buildInto(outDir: string): Promise<void> {
-  const root = join(import.meta.dirname, "../../dashboard");
-  await build({
-    root,
-    configFile: join(root, "vite.config.ts"),
-    logLevel: "error",
-    build: { outDir, emptyOutDir: true },
-  });
 }
 
 async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visitor> {
@@ -70,26 +60,16 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
   };
 }
 
-/** Builds the dashboard into a folder of its own and keeps a browser for the tests of one file. */
+/** Keeps a browser for the tests of one file, with a server that answers for the control plane. */
 export function dashboard(): {
   open(path: string, options?: BrowserContextOptions, world?: FakeWorld): Promise<Opened>;
 } {
-  const dist = mkdtempSync(join(tmpdir(), "svc-dashboard-"));
-  let browser: Browser;
-  beforeAll(async () => {
-    if (!hasChromium) return;
-    await buildInto(dist);
-    browser = await launchChromium();
-  }, 120_000);
-  afterAll(async () => {
-    if (hasChromium) await browser.close();
-    rmSync(dist, { recursive: true, force: true });
-  });
+  const browser = oneBrowser();
   return {
     async open(path, options = {}, world = fakeWorld()) {
-      const server = new FakeServer(dist, world, submitted);
+      const server = new FakeServer(DIST, world, submitted);
       const base = await server.listen();
-      const visitor = await visit(browser, base + path, options);
+      const visitor = await visit(browser(), base + path, options);
       return {
         ...visitor,
         server,
@@ -103,18 +83,21 @@ export function dashboard(): {
   };
 }
 
-/** A browser for a control plane that hands out the dashboard itself, which is built where it looks for it. */
+/** A browser for a control plane that hands out the dashboard itself. */
 export function browserForServe(): { visit(url: string, options?: BrowserContextOptions): Promise<Visitor> } {
+  const browser = oneBrowser();
+  return { visit: (url, options) => visit(browser(), url, options) };
+}
+
+function oneBrowser(): () => Browser {
   let browser: Browser;
   beforeAll(async () => {
-    if (!hasChromium) return;
-    await buildInto(join(import.meta.dirname, "../../dashboard/dist"));
-    browser = await launchChromium();
+    if (hasChromium) browser = await launchChromium();
   }, 120_000);
   afterAll(async () => {
     if (hasChromium) await browser.close();
   });
-  return { visit: (url, options) => visit(browser, url, options) };
+  return () => browser;
 }
 
 /** Fails with what axe finds wrong, rule by rule. */

@@ -57,7 +57,8 @@ describe.skipIf(!hasChromium)("the metrics of a run", () => {
       await expect.poll(() => page.url(), WAIT).toContain("smooth=0.9");
 
       const plot = loss.locator(".u-over");
-      await plot.scrollIntoViewIfNeeded();
+      // The figure stays; the chart in it is drawn anew with each choice.
+      await loss.scrollIntoViewIfNeeded();
       const box = await plot.boundingBox();
       if (!box) throw new Error("the chart has no place");
       await page.mouse.move(box.x + box.width * 0.25, box.y + 60);
