@@ -1,6 +1,7 @@
 // One file from a machine, in pieces, over a link that may break: each piece is named by its offset and compared with a hash that
-// the machine made of what it read there; what has come stays.
+// the machine made of what it read there; what has come stays, also for the next call.
 
+import { constants } from "node:fs";
 import { open, rename, rm, statfs, type FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -13,6 +14,7 @@ export interface FetchOptions {
   machine: string;
   runDir: string;
   file: RemoteFile;
+  /** Named after the content, as it was listed: what an earlier call left beside it is gone on with. */
   target: string;
   agent: (signal: AbortSignal) => Promise<AgentClient>;
   signal: AbortSignal;
@@ -40,31 +42,50 @@ interface Progress {
 
 /**
  * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more as it
- * was listed, `UnreadableFile` where it cannot be read, `ssh_unreachable` when the link was lost again and again, and `disk_full`, before anything is written where it is
- * larger than the room there is: the machine can list any size, as of a file that is nothing but holes.
+ * was listed, `UnreadableFile` where it cannot be read, `ssh_unreachable` when the link was lost again and again, and `disk_full`,
+ * before anything is written where it is larger than the room there is: the machine can list any size, as of a file that is nothing
+ * but holes. Where the link was lost or nobody waits any more, what had come stays as `partOf(target)`.
  */
 export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   const { file, target, signal } = options;
   signal.throwIfAborted();
-  const temporary = `${target}.${process.pid}.part`;
-  let handle: FileHandle | undefined;
+  const part = partOf(target);
+  let progress: Progress | undefined;
   try {
+    const handle = await open(part, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+    progress = { at: Math.min((await handle.stat()).size, file.size), piece: PIECE_FIRST, handle };
     const { bavail, bsize } = await statfs(dirname(target));
-    if (file.size > bavail * bsize) throw new SvcError("disk_full", { path: dirname(target) });
-    handle = await open(temporary, "w", 0o600);
-    const progress: Progress = { at: 0, piece: PIECE_FIRST, handle };
+    if (file.size - progress.at > bavail * bsize) throw new SvcError("disk_full", { path: dirname(target) });
     await overBrokenLinks(options, progress);
     await handle.utimes(new Date(), file.mtimeMs / 1000);
     await handle.sync();
     await handle.close();
-    handle = undefined;
-    await rename(temporary, target);
+    progress = undefined;
+    await rename(part, target);
   } catch (thrown) {
-    await handle?.close().catch(() => undefined);
-    await rm(temporary, { force: true });
+    const mayGoOn = signal.aborted || isLinkLost(thrown);
+    const kept = mayGoOn && progress !== undefined && (await cutOff(progress));
+    await progress?.handle.close().catch(() => undefined);
+    if (!kept) await rm(part, { force: true });
     throw asOurs(thrown, options);
   }
 }
+
+/** Where that of a file lies which has come so far. */
+export const partOf = (target: string): string => `${target}.part`;
+
+/** Leaves what was compared. Whether there is any. */
+async function cutOff({ handle, at }: Progress): Promise<boolean> {
+  return (
+    at > 0 &&
+    (await handle.truncate(at).then(
+      () => true,
+      () => false,
+    ))
+  );
+}
+
+const isLinkLost = (thrown: unknown): boolean => thrown instanceof SvcError && thrown.code === "ssh_unreachable";
 
 /** Until the last byte is here; a lost link costs what was in flight, not what had come. */
 async function overBrokenLinks(options: FetchOptions, progress: Progress): Promise<void> {
@@ -75,7 +96,7 @@ async function overBrokenLinks(options: FetchOptions, progress: Progress): Promi
       await pull(await agent(signal), options, progress);
       return;
     } catch (thrown) {
-      if (!(thrown instanceof SvcError && thrown.code === "ssh_unreachable")) throw thrown;
+      if (!isLinkLost(thrown)) throw thrown;
       failures = progress.at > before ? 1 : failures + 1;
       if (failures > FAILURES_MAX) throw thrown;
       await pause(Math.min(4_000, 100 * 3 ** (failures - 1)), undefined, { signal });

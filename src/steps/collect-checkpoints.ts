@@ -6,7 +6,7 @@
 // K2. At the end everything that is complete is fetched; what is left behind is named, with the reason.
 // K3. A file is fetched beside its place (`.svc-partial/`), compared with a fresh listing, flushed, and renamed: what stands
 //     under its real name is whole. If it changed meanwhile it is left for a later scan. What a broken link keeps from being
-//     compared stays beside, and is not fetched again by this process.
+//     compared, or cuts off, stays beside for as long as the machine lists that very file, and is not fetched again by this process.
 // K4. What is at home carries the original's mtime. Same size and mtime: not fetched again, also not by a new process.
 //     So is what was put into the checkpoint directory for the run to go on from, until the run writes over it. One scan follows
 //     the other: what one has half here, the next does not begin anew, whichever step asked for it.
@@ -19,14 +19,21 @@ import { join } from "node:path";
 import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
+import {
+  DEPTH_MAX,
+  isAnnounced,
+  placesOf,
+  plainName,
+  printable,
+  unfinishedFolders,
+  whyRefused,
+  whyTemporary,
+} from "./checkpoint-names.ts";
 import type { CheckpointHost } from "./hidden-names.ts";
 
 export const SETTLE_MS = 10_000;
 const STAGING = ".svc-partial";
-const INCOMPLETE = "checkpoint-is-incomplete.txt";
-const DEPTH_MAX = 32;
-const PATH_BYTES_MAX = 4_096;
-const NAME_BYTES_MAX = 255;
+const NAME_CHARS = 24;
 const BATCH_BYTES = 1024 ** 3;
 /** What has come is compared and put in its place this often: a process that ends, or a link that breaks, costs no more than that. */
 const BATCH_MS = 5_000;
@@ -124,31 +131,35 @@ export class CheckpointCollector {
     await this.#prepare();
     const result: ScanResult = { saved: [], pending: [], skipped: [] };
     let listing = await host.listCheckpoints(options.signal);
-    for (let pass = 1; ; pass++) {
-      const { ready, pending, skipped, found } = await this.#sort(listing, options);
-      await this.#record(found, options);
-      result.skipped = skipped;
-      result.pending = pending;
-      const moved: string[] = [];
-      const waiting = batches(ready);
-      for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
-        const fetched = await this.#fetchAll(host, batch, options);
-        if (fetched.rest.length > 0) waiting.unshift(fetched.rest);
-        result.saved.push(...fetched.saved);
-        result.skipped.push(...fetched.refused);
-        result.pending.push(...fetched.moved);
-        moved.push(...fetched.moved);
-        listing = fetched.after;
-      }
-      const again = options.final && moved.length > 0 && pass < FINAL_PASSES_MAX;
-      if (!again) {
+    let isOver = false;
+    try {
+      for (let pass = 1; ; pass++) {
+        const { ready, pending, skipped, found } = await this.#sort(listing, options);
+        await this.#record(found, options);
+        result.skipped = skipped;
+        result.pending = pending;
+        const moved: string[] = [];
+        const waiting = batches(ready);
+        for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
+          const fetched = await this.#fetchAll(host, batch, options);
+          if (fetched.rest.length > 0) waiting.unshift(fetched.rest);
+          result.saved.push(...fetched.saved);
+          result.skipped.push(...fetched.refused);
+          result.pending.push(...fetched.moved);
+          moved.push(...fetched.moved);
+          listing = fetched.after;
+        }
+        if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
         if (options.final) {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
           result.pending = [];
         }
         this.#retire(options.announced, result);
+        isOver = options.final;
         return result;
       }
+    } finally {
+      await this.#clearStaging(isOver ? [] : listing);
     }
   }
 
@@ -161,11 +172,7 @@ export class CheckpointCollector {
   async #sort(listing: RemoteFile[], { final, announced }: OneScan) {
     const now = this.#now();
     const told = new Set([...announced].map(plainName));
-    const unfinished = new Set(
-      listing
-        .filter(({ path }) => path === INCOMPLETE || path.endsWith(`/${INCOMPLETE}`))
-        .map(({ path }) => path.slice(0, -INCOMPLETE.length - 1)),
-    );
+    const unfinished = unfinishedFolders(listing);
     const seen = new Map<string, Seen>();
     const ready: RemoteFile[] = [];
     const pending: string[] = [];
@@ -209,7 +216,6 @@ export class CheckpointCollector {
     const staged: { file: RemoteFile; beside: string }[] = [];
     const began = this.#now();
     let rest: RemoteFile[] = [];
-    let judged = false;
     let failure: unknown;
     try {
       for (const [i, file] of files.entries()) {
@@ -237,7 +243,6 @@ export class CheckpointCollector {
       }
       signal.throwIfAborted();
       const after = await host.listCheckpoints(signal);
-      judged = true;
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
       for (const { file, beside } of staged) {
@@ -257,15 +262,17 @@ export class CheckpointCollector {
       return { saved, moved: moved.filter((path) => now.has(path)), refused, after, rest };
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
-    } finally {
-      if (judged) await this.#clearStaging(new Set(rest.map(nameBeside)));
     }
   }
 
-  async #clearStaging(except: ReadonlySet<string>): Promise<void> {
+  /** Of files that are still listed as they were, whatever has come stays: whole or a part. */
+  async #clearStaging(listing: readonly RemoteFile[]): Promise<void> {
     const staging = join(this.#targetDir, STAGING);
-    for (const name of await readdir(staging))
-      if (!except.has(name)) await rm(join(staging, name), { recursive: true, force: true });
+    const names = await readdir(staging);
+    if (names.length === 0) return;
+    const kept = new Set(listing.map(nameBeside));
+    for (const name of names)
+      if (!kept.has(name.slice(0, NAME_CHARS))) await rm(join(staging, name), { recursive: true, force: true });
   }
 
   async #record(files: CheckpointFile[], options: OneScan): Promise<void> {
@@ -407,7 +414,7 @@ async function fetchOne(host: CheckpointHost, file: RemoteFile, beside: string, 
 
 /** The same for the same content, as far as a listing can tell. */
 const nameBeside = ({ path, size, mtimeMs, inode }: RemoteFile): string =>
-  hash("sha256", JSON.stringify([path, size, mtimeMs, inode]), "hex").slice(0, 24);
+  hash("sha256", JSON.stringify([path, size, mtimeMs, inode]), "hex").slice(0, NAME_CHARS);
 
 /** It bears this name only once it was whole and on the disk. */
 const isBeside = async (beside: string, file: RemoteFile): Promise<boolean> =>
@@ -417,64 +424,12 @@ const isBeside = async (beside: string, file: RemoteFile): Promise<boolean> =>
 const isCopyOf = (file: RemoteFile, stats: Stats | null): boolean =>
   stats?.isFile() === true && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
 
-/** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */
-function whyRefused({ path, size, mtimeMs, refused }: RemoteFile): string | null {
-  if (refused !== undefined) return refused;
-  const names = path.split("/");
-  // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
-  if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path) || !path.isWellFormed())
-    return "its name holds control characters or is not UTF-8";
-  if (path.includes("\\") || /^[A-Za-z]:/.test(path)) return "its name is not safe on every system";
-  if (names.some((name) => name === "" || name === "." || name === "..")) return "its path is not plain and relative";
-  if (names.length > DEPTH_MAX) return `it lies more than ${DEPTH_MAX} folders deep`;
-  if (Buffer.byteLength(path) > PATH_BYTES_MAX || names.some((n) => Buffer.byteLength(n) > NAME_BYTES_MAX))
-    return "its name is too long";
-  if (!Number.isSafeInteger(size) || size < 0) return "its size is not a number of bytes";
-  if (!Number.isFinite(mtimeMs) || Math.abs(mtimeMs) > 8.64e15) return "its time is not a time";
-  return null;
-}
-
-/** The names by which programs call what they have not finished. */
-function whyTemporary(path: string, unfinished: ReadonlySet<string>): string | null {
-  const name = path.split("/").find((n) => n.startsWith("tmp-") || n.endsWith(".tmp") || n.endsWith(".partial"));
-  if (name !== undefined) return `${name} is a temporary name: it was not finished`;
-  return foldersOf(path).some((folder) => unfinished.has(folder))
-    ? `its folder holds ${INCOMPLETE}: it was not finished`
-    : null;
-}
-
-// Lists and announcements are as long as a machine makes them: a path is looked up by each of its folders, never compared with
-// each name.
-
-/** The folders above a path, the top of all (the empty name) first. */
-function foldersOf(path: string): string[] {
-  const folders = [""];
-  for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) folders.push(path.slice(0, at));
-  return folders;
-}
-
-/** What an announcement may name so that it means this file. */
-const placesOf = (path: string): string[] => [...foldersOf(path), path];
-
-/** As an announced name is spelled among `placesOf`. */
-function plainName(name: string): string {
-  const plain = name.replace(/^(\.\/)+/, "");
-  let end = plain.length;
-  while (plain[end - 1] === "/") end--;
-  return plain === "." ? "" : plain.slice(0, end);
-}
-
-const isAnnounced = (path: string, told: ReadonlySet<string>): boolean =>
-  told.size > 0 && placesOf(path).some((place) => told.has(place));
-
 const same = (a: RemoteFile, b: RemoteFile): boolean =>
   a.size === b.size && a.mtimeMs === b.mtimeMs && a.inode === b.inode;
 
 function asRecord(path: string, size: number, mtimeMs: number): CheckpointFile {
   return { path, size, modified_at: new Date(mtimeMs).toISOString() };
 }
-
-const printable = (path: string): string => JSON.stringify(path.slice(0, 256)).slice(1, -1);
 
 async function flushFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY);

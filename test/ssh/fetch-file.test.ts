@@ -1,13 +1,13 @@
 // A checkpoint from a machine that does not send what it has there. Over a real link, remote-host.test.ts.
 
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { UnreadableFile } from "../../src/errors/index.ts";
+import { SvcError, UnreadableFile } from "../../src/errors/index.ts";
 import { AgentRefusal, type AgentClient } from "../../src/ssh/agent-client.ts";
-import { fetchRemoteFile } from "../../src/ssh/fetch-file.ts";
+import { fetchRemoteFile, partOf } from "../../src/ssh/fetch-file.ts";
 import { never } from "./machine.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "svc-fetch-"));
@@ -19,7 +19,7 @@ const target = join(folder, "weights.pt");
 /** Fetches `content` from an agent whose answers went through `spoil`. */
 async function fetchWith(
   spoil: (piece: { at: number; bytes: Buffer; sha256: string }) => void,
-  size = content.length,
+  { size = content.length, signal = never } = {},
 ): Promise<void> {
   const call: AgentClient["call"] = (_op, args, schema) => {
     const { offset, max } = args as { offset: number; max: number };
@@ -34,7 +34,7 @@ async function fetchWith(
     file: { path: "weights.pt", size, mtimeMs: 1_700_000_000_000, inode: 7 },
     target,
     agent: () => Promise.resolve({ call } as unknown as AgentClient),
-    signal: never,
+    signal,
   });
 }
 
@@ -57,6 +57,29 @@ test.each([
   },
 );
 
+test("what had come when nobody waited any more is not asked for again", async () => {
+  const lost = new SvcError("ssh_unreachable", { machine: "m1", why: "connection refused" });
+  const controller = new AbortController();
+  const cut = fetchWith(
+    ({ at }) => {
+      if (at < 4_000_000) return;
+      controller.abort(lost);
+      throw lost;
+    },
+    { signal: controller.signal },
+  );
+  await expect(cut).rejects.toThrow();
+  const had = statSync(partOf(target)).size;
+  expect(had).toBeGreaterThan(1_000_000);
+  expect(had).toBeLessThanOrEqual(content.length);
+  expect(existsSync(target)).toBe(false);
+  const asked: number[] = [];
+  await fetchWith(({ at }) => asked.push(at));
+  expect(Math.min(...asked)).toBe(had);
+  expect(readFileSync(target).equals(content)).toBe(true);
+  rmSync(target);
+});
+
 test("a file that the machine cannot read is told from a machine that cannot be worked with", async () => {
   const refuse = (kind: string) => () => {
     throw new AgentRefusal(kind, "Input/output error");
@@ -68,6 +91,6 @@ test("a file that the machine cannot read is told from a machine that cannot be 
 
 test("a size that no disk here has room for is not begun", async () => {
   let asked = 0;
-  await expect(fetchWith(() => (asked += 1), 2 ** 52)).rejects.toMatchObject({ code: "disk_full" });
+  await expect(fetchWith(() => (asked += 1), { size: 2 ** 52 })).rejects.toMatchObject({ code: "disk_full" });
   expect([asked, readdirSync(folder)]).toEqual([0, []]);
 });

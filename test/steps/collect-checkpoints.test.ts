@@ -98,6 +98,47 @@ describe("CheckpointCollector", () => {
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
   });
 
+  it("goes on where a broken link cut a file off, for as long as that very file is there", async () => {
+    await put("a", "a".repeat(1_000));
+    await put("b", "b".repeat(3_000));
+    const had: Record<string, number[]> = { a: [], b: [] };
+    let breaks = 2;
+    const breaking = {
+      ...host,
+      fetchCheckpoint: async (file: RemoteFile, target: string) => {
+        const part = `${target}.part`;
+        const before = await readFile(part).catch(() => Buffer.alloc(0));
+        had[file.path]?.push(before.length);
+        const content = await readFile(join(source, file.path));
+        if (file.path === "b" && breaks-- > 0) {
+          await writeFile(part, content.subarray(0, before.length + 1_000));
+          throw new SvcError("ssh_unreachable", { machine: "m", why: "connection refused" });
+        }
+        await writeFile(part, content);
+        await rename(part, target);
+      },
+    } as unknown as RunHost;
+    const one = collector();
+    for (const final of [false, true]) {
+      const options = { final, announced: new Set(["."]), signal };
+      await expect(one.scan(breaking, options)).rejects.toMatchObject({ code: "ssh_unreachable" });
+      expect(paths(await readCheckpoints(targetDir))).toEqual(["a"]);
+    }
+    const last = { final: true, announced: new Set<string>(), signal };
+    expect(paths((await one.scan(breaking, last)).saved)).toEqual(["b"]);
+    expect(had).toEqual({ a: [0], b: [0, 1_000, 2_000] });
+    expect(await readFile(join(targetDir, "b"), "utf8")).toBe("b".repeat(3_000));
+
+    breaks = 1;
+    await put("b", "other".repeat(600));
+    await expect(one.scan(breaking, last)).rejects.toMatchObject({ code: "ssh_unreachable" });
+    await put("b", "third".repeat(600));
+    await one.scan(breaking, last);
+    expect(had["b"]?.slice(3)).toEqual([0, 0]);
+    expect(await readFile(join(targetDir, "b"), "utf8")).toBe("third".repeat(600));
+    expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+  });
+
   it("puts in place every few seconds what has come, for a process may end", async () => {
     for (const name of ["a", "b", "c", "d", "e"]) await put(name, name);
     meanwhile = async (path) => {
