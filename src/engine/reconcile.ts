@@ -4,7 +4,7 @@
 import { pause } from "../domain/clock.ts";
 import { asSvcError } from "../errors/index.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
-import type { MachineHandle, Provider } from "../providers/provider.ts";
+import { shownInPart, type MachineHandle, type Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
 import { usd } from "../store/records.ts";
 import type { MachineRow } from "../store/tables.ts";
@@ -78,10 +78,12 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
       owned = (await provider.listOwned(prefix, AbortSignal.timeout(60_000))).filter((machine) =>
         machine.name.startsWith(prefix),
       );
-    } catch {
-      // A listing that fails proves nothing about anything: the provider is named, its rows stay open.
+    } catch (e) {
+      // A listing that fails proves nothing about anything: the provider is named, its rows stay open. What it shows all the same is there.
       report.unreachable_providers.push(provider.name);
-      continue;
+      const shown = shownInPart(e);
+      if (shown === null) continue;
+      owned = shown.filter((machine) => machine.name.startsWith(prefix));
     }
     for (const handle of owned) if (isOrphan(parts, handle)) await end(parts, provider, handle, options, report);
     // Owed by a job that is over: a late answer reopened it.

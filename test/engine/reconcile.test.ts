@@ -3,6 +3,7 @@ import { installationPrefix, nodePrefix } from "../../src/domain/machine-names.t
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { refold } from "../../src/engine/journal.ts";
 import { reconcile } from "../../src/engine/reconcile.ts";
+import { inPart } from "../../src/providers/provider.ts";
 import type { ReconcileReport } from "../../src/schemas/job.ts";
 import { Harness, INSTALLATION, removeHomes, START } from "./harness.ts";
 import { down, SmallCloud } from "./small-cloud.ts";
@@ -184,6 +185,15 @@ describe("a provider that does not answer", () => {
     };
     expect(await run()).toMatchObject({ terminated: [], unreachable_providers: ["podhost"] });
     expect(ledger.owed()).toMatchObject([{ name: MINE, state: "held" }]);
+  });
+
+  it("in a part of it is named, and what the rest of it shows is ended", async () => {
+    const [orphan] = [`${PREFIX}job9-n0-1`, "web-server"].map((name) => cloud.add(name));
+    cloud.before = (call) => {
+      if (call === "list") throw inPart(down(), [...cloud.machines]);
+    };
+    expect(await run()).toMatchObject({ terminated: [{ id: orphan?.id }], unreachable_providers: ["podhost"] });
+    expect(cloud.names).toEqual(["web-server"]);
   });
 });
 
