@@ -18,7 +18,7 @@ import {
   type PodOrder,
 } from "./wire.ts";
 
-const POD = `id name desiredStatus lastStatusChange costPerHr adjustedCostPerHr machineId createdAt runtime { ports { ip isIpPublic privatePort publicPort type } }`;
+const POD = `id name desiredStatus lastStatusChange costPerHr adjustedCostPerHr machineId runtime { ports { ip isIpPublic privatePort publicPort type } }`;
 const GPU_TYPES = `query GpuTypes($filter: GpuTypeFilter, $price: GpuLowestPriceInput) { gpuTypes(input: $filter) { id displayName memoryInGb secureCloud communityCloud securePrice communityPrice maxGpuCount lowestPrice(input: $price) { uninterruptablePrice stockStatus availableGpuCounts } } }`;
 const GPU_NAMES = `query GpuNames { gpuTypes { id displayName } }`;
 const PLACES = `query Places { dataCenters { id } countryCodes }`;
@@ -130,11 +130,12 @@ export class GraphqlApi implements PodApi {
     return pods.filter((pod) => pod !== null);
   }
 
-  async terminate(id: string, signal: AbortSignal): Promise<void> {
+  async terminate(id: string, signal: AbortSignal): Promise<boolean> {
     const { status, errors } = await this.#ask(TERMINATE, { input: { podId: id } }, "release", signal);
     if (errors.length > 0 && !errors.every((words) => NOT_FOUND.test(words)))
       throw this.#transport.error(errors.join("; "));
     if (status !== 200) throw this.#transport.error(`status ${status}`);
+    return errors.length === 0;
   }
 
   async account(signal: AbortSignal): Promise<Account> {

@@ -1,7 +1,7 @@
 // The provider `podhost`: containers with GPUs, rented by the second. docs/providers/podhost.md tells it for people.
 //
-// D1. A pod is gone when a complete list and a look by its id, twice and apart, do not have it, and it is old enough that no
-//     listing lags behind it any more (or was seen in one before).
+// D1. A pod is gone when a complete list and a look by its id, twice and apart, do not have it. Of one that is younger than lists may
+//     lag it takes more: sightings.ts.
 // D2. A create call is sent once. What it means when it fails is told by `outcomeOfCreate`.
 // D3. When the first API is retired in the middle of a create call, the other one is asked what became of it, not to create.
 // D4. A pod whose id is none is ended by what the provider calls it, found by the pod's name, and used for nothing else.
@@ -12,7 +12,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
-import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
+import { beforeSending, keyPrint, mayHaveBeenSent, outcomeOfCreate } from "../http.ts";
 import type {
   Account,
   Certainty,
@@ -24,6 +24,7 @@ import type {
   Provider,
 } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
+import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { GraphqlApi } from "./graphql.ts";
 import { checkSpec, noSuchPlace, offerOf, placesOf } from "./offers.ts";
@@ -60,14 +61,14 @@ export class PodhostProvider implements Provider {
   /** Set when the first API said that it is not served any more and the second one answered. */
   #graphqlRetired = false;
   #list: { askedAt: number; pods: Promise<Pod[]> } | null = null;
-  /** Pods that a list has shown: see `memoryKey`. */
-  readonly #seen = new Set<string>();
+  readonly #sightings: Sightings;
   #accountOf: { secret: string; id: string } | null = null;
   /** When a complete look first missed a pod. */
   readonly #missedAt = new Map<string, number>();
 
   constructor(options: RemoteOptions) {
     this.#o = options;
+    this.#sightings = new Sightings(CERTAINTY.listingLagMs, options.now);
     const transport = new PodTransport(options);
     this.#graphql = new GraphqlApi(transport);
     this.#rest = new RestApi(transport, this.#graphql);
@@ -142,10 +143,7 @@ export class PodhostProvider implements Provider {
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
     const look = await this.#look(handle, signal, this.#o.now() - LIST_AGE_MAX_MS);
     if (look.pod) return this.#status(look.pod);
-    const createdAt = Date.parse(handle.extra?.["createdAt"] ?? "");
     const key = memoryKey(handle);
-    if (!this.#seen.has(key) && this.#o.now() - createdAt < CERTAINTY.listingLagMs)
-      return { phase: "starting", why: "the provider does not list it yet" };
     // Of the list, not of this call: then machines that vanish together share the second list, too.
     const missedAt = this.#missedAt.get(key) ?? look.askedAt;
     this.#missedAt.set(key, missedAt);
@@ -156,16 +154,24 @@ export class PodhostProvider implements Provider {
       if (again.pod) return this.#status(again.pod);
     }
     this.#missedAt.delete(key);
-    return { phase: "gone" };
+    const createdAt = Date.parse(handle.extra?.["createdAt"] ?? "");
+    const doubt = this.#sightings.doubt(key, Number.isFinite(createdAt) ? createdAt : null, handle);
+    return doubt === null ? { phase: "gone" } : { phase: "starting", why: doubt };
   }
 
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
+    const key = memoryKey(handle);
     // Once it was seen in a list, its absence from one means something.
-    if (!this.#seen.has(memoryKey(handle))) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
+    if (!this.#sightings.wasSeen(key)) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
     signal.throwIfAborted();
     const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];
     try {
-      for (const id of ids) await this.#ask((api) => api.terminate(id, signal));
+      for (const id of ids) if (await this.#ask((api) => api.terminate(id, signal))) this.#sightings.ending(key, true);
+    } catch (e) {
+      // Its answer was lost: it may well have been taken.
+      if (e instanceof SvcError && e.code === "provider_unreachable" && mayHaveBeenSent(e))
+        this.#sightings.ending(key, true);
+      throw e;
     } finally {
       this.#list = null;
     }
@@ -175,7 +181,7 @@ export class PodhostProvider implements Provider {
     const { pods } = await this.#pods(signal, Infinity);
     return pods
       .filter((pod) => !pod.deleted && pod.name.startsWith(prefix))
-      .map((pod) => this.#handle(pod, pod.name, pod.createdAt ?? this.#o.now()));
+      .map((pod) => this.#handle(pod, pod.name, this.#o.now()));
   }
 
   async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
@@ -258,7 +264,10 @@ export class PodhostProvider implements Provider {
     const inList = pick(list.pods, handle);
     const byId = () => (handle.id === ODD_ID ? null : this.#ask((api) => api.get(handle.id, signal)));
     const pod = inList ?? (await byId()) ?? null;
-    if (pod) this.#missedAt.delete(memoryKey(handle));
+    if (pod) {
+      this.#missedAt.delete(memoryKey(handle));
+      this.#sightings.seen(memoryKey(handle));
+    }
     return { pod, askedAt: list.askedAt };
   }
 
@@ -277,7 +286,8 @@ export class PodhostProvider implements Provider {
     const asked = {
       askedAt: this.#o.now(),
       pods: this.#ask((api) => api.list()).then((pods) => {
-        for (const { id, name, deleted } of pods) if (!deleted) this.#seen.add(memoryKey({ id: id ?? ODD_ID, name }));
+        for (const { id, name, deleted } of pods)
+          if (!deleted) this.#sightings.seen(memoryKey({ id: id ?? ODD_ID, name }));
         return pods;
       }),
     };
@@ -318,7 +328,7 @@ export class PodhostProvider implements Provider {
     return this.#o.baseUrl.replace(/\/+$/, "").replace(/\/graphql$/, "");
   }
 
-  /** `createdAt` by this computer's clock, where it is known: it is compared with that. */
+  /** @param createdAt by this computer's clock, with which it is compared: when it was made, or found */
   #handle(pod: Pod, name: string, createdAt: number): MachineHandle {
     const id = pod.id ?? (pod.oddId === null ? null : ODD_ID);
     if (id === null)
@@ -335,7 +345,7 @@ export class PodhostProvider implements Provider {
       priceMicro: pod.priceMicro,
       ...(pod.ssh === null ? {} : { ssh: [pod.ssh] }),
       extra: {
-        createdAt: new Date(Math.min(createdAt, this.#o.now())).toISOString(),
+        createdAt: new Date(createdAt).toISOString(),
         ...(pod.machineId === null ? {} : { machineId: pod.machineId }),
       },
     };

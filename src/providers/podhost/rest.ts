@@ -111,10 +111,10 @@ export class RestApi implements PodApi {
     return pods.filter((pod) => pod !== null);
   }
 
-  /** "Not found" is fine: the proof comes from looking. */
-  async terminate(id: string, signal: AbortSignal): Promise<void> {
+  async terminate(id: string, signal: AbortSignal): Promise<boolean> {
     const answer = await this.#transport.call({ method: "DELETE", path: podPath(id), signal }, "release");
     if (answer.status >= 300 && answer.status !== 404) throw this.#refusal(answer);
+    return answer.status < 300;
   }
 
   /** This API tells nothing of the account; that the key opens its list of pods is what can be known. */

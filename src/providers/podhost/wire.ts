@@ -17,8 +17,6 @@ export interface Pod {
   lastChange: string;
   priceMicro: number | null;
   machineId: string | null;
-  /** Milliseconds since the epoch. */
-  createdAt: number | null;
   /** Whether its container runs; the status alone says only what was asked for. */
   up: boolean;
   ssh: SshEndpoint | null;
@@ -72,7 +70,8 @@ export interface PodApi {
   get(id: string, signal: AbortSignal): Promise<Pod | null | undefined>;
   /** All of the account's pods, or an error. */
   list(): Promise<Pod[]>;
-  terminate(id: string, signal: AbortSignal): Promise<void>;
+  /** Whether the provider took the wish; false where it knows no such pod. Neither is a proof. */
+  terminate(id: string, signal: AbortSignal): Promise<boolean>;
   account(signal: AbortSignal): Promise<Account>;
   /** What the provider calls the key's account; null where this API does not tell. */
   accountId(signal: AbortSignal): Promise<string | null>;
@@ -102,7 +101,6 @@ const GraphqlPod = z.looseObject({
   costPerHr: anything,
   adjustedCostPerHr: anything,
   machineId: anything,
-  createdAt: anything,
   runtime: z
     .looseObject({ ports: listOf(GraphqlPort) })
     .nullish()
@@ -116,7 +114,6 @@ const RestPod = z.looseObject({
   status: text,
   cost: anything,
   machineId: anything,
-  createdAt: anything,
   ssh: z
     .looseObject({
       direct: z.looseObject({ host: text, port: whole, username: text }).nullish().catch(null),
@@ -131,11 +128,6 @@ const RestPod = z.looseObject({
     .catch(null),
 });
 
-const instant = (value: unknown): number | null => {
-  const at = typeof value === "number" ? value : typeof value === "string" ? Date.parse(value) : Number.NaN;
-  // Beyond that no date can be written.
-  return Math.abs(at) <= 8.64e15 ? at : null;
-};
 const isSsh = (port: number | null | undefined, type: string | null | undefined): boolean =>
   port === 22 && (type ?? "tcp").toLowerCase() === "tcp";
 
@@ -154,7 +146,6 @@ export function podOfGraphql(raw: unknown): Pod | null {
     lastChange: pod.lastStatusChange ?? "",
     priceMicro: priceMicroOf(pod.costPerHr) ?? priceMicroOf(pod.adjustedCostPerHr),
     machineId: idOf(pod.machineId),
-    createdAt: instant(pod.createdAt),
     up: pod.runtime !== null && pod.runtime !== undefined,
     ssh: firstWay(ports.filter((port) => port.isIpPublic !== false).map((port) => [port.ip, port.publicPort, "root"])),
     privateAddress: endpointOf(inside?.ip, 22, "root")?.host ?? null,
@@ -178,7 +169,6 @@ export function podOfRest(raw: unknown): Pod | null {
     lastChange: "",
     priceMicro: priceMicroOf(pod.cost),
     machineId: idOf(pod.machineId),
-    createdAt: instant(pod.createdAt),
     up: status === "RUNNING",
     ssh: firstWay([
       [direct?.host, direct?.port, direct?.username ?? "root"],
