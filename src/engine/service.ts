@@ -144,17 +144,19 @@ export class Service implements ControlPlane {
     });
   }
 
-  /** A create call may have made more than it said, and a listing shows that late: one more look when it cannot lag any more. */
-  #sweepLater(jobId: string): void {
-    const provider = this.#o.providers.get(this.#o.engine.store.job(jobId)?.provider ?? "");
-    const lagMs = provider?.certainty.listingLagMs ?? 0;
+  /**
+   * An order was closed. Its create call may have made more than it said, also where it was refused, and a listing shows that late: one
+   * more look when it cannot lag any more.
+   */
+  #sweepLater(provider: string): void {
+    const lagMs = this.#o.providers.get(provider)?.certainty.listingLagMs ?? 0;
     if (lagMs === 0 || this.#closing || !this.#began) return;
     const { clock } = this.#o.engine;
     this.#sweepDueMs = Math.max(this.#sweepDueMs, clock.monotonic() + lagMs + 5_000);
     this.#sweepAt ??= clock.setTimer(lagMs + 5_000, () => this.#sweepNow());
   }
 
-  /** And once more, where a job has ended since that look was arranged. */
+  /** And once more, where another order was closed since that look was arranged. */
   #sweepNow(): void {
     this.#sweepAt = null;
     if (this.#closing) return;
@@ -181,10 +183,10 @@ export class Service implements ControlPlane {
   publish(events: readonly (FeedEvent | FeedHint | HubPullHint)[]): void {
     for (const event of events) {
       const id = event.job_id;
-      if (id !== null && event.type === "job.transition" && event.data["to"] === "terminal") {
+      if (id !== null && event.type === "job.transition" && event.data["to"] === "terminal")
         this.#hears(() => this.#o.onTerminal(id));
-        this.#sweepLater(id);
-      }
+      if (event.type === "machine.changed" && event.data["state"] === "released")
+        this.#sweepLater(this.#o.ledger.row(String(event.data["name"]))?.provider ?? "");
       if (id !== null && BRINGS_HOME.has(event.type)) this.#hears(() => this.#o.sinks.changed(id));
       for (const listener of this.#listeners) this.#hears(() => listener(event));
     }

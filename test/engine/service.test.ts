@@ -263,22 +263,26 @@ describe("reconcile", () => {
     expect([h.reads.latestSeq(), cloud.machines.length]).toEqual([seq, 1]);
   });
 
-  it("comes once more after each job, when no listing of what it ordered can lag any more", async () => {
+  it("comes once more after each order that is closed, when no listing of what it made can lag any more", async () => {
     service.begin();
-    const end = async (): Promise<string> => {
-      const { record } = await submit();
-      await h.kill(record.id);
-      await h.attempt("terminate").done();
-      return record.id;
+    const ledger = new DurableLedger(h.engine);
+    let ordinal = 0;
+    const { record } = await submit();
+    const close = async (): Promise<string> => {
+      const name = `svc-${h.store.installationId.slice(0, 8)}-${record.id}-n0-${++ordinal}`;
+      await ledger.intend({ name, jobId: record.id, node: 0, ordinal, provider: "podhost", horizonAt: START });
+      await ledger.released(name, "refused: no capacity");
+      return name;
     };
-    await end();
+    await close();
     await h.clock.advance(10_000);
-    const id = await end();
-    // Listed only after the look that follows the first job.
+    const refused = await close();
+    // Listed only after the look that follows the first order; the job goes on with another one.
     await h.clock.advance(8_000);
-    cloud.add(`svc-${h.store.installationId.slice(0, 8)}-${id}-n0-1`);
+    cloud.add(refused);
     await h.clock.advance(20_000);
     expect(cloud.machines).toEqual([]);
+    expect(h.reads.job(record.id)?.status).toBe("provisioning");
   });
 
   it("comes by itself soon after the start", async () => {

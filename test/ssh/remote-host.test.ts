@@ -21,6 +21,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
 import type { RemoteFile } from "../../src/providers/host.ts";
+import { partOf } from "../../src/ssh/fetch-file.ts";
 import { ended, never, runnerPath, TestMachine, until } from "./machine.ts";
 import { relay, until as soon } from "./sshd.ts";
 
@@ -237,7 +238,7 @@ describe("a link that breaks", () => {
     const [file] = await host.listCheckpoints(never);
     expect(file).toMatchObject({ path: "big.bin", size });
     const target = join(scratch, "big.bin");
-    const part = `${target}.${process.pid}.part`;
+    const part = partOf(target);
     const done = host.fetchCheckpoint(file!, target, never);
     for (const share of [0.2, 0.45, 0.8]) {
       await soon(
