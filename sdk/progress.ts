@@ -1,6 +1,8 @@
 // What a terminal shows while a script waits for a run: a line for each status, the last one drawn anew while it lasts. A pipe, a
 // file or SVC_PROGRESS=0 gets nothing. Words that came from a machine lose their control characters: a log must not steer a terminal.
 
+import { longDuration } from "../src/domain/long-duration.ts";
+import { dollars, hourly } from "../src/errors/dollars.ts";
 import { oneLine } from "./errors.ts";
 import type { JobRecord, Timeline } from "../src/schemas/job.ts";
 
@@ -49,8 +51,8 @@ class Terminal implements Progress {
       this.#askAt = now + ASK_MS;
       this.#words = record.note ?? (await this.#timeline(record.id).then(doing, () => ""));
     }
-    const price = record.price_per_hour_usd ? `$${record.price_per_hour_usd.toFixed(2)}/h` : "";
-    const head = `svc: ${record.id} ${record.status.padEnd(13)} ${span(now - this.#since).padStart(9)}`;
+    const price = record.price_per_hour_usd ? hourly(record.price_per_hour_usd) : "";
+    const head = `svc: ${record.id} ${record.status.padEnd(13)} ${span(now - this.#since).padStart(11)}`;
     const line = [head, price, plain(this.#words)].filter((part) => part !== "").join("  ");
     this.#open = true;
     process.stderr.write(CLEAR + line.slice(0, Math.max(20, (process.stderr.columns || 80) - 1)));
@@ -75,16 +77,13 @@ function doing({ steps }: Timeline): string {
 function summary(record: JobRecord, ms: number): string {
   const words = [`svc: ${record.id} ${record.status} after ${span(ms)}`];
   if (record.exit_code !== null) words.push(`exit code ${record.exit_code}`);
-  if (record.cost_usd > 0) words.push(`$${record.cost_usd.toFixed(4)}`);
+  if (record.cost_usd > 0) words.push(dollars(record.cost_usd));
   return words.join(", ") + (record.error ? `: ${plain(record.error.message)}` : "");
 }
 
 function span(ms: number): string {
   const whole = Math.floor(ms / 1000);
-  const two = (n: number): string => String(n).padStart(2, "0");
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${two(whole % 60)} s`;
-  return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} m`;
+  return whole < 60 ? `${whole} s` : longDuration(whole);
 }
 
 /** Words for one line of a terminal. */

@@ -2,6 +2,7 @@
 
 import { bytes } from "../../src/domain/bytes.ts";
 import { longDuration } from "../../src/domain/long-duration.ts";
+import { dollars } from "../../src/errors/dollars.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { prefs } from "./prefs.ts";
 
@@ -27,13 +28,7 @@ export function age(ms: number): string {
   return `${Math.floor(s / 86_400)} d`;
 }
 
-/** Cents, and finer only where cents would say nothing. */
-export function usd(value: number | null): string {
-  if (value === null) return DASH;
-  const fine = value > 0 && value < 0.01;
-  const digits = fine ? ([3, 4, 5].find((each) => Number(value.toFixed(each)) > 0) ?? 6) : 2;
-  return `$${value.toFixed(digits)}`;
-}
+export const usd = (value: number | null): string => (value === null ? DASH : dollars(value));
 
 /** What a run has cost. What is billed without a price that we are told is not nothing. */
 export function costOf(job: Pick<JobRecord, "cost_usd" | "machines">): string {

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
 from svc._errors import SvcError, plain
-from svc._records import Job
+from svc._records import Job, dollars
 
 # How often a line is drawn anew, and how often the steps are asked for.
 _DRAW_SECONDS = 0.2
@@ -195,12 +195,12 @@ def _summary(job: Job, seconds: float) -> str:
     if job.exit_code is not None:
         words += f", exit code {job.exit_code}"
     if job.cost_usd:
-        words += f", ${job.cost_usd:.4f}"
+        words += f", {dollars(job.cost_usd)}"
     return words + (f": {_plain(job.error.message)}" if job.error else "")
 
 
 def _rate(job: Job) -> str:
-    return f"${job.price_per_hour_usd:.2f}/h" if job.price_per_hour_usd else ""
+    return f"{dollars(job.price_per_hour_usd)}/h" if job.price_per_hour_usd else ""
 
 
 def _span(seconds: float) -> str:
@@ -208,8 +208,10 @@ def _span(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} m"
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
 def _plain(words: str) -> str:

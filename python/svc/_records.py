@@ -7,6 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+
+def dollars(usd: float) -> str:
+    """An amount as people read it: cents, and finer only where cents would say nothing."""
+    fine = (f"{usd:.{digits}f}" for digits in range(2, 6))
+    return "$" + next((text for text in fine if usd == 0 or float(text) > 0), f"{usd:.6f}")
+
+
 TERMINAL_STATUSES = frozenset({"succeeded", "failed", "cancelled", "interrupted", "timed_out"})
 
 
@@ -106,7 +113,7 @@ class Job:
             ("label", self.label),
             ("status", self.status),
             ("exit code", self.exit_code),
-            ("cost", f"${self.cost_usd:.4f}"),
+            ("cost", dollars(self.cost_usd)),
             ("machine", f"{self.provider}, {self.gpus}" + (f", {self.nodes} nodes" if self.nodes > 1 else "")),
             ("entrypoint", " ".join((self.entrypoint, *self.args))),
             ("created", self.created_at),

@@ -127,8 +127,6 @@ export function statusPaint(status: string): string | null {
   return status === "terminating" ? "35" : "36";
 }
 
-export const money = (usd: number): string => `$${usd.toFixed(usd > 0 && usd < 0.995 ? 4 : 2)}`;
-
 /** `1.4 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`. */
 export function duration(ms: number): string {
   const s = Math.max(0, ms) / 1000;

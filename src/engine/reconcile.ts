@@ -138,7 +138,7 @@ async function end(
       report.terminated.push(name);
       return;
     }
-    await parts.ledger.adopt(handle, "An orphan: no live job owns this machine. It is being released.");
+    await parts.ledger.adopt(handle, "An orphan: no live job owns this machine. It is being given back.");
     if (await releasedBy(parts, provider, handle.name)) report.terminated.push(name);
     else
       report.failed.push({

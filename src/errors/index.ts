@@ -1,5 +1,5 @@
 export { CATALOGUE, type ErrorCode } from "./catalogue.ts";
-export { hourly } from "./hourly.ts";
+export { hourly } from "./dollars.ts";
 export { OUT_OF_MEMORY } from "./runs.ts";
 export { asSvcError, describeError, messageOf, orDiskFull, SvcError, type FieldError } from "./svc-error.ts";
 export { isDiskFull, isMissing, nullIfMissing, systemCode } from "./system.ts";

@@ -2,7 +2,7 @@
 // the same run may hold a machine, which is then given back.
 
 import { entry } from "./entry.ts";
-import { hourly } from "./hourly.ts";
+import { hourly } from "./dollars.ts";
 
 const BY_THIS_ORDER = "Nothing was rented by this order.";
 

@@ -77,7 +77,7 @@ function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   if (told?.note) return told.note;
   const owed = held.filter((m) => m.price_micro !== 0);
   if (row.state === "terminating" && owed.length > 0)
-    return "Being released; the machine may still cost money until the provider proves it gone.";
+    return "Being given back; the machine may still cost money until the provider says that it is gone.";
   return null;
 }
 

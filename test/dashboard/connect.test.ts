@@ -78,7 +78,8 @@ describe.skipIf(!hasChromium)("the pages beside the runs", () => {
     withPage("/machines", async ({ page, server }) => {
       await page.getByRole("button", { name: "Look only (dry run)" }).click();
       await page.getByText("What would be done").waitFor();
-      await page.getByText("Not reachable: market").waitFor();
+      await page.getByText("Without a whole answer: market").waitFor();
+      await page.getByText("1 machine being given back by its run, and may still cost money").waitFor();
       await page.getByText("differs from event 7").waitFor();
       await page.getByText("svc-lost-1").waitFor();
       const sent = server.seen.filter((each) => each.path === "/v1/reconcile").map((each) => each.body);

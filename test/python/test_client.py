@@ -171,7 +171,7 @@ class Calls(WithHome):
         seen = self.shown()
         self.assertRegex(seen, r"\r\x1b\[Ksvc: a installing +\d+ s  \$2\.50/h  Collecting  ?\[2Jnumpy")
         self.assertNotIn("\x1b[2J", seen)
-        self.assertRegex(seen, r"\nsvc: a failed after \d+ s, exit code 7, \$0\.2500: It went wrong\.\r\n$")
+        self.assertRegex(seen, r"\nsvc: a failed after \d+ s, exit code 7, \$0\.25: It went wrong\.\r\n$")
 
     def test_nothing_is_shown_where_it_is_not_wanted(self):
         self.assertEqual(self.shown(SVC_PROGRESS="0"), "")

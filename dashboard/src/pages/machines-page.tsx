@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { LedgerMachine, Problem, ReconcileReport } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
-import { plural, timeOfDay } from "../format.ts";
+import { plural, timeOfDay, usdPerHour } from "../format.ts";
 import { amountOf, costSoFar, isFree, perHourOf } from "../machines.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { MachineTable } from "../parts/machine-table.tsx";
@@ -152,6 +152,21 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
           {plural(report.resumed.length, "run")} under way, to go on
           <Runs ids={report.resumed} />
         </li>
+        {report.ending.length > 0 && (
+          <li>
+            {plural(report.ending.length, "machine")} being given back by {report.ending.length === 1 ? "its" : "their"}{" "}
+            run, and may still cost money
+            <ul>
+              {report.ending.map((machine) => (
+                <li key={machine.name}>
+                  <code>{machine.name}</code> at {machine.provider} of{" "}
+                  <Link href={runPath(machine.job_id)}>{machine.job_id}</Link>
+                  {machine.price_per_hour_usd !== 0 && `, ${usdPerHour(machine.price_per_hour_usd)}`}
+                </li>
+              ))}
+            </ul>
+          </li>
+        )}
         <li>
           {plural(report.terminated.length, "machine")} {would} terminated
           <ul>
@@ -175,8 +190,8 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
         ))}
         {report.unreachable_providers.length > 0 && (
           <li className="bad">
-            Not reachable: {report.unreachable_providers.join(", ")}. Nothing is known of machines there, and nothing
-            was forgotten.
+            Without a whole answer: {report.unreachable_providers.join(", ")}. What does not show there may still cost
+            money; it is asked for again, and nothing was forgotten.
           </li>
         )}
         <li>

@@ -1,10 +1,11 @@
+import { dollars } from "../../errors/dollars.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../schemas/job.ts";
 import { oneOf, usage, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { pause, type Io } from "../io.ts";
 import { openStore, type OpenReads } from "../store.ts";
-import { duration, hasEnded, instant, money, printJson, statusPaint, STATUSES, table, toJson } from "../text.ts";
+import { duration, hasEnded, instant, printJson, statusPaint, STATUSES, table, toJson } from "../text.ts";
 
 export interface JobsOptions {
   status?: JobStatus | undefined;
@@ -129,8 +130,8 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
 
 /** For people: what is billed without a known price is not nothing. */
 function cost(j: JobRecord): string {
-  if (j.machines.every((machine) => machine.price_per_hour_usd !== null)) return money(j.cost_usd);
-  return j.cost_usd > 0 ? `>${money(j.cost_usd)}` : "unknown";
+  if (j.machines.every((machine) => machine.price_per_hour_usd !== null)) return dollars(j.cost_usd);
+  return j.cost_usd > 0 ? `>${dollars(j.cost_usd)}` : "unknown";
 }
 
 /** Why it ended as it did, or what there is to know while it has not. */

@@ -16,7 +16,10 @@ export const ssh: Command = {
   args: "<job> [...command]",
   summary: "Open a shell on the machine of a run, or run one command there",
   options: [{ flags: "--node <n>", what: "Which machine of a run on several; 0 unless given" }],
-  exits: [["3", "no such job, or it holds no machine"]],
+  exits: [
+    ["1", "a local run: there is no machine to log in to"],
+    ["3", "no such job, or it holds no machine"],
+  ],
   examples: ["svc ssh 4k2m", "svc ssh 4k2m nvidia-smi", "svc ssh 4k2m --node 1"],
   async run(input, io) {
     const [prefix = "", ...command] = input.args;
