@@ -35,6 +35,9 @@ export const SETTLE_MS = 10_000;
 const STAGING = ".svc-partial";
 const NAME_CHARS = 24;
 const BATCH_BYTES = 1024 ** 3;
+/** A small file is a question, an answer and a wait for the disk, however little it holds: so many are under way at once. */
+const SMALL_BYTES = 1 << 20;
+const SMALL_AT_ONCE = 48;
 /** What has come is compared and put in its place this often: a process that ends, or a link that breaks, costs no more than that. */
 const BATCH_MS = 5_000;
 /** How often the last scan tries files that changed under its hands. */
@@ -213,39 +216,38 @@ export class CheckpointCollector {
     const saved: CheckpointFile[] = [];
     const moved: string[] = [];
     const refused: ScanResult["skipped"] = [];
-    const staged: { file: RemoteFile; beside: string }[] = [];
+    const staged = new Map<RemoteFile, string>();
     const began = this.#now();
-    let rest: RemoteFile[] = [];
     let failure: unknown;
-    try {
-      for (const [i, file] of files.entries()) {
-        if (signal.aborted) break;
-        if (staged.length > 0 && this.#now() - began >= BATCH_MS) {
-          rest = files.slice(i);
-          break;
+    let isHopeless = false;
+    const fetch = async (file: RemoteFile): Promise<void> => {
+      const beside = join(this.#targetDir, STAGING, nameBeside(file));
+      try {
+        if ((await isBeside(beside, file)) || (await fetchOne(host, file, beside, signal))) staged.set(file, beside);
+        else moved.push(file.path);
+      } catch (cause) {
+        await rm(beside, { force: true }).catch(() => undefined);
+        const unreadable = cause instanceof UnreadableFile;
+        if (unreadable && !options.final) {
+          refused.push({ path: file.path, why: cause.data.why });
+          return;
         }
-        const beside = join(this.#targetDir, STAGING, nameBeside(file));
-        try {
-          if ((await isBeside(beside, file)) || (await fetchOne(host, file, beside, signal)))
-            staged.push({ file, beside });
-          else moved.push(file.path);
-        } catch (cause) {
-          await rm(beside, { force: true });
-          const unreadable = cause instanceof UnreadableFile;
-          if (unreadable && !options.final) {
-            refused.push({ path: file.path, why: cause.data.why });
-            continue;
-          }
-          failure ??= cause;
-          // What is too large for this disk, or cannot be read, leaves the others; any other failure would only come again.
-          if (!isDiskFull(cause) && !unreadable) break;
-        }
+        failure ??= cause;
+        // What is too large for this disk, or cannot be read, leaves the others; any other failure would only come again.
+        isHopeless ||= !isDiskFull(cause) && !unreadable;
       }
+    };
+    const mayGoOn = (): boolean =>
+      !signal.aborted && !isHopeless && (staged.size === 0 || this.#now() - began < BATCH_MS);
+    try {
+      const begun = await inLanes(files, files.every(isSmall) ? SMALL_AT_ONCE : 1, mayGoOn, fetch);
       signal.throwIfAborted();
       const after = await host.listCheckpoints(signal);
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
-      for (const { file, beside } of staged) {
+      for (const file of files) {
+        const beside = staged.get(file);
+        if (beside === undefined) continue;
         const current = now.get(file.path);
         if (current === undefined || !same(current, file)) {
           moved.push(file.path);
@@ -259,7 +261,7 @@ export class CheckpointCollector {
       await this.#record(saved, options);
       if (failure !== undefined) throw failure;
       // A file that vanished is no loss of ours: rotation removed it.
-      return { saved, moved: moved.filter((path) => now.has(path)), refused, after, rest };
+      return { saved, moved: moved.filter((path) => now.has(path)), refused, after, rest: files.slice(begun) };
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }
@@ -359,12 +361,30 @@ async function unlessAborted(
   }
 }
 
+/** So many at once, in order. How many were begun. @param act never throws */
+async function inLanes<T>(
+  all: readonly T[],
+  lanes: number,
+  mayGoOn: () => boolean,
+  act: (one: T) => Promise<void>,
+): Promise<number> {
+  let begun = 0;
+  const lane = async (): Promise<void> => {
+    while (begun < all.length && mayGoOn()) await act(all[begun++]!); // shorter than the list
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  return begun;
+}
+
+const isSmall = ({ size }: RemoteFile): boolean => size <= SMALL_BYTES;
+
 /** Small files first, so that none waits for a huge one or is lost with it; each batch costs one more listing. */
 function batches(files: RemoteFile[]): RemoteFile[][] {
   const cut: RemoteFile[][] = [];
   let bytes = Infinity;
   for (const file of files.toSorted((a, b) => a.size - b.size)) {
-    if (bytes + file.size > BATCH_BYTES) {
+    const last = cut.at(-1)?.at(-1);
+    if (bytes + file.size > BATCH_BYTES || (last !== undefined && isSmall(last) && !isSmall(file))) {
       cut.push([]);
       bytes = 0;
     }

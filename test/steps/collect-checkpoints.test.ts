@@ -140,13 +140,34 @@ describe("CheckpointCollector", () => {
   });
 
   it("puts in place every few seconds what has come, for a process may end", async () => {
-    for (const name of ["a", "b", "c", "d", "e"]) await put(name, name);
+    const names = Array.from({ length: 60 }, (_, i) => `f${i + 10}`);
+    for (const name of names) await put(name, name);
+    let home = 0;
     meanwhile = async (path) => {
-      now += 3_000;
-      if (path === "e") expect((await readCheckpoints(targetDir)).map((f) => f.path)).toEqual(["a", "b", "c", "d"]);
+      now += 400;
+      if (path === names.at(-1)) home = (await readCheckpoints(targetDir)).length;
     };
     const { saved } = await collector().scan(host, { final: true, announced: new Set(), signal });
-    expect(saved).toHaveLength(5);
+    expect(paths(saved).toSorted()).toEqual(names);
+    expect(home).toBeGreaterThan(15);
+  });
+
+  it("asks for many small files at once, and for large ones one by one", async () => {
+    const small = Array.from({ length: 60 }, (_, i) => `small-${i + 10}`);
+    for (const name of small) await put(name, name);
+    for (const name of ["large-1", "large-2"]) await put(name, "x".repeat((1 << 20) + 1));
+    const flying = new Set<string>();
+    const most = { small: 0, large: 0 };
+    meanwhile = async (path) => {
+      flying.add(path);
+      const kind = path.startsWith("small") ? "small" : "large";
+      most[kind] = Math.max(most[kind], flying.size);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      flying.delete(path);
+    };
+    const { saved } = await collector().scan(host, { final: true, announced: new Set(), signal });
+    expect(paths(saved)).toEqual([...small, "large-1", "large-2"]);
+    expect(most).toEqual({ small: 48, large: 1 });
   });
 
   it("fetches a file once it was the same for ten seconds, whole, private and with its time", async () => {
