@@ -9,12 +9,14 @@ import { measureFirstLine } from "./rented/first-line.ts";
 import { measureLog } from "./rented/log.ts";
 import { measureMany, measureQuiet } from "./rented/many.ts";
 import { measurePull } from "./rented/pull.ts";
+import { measureSmallFiles } from "./rented/small-files.ts";
 import { measureTrees } from "./rented/trees.ts";
 
 const PARTS: Record<string, (folder: string) => Promise<Row[]>> = {
   "first-line": measureFirstLine,
   trees: measureTrees,
   pull: measurePull,
+  "small-files": measureSmallFiles,
   log: measureLog,
   quiet: measureQuiet,
   many: measureMany,
