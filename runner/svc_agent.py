@@ -843,6 +843,12 @@ def disk_free(home):
     return s.f_bavail * s.f_frsize
 
 
+def beside(folder, name):
+    """Names of the other machines that this one was, or is, at the same time."""
+    names = (n for n in os.listdir(folder) if n.startswith("svc-") and n != name and n.isascii() and n.isprintable())
+    return sorted(names)[:1000]
+
+
 def op_hello(ask):
     path = base_environment().get("PATH", os.defpath)
     python, version = best_python(path)
@@ -855,6 +861,7 @@ def op_hello(ask):
             "memory_bytes": quiet(memory), "disk_free_bytes": quiet(disk_free, home), "gpus": cards,
             "driver_pending": cards is None and bool(quiet(driver_pending)),
             "rsync": which("rsync", os.environ.get("PATH", os.defpath)) is not None, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
+            "beside": quiet(beside, "%s/%s" % (home, BASE), ask["name"]) or [],
         },
         "machine": name or None,
         "marked": os.path.isdir("/var/lib/svc/%s" % ask["name"]),

@@ -101,10 +101,17 @@ export class DurableLedger implements Ledger {
     return this.#surely(name, () => this.#rows.state(name, "releasing", this.#rows.get(name)?.note ?? null));
   }
 
-  released(name: string, proof: string): Promise<void> {
+  released(name: string, proof: string, left: string | null = null): Promise<void> {
     return this.#surely(name, (tx) => {
-      if (this.#rows.get(name)?.state !== "released") this.#rows.released(name, tx.at, proof);
+      const row = this.#rows.get(name);
+      if (row?.state === "released") return;
+      this.#rows.released(name, tx.at, proof, left);
+      if (left !== null) tx.feed(row?.job_id ?? null, "notice", { level: "warning", message: left });
     });
+  }
+
+  isClosed(name: string): boolean {
+    return this.#rows.get(name)?.state === "released";
   }
 
   /** What is known of a machine that is held: its ways in, what it bills. The money owed so far keeps the old price. */

@@ -12,7 +12,7 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `${d.provider} answered with an error: ${d.why}.`,
-    hint: "The control plane tries again by itself. `svc jobs` says what may still cost money.",
+    hint: "While a run is not over, it is asked again by itself. `svc jobs` says what may still cost money.",
   }),
   provider_refused: entry<{ provider: string; why: string }>({
     status: 502,
@@ -54,7 +54,7 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `${d.provider} has no machine with ${d.gpus} right now. ${BY_THIS_ORDER}`,
-    hint: "It is tried again for a while. Another GPU, region or provider may be quicker; `svc gpus` lists names that are understood.",
+    hint: "A run tries again for a while before it gives up. Another GPU, region or provider may be quicker; `svc gpus` lists names that are understood.",
   }),
   offer_taken: entry<{ provider: string; offer: string; why: string }>({
     status: 409,
@@ -112,7 +112,7 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `The machine ${d.machine} cannot be reached over SSH: ${d.why}.`,
-    hint: "The provider is asked whether it still exists, and the connection is tried again. The run itself goes on meanwhile.",
+    hint: "The connection is tried again, and the provider of a rented machine is asked whether it still exists. The run itself goes on meanwhile.",
   }),
   ssh_refused: entry<{ machine: string; user: string; why: string }>({
     status: 502,
@@ -127,7 +127,7 @@ export const RENTED = {
     retry: "never",
     message: (d) =>
       `Something else than the machine ${d.machine} answered in its place: its host key is not the one that was pinned. Nothing was sent to it.`,
-    hint: "The machine is released by the provider's API. Submit the run again; if it happens again, do not trust the network in between.",
+    hint: "A rented machine is given back by the provider's API; of a notebook, set the address that its cell prints now. Submit the run again; if it happens again, do not trust the network in between.",
   }),
   machine_unfit: entry<{ machine: string; why: string }>({
     status: 502,

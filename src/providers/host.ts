@@ -86,6 +86,8 @@ export interface MachineFacts {
   driver_pending?: boolean;
   rsync: boolean;
   boot_id: string;
+  /** Names of other machines whose folders lie there: a machine that stays with its owner is adopted again and again. */
+  beside?: readonly string[];
 }
 
 /** Absolute folders of one run on its machine. */

@@ -35,6 +35,7 @@ const Hello = z.object({
     driver_pending: z.boolean().default(false),
     rsync: z.boolean(),
     boot_id: text(100),
+    beside: z.array(text(255)).max(1_000).default([]),
   }),
   machine: text(300).nullable(),
   marked: z.boolean(),

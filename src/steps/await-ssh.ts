@@ -5,6 +5,7 @@ import type { MachineFacts } from "../providers/host.ts";
 import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
 import { gpuCount } from "../domain/gpus.ts";
 import { heldMachine, holdMachine, lookAtMachine } from "./held-machine.ts";
+import { endLeftovers } from "./leave.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
@@ -77,6 +78,10 @@ async function look(
   }
   if (facts.gpus === null && wanted > 0 && facts.driver_pending)
     return { later: { afterMs: LOOK_MS.max, why: "the GPU driver is being installed" } };
+  const { beside: _beside, ...told } = facts;
+  const leftovers = provider.info.capabilities.owns_machine
+    ? []
+    : await endLeftovers(services, held, facts, context.signal);
   const { home, python } = facts;
   const known = { ...handle, extra: { ...handle.extra, home, python } };
   await services.ledger.known(handle.name, known);
@@ -85,5 +90,6 @@ async function look(
     const words = `The machine ${handle.name} cannot guard itself (its user is not root and may not become it): if this computer never comes back, only the provider's own limit ends it.`;
     await services.sink.notice(context.jobId, "warning", words);
   }
-  return { done: {}, detail: { address: handle.address, ...facts, guarded } };
+  const ended = leftovers.length > 0 ? { ended_leftovers_of: leftovers } : {};
+  return { done: {}, detail: { address: handle.address, ...told, guarded, ...ended } };
 }

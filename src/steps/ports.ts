@@ -59,7 +59,10 @@ export interface Ledger {
   /** A listing after the horizon did not show it; resolves with how many such in a row. */
   emptyLook(name: string): Promise<number>;
   releasing(name: string): Promise<void>;
-  released(name: string, proof: string): Promise<void>;
+  /** @param left what is to be known of the machine all the same */
+  released(name: string, proof: string, left?: string | null): Promise<void>;
+  /** Whether the order is known, and proven released. */
+  isClosed(name: string): boolean;
   note(name: string, note: string | null): Promise<void>;
 }
 

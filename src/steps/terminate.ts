@@ -2,6 +2,7 @@
 
 import { nodePrefix } from "../domain/machine-names.ts";
 import { askAhead, assertSameAccount, learnAccount } from "./same-account.ts";
+import { leave, NOT_LEFT } from "./leave.ts";
 import { lookUp } from "./look-up.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
@@ -17,14 +18,15 @@ const STILL_THERE =
 export function terminateStep(ports: StepPorts): StepDefinition {
   return {
     name: "terminate",
-    retry: { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 60_000 },
+    retry: { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 20_000 },
     attemptMs: 3 * 60_000,
     async run({ jobId, node, signal }: StepContext): Promise<StepDone | StepLater> {
       const provider = ports.provider(ports.facts(jobId).spec.provider);
       const entries = ports.ledger.open(jobId, node);
       const waits = await each(entries, async (entry) => {
-        if (!provider.info.capabilities.owns_machine && entry.handle) await leave(provider, entry.handle, signal);
-        return release(ports, provider, entry, signal);
+        const { owns_machine } = provider.info.capabilities;
+        const isLeft = owns_machine || entry.handle === null || (await leave(provider, entry.handle, signal));
+        return release(ports, provider, entry, signal, isLeft ? null : NOT_LEFT);
       });
       const later = waits.filter((wait) => wait !== null).toSorted((a, b) => a.later.afterMs - b.later.afterMs)[0];
       if (later) return later;
@@ -69,21 +71,13 @@ async function listed(
   }
 }
 
-/** What cannot be reached any more keeps what it has: the owner ends it, and the run's files with it. */
-async function leave(provider: Provider, handle: MachineHandle, signal: AbortSignal): Promise<void> {
-  if (handle.extra?.["home"] === undefined) return;
-  await provider
-    .access(handle)
-    .leave?.(signal)
-    .catch(() => undefined);
-}
-
-/** Null when the order is proven released. */
+/** Null when the order is proven released. @param left what is to be known of the machine after that */
 export async function release(
   ports: OrphanPorts,
   provider: Provider,
   entry: LedgerEntry,
   signal: AbortSignal,
+  left: string | null = null,
 ): Promise<StepLater | null> {
   let handle = entry.handle;
   if (handle === null) {
@@ -102,7 +96,7 @@ export async function release(
     const status = await provider.inspect(handle, signal);
     if (status.phase === "gone") {
       await assertSameAccount(provider, { name: entry.name, account }, signal, handle);
-      await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist");
+      await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist", left);
       ports.gone?.(entry.name);
       return null;
     }

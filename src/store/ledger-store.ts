@@ -103,8 +103,8 @@ export class LedgerStore {
   look(name: string, emptyLooks: number, at: number): void {
     this.#s.look.run({ name, empty_looks: emptyLooks, last_look_at: at });
   }
-  released(name: string, at: number, proof: string): void {
-    this.#s.released.run({ name, state: "released", released_at: at, proof, note: null });
+  released(name: string, at: number, proof: string, note: string | null): void {
+    this.#s.released.run({ name, state: "released", released_at: at, proof, note });
   }
   account(name: string, account: string): void {
     this.#s.account.run({ name, account });

@@ -78,7 +78,8 @@ function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   const owed = held.filter((m) => m.price_micro !== 0);
   if (row.state === "terminating" && owed.length > 0)
     return "Being given back; the machine may still cost money until the provider says that it is gone.";
-  return null;
+  // What is to be known of one that was let go of.
+  return machines.find((m) => m.note !== null)?.note ?? null;
 }
 
 export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {

@@ -74,7 +74,7 @@ export class SmallCloud implements Provider {
   selfEnd(): null {
     return null;
   }
-  access(): MachineAccess {
+  access(_handle: MachineHandle): MachineAccess {
     throw new TypeError("no run is looked at in these tests");
   }
 }

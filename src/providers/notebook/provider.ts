@@ -73,7 +73,7 @@ export class NotebookProvider implements Provider {
     });
   }
 
-  /** Ends nothing: the runtime is its owner's, and what svc ran there was ended when it was collected. */
+  /** Ends nothing: the runtime is its owner's. What svc ran there is ended by whoever lets go of it (`MachineAccess.leave`). */
   terminate(handle: MachineHandle): Promise<void> {
     this.#letGo.add(handle.name);
     return Promise.resolve();
