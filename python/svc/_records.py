@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 
 def dollars(usd: float) -> str:
-    """An amount as people read it: cents, and finer only where cents would say nothing."""
-    fine = (f"{usd:.{digits}f}" for digits in range(2, 6))
+    """An amount as people read it: cents, and finer below one."""
+    fine = (f"{usd:.{digits}f}" for digits in range(3 if 0 < usd < 0.01 else 2, 6))
     return "$" + next((text for text in fine if usd == 0 or float(text) > 0), f"{usd:.6f}")
 
 

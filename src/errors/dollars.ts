@@ -1,8 +1,6 @@
-/**
- * An amount as people read it: `$0.40`. Cents, and finer only where cents would say nothing, or the same as the amount it stands beside.
- */
+/** An amount as people read it: `$0.40`. Cents, and finer below one, or where cents would say the same as the amount it stands beside. */
 export function dollars(usd: number, beside = Number.NaN): string {
-  for (let digits = 2; ; digits++) {
+  for (let digits = usd > 0 && usd < 0.01 ? 3 : 2; ; digits++) {
     const text = usd.toFixed(digits);
     const same = usd !== beside && text === beside.toFixed(digits);
     if (digits === 6 || usd === 0 || (Number(text) > 0 && !same)) return `$${text}`;
