@@ -16,7 +16,7 @@ import { appendFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { parseArgs } from "node:util";
+import { flagsOf } from "./lib/flags.ts";
 import { campaignPage, campaignTable, keptIn, PARTS, type Kept } from "./lib/campaign-page.ts";
 import { killLoop } from "../test/process/kill-loop.ts";
 import { canInject, trialsOf, tryCall, type Trial } from "../test/process/syscalls.ts";
@@ -24,16 +24,14 @@ import { inLanes, runSeeds } from "../test/sim/fleet.ts";
 
 type Found = Pick<Kept, "counts" | "seeds" | "wrong">;
 
-const { values: flags } = parseArgs({
-  options: {
-    scale: { type: "string", default: "1" },
-    only: { type: "string", default: PARTS.join(",") },
-    seed: { type: "string", default: String(Date.now() % 1_000_000) },
-    lanes: { type: "string", default: String(availableParallelism()) },
-    from: { type: "string", default: "0" },
-    call: { type: "string" },
-    keep: { type: "string" },
-  },
+const flags = flagsOf(import.meta.filename, {
+  scale: { type: "string", default: "1" },
+  only: { type: "string", default: PARTS.join(",") },
+  seed: { type: "string", default: String(Date.now() % 1_000_000) },
+  lanes: { type: "string", default: String(availableParallelism()) },
+  from: { type: "string", default: "0" },
+  call: { type: "string" },
+  keep: { type: "string" },
 });
 if (flags.call !== undefined) {
   const why = await tryCall(JSON.parse(flags.call) as Trial);

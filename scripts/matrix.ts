@@ -12,7 +12,7 @@
 
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { flagsOf } from "./lib/flags.ts";
 import { nameOf, runCell, runsOf, type Cell, type Outcome } from "../test/rented/cell.ts";
 import { chooseCells, drawCells, runsIn, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
@@ -20,21 +20,19 @@ import { matrixPage, matrixTable } from "../test/rented/page.ts";
 /** Machines of one world are all on this computer. */
 const RUNS_MAX = 50;
 
-const { values: flags } = parseArgs({
-  options: {
-    provider: { type: "string" },
-    fault: { type: "string" },
-    kill: { type: "string" },
-    jobs: { type: "string", default: "4" },
-    minutes: { type: "string", default: "25" },
-    seed: { type: "string", default: "1" },
-    quick: { type: "boolean", default: false },
-    every: { type: "boolean", default: false },
-    draw: { type: "string" },
-    pairs: { type: "boolean", default: false },
-    runs: { type: "string", default: "1" },
-    keep: { type: "string" },
-  },
+const flags = flagsOf(import.meta.filename, {
+  provider: { type: "string" },
+  fault: { type: "string" },
+  kill: { type: "string" },
+  jobs: { type: "string", default: "4" },
+  minutes: { type: "string", default: "25" },
+  seed: { type: "string", default: "1" },
+  quick: { type: "boolean", default: false },
+  every: { type: "boolean", default: false },
+  draw: { type: "string" },
+  pairs: { type: "boolean", default: false },
+  runs: { type: "string", default: "1" },
+  keep: { type: "string" },
 });
 const seed = Number(flags.seed);
 const choice: Choice = {

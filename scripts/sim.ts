@@ -6,25 +6,23 @@
 //   npm run sim -- --workload happy --crashes 12,5 --trace   one of those, again
 //   npm run sim -- --mutants [--seeds N] [--from N]          what the simulation notices
 
-import { parseArgs } from "node:util";
 import { availableParallelism } from "node:os";
+import { flagsOf } from "./lib/flags.ts";
 import { runExhaustive, runSeeds } from "../test/sim/fleet.ts";
 import { MUTANTS, score } from "../test/sim/mutants.ts";
 import { idealPlan, randomPlan, WORKLOADS, type Plan, type Workload } from "../test/sim/plan.ts";
 import { Bench } from "../test/sim/bench.ts";
 
-const { values: flags } = parseArgs({
-  options: {
-    seeds: { type: "string" },
-    from: { type: "string", default: "1" },
-    lanes: { type: "string", default: String(availableParallelism()) },
-    seed: { type: "string" },
-    trace: { type: "boolean", default: false },
-    exhaustive: { type: "boolean", default: false },
-    workload: { type: "string" },
-    crashes: { type: "string", default: "" },
-    mutants: { type: "boolean", default: false },
-  },
+const flags = flagsOf(import.meta.filename, {
+  seeds: { type: "string" },
+  from: { type: "string", default: "1" },
+  lanes: { type: "string", default: String(availableParallelism()) },
+  seed: { type: "string" },
+  trace: { type: "boolean", default: false },
+  exhaustive: { type: "boolean", default: false },
+  workload: { type: "string" },
+  crashes: { type: "string", default: "" },
+  mutants: { type: "boolean", default: false },
 });
 const lanes = Number(flags.lanes);
 const from = Number(flags.from);
