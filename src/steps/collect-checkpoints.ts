@@ -35,9 +35,12 @@ export const SETTLE_MS = 10_000;
 const STAGING = ".svc-partial";
 const NAME_CHARS = 24;
 const BATCH_BYTES = 1024 ** 3;
-/** A small file is a question, an answer and a wait for the disk, however little it holds: so many are under way at once. */
-const SMALL_BYTES = 1 << 20;
-const SMALL_AT_ONCE = 48;
+/**
+ * A small file is a question, an answer and a wait for the disk, however little it holds: so many are under way at once. On a slow line
+ * the log must not have to wait for more than so many bytes.
+ */
+const AT_ONCE = 48;
+const AT_ONCE_BYTES = 1 << 20;
 /** What has come is compared and put in its place this often: a process that ends, or a link that breaks, costs no more than that. */
 const BATCH_MS = 5_000;
 /** How often the last scan tries files that changed under its hands. */
@@ -240,7 +243,7 @@ export class CheckpointCollector {
     const mayGoOn = (): boolean =>
       !signal.aborted && !isHopeless && (staged.size === 0 || this.#now() - began < BATCH_MS);
     try {
-      const begun = await inLanes(files, files.every(isSmall) ? SMALL_AT_ONCE : 1, mayGoOn, fetch);
+      const begun = await fetchMany(files, mayGoOn, fetch);
       signal.throwIfAborted();
       const after = await host.listCheckpoints(signal);
       const now = new Map(after.map((file) => [file.path, file]));
@@ -361,30 +364,35 @@ async function unlessAborted(
   }
 }
 
-/** So many at once, in order. How many were begun. @param act never throws */
-async function inLanes<T>(
-  all: readonly T[],
-  lanes: number,
+/** In order, many small ones at once. How many were begun. @param fetch never throws */
+async function fetchMany(
+  files: readonly RemoteFile[],
   mayGoOn: () => boolean,
-  act: (one: T) => Promise<void>,
+  fetch: (file: RemoteFile) => Promise<void>,
 ): Promise<number> {
-  let begun = 0;
-  const lane = async (): Promise<void> => {
-    while (begun < all.length && mayGoOn()) await act(all[begun++]!); // shorter than the list
-  };
-  await Promise.all(Array.from({ length: lanes }, lane));
+  const flying = new Set<Promise<void>>();
+  let [begun, bytes] = [0, 0];
+  for (const file of files) {
+    while (flying.size > 0 && (flying.size >= AT_ONCE || bytes + file.size > AT_ONCE_BYTES)) await Promise.race(flying);
+    if (!mayGoOn()) break;
+    begun++;
+    bytes += file.size;
+    const one = fetch(file).then(() => {
+      flying.delete(one);
+      bytes -= file.size;
+    });
+    flying.add(one);
+  }
+  await Promise.all(flying);
   return begun;
 }
-
-const isSmall = ({ size }: RemoteFile): boolean => size <= SMALL_BYTES;
 
 /** Small files first, so that none waits for a huge one or is lost with it; each batch costs one more listing. */
 function batches(files: RemoteFile[]): RemoteFile[][] {
   const cut: RemoteFile[][] = [];
   let bytes = Infinity;
   for (const file of files.toSorted((a, b) => a.size - b.size)) {
-    const last = cut.at(-1)?.at(-1);
-    if (bytes + file.size > BATCH_BYTES || (last !== undefined && isSmall(last) && !isSmall(file))) {
+    if (bytes + file.size > BATCH_BYTES) {
       cut.push([]);
       bytes = 0;
     }

@@ -155,7 +155,7 @@ describe("CheckpointCollector", () => {
   it("asks for many small files at once, and for large ones one by one", async () => {
     const small = Array.from({ length: 60 }, (_, i) => `small-${i + 10}`);
     for (const name of small) await put(name, name);
-    for (const name of ["large-1", "large-2"]) await put(name, "x".repeat((1 << 20) + 1));
+    for (const name of ["large-1", "large-2"]) await put(name, "x".repeat(1 << 20));
     const flying = new Set<string>();
     const most = { small: 0, large: 0 };
     meanwhile = async (path) => {
