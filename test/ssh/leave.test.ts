@@ -5,8 +5,10 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, it } from "vitest";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import { machineDir, RemoteMachines } from "../../src/ssh/remote-access.ts";
+import { awaitSshStep } from "../../src/steps/await-ssh.ts";
 import { endLeftovers, leave, NOT_LEFT } from "../../src/steps/leave.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
+import type { RunServices } from "../../src/steps/run-services.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import { INSTALLATION, removeHomes } from "../engine/harness.ts";
 import { Rent } from "../steps/rent.ts";
@@ -70,7 +72,7 @@ it("says that the script may still run, and the next run there ends it", async (
   expect(isAlive(pid)).toBe(true);
 
   await machine.sshd.start();
-  const next = { ...named(rent.name(2)), id: "pod-2" };
+  const next = { ...named(rent.name(2)), id: rent.cloud.add(rent.name(2)).id };
   await rent.ledger.intend({
     name: next.name,
     jobId: "job1",
@@ -80,11 +82,11 @@ it("says that the script may still run, and the next run there ends it", async (
     horizonAt: rent.h.clock.now(),
   });
   await rent.ledger.held(next.name, next);
-  const access = machines.access(next);
-  const facts = await access.greet(never);
-  expect(facts.beside).toContain(handle.name);
-  const held = { provider: rent.cloud, handle: next, access };
-  expect(await endLeftovers(rent.ports, held, facts, never)).toEqual([handle.name]);
+  const services = { ...rent.ports, guard: () => null } as unknown as RunServices;
+  expect(await rent.run(() => awaitSshStep(services))).toMatchObject({
+    done: {},
+    detail: { home: machine.home, ended_leftovers_of: [handle.name] },
+  });
   await until(() => !isAlive(pid), "the script to end");
   expect(existsSync(folder)).toBe(false);
   expect(rent.ledger.row(handle.name)).toMatchObject({ state: "released", note: null });
