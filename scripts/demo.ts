@@ -12,6 +12,7 @@ import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { bytes } from "../src/domain/bytes.ts";
+import { dollars } from "../src/errors/dollars.ts";
 import { type Checkpoints, type JobRecord, type Metrics, OUTCOMES, type Timeline } from "../src/schemas/job.ts";
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -214,7 +215,7 @@ async function report(server: Server, job: JobRecord): Promise<void> {
   say(`  job          ${job.id} (${job.label})`);
   say(`  status       ${job.status}`);
   say(`  exit code    ${job.exit_code ?? "none"}`);
-  say(`  cost         $${job.cost_usd.toFixed(4)}`);
+  say(`  cost         ${dollars(job.cost_usd)}`);
   say(`  accuracy     ${accuracy ? `${percent(accuracy.value)} of the test images` : "none recorded"}`);
   if (job.error) say(`  error        ${job.error.message}\n               ${job.error.hint}`);
   say("");

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { quoted } from "../../domain/shell-words.ts";
+import { dollars } from "../../errors/dollars.ts";
 import { SvcError } from "../../errors/index.ts";
 import { usage, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
@@ -70,7 +71,7 @@ export const sim: Command = {
       else await io.out(`${[...unsets(served, io.env), exports(served.env)].join("\n")}\n`);
       io.err(input.json ? `Serving ${Object.keys(served.urls).join(", ")}.` : whatNow(served));
       const signal = await ending.promise;
-      io.err(`Ending all machines. They would have cost $${served.cost().toFixed(4)}.`);
+      io.err(`Ending all machines. They would have cost ${dollars(served.cost())}.`);
       return signal === "SIGINT" ? 130 : 0;
     } finally {
       await served.close();
