@@ -4,10 +4,11 @@
 import { pause } from "../domain/clock.ts";
 import { asSvcError } from "../errors/index.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
-import { shownInPart, type MachineHandle, type Provider } from "../providers/provider.ts";
+import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
 import { usd } from "../store/records.ts";
 import type { MachineRow } from "../store/tables.ts";
+import { ownedMachines } from "../steps/owned.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
 import type { Engine } from "./engine.ts";
@@ -72,18 +73,16 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
   for (const provider of parts.providers.values()) {
     if (!parts.connected(provider.name) && !owing.has(provider.name)) continue;
     const prefix = installationPrefix(parts.engine.store.installationId);
-    let owned: MachineHandle[];
+    let owned: MachineHandle[] = [];
     try {
-      // The contract asks for ours alone; a listing that shows more must not cost somebody else's machine.
-      owned = (await provider.listOwned(prefix, AbortSignal.timeout(60_000))).filter((machine) =>
-        machine.name.startsWith(prefix),
-      );
-    } catch (e) {
-      // A listing that fails proves nothing about anything: the provider is named, its rows stay open. What it shows all the same is there.
+      const { machines, missing } = await ownedMachines(provider, prefix, AbortSignal.timeout(60_000));
+      owned = machines;
+      // A listing that is short proves nothing of what it leaves out; what it shows is there.
+      if (missing !== null) report.unreachable_providers.push(provider.name);
+    } catch {
+      // One that fails proves nothing about anything: the provider is named, its rows stay open.
       report.unreachable_providers.push(provider.name);
-      const shown = shownInPart(e);
-      if (shown === null) continue;
-      owned = shown.filter((machine) => machine.name.startsWith(prefix));
+      continue;
     }
     for (const handle of owned) if (isOrphan(parts, handle)) await end(parts, provider, handle, options, report);
     // Owed by a job that is over: a late answer reopened it.

@@ -4,7 +4,6 @@
 import type { MachineFacts } from "../providers/host.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
-import type { HeldMachine } from "./held-machine.ts";
 import type { StepPorts } from "./ports.ts";
 
 export const NOT_LEFT =
@@ -25,18 +24,22 @@ export async function leave(provider: Provider, handle: MachineHandle, signal: A
   }
 }
 
-/** Ends what jobs that are over have left on a machine, which one of them could not reach at its end. */
+/**
+ * Ends what jobs that are over have left on a machine, which one of them could not reach at its end. Gives the names; what cannot be
+ * ended until `signal` keeps nobody from using the machine.
+ */
 export async function endLeftovers(
   { ledger, installationId, gone }: Pick<StepPorts, "ledger" | "installationId" | "gone">,
-  { provider, handle }: HeldMachine,
+  { provider, handle }: { provider: Provider; handle: MachineHandle },
   { home, beside }: Pick<MachineFacts, "home" | "beside">,
   signal: AbortSignal,
 ): Promise<string[]> {
   const prefix = installationPrefix(installationId);
   const ended: string[] = [];
   for (const name of beside ?? []) {
-    if (!name.startsWith(prefix) || !ledger.isClosed(name)) continue;
-    if (await leave(provider, { ...handle, name, extra: { ...handle.extra, home } }, signal)) {
+    if (signal.aborted || !name.startsWith(prefix) || !ledger.isClosed(name)) continue;
+    const then: MachineHandle = { ...handle, name, extra: { ...handle.extra, home } };
+    if (await leave(provider, then, signal).catch(() => false)) {
       await ledger.note(name, null);
       ended.push(name);
     }

@@ -4,23 +4,34 @@ import { nodePrefix } from "../domain/machine-names.ts";
 import { askAhead, assertSameAccount, learnAccount } from "./same-account.ts";
 import { leave, NOT_LEFT } from "./leave.ts";
 import { lookUp } from "./look-up.ts";
+import { ownedMachines } from "./owned.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
-import { shownInPart, type MachineHandle, type MachineStatus, type Provider } from "../providers/provider.ts";
+import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
 
+/** Between two looks: short at first, for most machines take some seconds; longer for one that is not shown yet, or stays. */
 const LOOK_AGAIN_MS = 3_000;
+const LOOK_AGAIN_MS_MAX = 10_000;
 /** The first look comes right after the request, and most machines take some seconds. */
 const ASKED = "The machine is being given back; the provider has yet to confirm that it is gone.";
 const STILL_THERE =
   "The provider still lists the machine; it may still cost money. Termination is asked for again until it is gone.";
 
 export function terminateStep(ports: StepPorts): StepDefinition {
+  const looks = new Map<number, number>();
+  const slower = (effectId: number, { later }: StepLater): StepLater => {
+    const n = looks.get(effectId) ?? 0;
+    looks.set(effectId, n + 1);
+    return {
+      later: { ...later, afterMs: Math.max(later.afterMs, Math.min(LOOK_AGAIN_MS_MAX, LOOK_AGAIN_MS * 1.2 ** n)) },
+    };
+  };
   return {
     name: "terminate",
     retry: { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 20_000 },
     attemptMs: 3 * 60_000,
-    async run({ jobId, node, signal }: StepContext): Promise<StepDone | StepLater> {
+    async run({ jobId, node, effectId, signal }: StepContext): Promise<StepDone | StepLater> {
       const provider = ports.provider(ports.facts(jobId).spec.provider);
       const entries = ports.ledger.open(jobId, node);
       const waits = await each(entries, async (entry) => {
@@ -29,12 +40,13 @@ export function terminateStep(ports: StepPorts): StepDefinition {
         return release(ports, provider, entry, signal, isLeft ? null : NOT_LEFT);
       });
       const later = waits.filter((wait) => wait !== null).toSorted((a, b) => a.later.afterMs - b.later.afterMs)[0];
-      if (later) return later;
+      if (later) return slower(effectId, later);
       // The ledger is clean. The provider has the last word: a create call may have made more than it said.
       const prefix = nodePrefix(ports.installationId, jobId, node);
       const left = await listed(ports, provider, { jobId, node, signal }, prefix);
       await each(left, (handle) => provider.terminate(handle, signal));
-      if (left.length > 0) return { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } };
+      if (left.length > 0) return slower(effectId, { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } });
+      looks.delete(effectId);
       await ports.silent?.(jobId, node);
       return { done: {}, detail: { released: entries.map((e) => e.name) } };
     },
@@ -62,10 +74,8 @@ async function listed(
   prefix: string,
 ): Promise<MachineHandle[]> {
   try {
-    return (await provider.listOwned(prefix, signal)).filter((machine) => machine.name.startsWith(prefix));
+    return (await ownedMachines(provider, prefix, signal)).machines;
   } catch (e) {
-    const shown = signal.aborted ? null : shownInPart(e);
-    if (shown !== null) return shown.filter((machine) => machine.name.startsWith(prefix));
     if (e instanceof SvcError && !signal.aborted && ledger.nextOrdinal(jobId, node) === 1) return [];
     throw e;
   }

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
-import type { Order } from "../../src/providers/provider.ts";
+import type { MachineHandle, Order } from "../../src/providers/provider.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
 
 export const KEY = "pk_0123456789secret";
@@ -153,3 +153,22 @@ export async function thrownBy(promise: Promise<unknown>): Promise<SvcError> {
   }
   throw new Error("nothing was thrown");
 }
+
+export const HANDLE: MachineHandle = {
+  v: 1,
+  provider: "podhost",
+  id: "q7r2vd0kx1",
+  name: "svc-abc-job1-n0-1",
+  address: null,
+  priceMicro: 2_990_000,
+  extra: { createdAt: "2026-06-01T11:00:00Z" },
+};
+/** Lists these pods, and knows no other by its id. */
+export const listing =
+  (...pods: unknown[]) =>
+  ({ root }: { root: string }): Answer =>
+    root === "pod"
+      ? data({ pod: null })
+      : root === "podTerminate"
+        ? data({ podTerminate: null })
+        : data({ myself: { pods } });

@@ -3,11 +3,12 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
-import type { MachineHandle } from "../../src/providers/provider.ts";
 import {
   data,
   errors,
+  HANDLE,
   KEY,
+  listing,
   never,
   pod,
   podhostStub,
@@ -17,24 +18,6 @@ import {
   type Stub,
 } from "./podhost-stub.ts";
 
-const HANDLE: MachineHandle = {
-  v: 1,
-  provider: "podhost",
-  id: "q7r2vd0kx1",
-  name: "svc-abc-job1-n0-1",
-  address: null,
-  priceMicro: 2_990_000,
-  extra: { createdAt: "2026-06-01T11:00:00Z" },
-};
-/** Lists these pods, and knows no other by its id. */
-const listing =
-  (...pods: unknown[]) =>
-  ({ root }: { root: string }): Answer =>
-    root === "pod"
-      ? data({ pod: null })
-      : root === "podTerminate"
-        ? data({ podTerminate: null })
-        : data({ myself: { pods } });
 const BAD_HOSTS = ["-oProxyCommand=x", "a b", "../x", "root@h", "h/..", "$(id)", "", 7, null];
 
 describe("a look at a pod", () => {
@@ -202,53 +185,6 @@ describe("gone", () => {
     expect(stub.names()).toEqual(["myself", "podTerminate"]);
     stub.script = listing();
     expect(await stub.provider.inspect(young, never)).toEqual({ phase: "gone" });
-  });
-
-  const REACHED = { address: "203.0.113.9", ssh: [{ host: "203.0.113.9", port: 22, user: "root" }] };
-
-  test.each([false, true])(
-    "a young pod that was seen (by another process: %s) is gone once it has been missing for a minute",
-    async (restarted) => {
-      const stub = await podhostStub(listing(pod()));
-      const extra = { createdAt: new Date(stub.clock.now).toISOString() };
-      const young = { ...HANDLE, extra, ...(restarted ? REACHED : {}) };
-      if (!restarted) expect(await stub.provider.inspect(young, never)).toMatchObject({ phase: "ready" });
-      stub.script = listing();
-      for (let look = 0; look < 3; look++) {
-        stub.clock.now += 12_000;
-        const why = expect.stringContaining("any more") as string;
-        expect(await stub.provider.inspect(young, never)).toMatchObject({ phase: "starting", why });
-      }
-      stub.script = listing(pod());
-      stub.clock.now += 5_000;
-      expect(await stub.provider.inspect(young, never)).toMatchObject({ phase: "ready" });
-      stub.script = listing();
-      stub.clock.now += 5_000;
-      expect(await stub.provider.inspect(young, never)).toMatchObject({ phase: "starting" });
-      stub.clock.now += 60_000;
-      expect(await stub.provider.inspect(young, never)).toEqual({ phase: "gone" });
-    },
-  );
-
-  test("a young pod that another process reached is gone once its end was taken, or the answer to that was lost", async () => {
-    for (const [answer, phase] of [
-      [data({ podTerminate: null }), "gone"],
-      [{ cut: true }, "gone"],
-      [errors("pod not found to terminate"), "starting"],
-    ] as const) {
-      const stub = await podhostStub((asked) => (asked.root === "podTerminate" ? answer : listing()(asked)));
-      const young = { ...HANDLE, ...REACHED, extra: { createdAt: new Date(stub.clock.now).toISOString() } };
-      await stub.provider.terminate(young, never).catch(() => undefined);
-      expect(await stub.provider.inspect(young, never)).toMatchObject({ phase });
-    }
-  });
-
-  test("one that was found a moment ago is young, whatever time the provider says it was made at", async () => {
-    const stub = await podhostStub(listing(pod({ createdAt: "2026-06-01T03:00:00Z" })));
-    const [found] = await stub.provider.listOwned("svc-", never);
-    stub.script = listing();
-    stub.clock.now += 5_000;
-    expect(await stub.provider.inspect(found!, never)).toMatchObject({ phase: "starting" });
   });
 
   test("one whose id cannot be read any more, but bears the name, is still there", async () => {

@@ -38,6 +38,19 @@ describe("giving back", () => {
     expect(silent).toEqual(["job1 0"]);
   });
 
+  it("is looked at soon at first, and less often where it stays", async () => {
+    await rent.run(provisionStep);
+    rent.cloud.lies = true;
+    const step = terminateStep(rent.ports);
+    const waits: number[] = [];
+    for (let look = 0; look < 12; look++) {
+      const result = await rent.run(() => step);
+      if ("later" in result) waits.push(result.later.afterMs);
+    }
+    expect([waits.length, waits[0], waits.at(-1)]).toEqual([12, 3_000, 10_000]);
+    expect(waits).toEqual(waits.toSorted((a, b) => a - b));
+  });
+
   it("may be asked for again when it is done", async () => {
     await rent.run(provisionStep);
     await terminate();
