@@ -169,7 +169,8 @@ describe("a runner that was killed", () => {
     const { pid } = (await run.host.status(never)) ?? {};
     kill(await runnerPid(run), "SIGKILL");
     expect(await ended(run)).toMatchObject({ phase: "failed", exit_code: null, error: expect.stringContaining("was killed") as string });
-    expect(processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`)).not.toContain(pid);
+    // The kernel kills it when the runner goes; it goes a moment later.
+    await expect.poll(() => processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`)).not.toContain(pid);
     expect(processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`)).toContain(daemon);
     await run.host.stop(0.1, never);
     await leavesNothing(run);
