@@ -1,9 +1,10 @@
 // Builds dist/: the CLI with its control plane as split chunks, so that a command loads only what it needs, and the
 // dashboard. Native and large packages that gain nothing from bundling stay in node_modules.
 
-import { existsSync, rmSync, statSync } from "node:fs";
+import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { buildDashboard, DASHBOARD_DIST } from "./lib/build-dashboard.ts";
 
 const root = join(import.meta.dirname, "..");
 const started = performance.now();
@@ -44,17 +45,6 @@ const result = await build({
 const sizes = Object.entries(result.metafile.outputs).filter(([name]) => name.endsWith(".mjs"));
 console.log(`dist/: ${sizes.length} files, ${Math.round(sizes.reduce((sum, [, o]) => sum + o.bytes, 0) / 1024)} KiB`);
 
-if (existsSync(join(root, "dashboard", "index.html"))) {
-  const { build: viteBuild } = await import("vite");
-  const config = ["vite.config.ts", "dashboard/vite.config.ts"]
-    .map((name) => join(root, name))
-    .find((path) => existsSync(path));
-  await viteBuild({
-    root: join(root, "dashboard"),
-    configFile: config ?? false,
-    logLevel: "warn",
-    ...(config ? {} : { build: { outDir: join(root, "dashboard", "dist"), emptyOutDir: true } }),
-  });
-  console.log(`dashboard/dist/: index.html, ${statSync(join(root, "dashboard", "dist", "index.html")).size} bytes`);
-}
+await buildDashboard("warn");
+console.log(`dashboard/dist/: index.html, ${statSync(join(DASHBOARD_DIST, "index.html")).size} bytes`);
 console.log(`built in ${((performance.now() - started) / 1000).toFixed(1)} s`);

@@ -81,10 +81,7 @@ function summary(record: JobRecord, ms: number): string {
   return words.join(", ") + (record.error ? `: ${plain(record.error.message)}` : "");
 }
 
-function span(ms: number): string {
-  const whole = Math.floor(ms / 1000);
-  return whole < 60 ? `${whole} s` : longDuration(whole);
-}
+const span = (ms: number): string => longDuration(Math.floor(ms / 1000));
 
 /** Words for one line of a terminal. */
 export const plain = (words: string): string => oneLine(words).slice(0, 500);

@@ -3,12 +3,12 @@
 
 import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { HOST_WORD, sshForRsync } from "../../src/ssh/system-ssh.ts";
 import { CheckpointCollector } from "../../src/steps/collect-checkpoints.ts";
 import { never, TestMachine } from "../../test/ssh/machine.ts";
+import { relay } from "../../test/ssh/sshd.ts";
 import { rowOf, type Row } from "../lib/measure.ts";
 
 const ROUNDS = 5;
@@ -18,7 +18,7 @@ const command = promisify(execFile);
 
 export async function measureSmallFiles(folder: string): Promise<Row[]> {
   const machine = await TestMachine.start();
-  const line = await slowLine(machine.sshd.address, machine.sshd.port);
+  const line = await relay({ host: machine.sshd.address, port: machine.sshd.port }, Infinity, RTT_MS / 2);
   const ours: number[] = [];
   const bare: number[] = [];
   const seconds = (startMs: number): number => (performance.now() - startMs) / 1000;
@@ -68,32 +68,4 @@ export async function measureSmallFiles(folder: string): Promise<Row[]> {
       met: (f, b) => f <= 2 * b,
     }),
   ];
-}
-
-/** Forwards to an address; each byte takes half of the round trip. */
-async function slowLine(host: string, port: number): Promise<{ port: number; close(): void }> {
-  const open = new Set<Socket>();
-  const forward = (from: Socket, to: Socket): void => {
-    open.add(from);
-    from.setNoDelay();
-    from.on("data", (bytes) => setTimeout(() => to.write(bytes), RTT_MS / 2));
-    from.on("error", () => to.destroy());
-    from.on("close", () => {
-      open.delete(from);
-      setTimeout(() => to.end(), RTT_MS / 2);
-    });
-  };
-  const server = createServer((near) => {
-    const far = connect(port, host);
-    forward(near, far);
-    forward(far, near);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: () => {
-      server.close();
-      for (const socket of open) socket.destroy();
-    },
-  };
 }

@@ -14,8 +14,7 @@ export function duration(ms: number): string {
   const s = Math.max(0, ms) / 1000;
   if (s < 0.9995) return `${Math.round(s * 1000)} ms`;
   if (s < 9.995) return `${s.toFixed(1)} s`;
-  const whole = Math.round(s);
-  return whole < 60 ? `${whole} s` : longDuration(whole);
+  return longDuration(Math.round(s));
 }
 
 /** A duration without the smallest part, for ages. */

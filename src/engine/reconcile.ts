@@ -73,17 +73,11 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
   for (const provider of parts.providers.values()) {
     if (!parts.connected(provider.name) && !owing.has(provider.name)) continue;
     const prefix = installationPrefix(parts.engine.store.installationId);
-    let owned: MachineHandle[] = [];
-    try {
-      const { machines, missing } = await ownedMachines(provider, prefix, AbortSignal.timeout(60_000));
-      owned = machines;
-      // A listing that is short proves nothing of what it leaves out; what it shows is there.
-      if (missing !== null) report.unreachable_providers.push(provider.name);
-    } catch {
-      // One that fails proves nothing about anything: the provider is named, its rows stay open.
-      report.unreachable_providers.push(provider.name);
-      continue;
-    }
+    const listing = await ownedMachines(provider, prefix, AbortSignal.timeout(60_000)).catch(() => null);
+    // One that fails, or is short, proves nothing of what it leaves out: the provider is named, its rows stay open. What it shows is there.
+    if (listing === null || listing.missing !== null) report.unreachable_providers.push(provider.name);
+    if (listing === null) continue;
+    const owned = listing.machines;
     for (const handle of owned) if (isOrphan(parts, handle)) await end(parts, provider, handle, options, report);
     // Owed by a job that is over: a late answer reopened it.
     for (const row of parts.ledger.owed()) {

@@ -7,6 +7,9 @@
 //     has left its address.
 // S4. Young, and neither: it is not shown yet.
 
+import { SvcError } from "../errors/index.ts";
+import { mayHaveBeenSent } from "./http.ts";
+
 const MISSING_MS = 60_000;
 
 interface Sighting {
@@ -39,6 +42,16 @@ export class Sightings {
   /** @param taken false where what was begun has failed */
   ending(key: string, taken: boolean): void {
     this.#of(key).ending = taken;
+  }
+
+  /** Asks for its end, by `ask`, which tells whether the provider took the wish. One whose answer was lost may well have been taken. */
+  async endingBy(key: string, ask: () => Promise<boolean>): Promise<void> {
+    try {
+      if (await ask()) this.ending(key, true);
+    } catch (e) {
+      if (e instanceof SvcError && e.code === "provider_unreachable" && mayHaveBeenSent(e)) this.ending(key, true);
+      throw e;
+    }
   }
 
   /**

@@ -14,8 +14,6 @@ const MINUTE_MS = 60_000;
 const LOOK_MS = { min: 400, max: 5_000 };
 /** A tunnel counts every connection. */
 const LOOK_MS_TUNNEL = 5_000;
-/** What is left of earlier runs may take this long to end; less than an attempt of the step. */
-const LEFTOVERS_MS = 45_000;
 /** Keys arrive on a machine some time after its sshd does; after that long they are not going to. */
 const REFUSED_MAX_MS = 4 * MINUTE_MS;
 
@@ -81,9 +79,9 @@ async function look(
   if (facts.gpus === null && wanted > 0 && facts.driver_pending)
     return { later: { afterMs: LOOK_MS.max, why: "the GPU driver is being installed" } };
   const { beside: _beside, ...told } = facts;
-  const soon = AbortSignal.any([context.signal, AbortSignal.timeout(LEFTOVERS_MS)]);
-  const leftovers = provider.info.capabilities.owns_machine ? [] : await endLeftovers(services, held, facts, soon);
-  context.signal.throwIfAborted();
+  const leftovers = provider.info.capabilities.owns_machine
+    ? []
+    : await endLeftovers(services, held, facts, context.signal);
   const { home, python } = facts;
   const known = { ...handle, extra: { ...handle.extra, home, python } };
   await services.ledger.known(handle.name, known);

@@ -10,6 +10,9 @@ export const NOT_LEFT =
   "The runtime could not be reached at the end. If it is still there, the script may still run on it, and what the run was given, secrets " +
   "among it, still lies there. Close the notebook, or start another run on it: that ends what is left.";
 
+/** Less than an attempt of the step that waits for it. */
+const LEFTOVERS_MS = 45_000;
+
 /** Ends what runs there, and takes the run's files with it. Whether that is done: it is also where nothing was put there. */
 export async function leave(provider: Provider, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
   if (handle.extra?.["home"] === undefined) return true;
@@ -26,7 +29,7 @@ export async function leave(provider: Provider, handle: MachineHandle, signal: A
 
 /**
  * Ends what jobs that are over have left on a machine, which one of them could not reach at its end. Gives the names; what cannot be
- * ended until `signal` keeps nobody from using the machine.
+ * ended within LEFTOVERS_MS keeps nobody from using the machine.
  */
 export async function endLeftovers(
   { ledger, installationId, gone }: Pick<StepPorts, "ledger" | "installationId" | "gone">,
@@ -35,15 +38,17 @@ export async function endLeftovers(
   signal: AbortSignal,
 ): Promise<string[]> {
   const prefix = installationPrefix(installationId);
+  const soon = AbortSignal.any([signal, AbortSignal.timeout(LEFTOVERS_MS)]);
   const ended: string[] = [];
   for (const name of beside ?? []) {
-    if (signal.aborted || !name.startsWith(prefix) || !ledger.isClosed(name)) continue;
+    if (soon.aborted || !name.startsWith(prefix) || !ledger.isClosed(name)) continue;
     const then: MachineHandle = { ...handle, name, extra: { ...handle.extra, home } };
-    if (await leave(provider, then, signal).catch(() => false)) {
+    if (await leave(provider, then, soon).catch(() => false)) {
       await ledger.note(name, null);
       ended.push(name);
     }
     gone?.(name);
   }
+  signal.throwIfAborted();
   return ended;
 }

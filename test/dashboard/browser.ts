@@ -2,9 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
+import { DASHBOARD_DIST } from "../../scripts/lib/build-dashboard.ts";
 import { hasChromium, launchChromium, NO_CHROMIUM } from "../../scripts/lib/chromium.ts";
 import { FakeServer, type FakeWorld } from "./fake-server.ts";
 import { fakeWorld, submitted } from "./fake-world.ts";
@@ -12,8 +12,6 @@ import { fakeWorld, submitted } from "./fake-world.ts";
 export { hasChromium };
 if (!hasChromium) process.stderr.write(`SKIPPED: the dashboard's tests in a browser. ${NO_CHROMIUM}\n`);
 
-/** As `build.ts` made it. */
-const DIST = join(import.meta.dirname, "../../dashboard/dist");
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export interface Visitor {
@@ -67,7 +65,7 @@ export function dashboard(): {
   const browser = oneBrowser();
   return {
     async open(path, options = {}, world = fakeWorld()) {
-      const server = new FakeServer(DIST, world, submitted);
+      const server = new FakeServer(DASHBOARD_DIST, world, submitted);
       const base = await server.listen();
       const visitor = await visit(browser(), base + path, options);
       return {

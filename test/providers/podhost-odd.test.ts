@@ -4,28 +4,9 @@ import { describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
 import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
-import {
-  data,
-  KEY,
-  never,
-  orderOf,
-  pod,
-  podhostStub,
-  PUBLIC_KEY,
-  specOf,
-  thrownBy,
-  type Answer,
-} from "./podhost-stub.ts";
+import { data, KEY, listing, never, orderOf, pod, podhostStub, PUBLIC_KEY, specOf, thrownBy } from "./podhost-stub.ts";
 
 const NAME = "svc-abc-job1-n0-1";
-/** Lists these pods, and knows no other by its id. */
-const listing = (root: string, pods: unknown[]): Answer =>
-  root === "pod"
-    ? data({ pod: null })
-    : root === "podTerminate"
-      ? data({ podTerminate: null })
-      : data({ myself: { pods } });
-
 describe("a pod whose id is none", () => {
   test.each(["../../x", "$(touch x)", "-rf", "a\nb"])(
     "%j: held by its name, used for nothing, and ended",
@@ -34,7 +15,7 @@ describe("a pod whose id is none", () => {
       const stub = await podhostStub((asked) => {
         if (asked.root === "podTerminate")
           pods = pods.filter((each) => each["id"] !== asked.body.variables.input.podId);
-        return listing(asked.root, pods);
+        return listing(...pods)(asked);
       });
       const owned = await stub.provider.listOwned("svc-", never);
       expect(owned.map(({ name }) => name)).toEqual([NAME]);

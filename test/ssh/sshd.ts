@@ -184,10 +184,14 @@ export async function until(holds: () => boolean, what: string, ms = 20_000): Pr
   }
 }
 
-/** A relay on 127.0.0.1 that can be told to cut what passes through it; once by itself, after so many bytes to the machine. */
+/**
+ * A relay on 127.0.0.1 that can be told to cut what passes through it; once by itself, after so many bytes to the machine. Each byte may
+ * take its time, in milliseconds each way.
+ */
 export async function relay(
   to: { host: string; port: number },
   cutAfter = Infinity,
+  delayMs = 0,
 ): Promise<{
   port: number;
   cut: () => void;
@@ -209,7 +213,15 @@ export async function relay(
       cutAfter = Infinity;
       cut();
     });
-    client.pipe(machine).pipe(client);
+    if (delayMs === 0) return void client.pipe(machine).pipe(client);
+    for (const [from, into] of [
+      [client, machine],
+      [machine, client],
+    ] as const) {
+      from.setNoDelay();
+      from.on("data", (part) => setTimeout(() => into.write(part), delayMs));
+      from.on("end", () => setTimeout(() => into.end(), delayMs));
+    }
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   const at = server.address();

@@ -13,7 +13,7 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
-import { beforeSending, keyPrint, mayHaveBeenSent, outcomeOfCreate } from "../http.ts";
+import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import {
   inVain,
   type Account,
@@ -342,12 +342,7 @@ export class MarketProvider implements Provider {
     if (this.sightings.wasSeen(id) && this.memories.get(id)?.ready !== true && (handle.ssh?.length ?? 0) === 0)
       this.avoidHostOf(handle);
     try {
-      if (await this.client.destroy(id, signal)) this.sightings.ending(id, true);
-    } catch (e) {
-      // Its answer was lost: it may well have been taken.
-      if (e instanceof SvcError && e.code === "provider_unreachable" && mayHaveBeenSent(e))
-        this.sightings.ending(id, true);
-      throw e;
+      await this.sightings.endingBy(id, () => this.client.destroy(id, signal));
     } finally {
       this.listing.forget();
     }

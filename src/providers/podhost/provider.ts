@@ -12,7 +12,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
-import { beforeSending, keyPrint, mayHaveBeenSent, outcomeOfCreate } from "../http.ts";
+import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type {
   Account,
   Certainty,
@@ -166,12 +166,7 @@ export class PodhostProvider implements Provider {
     signal.throwIfAborted();
     const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];
     try {
-      for (const id of ids) if (await this.#ask((api) => api.terminate(id, signal))) this.#sightings.ending(key, true);
-    } catch (e) {
-      // Its answer was lost: it may well have been taken.
-      if (e instanceof SvcError && e.code === "provider_unreachable" && mayHaveBeenSent(e))
-        this.#sightings.ending(key, true);
-      throw e;
+      for (const id of ids) await this.#sightings.endingBy(key, () => this.#ask((api) => api.terminate(id, signal)));
     } finally {
       this.#list = null;
     }
