@@ -5,6 +5,7 @@
 //   npm run matrix -- --every                             every fault at every boundary: some 3,000 cells, more than an hour
 //   npm run matrix -- --draw N [--pairs]                  cells drawn from all of them, or pairs of faults, until they have N runs
 //   npm run matrix -- --runs N                            N runs at once in each cell's world, which all meet its fault and its kill
+//   npm run matrix -- --nodes N                           runs of N nodes, where their provider can
 //   npm run matrix -- --keep FILE                         adds what was found to FILE, and leaves out what stands there already
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
 //   npm run matrix -- --jobs N --seed S                   so many worlds at once; another drawing of instants and boundaries
@@ -14,7 +15,7 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs
 import { join } from "node:path";
 import { flagsOf } from "./lib/flags.ts";
 import { nameOf, runCell, runsOf, type Cell, type Outcome } from "../test/rented/cell.ts";
-import { chooseCells, drawCells, runsIn, type Choice } from "../test/rented/choose.ts";
+import { chooseCells, drawCells, nodesIn, runsIn, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
 
 /** Machines of one world are all on this computer. */
@@ -32,6 +33,7 @@ const flags = flagsOf(import.meta.filename, {
   draw: { type: "string" },
   pairs: { type: "boolean", default: false },
   runs: { type: "string", default: "1" },
+  nodes: { type: "string", default: "1" },
   keep: { type: "string" },
 });
 const seed = Number(flags.seed);
@@ -44,13 +46,18 @@ const choice: Choice = {
 };
 const draw = Number(flags.draw ?? 0);
 const runs = Number(flags.runs);
-if (!(draw >= 0) || !Number.isInteger(runs) || runs < 1 || runs > RUNS_MAX) {
-  process.stderr.write(`--draw takes a number, and --runs one from 1 to ${RUNS_MAX}; nothing was run.\n`);
+const nodes = Number(flags.nodes);
+if (!(draw >= 0) || ![runs, nodes].every((n) => Number.isInteger(n) && n >= 1 && n <= RUNS_MAX)) {
+  process.stderr.write(`--draw takes a number, --runs and --nodes one from 1 to ${RUNS_MAX}; nothing was run.\n`);
   process.exit(2);
 }
 const cells = draw > 0 ? drawCells(choice, draw, flags.pairs, runs) : chosenCells();
 function chosenCells(): Cell[] {
-  return chooseCells(choice).map((cell) => (runs > 1 ? { ...cell, runs: runsIn(cell.provider, runs) } : cell));
+  return chooseCells(choice).map((cell) => ({
+    ...cell,
+    ...(runs > 1 && { runs: runsIn(cell.provider, runs) }),
+    ...(nodes > 1 && { nodes: nodesIn(cell.provider, nodes) }),
+  }));
 }
 const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
 /** What earlier runs have found; written by them. */

@@ -16,6 +16,8 @@ export interface Cell {
   seed: number;
   /** How many runs there are at once in this cell's world; one where it is not said. */
   runs?: number;
+  /** Of each run; one where it is not said. */
+  nodes?: number;
 }
 
 export interface Outcome {
@@ -37,8 +39,8 @@ const FOREIGN = "somebody-elses-0";
 const TOO_DEAR_MS = 6 * 60_000;
 const WHEN_ANY = ["start", "machine.intended", "sim.made", "machine.held", "log", "machine.releasing"] as const;
 
-export const nameOf = ({ provider, fault, also, kill, runs = 1 }: Cell): string =>
-  `${provider} ${also === undefined ? fault : `${fault}+${also}`} ${kill ?? "lives"}${runs > 1 ? ` x${runs}` : ""}`;
+export const nameOf = ({ provider, fault, also, kill, runs = 1, nodes = 1 }: Cell): string =>
+  `${provider} ${also === undefined ? fault : `${fault}+${also}`} ${kill ?? "lives"}${runs > 1 ? ` x${runs}` : ""}${nodes > 1 ? ` of ${nodes} nodes` : ""}`;
 
 /** How many runs there were in the worlds of some cells. */
 export const runsOf = (outcomes: readonly Pick<Outcome, "cell">[]): number =>
@@ -46,12 +48,13 @@ export const runsOf = (outcomes: readonly Pick<Outcome, "cell">[]): number =>
 
 export async function runCell(cell: Cell): Promise<Outcome> {
   const began = performance.now();
-  const { provider, fault, also, kill, seed, runs = 1 } = cell;
+  const { provider, fault, also, kill, seed, runs = 1, nodes = 1 } = cell;
   const both = also === undefined ? [fault] : [fault, also];
   const cases = both.map((name) => FAULT_CASES[name]);
   const longest = Math.max(...cases.map(({ seconds }) => seconds ?? 0));
   const seconds = longest > 0 ? longest : undefined;
-  const spec = Object.assign({}, ...cases.map((one) => one.spec ?? {})) as Record<string, unknown>;
+  const gang = nodes > 1 ? { nodes, launcher: "single" } : {};
+  const spec = Object.assign(gang, ...cases.map((one) => one.spec ?? {})) as Record<string, unknown>;
   const world = await World.start({
     provider,
     spec,
@@ -67,6 +70,7 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     came = [...new Set(ending.records.map(({ error, status }) => error?.code ?? status))].join(" and ");
     // One of several may meet the fault, and the others nothing of it.
     const ends = [...endsOfAll(provider, both), ...(runs > 1 ? ["succeeded"] : [])];
+    if (nodes > 1 && ends.includes("no_offer")) ends.push("gang_incomplete");
     wrong.push(...verdict(world, ending, ends));
   } catch (error) {
     wrong.push(error instanceof Error ? error.message : String(error));

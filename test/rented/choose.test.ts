@@ -9,17 +9,22 @@ const choice = { seed: 5, kind: "every" } as const;
 const whole = chooseCells(choice);
 
 test("a drawing is the same for the same seed, another for another, and has each cell once before it begins anew", () => {
-  const drawn = drawCells(choice, whole.length, false).map(nameOf);
-  expect(new Set(drawn)).toEqual(new Set(whole.map(nameOf)));
+  const cells = drawCells(choice, whole.length, false);
+  const drawn = cells.map(nameOf);
+  expect(new Set(cells.map(({ nodes: _, ...cell }) => nameOf(cell)))).toEqual(new Set(whole.map(nameOf)));
   expect(drawCells(choice, 50, false).map(nameOf)).toEqual(drawn.slice(0, 50));
   expect(drawCells({ ...choice, seed: 6 }, 50, false).map(nameOf)).not.toEqual(drawn.slice(0, 50));
   expect(drawCells(choice, whole.length + 10, false)).toHaveLength(whole.length + 10);
 });
 
-test("several runs in each world make up the number that was asked for; a notebook has one", () => {
+test("several runs in each world make up the number that was asked for; their nodes share the machines; a notebook has one", () => {
   const drawn = drawCells(choice, 200, true, 6);
   expect(runsOf(drawn.map((cell) => ({ cell })))).toBe(200);
-  for (const { provider, runs } of drawn.slice(0, -1)) expect(runs ?? 1).toBe(provider === "notebook" ? 1 : 6);
+  for (const { provider, runs = 1, nodes = 1 } of drawn.slice(0, -1))
+    expect(runs * nodes).toBe(provider === "notebook" ? 1 : 6);
+  const gangs = drawn.filter(({ nodes }) => nodes !== undefined);
+  expect(new Set(gangs.map(({ nodes }) => nodes))).toEqual(new Set([2, 3]));
+  expect(gangs.every(({ provider }) => provider !== "market" && provider !== "notebook")).toBe(true);
 });
 
 test("each pair has two faults that the provider knows; success fits only where it fits both", () => {

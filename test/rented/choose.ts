@@ -35,10 +35,19 @@ export function chooseCells(choice: Choice): Cell[] {
   return cells;
 }
 
+/** Where a run may have several nodes. */
+const GANGS: readonly ProviderCase[] = ["podhost", "podhost-rest", "cloudvm"];
+/** Of each run there; drawn cells take one of these. */
+const NODES = [1, 1, 2, 3] as const;
+export const nodesIn = (provider: ProviderCase, asked: number): number => (GANGS.includes(provider) ? asked : 1);
+
 /** A notebook is one machine: several runs on it would meet each other more than the fault. */
 export const runsIn = (provider: ProviderCase, asked: number): number => (provider === "notebook" ? 1 : asked);
 
-/** Cells of the whole, as the seed shuffles them, until they have `count` runs, `each` in one world; with `pairs` each has a second fault. */
+/**
+ * Cells of the whole, as the seed shuffles them, until they have `count` runs, with `each` machines in one world; with `pairs` each has a
+ * second fault. Some runs have several nodes, where their provider can.
+ */
 export function drawCells(choice: Choice, count: number, pairs: boolean, each = 1): Cell[] {
   const whole = chooseCells({ ...choice, kind: "every" }).filter(({ fault }) => !pairs || fault !== "none");
   const random = mulberry(choice.seed);
@@ -53,11 +62,20 @@ export function drawCells(choice: Choice, count: number, pairs: boolean, each = 
   const drawn: Cell[] = [];
   for (let n = 0, left = count; left > 0; n++) {
     const { provider, fault, kill } = whole[n % whole.length] as Cell; // not empty
-    const runs = Math.min(runsIn(provider, each), left);
+    const nodes = nodesIn(provider, NODES[Math.floor(random() * NODES.length)] ?? 1);
+    const runs = Math.min(Math.max(1, Math.floor(runsIn(provider, each) / nodes)), left);
     const others = FAULTS.filter((other) => other !== fault && appliesTo(provider, other));
     const also = pairs ? others[Math.floor(random() * others.length)] : undefined;
     const seed = choice.seed * 1_000 + n;
-    drawn.push({ provider, fault, kill, seed, ...(also && { also }), ...(runs > 1 && { runs }) });
+    drawn.push({
+      provider,
+      fault,
+      kill,
+      seed,
+      ...(also && { also }),
+      ...(runs > 1 && { runs }),
+      ...(nodes > 1 && { nodes }),
+    });
     left -= runs;
   }
   return drawn;
