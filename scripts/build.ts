@@ -8,8 +8,6 @@ import { buildDashboard, DASHBOARD_DIST } from "./lib/build-dashboard.ts";
 
 const root = join(import.meta.dirname, "..");
 const started = performance.now();
-// Whatever the surroundings say: React's other build is slower, twice as large, and names the files of this computer.
-process.env["NODE_ENV"] = "production";
 
 rmSync(join(root, "dist", "chunks"), { recursive: true, force: true });
 const result = await build({

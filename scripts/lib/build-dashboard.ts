@@ -4,9 +4,19 @@ const ROOT = join(import.meta.dirname, "../../dashboard");
 /** Where a control plane looks for the dashboard. */
 export const DASHBOARD_DIST = join(ROOT, "dist");
 
-/** Builds the dashboard into `DASHBOARD_DIST`, anew. */
+/**
+ * Builds the dashboard into `DASHBOARD_DIST`, anew, for production whatever the surroundings say: React's other build is slower, twice as
+ * large, and names the files of this computer.
+ */
 export async function buildDashboard(logLevel: "warn" | "error"): Promise<void> {
   // Only here: who wants to know the place alone does not wait for it.
   const { build } = await import("vite");
-  await build({ root: ROOT, configFile: join(ROOT, "vite.config.ts"), logLevel });
+  const { NODE_ENV } = process.env;
+  process.env.NODE_ENV = "production";
+  try {
+    await build({ root: ROOT, configFile: join(ROOT, "vite.config.ts"), logLevel });
+  } finally {
+    if (NODE_ENV === undefined) delete process.env.NODE_ENV;
+    else process.env.NODE_ENV = NODE_ENV;
+  }
 }
