@@ -6,29 +6,33 @@ import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
 import { gpuCount } from "../domain/gpus.ts";
 import { heldMachine, holdMachine, lookAtMachine } from "./held-machine.ts";
 import { endLeftovers } from "./leave.ts";
+import { Pace } from "./pace.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
 const MINUTE_MS = 60_000;
-/** Between two looks: short at first, longer as it lasts. */
-const LOOK_MS = { min: 400, max: 5_000 };
+/** Between two looks at most. */
+const LOOK_MS_MAX = 5_000;
 /** A tunnel counts every connection. */
 const LOOK_MS_TUNNEL = 5_000;
 /** Keys arrive on a machine some time after its sshd does; after that long they are not going to. */
 const REFUSED_MAX_MS = 4 * MINUTE_MS;
 
 export function awaitSshStep(services: RunServices): StepDefinition {
-  const looks = new Map<number, { n: number; refusedSince: number | null }>();
+  const pace = new Pace({ minMs: 400, maxMs: LOOK_MS_MAX, factor: 1.4 });
+  /** By effect, when the machine first turned our key away. */
+  const refused = new Map<number, number>();
   return {
     name: "await_ssh",
     retry: { attemptsMax: 60, delayMsMin: 500, delayMsMax: 20_000 },
     attemptMs: 2 * MINUTE_MS,
     async run(context) {
-      const seen = looks.get(context.effectId) ?? { n: 0, refusedSince: null };
-      looks.set(context.effectId, seen);
-      const pace = Math.round(Math.min(LOOK_MS.max, LOOK_MS.min * 1.4 ** seen.n++));
-      const result = await look(services, context, seen, pace);
-      if ("done" in result) looks.delete(context.effectId);
+      const { effectId } = context;
+      const result = await look(services, context, refused, pace.next(effectId));
+      if ("done" in result) {
+        pace.over(effectId);
+        refused.delete(effectId);
+      }
       return result;
     },
   };
@@ -37,7 +41,7 @@ export function awaitSshStep(services: RunServices): StepDefinition {
 async function look(
   services: RunServices,
   context: StepContext,
-  seen: { refusedSince: number | null },
+  refused: Map<number, number>,
   paceMs: number,
 ): Promise<StepDone | StepLater> {
   let status: MachineStatus;
@@ -46,7 +50,7 @@ async function look(
   } catch (e) {
     // It says nothing of the machine, which may cost money: until the provider can be asked again, one waits.
     if (!(e instanceof SvcError && CANNOT_ASK.has(e.code))) throw e;
-    return { later: { afterMs: LOOK_MS.max, why: e.message } };
+    return { later: { afterMs: LOOK_MS_MAX, why: e.message } };
   }
   if (status.phase === "starting") return { later: { afterMs: paceMs, why: status.why } };
   // Anew: the look has written down where the machine is to be found.
@@ -62,8 +66,9 @@ async function look(
   } catch (e) {
     if (!(e instanceof SvcError) || context.signal.aborted) throw e;
     if (e.code === "ssh_refused") {
-      seen.refusedSince ??= services.now();
-      if (services.now() - seen.refusedSince > REFUSED_MAX_MS)
+      const since = refused.get(context.effectId) ?? services.now();
+      refused.set(context.effectId, since);
+      if (services.now() - since > REFUSED_MAX_MS)
         throw new SvcError("machine_unfit", { machine: handle.name, why: e.message }, { cause: e });
       await provider.attachKey?.(handle, context.signal).catch(() => undefined);
       return later(e);
@@ -77,7 +82,7 @@ async function look(
     throw new SvcError("machine_unfit", { machine: handle.name, why });
   }
   if (facts.gpus === null && wanted > 0 && facts.driver_pending)
-    return { later: { afterMs: LOOK_MS.max, why: "the GPU driver is being installed" } };
+    return { later: { afterMs: LOOK_MS_MAX, why: "the GPU driver is being installed" } };
   const { beside: _beside, ...told } = facts;
   const leftovers = provider.info.capabilities.owns_machine
     ? []

@@ -5,12 +5,13 @@ import { askAhead, assertSameAccount, learnAccount } from "./same-account.ts";
 import { leave, NOT_LEFT } from "./leave.ts";
 import { lookUp } from "./look-up.ts";
 import { ownedMachines } from "./owned.ts";
+import { Pace } from "./pace.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
 
-/** Between two looks: short at first, for most machines take some seconds; longer for one that is not shown yet, or stays. */
+/** Most machines take some seconds. One that is not shown yet, or stays, is looked at less often. */
 const LOOK_AGAIN_MS = 3_000;
 const LOOK_AGAIN_MS_MAX = 10_000;
 /** The first look comes right after the request, and most machines take some seconds. */
@@ -19,14 +20,10 @@ const STILL_THERE =
   "The provider still lists the machine; it may still cost money. Termination is asked for again until it is gone.";
 
 export function terminateStep(ports: StepPorts): StepDefinition {
-  const looks = new Map<number, number>();
-  const slower = (effectId: number, { later }: StepLater): StepLater => {
-    const n = looks.get(effectId) ?? 0;
-    looks.set(effectId, n + 1);
-    return {
-      later: { ...later, afterMs: Math.max(later.afterMs, Math.min(LOOK_AGAIN_MS_MAX, LOOK_AGAIN_MS * 1.2 ** n)) },
-    };
-  };
+  const pace = new Pace({ minMs: LOOK_AGAIN_MS, maxMs: LOOK_AGAIN_MS_MAX, factor: 1.2 });
+  const slower = (effectId: number, { later }: StepLater): StepLater => ({
+    later: { ...later, afterMs: Math.max(later.afterMs, pace.next(effectId)) },
+  });
   return {
     name: "terminate",
     retry: { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 20_000 },
@@ -46,7 +43,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       const left = await listed(ports, provider, { jobId, node, signal }, prefix);
       await each(left, (handle) => provider.terminate(handle, signal));
       if (left.length > 0) return slower(effectId, { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } });
-      looks.delete(effectId);
+      pace.over(effectId);
       await ports.silent?.(jobId, node);
       return { done: {}, detail: { released: entries.map((e) => e.name) } };
     },
