@@ -351,10 +351,11 @@ export class MarketProvider implements Provider {
   /** By what the provider calls it, which is used for nothing else. */
   private async destroyOdd(name: string, signal: AbortSignal): Promise<void> {
     const { value } = await this.listing.get(0, signal);
+    const key = memoryKey({ id: ODD_ID, name });
     try {
       for (const { oddId, label } of value)
-        if (oddId !== null && label === name && (await this.client.destroy(oddId, signal)))
-          this.sightings.ending(memoryKey({ id: ODD_ID, name }), true);
+        if (oddId !== null && label === name)
+          await this.sightings.endingBy(key, () => this.client.destroy(oddId, signal));
     } finally {
       this.listing.forget();
     }
