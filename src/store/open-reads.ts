@@ -43,6 +43,9 @@ const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004];
 /** Points of one series that are held in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;
 
+/** A wait of less is no news: machines take that long to boot. */
+const WAITS_LONG_MS = 60_000;
+
 interface PointRow {
   step: number;
   time: number;
@@ -86,7 +89,7 @@ export class StoreReads implements Reads {
     const record = jobRecordOf(row, machines, now);
     // While the run goes on there is always something to copy: only what is left at its end is worth words.
     if (row.state === "terminal" && record.note === null) record.note = sinkNote(this.#sinksOf(row));
-    if (row.state !== "terminal") record.note ??= this.#triedAgain(row.id);
+    if (row.state !== "terminal") record.note ??= this.#triedAgain(row.id) ?? this.#waitsFor(row.id, now);
     return record;
   }
 
@@ -101,6 +104,18 @@ export class StoreReads implements Reads {
     if (!last?.error) return null;
     const { message } = JSON.parse(last.error) as JobError;
     return `${last.step} is tried again; attempt ${last.attempt} ended with: ${message}`;
+  }
+
+  /** What a step has waited for for so long that one would ask. */
+  #waitsFor(id: string, now: number): string | null {
+    const open = this.#get<{ step: string; why: string }>(
+      "SELECT e.step, a.detail ->> 'waiting_for' AS why FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt " +
+        "WHERE e.job_id = ? AND e.state IN ('retrying', 'running') AND a.started_at <= ? AND a.detail ->> 'waiting_for' IS NOT NULL " +
+        "ORDER BY a.started_at LIMIT 1",
+      id,
+      now - WAITS_LONG_MS,
+    );
+    return open ? `${open.step} still waits: ${open.why}` : null;
   }
 
   #sinksOf(row: JobRow): SinkStatus[] {

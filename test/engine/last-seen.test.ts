@@ -36,6 +36,16 @@ test("why the last try failed, also where the next one has begun and says nothin
   expect(h.folds()).toBe(true);
 });
 
+test("what a step waits for, once it has lasted a minute", async () => {
+  const why = "the machine does not let root in";
+  await h.attempt("provision").later(3_600_000, why);
+  const note = () => h.reads.job("job1")?.note;
+  await h.clock.advance(59_000);
+  expect(note()).toBeNull();
+  await h.clock.advance(1_000);
+  expect(note()).toBe(`provision still waits: ${why}`);
+});
+
 test("nothing where nothing was seen", async () => {
   await h.clock.advance(PHASE_LIMIT_MS.provisioning);
   expect(error().message).toBe("The step provisioning was not done after 2700 s.");
