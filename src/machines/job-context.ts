@@ -47,7 +47,8 @@ export type JobEvent =
   | ({ type: "sync.done" } & NodeDone)
   | ({ type: "install.done" } & NodeDone)
   | ({ type: "launch.done" } & NodeDone)
-  | ({ type: "stream.done"; exit_code: number; error: JobError | null } & NodeDone)
+  /** `exit_code`: null of a run whose end nobody saw. */
+  | ({ type: "stream.done"; exit_code: number | null; error: JobError | null } & NodeDone)
   | ({ type: "collect.done"; exit_code: number | null } & NodeDone)
   | ({ type: "terminate.done" } & NodeDone)
   | ({ type: "step.failed"; step: StepName; node: number; error: JobError } & Base)

@@ -100,7 +100,10 @@ export const jobMachine = setup({
       error: ({ context, event }): JobError | null => context.error ?? ("error" in event ? event.error : null),
     }),
     markLateExit: assign({
-      exit_code: ({ context, event }) => context.exit_code ?? (event.type === "collect.done" ? event.exit_code : null),
+      // Of a run whose end nobody saw it stays unknown, whatever the other nodes end with.
+      exit_code: ({ context, event }) =>
+        context.exit_code ??
+        (event.type === "collect.done" && context.error?.code !== "run_lost" ? event.exit_code : null),
     }),
     markEnded: assign({ ended_at: ({ event }) => event.at }),
   },

@@ -97,9 +97,10 @@ export function streamStep(services: RunServices): StepDefinition {
 type Spec = ReturnType<RunServices["facts"]>["spec"];
 
 function outcomeOf(status: RunLook & { tail: string }, spec: Spec, node: number): Record<string, unknown> {
-  const exit_code = status.exit_code ?? 255;
-  if (status.phase === "failed") {
-    return { exit_code, error: describeError("run_lost", { why: status.error ?? "the runner ended without a word" }) };
+  const { exit_code } = status;
+  if (status.phase === "failed" || exit_code === null) {
+    const why = status.error ?? "the runner ended without a word";
+    return { exit_code: null, error: describeError("run_lost", { why }) };
   }
   if (exit_code === 0 && !status.stopped) return { exit_code, error: null };
   const missing = missingLauncher(status.tail);

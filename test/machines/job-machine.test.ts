@@ -275,6 +275,12 @@ describe("the outcome", () => {
     expect(after(inState("running"), exit(0, 3), collected(0, 0)).context.exit_code).toBe(3);
   });
 
+  it("knows no exit code of a run whose end nobody saw, whatever another node ends with", () => {
+    const lost = { type: "stream.done", node: 0, exit_code: null, error: errorOf("run_lost") } as const;
+    const ended = after(inState("running", 2), lost, collected(1, 143));
+    expect(ended.context).toMatchObject({ outcome: "failed", exit_code: null, error: { code: "run_lost" } });
+  });
+
   it("is `failed` for exit code 0 when the run was stopped from outside", () => {
     const ended = after(inState("running"), { type: "stream.done", node: 0, exit_code: 0, error: errorOf("stopped") });
     expect(ended.context).toMatchObject({ outcome: "failed", exit_code: 0 });

@@ -45,6 +45,7 @@ const KINDS: Record<JobEventType, (node: number) => Body[]> = {
     { type: "stream.done", node, exit_code: 0, error: null },
     { type: "stream.done", node, exit_code: 3, error: errorOf("script_failed") },
     { type: "stream.done", node, exit_code: 0, error: errorOf("script_stopped") },
+    { type: "stream.done", node, exit_code: null, error: errorOf("run_lost") },
   ],
   "collect.done": (node) => [
     { type: "collect.done", node, exit_code: null },

@@ -61,7 +61,7 @@ it("a runner that is killed behind the control plane's back: the run fails, and 
   const scripts = new Set(place.scripts());
   for (const pid of place.processes()) if (!scripts.has(pid)) process.kill(pid, "SIGKILL");
   const job = await served.ended(id);
-  expect([job.status, job.error?.code]).toEqual(["failed", "run_lost"]);
+  expect([job.status, job.error?.code, job.exit_code]).toEqual(["failed", "run_lost", null]);
   expect(place.processes()).toEqual([]);
   expect(place.log(id).toString()).toBe("up\n");
 });

@@ -57,7 +57,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
       for (;;) {
         const handle = handleOf(context);
         const lost = (): { done: Record<string, unknown> } => ({
-          done: { exit_code: 255, error: describeError("run_lost", { why: "the machine is gone" }) },
+          done: { exit_code: null, error: describeError("run_lost", { why: "the machine is gone" }) },
         });
         if (!handle || (await w.provider.inspect(handle, context.signal)).phase === "gone") return lost();
         const status = await w.provider.access(handle).host("run").status(context.signal);
