@@ -5,7 +5,8 @@
 //     What a refused order made all the same is ended first, and never used.
 // R3. A kill does not abort a create call: its answer is written down even when nobody waits for it.
 // R4. The next offer is tried at once only where the provider said that it made nothing, and a listing does not contradict it.
-// R5. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
+// R5. Where other nodes' machines are paid for already, room for this one is looked for a minute at most.
+// R6. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
 
 import { SvcError } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
@@ -31,6 +32,8 @@ const INTENT_FRESH_MS = 5_000;
 const ASK_AGAIN_MS = 5_000;
 /** Offers that one attempt tries, one after the other, while each is gone when it is asked for. */
 const OFFERS_TRIED_MAX = 8;
+/** How long the machines of other nodes are paid for while there is none for this one. */
+const GANG_WAIT_MS = 60_000;
 
 export function provisionStep(ports: StepPorts): StepDefinition {
   return {
@@ -46,8 +49,12 @@ export function provisionStep(ports: StepPorts): StepDefinition {
         if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
       }
-      const offers = affordable(provider, spec, await provider.listOffers(spec, signal));
-      return await orderOneOf(ports, provider, offers, context, spec);
+      try {
+        const offers = affordable(provider, spec, await provider.listOffers(spec, signal));
+        return await orderOneOf(ports, provider, offers, context, spec);
+      } catch (e) {
+        throw e instanceof SvcError && e.code === "no_offer" ? noRoom(ports, context, spec, e) : e;
+      }
     },
   };
 }
@@ -102,6 +109,17 @@ async function orderOneOf(
     }
   }
   throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
+}
+
+/** That there is no machine, in the words of a run of several nodes; the last word where those beside it were paid for long enough. */
+function noRoom(ports: StepPorts, { jobId, node }: StepContext, spec: RunSpec, none: SvcError): SvcError {
+  const { nodes, provider, gpus } = spec;
+  const others = Array.from({ length: nodes }, (_, other) => other).filter((other) => other !== node);
+  const held = others.flatMap((other) => ports.ledger.open(jobId, other).filter((entry) => entry.handle !== null));
+  if (held.length === 0) return none;
+  const about = { provider, gpus, node, nodes, held: held.length };
+  const waited = ports.now() - Math.min(...held.map((entry) => entry.createdAt));
+  return waited < GANG_WAIT_MS ? new SvcError("no_offer", about) : new SvcError("gang_incomplete", about);
 }
 
 const done = (handle: MachineHandle): StepDone => ({

@@ -76,6 +76,48 @@ describe("an order", () => {
   });
 });
 
+describe("one node of several that finds no machine", () => {
+  beforeEach(() => rent.want({ nodes: 3 }));
+  const room = (ids: string[]): void => {
+    rent.cloud.offers = ids.map((id) => ({ id, priceMicro: 1_000_000 }));
+  };
+
+  it("is tried again, and says that another is paid for", async () => {
+    await rent.run(provisionStep, 1);
+    room([]);
+    await expect(provision()).rejects.toMatchObject({
+      code: "no_offer",
+      retry: "backoff",
+      message: expect.stringMatching(/for node 0 .*the machine of one other node is paid for/) as string,
+    });
+    await rent.h.clock.advance(59_000);
+    await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
+    room(["o"]);
+    expect(await provision()).toMatchObject({ done: {} });
+  });
+
+  it("ends the run once the others have been paid for during a minute", async () => {
+    await rent.run(provisionStep, 1);
+    await rent.run(provisionStep, 2);
+    room([]);
+    await rent.h.clock.advance(60_000);
+    await expect(provision()).rejects.toMatchObject({
+      code: "gang_incomplete",
+      retry: "never",
+      message: expect.stringMatching(/for node 0 of 3 .*the machines of 2 other nodes are paid for/) as string,
+    });
+  });
+
+  it("may look for as long as any run while nothing is paid for", async () => {
+    room([]);
+    await rent.h.clock.advance(600_000);
+    await expect(provision()).rejects.toMatchObject({
+      code: "no_offer",
+      message: expect.stringMatching(/Nothing was rented/) as string,
+    });
+  });
+});
+
 describe("a machine that is there already", () => {
   it("is taken, not ordered again", async () => {
     await provision();

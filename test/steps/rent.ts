@@ -38,15 +38,15 @@ export class Rent {
     this.spec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost", ...spec });
   }
 
-  name(ordinal: number): string {
-    return `${nodePrefix(INSTALLATION, "job1", 0)}${ordinal}`;
+  name(ordinal: number, node = 0): string {
+    return `${nodePrefix(INSTALLATION, "job1", node)}${ordinal}`;
   }
 
   /** One attempt of the step, as the engine makes it. */
-  run(step: (ports: StepPorts) => StepDefinition): ReturnType<StepDefinition["run"]> {
+  run(step: (ports: StepPorts) => StepDefinition, node = 0): ReturnType<StepDefinition["run"]> {
     const context: StepContext = {
       jobId: "job1",
-      node: 0,
+      node,
       attempt: 1,
       effectId: 1,
       signal: this.controller.signal,
