@@ -7,6 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
 
+/** Of tests that wait for processes half of their time: one more than the smallest computer has cores. */
+const WORKERS = 3;
+
 const WHOLE = ["demo", "process", "python", "e2e", "rented"].map((folder) => `test/${folder}/**/*.test.ts`);
 
 /** Real sshd and simulated machines, part by part. */
@@ -47,7 +50,7 @@ export default defineConfig({
           name: "parts",
           include: ["test/**/*.test.ts"],
           exclude: [...configDefaults.exclude, ...WHOLE, ...MACHINES, ...DASHBOARD, ...LONG, ...ASIDE],
-          maxWorkers: 2,
+          maxWorkers: WORKERS,
           sequence: { groupOrder: 0 },
         },
       },
@@ -57,7 +60,7 @@ export default defineConfig({
           name: "whole",
           include: WHOLE,
           exclude: [...configDefaults.exclude, ...LONG],
-          maxWorkers: 2,
+          maxWorkers: WORKERS,
           testTimeout: 120_000,
           hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
