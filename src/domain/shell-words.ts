@@ -18,5 +18,19 @@ export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
+/**
+ * A command that runs `script` in `sh`, by whatever shell a login has: csh takes no line end and no `!` between quotes, and fish other
+ * escapes. All that any of them might read is written in octal. `script` may read its stdin.
+ */
+export function inAnyShell(script: string): string {
+  assert(!script.includes("\0"), "a script on a command line cannot hold a NUL");
+  const octal = (byte: number): string => `\\${byte.toString(8).padStart(3, "0")}`;
+  const spelled = [...Buffer.from(script)].map((byte) => {
+    const sign = String.fromCharCode(byte);
+    return /[A-Za-z0-9 ./_=]/.test(sign) ? sign : octal(byte);
+  });
+  return `exec sh -c 'eval "$(printf "${spelled.join("")}")"'`;
+}
+
 /** A command line of these words. */
 export const commandLine = (words: readonly string[]): string => words.map(quote).join(" ");

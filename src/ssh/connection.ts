@@ -5,7 +5,8 @@
 // S2. Every call has a deadline of its own. What is stopped, frozen or cut is noticed by it, or by the keepalive.
 // S3. Only our one key is shown. No agent is forwarded, no password or question answered.
 // S4. What cannot be reached throws `ssh_unreachable`; whether the machine is lost is for its provider to say.
-// S5. A login shell may print a greeting before the command's own output: who parses output frames it.
+// S5. Where sshd takes no further command on a connection that has one (MaxSessions 1), a command gets a connection of its own.
+// S6. A login shell may print a greeting before the command's own output: who parses output frames it.
 
 import type { Readable } from "node:stream";
 import type { ClientChannel } from "ssh2";
@@ -75,9 +76,13 @@ export class SshConnection {
   /** The endpoint that worked last is tried first. */
   #worked: SshEndpoint | null = null;
   #gate = new SlotGate(CHANNELS_AT_ONCE);
+  /** Commands whose end was not heard of yet. */
+  #running = 0;
   /** Counts the calls of `close`: what was dialled before one is not kept. */
   #closings = 0;
   readonly #listeners = new Set<(why: SvcError) => void>();
+  /** S5. */
+  readonly #beside = new Set<Link>();
 
   constructor(options: ConnectionOptions) {
     this.machine = options.machine;
@@ -111,11 +116,39 @@ export class SshConnection {
     const link = await orAborted(this.#connect(), signal);
     const leave = await this.#gate.enter(signal);
     try {
-      const channel = await this.#start(link, command, signal);
-      channel.done.then(leave, leave);
+      const channel = await this.#start(link, command, signal).catch((e: unknown) => {
+        if (!isFull(e) || this.#running === 0) throw e;
+        return this.#startBeside(command, signal);
+      });
+      this.#running += 1;
+      const over = (): void => {
+        this.#running -= 1;
+        leave();
+      };
+      channel.done.then(over, over);
       return channel;
     } catch (e) {
       leave();
+      throw e;
+    }
+  }
+
+  /** S5. */
+  async #startBeside(command: string, signal: AbortSignal): Promise<SshChannel> {
+    const closings = this.#closings;
+    const link = await this.#dialEach();
+    const end = (): void => {
+      this.#beside.delete(link);
+      link.end();
+    };
+    this.#beside.add(link);
+    try {
+      if (closings !== this.#closings) throw this.#unreachable("the connection was closed here");
+      const channel = await this.#start(link, command, signal);
+      channel.done.then(end, end);
+      return channel;
+    } catch (e) {
+      end();
       throw e;
     }
   }
@@ -144,6 +177,7 @@ export class SshConnection {
     this.#dialling = null;
     this.#failed = null;
     this.#link?.end();
+    for (const link of this.#beside) link.end();
   }
 
   #connect(): Promise<Link> {
@@ -280,6 +314,10 @@ export class SshConnection {
     return new SvcError("ssh_unreachable", { machine: this.machine, why }, { cause });
   }
 }
+
+/** Whether sshd said that it starts no (further) command on this connection; a server's words for that are its own. */
+const isFull = (e: unknown): boolean =>
+  e instanceof SvcError && e.cause instanceof Error && /Channel open failure/i.test(e.cause.message);
 
 /** Everything that a command says, and how it ends. */
 async function collected(channel: SshChannel, stdin: ExecOptions["stdin"], maxBytes: number): Promise<Executed> {

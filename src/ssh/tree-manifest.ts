@@ -9,7 +9,7 @@ import { randomBytes } from "node:crypto";
 import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Executed, SshConnection } from "./connection.ts";
-import { quote } from "../domain/shell-words.ts";
+import { inAnyShell, quote } from "../domain/shell-words.ts";
 import { oneLine } from "./words.ts";
 
 export interface Pushed {
@@ -127,8 +127,7 @@ async function talk(
   stdin: Buffer | undefined,
   signal: AbortSignal,
 ): Promise<Executed> {
-  const command = `exec sh -c ${quote(script)}`;
-  const done = await connection.exec(command, { signal, timeoutMs: TALK_MS, ...(stdin ? { stdin } : {}) });
+  const done = await connection.exec(inAnyShell(script), { signal, timeoutMs: TALK_MS, ...(stdin ? { stdin } : {}) });
   if (done.code === 0) return done;
   const said = done.stderr.toString("utf8");
   const why = `a shell there ended with ${done.code ?? done.signal}: ${oneLine(said)}`;

@@ -1,5 +1,5 @@
 import { SvcError } from "../errors/index.ts";
-import { quote } from "../domain/shell-words.ts";
+import { inAnyShell, quote } from "../domain/shell-words.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, type TreeState } from "./tree-manifest.ts";
@@ -66,7 +66,7 @@ export async function pushByTar(
   try {
     // -m: what the run writes later is then newer than the manifest, as it also is where files keep their old times. -o: the files are the user's who logs in.
     const script = `umask 022; cd -- ${quote(tree.to)} || exit 71; command -v tar >/dev/null || exit 127; exec tar -x ${keptTimes ? "" : "-m "}-o -f -`;
-    const done = await connection.exec(`exec sh -c ${quote(script)}`, {
+    const done = await connection.exec(inAnyShell(script), {
       stdin: archive(),
       signal: AbortSignal.any([signal, stalled.signal]),
       timeoutMs: 7 * 24 * 3_600_000,

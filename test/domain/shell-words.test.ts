@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { commandLine, quote, quoted } from "../../src/domain/shell-words.ts";
+import { commandLine, inAnyShell, quote, quoted } from "../../src/domain/shell-words.ts";
 
 const HOSTILE = [
   "",
@@ -81,6 +81,27 @@ describe.each(SHELLS)("%s", (shell) => {
   test("reads a script within a script", () => {
     const inner = `printf %s ${quote("it's $HOME")}`;
     expect(spawnSync(shell, ["-c", `exec sh -c ${quote(inner)}`], { encoding: "utf8" }).stdout).toBe("it's $HOME");
+  });
+});
+
+// Whatever a login has; most are not everywhere.
+const LOGINS = ["sh", "dash", "bash", "zsh", "fish", "csh", "tcsh", "ksh"].filter(
+  (shell) => spawnSync(shell, ["-c", "true"]).status === 0,
+);
+
+describe.each(LOGINS)("a login by %s", (shell) => {
+  const run = (script: string, input = ""): string =>
+    spawnSync(shell, ["-c", inAnyShell(script)], { encoding: "utf8", input }).stdout;
+
+  test("runs a script of several lines, with all that shells make something of, and leaves it its input", () => {
+    const words = HOSTILE.map((word) => quoted(word)).join(" ");
+    const script = `umask 077\nif true; then\n  printf '%s\\0' ${words}\nfi\ncat; exit 0`;
+    expect(run(script, "it's input\n").split("\0")).toEqual([...HOSTILE, "it's input\n"]);
+    expect(run("-x 2>/dev/null || echo no")).toBe("no\n");
+  });
+
+  test("hears how it ended", () => {
+    expect(spawnSync(shell, ["-c", inAnyShell("trap 'exit 72' EXIT\nexit 3")]).status).toBe(72);
   });
 });
 

@@ -56,6 +56,29 @@ async function failure(promise: Promise<unknown>): Promise<SvcError> {
   return thrown as SvcError;
 }
 
+test("several commands at once, where sshd allows one on each connection", async () => {
+  const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine], config: ["MaxSessions 1"] });
+  try {
+    const connection = connect({ endpoints: () => [own.endpoint] });
+    const first = await connection.open("cat", never);
+    const others = await Promise.all(
+      [1, 2, 3].map((i) => connection.exec(`cat; exit ${i}`, { signal: never, stdin: `<${i}>` })),
+    );
+    expect(others.map(({ code, stdout }) => [code, stdout.toString()])).toEqual([
+      [1, "<1>"],
+      [2, "<2>"],
+      [3, "<3>"],
+    ]);
+    // The first one is still there, and a close ends what runs beside it.
+    const second = await connection.open("sleep 60", never);
+    connection.close();
+    await expect(second.done).rejects.toMatchObject({ code: "ssh_unreachable" });
+    await expect(first.done).rejects.toMatchObject({ code: "ssh_unreachable" });
+  } finally {
+    await own.close();
+  }
+});
+
 describe("a command", () => {
   test("has its stdin, both outputs, and its exit code; the connection is made once for all", async () => {
     const connection = connect();

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { withoutSecrets } from "../../domain/secret-names.ts";
-import { quote } from "../../domain/shell-words.ts";
+import { inAnyShell, quote } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { Command } from "../command.ts";
 import { whole } from "../argv.ts";
@@ -9,7 +9,7 @@ import { printJson } from "../text.ts";
 import { withJob } from "../store.ts";
 
 /** Where the project is, or, where it has not arrived, where a login begins. */
-const shellIn = (folder: string): string => `cd ${quote(folder)} 2>/dev/null; exec "\${SHELL:-/bin/sh}" -l`;
+const shellIn = (folder: string): string => inAnyShell(`cd ${quote(folder)} 2>/dev/null; exec "\${SHELL:-/bin/sh}" -l`);
 
 export const ssh: Command = {
   name: "ssh",
