@@ -32,6 +32,7 @@ import {
   type SourceFile,
   type UploadTurn,
 } from "./object-store.ts";
+import { boundAnswers } from "./s3-bounds.ts";
 import type { SinkAccess } from "./sink-access.ts";
 
 const PARALLEL_PARTS = 3;
@@ -67,7 +68,10 @@ export async function openS3(access: SinkAccess): Promise<ObjectStore> {
   };
   // No region anywhere: the store itself names the bucket's, and is asked there again.
   if (!(await knowsRegion(new S3Client(config)))) config.region = "us-east-1";
-  return new S3Store(new S3Client(config), new S3Client({ ...config, maxAttempts: 1 }), access);
+  const [client, once] = [new S3Client(config), new S3Client({ ...config, maxAttempts: 1 })];
+  boundAnswers(client);
+  boundAnswers(once);
+  return new S3Store(client, once, access);
 }
 
 const knowsRegion = (client: S3Client): Promise<boolean> =>

@@ -5,12 +5,44 @@ import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, expect, it } from "vitest";
 import { openGcs } from "../../src/sinks/gcs-store.ts";
+import { openS3 } from "../../src/sinks/s3-store.ts";
 import { OBJECT_BYTES_MAX, timeLimitMs } from "../../src/sinks/object-store.ts";
 
 let server: Server | null = null;
 afterEach(() => {
   server?.closeAllConnections();
   server?.close();
+});
+
+async function placeAt(listening: Server, scheme: "s3" | "gs") {
+  await new Promise<void>((up) => listening.listen(0, "127.0.0.1", up));
+  const endpoint = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`;
+  const keys = scheme === "s3" ? { accessKeyId: "a", secretAccessKey: "s" } : null;
+  return { url: `${scheme}://b`, bucket: "b", prefix: "", endpoint, region: "r", profile: null, keys, secrets: [] };
+}
+
+it.each([200, 403, 500])("an answer of S3 without end, with status %i, is cut", async (status) => {
+  let sent = 0;
+  server = createServer((_, response) => {
+    response.writeHead(status, { "content-type": "application/xml" });
+    const part = Buffer.alloc(1024 * 1024, "a");
+    const more = (): void => {
+      if (response.destroyed || sent > 400 * part.length) return void response.end();
+      sent += part.length;
+      response.write(part, () => more());
+    };
+    more();
+  });
+  const store = await openS3({ kind: "objstore_a", ...(await placeAt(server, "s3")), keyFile: null } as Parameters<
+    typeof openS3
+  >[0]);
+  await expect(store.abandon("k", "upload", new AbortController().signal)).rejects.toMatchObject({
+    code: status === 403 ? "sink_refused" : "sink_unreachable",
+    message: expect.stringContaining("its answer is longer than 8 MiB") as string,
+  });
+  // Once more, and what lies in buffers.
+  expect(sent).toBeLessThan(64 * 1024 * 1024);
+  store.close();
 });
 
 it.each([200, 403, 500])("a bomb with status %i is cut, counted as it is after inflation", async (status) => {
@@ -21,20 +53,10 @@ it.each([200, 403, 500])("a bomb with status %i is cut, counted as it is after i
     if (request.url === "/token") return void response.end('{"access_token":"t","expires_in":3600}');
     response.writeHead(status, { "content-type": "application/json", "content-encoding": "gzip" }).end(bomb);
   });
-  await new Promise<void>((listening) => server?.listen(0, "127.0.0.1", listening));
-  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const place = await placeAt(server, "gs");
+  const { endpoint } = place;
   const user = { type: "authorized_user", client_id: "c", client_secret: "s", refresh_token: "r" };
   const keyFile = JSON.stringify({ ...user, token_uri: `${endpoint}/token` });
-  const place = {
-    url: "gs://b",
-    bucket: "b",
-    prefix: "",
-    endpoint,
-    region: null,
-    profile: null,
-    keys: null,
-    secrets: [],
-  };
   const store = openGcs({ kind: "objstore_b", ...place, keyFile }, Date.now);
   const file = { key: "k", size: 1, sha256: "0", md5: Buffer.alloc(16) } as Parameters<typeof store.holds>[0];
   await expect(store.holds(file, new AbortController().signal)).rejects.toMatchObject({
