@@ -3,9 +3,12 @@
 // F1. Files are the same by their content. One that is gone and one that is new with the same content are a rename.
 // F2. Only text is compared line by line: no NUL byte near its beginning, and UTF-8.
 // F3. Everything has a bound: what is too large is told as changed, with the reason, and not compared further.
+// F4. A patch that is read by a program has contents that are not told by lines whole, up to a bound of their own; beyond it, the program is
+//     told that something differs, and refuses the patch: half a patch must not pass for one.
 
 import type { CodeChange } from "../schemas/code.ts";
 import type { CodeFile } from "../schemas/job.ts";
+import { binaryPatch } from "./binary-patch.ts";
 import { textOf } from "./code-contents.ts";
 import { editsOf, linesOf, type Edit } from "./line-diff.ts";
 
@@ -126,11 +129,45 @@ function hunkText(edits: Edit[], old: readonly string[], now: readonly string[])
 
 const MODE = { file: "100644", executable: "100755" } as const;
 
-/** One change in the form of git, as `git apply` and `patch -p1` take it. */
-export function unified(change: CodeChange): string {
+/** All changes in the form of git, one by one, as `git apply` takes them (F4). Throws what `read` throws. */
+export async function* patches(changes: readonly CodeChange[], from: CodeSide, to: CodeSide): AsyncGenerator<string> {
+  const content = async (side: CodeSide, path: string | null): Promise<Buffer | null> => {
+    const file = side.files.find((each) => each.path === path);
+    return file === undefined ? null : await side.read(file);
+  };
+  let bytesLeft = PATCH_BYTES_MAX;
+  for (const change of changes) {
+    if (change.note === null) {
+      yield unified(change);
+      continue;
+    }
+    const bytes = (change.old_size ?? 0) + (change.new_size ?? 0);
+    if (bytes > bytesLeft) {
+      yield unified(change, `${differ(change)}\n`);
+      continue;
+    }
+    bytesLeft -= bytes;
+    const [old, now] = [await content(from, change.old_path), await content(to, change.new_mode && change.path)];
+    yield unified(change, binaryPatch(old, now));
+  }
+}
+
+const namesOf = ({ path, old_path }: CodeChange): [a: string, b: string] => [
+  quoted(`a/${old_path ?? path}`),
+  quoted(`b/${path}`),
+];
+
+function differ(change: CodeChange): string {
+  const [a, b] = namesOf(change);
+  const { status } = change;
+  return `Binary files ${status === "added" ? "/dev/null" : a} and ${status === "removed" ? "/dev/null" : b} differ`;
+}
+
+/** One change in the form of git, as `git apply` and `patch -p1` take it. @param whole what stands for a content that is not told by lines */
+export function unified(change: CodeChange, whole: string | null = null): string {
   const { path, status, old_mode, new_mode, patch, note } = change;
   const old = change.old_path ?? path;
-  const [a, b] = [quoted(`a/${old}`), quoted(`b/${path}`)];
+  const [a, b] = namesOf(change);
   const lines = [`diff --git ${a} ${b}`];
   if (status === "added") lines.push(`new file mode ${MODE[new_mode!]}`);
   else if (status === "removed") lines.push(`deleted file mode ${MODE[old_mode!]}`);
@@ -141,10 +178,8 @@ export function unified(change: CodeChange): string {
     lines.push(`--- ${status === "added" ? "/dev/null" : a}`, `+++ ${status === "removed" ? "/dev/null" : b}`);
     return `${lines.join("\n")}\n${patch}`;
   }
-  if (change.binary)
-    lines.push(
-      `Binary files ${status === "added" ? "/dev/null" : a} and ${status === "removed" ? "/dev/null" : b} differ`,
-    );
+  if (whole !== null) return `${lines.join("\n")}\n${whole}`;
+  if (change.binary) lines.push(differ(change));
   else if (note !== null) lines.push(`(${note})`);
   return `${lines.join("\n")}\n`;
 }

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { describeDirectory } from "../../src/files/code-contents.ts";
-import { diffCode, unified } from "../../src/files/code-diff.ts";
+import { diffCode, patches, unified } from "../../src/files/code-diff.ts";
 import { editsOf } from "../../src/files/line-diff.ts";
 
 let top: string;
@@ -32,6 +32,14 @@ async function side(root: string) {
 async function changes(from: Tree, to: Tree) {
   const [a, b] = [make("a", from), make("b", to)];
   return { a, b, found: await diffCode(await side(a), await side(b)) };
+}
+
+/** As it goes into a file or a pipe. */
+async function patchOf(a: string, b: string): Promise<string> {
+  const [from, to] = [await side(a), await side(b)];
+  let text = "";
+  for await (const patch of patches(await diffCode(from, to), from, to)) text += patch;
+  return text;
 }
 
 /** Applies what was told to a copy of the first tree, with git, and asks diff whether it is the second one now. */
@@ -78,7 +86,7 @@ describe("the difference of two sets of code files", () => {
       ["changed", "train.py", "train.py", 1, 1],
     ]);
     expect(found).toHaveLength(4);
-    const patch = told.map(unified).join("");
+    const patch = told.map((change) => unified(change)).join("");
     expect(patch).toContain("@@ -5,7 +5,7 @@");
     expect(patch).toContain("\\ No newline at end of file");
     expect(patch).toContain("old mode 100644\nnew mode 100755");
@@ -102,6 +110,40 @@ describe("the difference of two sets of code files", () => {
     expect(unified(found[2]!)).toContain("Binary files a/w.bin and b/w.bin differ");
   });
 
+  it("is a patch also of what is no text, or too large for lines", async () => {
+    const noise = (length: number, by: number): Buffer =>
+      Buffer.from(Array.from({ length }, (_, i) => (i * by + (i >> 3)) % 256));
+    const { a, b, found } = await changes(
+      {
+        "w.bin": noise(1, 3),
+        "gone.bin": noise(52, 5),
+        "big.txt": "x\n".repeat(1_100_000),
+        "latin.txt": Buffer.from([0xfc, 10]),
+        "run.sh": noise(9, 7),
+        "ü n.bin": noise(5, 1),
+      },
+      {
+        "w.bin": noise(1000, 7),
+        "new.bin": noise(53, 9),
+        "big.txt": "y\n".repeat(1_100_000),
+        "latin.txt": Buffer.from([0xe4, 10]),
+        "run.sh": noise(9, 11),
+        "ü n.bin": noise(6, 1),
+        "empty.bin": "",
+      },
+    );
+    expect(found).toHaveLength(8);
+    applied(a, b, await patchOf(a, b));
+  });
+
+  it("is refused by git where a content is too large to be in it", async () => {
+    const zeros = (length: number): Buffer => Buffer.alloc(length);
+    const { a, b } = await changes({ "w.bin": zeros(9e6), "t.py": "1\n" }, { "w.bin": zeros(9e6 + 1), "t.py": "2\n" });
+    const patch = await patchOf(a, b);
+    expect(patch).toContain("Binary files a/w.bin and b/w.bin differ\n");
+    expect(() => applied(a, b, patch)).toThrow();
+  });
+
   it("is still a patch for texts that share next to nothing", async () => {
     const random = (seed: number): string => {
       let x = seed;
@@ -109,7 +151,7 @@ describe("the difference of two sets of code files", () => {
     };
     const { a, b, found } = await changes({ "data.csv": `same\n${random(1)}` }, { "data.csv": `same\n${random(2)}` });
     expect(found[0]).toMatchObject({ status: "changed", note: null, removed_lines: 20_000 });
-    applied(a, b, found.map(unified).join(""));
+    applied(a, b, await patchOf(a, b));
   });
 
   it("finds as few lines as the longest common subsequence leaves", () => {
@@ -140,13 +182,20 @@ describe("the difference of two sets of code files", () => {
     const text = fc
       .tuple(fc.array(line, { maxLength: 12 }), fc.boolean())
       .map(([l, end]) => l.join("\n") + (end ? "\n" : ""));
+    const content = fc.oneof(
+      { weight: 3, arbitrary: text },
+      {
+        weight: 1,
+        arbitrary: fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.concat([Buffer.alloc(1), bytes])),
+      },
+    );
     const name = fc.constantFrom("a.py", "b c.py", "d/e.py", 'q"uote.py', "tab\t.py", "ünï.py", "run.sh");
-    const tree = fc.dictionary(name, text, { maxKeys: 5 });
+    const tree = fc.dictionary(name, content, { maxKeys: 5 });
     await fc.assert(
       fc.asyncProperty(tree, tree, async (from, to) => {
         for (const folder of ["a", "b", "copy"]) rmSync(join(top, folder), { recursive: true, force: true });
-        const { a, b, found } = await changes(from, to);
-        applied(a, b, found.map(unified).join(""));
+        const { a, b } = await changes(from, to);
+        applied(a, b, await patchOf(a, b));
       }),
       { numRuns: 25 },
     );

@@ -144,7 +144,7 @@ function diff([job = "", other]: string[], input: Input, io: Io): Promise<number
   if (other !== undefined && dir !== undefined)
     throw usage("`svc code diff` compares with a job or with a directory.", "Leave out --dir, or the second job.");
   return withJob(io, job, async (reads, id) => {
-    const { diffCode, unified } = await import("../../files/code-diff.ts");
+    const { diffCode, patches, unified } = await import("../../files/code-diff.ts");
     const from = await sideOf(reads, id, io);
     const to =
       other === undefined
@@ -157,7 +157,8 @@ function diff([job = "", other]: string[], input: Input, io: Io): Promise<number
       const counts = { added_lines: lines("added_lines"), removed_lines: lines("removed_lines") };
       await printJson(io, { from: side(from), to: side(to), changes, ...counts });
     } else if (input.flags.has("stat")) await io.out(statOf(changes, io));
-    else for (const change of changes) await io.out(painted(unified(change), io));
+    else if (io.tty) for (const change of changes) await io.out(painted(unified(change), io));
+    else for await (const patch of patches(changes, from, to)) await io.out(patch);
     return input.flags.has("exit-code") && changes.length > 0 ? 1 : 0;
   });
 }
@@ -191,7 +192,6 @@ function statOf(changes: CodeChange[], io: Io): string {
 
 /** On a terminal, what code holds cannot command it; colours by the first character, as everywhere. */
 function painted(text: string, io: Io): string {
-  if (!io.tty) return text;
   const safe = safeText(text);
   if (!io.color) return safe;
   const lines = safe.split("\n");
