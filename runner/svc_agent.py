@@ -4,7 +4,8 @@ docs/AGENT.md tells the protocol; the rules below are cited by code and tests.
 
 A1. It owns nothing: runs belong to their runner, the machine's end to its guard. Killing it at any moment loses nothing.
 A2. It reads and answers; the runner starts and stops. What both know of a run directory is in docs/RUNNER.md.
-A3. Files of the script are opened without following links and by descriptor, below the checkpoint directory only.
+A3. Files of the script are opened without following links and by descriptor, below the checkpoint directory only. A link to a plain file
+    there is listed with the path of that file, which is read in its place.
 A4. Bytes are named by offset, files by size, time and inode: who asks again after a lost link gets the same or a refusal.
 
 Python 3.8 or newer and its standard library. It is not a file on the machine: its text comes in before the first request.
@@ -483,8 +484,63 @@ def why_unreadable(e):
     return "its path leads through a link" if e.errno == errno.ELOOP else None
 
 
+def led_to(top, fd, prefix, name):
+    """The path below `top` that a link leads to, as its text says; None where it leads out."""
+    target = os.readlink(name, dir_fd=fd)
+    if os.path.isabs(target):
+        # The script may know the folder by another name.
+        below = (os.path.relpath(target, t) for t in (top, os.path.realpath(top)))
+        path = next((p for p in below if not out_of(p)), "..")
+    else:
+        path = os.path.normpath(os.path.join(prefix, target))
+    return None if out_of(path) else path
+
+
+def out_of(path):
+    return path == ".." or path.startswith("../")
+
+
+def stat_below(top, path):
+    """Of what lies at `path`, reached without following any link."""
+    fd = os.open(top, FOLDER)
+    try:
+        names = path.split("/")
+        for name in names[:-1]:
+            fd, above = os.open(name, FOLDER, dir_fd=fd), fd
+            os.close(above)
+        return os.stat(names[-1], dir_fd=fd, follow_symlinks=False)
+    finally:
+        os.close(fd)
+
+
+def linked(top, fd, prefix, name):
+    """The numbers and the path of the plain file that a link leads to; or why it is not taken for one."""
+    path = led_to(top, fd, prefix, name)
+    if path is None:
+        return "it is a link that leads out of the checkpoint directory"
+    try:
+        s = stat_below(top, path)
+    except OSError as e:
+        if e.errno == errno.ENOENT:
+            return "it is a link that leads to nothing"
+        if e.errno in LINKED:
+            return "it is a link that leads through another link"
+        raise
+    if stat.S_ISDIR(s.st_mode):
+        return "it is a link to a folder, whose files have their own names"
+    if stat.S_ISLNK(s.st_mode):
+        return "it is a link that leads through another link"
+    if not stat.S_ISREG(s.st_mode):
+        return "it is a link to what is no plain file"
+    text = os.fsencode(path).decode("utf-8", "replace")
+    return "its name is not UTF-8" if "\ufffd" in text else (s.st_size, mtime_ms(s), s.st_ino & INODE_MASK, text)
+
+
 def op_list(ask):
-    """Every plain file below the checkpoint directory, a JSON array a line: path, size, time, inode; or path and refusal."""
+    """
+    Every plain file below the checkpoint directory, a JSON array a line: path, size, time, inode, and, of a link, the path of the file
+    that it leads to; or path and refusal.
+    """
     top = checkpoint_dir(ask["dir"])
     rows, count = [], [0, 0]
 
@@ -516,13 +572,17 @@ def op_list(ask):
                     finally:
                         os.close(inner)
                     continue
-                if not stat.S_ISREG(s.st_mode):
+                is_link = stat.S_ISLNK(s.st_mode)
+                if not stat.S_ISREG(s.st_mode) and not is_link:
                     continue
                 if count[0] >= FILES_MAX or count[1] >= LISTING_MAX:
                     add(path, "it and what follows it are beyond the first %d files" % count[0])
                     return False
                 if "\ufffd" in path:
                     add(path, "its name is not UTF-8")
+                elif is_link:
+                    found = linked(top, fd, prefix, entry.name)
+                    add(path, *((found,) if isinstance(found, str) else found))
                 elif os.geteuid() != 0 and not os.access(entry.name, os.R_OK, dir_fd=fd):
                     add(path, "it cannot be read: permission denied")
                 else:

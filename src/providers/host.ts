@@ -15,8 +15,10 @@ export interface LogSlice {
 }
 
 export interface RemoteFile {
-  /** Relative to the checkpoint directory, with `/`. Plain files only; anything else is left out. */
+  /** Relative to the checkpoint directory, with `/`. Plain files, and links; anything else is left out. */
   path: string;
+  /** Of a link: the plain file of the same directory that it leads to. Numbers and content are that one's. */
+  leadsTo?: string;
   size: number;
   mtimeMs: number;
   inode: number;

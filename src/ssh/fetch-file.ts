@@ -106,7 +106,7 @@ async function overBrokenLinks(options: FetchOptions, progress: Progress): Promi
 
 const named = ({ runDir, file }: FetchOptions) => ({
   dir: runDir,
-  path: file.path,
+  path: file.leadsTo ?? file.path,
   size: file.size,
   mtime: file.mtimeMs,
   inode: file.inode,

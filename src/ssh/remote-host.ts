@@ -45,6 +45,7 @@ const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0) })
 const FollowAnswer = z.object({ ...StatusAnswer.shape, ...LogAnswer.shape });
 const ListedFile = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
+  z.tuple([z.string(), z.int().min(0), z.number(), z.int(), z.string()]),
   z.tuple([z.string(), z.string()]),
 ]);
 
@@ -106,10 +107,10 @@ export class RemoteHost implements RunHost {
       const row = ListedFile.safeParse(jsonOf(line));
       if (!row.success)
         throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is none" });
-      const [path, second, mtimeMs, inode] = row.data;
+      const [path, second, mtimeMs, inode, leadsTo] = row.data;
       if (typeof second === "string") files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused: second });
-      // A tuple of four: both are there.
-      else files.push({ path, size: second, mtimeMs: mtimeMs!, inode: inode! });
+      // A tuple of four or five: both are there.
+      else files.push({ path, size: second, mtimeMs: mtimeMs!, inode: inode!, ...(leadsTo && { leadsTo }) });
     }
     return files;
   }

@@ -8,8 +8,14 @@ const PATH_BYTES_MAX = 4_096;
 const NAME_BYTES_MAX = 255;
 
 /** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */
-export function whyRefused({ path, size, mtimeMs, refused }: RemoteFile): string | null {
+export function whyRefused(file: RemoteFile): string | null {
+  const { path, size, mtimeMs, refused, leadsTo } = file;
   if (refused !== undefined) return refused;
+  // What lies there is asked for by that name, and is looked for at home by it.
+  if (leadsTo !== undefined) {
+    const why = whyRefused({ path: leadsTo, size, mtimeMs, inode: file.inode });
+    if (why !== null) return `it is a link, and of what it leads to ${why}`;
+  }
   const names = path.split("/");
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
   if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path) || !path.isWellFormed())

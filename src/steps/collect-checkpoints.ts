@@ -10,11 +10,13 @@
 // K4. What is at home carries the original's mtime. Same size and mtime: not fetched again, also not by a new process.
 //     So is what was put into the checkpoint directory for the run to go on from, until the run writes over it. One scan follows
 //     the other: what one has half here, the next does not begin anew, whichever step asked for it.
-// K5. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
+// K5. A link to a plain file of the same directory comes home as a file of its own, copied from there where that one is at home. Any other
+//     link is named, as what is left behind is.
+// K6. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
 import { hash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
-import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { copyFile, link, lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
@@ -145,7 +147,9 @@ export class CheckpointCollector {
         result.skipped = skipped;
         result.pending = pending;
         const moved: string[] = [];
-        const waiting = batches(ready);
+        // Links last: what they lead to is at home then.
+        const [links, files] = [ready.filter(isLink), ready.filter((file) => !isLink(file))];
+        const waiting = [...batches(files), ...batches(links)];
         for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
           const fetched = await this.#fetchAll(host, batch, options);
           if (fetched.rest.length > 0) waiting.unshift(fetched.rest);
@@ -197,7 +201,7 @@ export class CheckpointCollector {
       const entry = before !== undefined && same(before.file, file) ? before : { file, sinceMs: now };
       seen.set(file.path, entry);
       const settled = now - entry.sinceMs >= SETTLE_MS;
-      const temporary = whyTemporary(file.path, unfinished);
+      const temporary = whyTemporary(file.path, unfinished) ?? whyTemporary(file.leadsTo ?? "", unfinished);
       if (temporary !== null) {
         if (final || settled) skipped.push({ path: file.path, why: temporary });
         else pending.push(file.path);
@@ -226,7 +230,8 @@ export class CheckpointCollector {
     const fetch = async (file: RemoteFile): Promise<void> => {
       const beside = join(this.#targetDir, STAGING, nameBeside(file));
       try {
-        if ((await isBeside(beside, file)) || (await fetchOne(host, file, beside, signal))) staged.set(file, beside);
+        const isHere = (await isBeside(beside, file)) || (await this.#copyAtHome(file, beside));
+        if (isHere || (await fetchOne(host, file, beside, signal))) staged.set(file, beside);
         else moved.push(file.path);
       } catch (cause) {
         await rm(beside, { force: true }).catch(() => undefined);
@@ -268,6 +273,15 @@ export class CheckpointCollector {
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }
+  }
+
+  /** K5. Whether it could be. */
+  async #copyAtHome({ leadsTo, ...file }: RemoteFile, beside: string): Promise<boolean> {
+    if (leadsTo === undefined || !(await this.#isHome({ ...file, path: leadsTo }))) return false;
+    const there = join(this.#targetDir, leadsTo);
+    // What is at home is replaced, never written to: a second name of it costs nothing. Not every file system has such names.
+    await link(there, beside).catch(() => copyFile(there, beside, constants.COPYFILE_FICLONE));
+    return await asListed(file, beside);
   }
 
   /** Of files that are still listed as they were, whatever has come stays: whole or a part. */
@@ -427,6 +441,11 @@ async function fetchOne(host: CheckpointHost, file: RemoteFile, beside: string, 
     if (isMissing(cause) || (cause instanceof SvcError && cause.code === "file_not_found")) return false;
     throw cause;
   }
+  return await asListed(file, beside);
+}
+
+/** Gives what has come its mode and time, and puts it onto the disk. False where it is not as long as it was listed. */
+async function asListed(file: Pick<RemoteFile, "size" | "mtimeMs">, beside: string): Promise<boolean> {
   const stats = await lstat(beside).catch(nullIfMissing);
   if (!stats?.isFile() || stats.size !== file.size) return false;
   const handle = await open(beside, constants.O_RDWR | constants.O_NOFOLLOW);
@@ -439,6 +458,8 @@ async function fetchOne(host: CheckpointHost, file: RemoteFile, beside: string, 
   }
   return true;
 }
+
+const isLink = ({ leadsTo }: RemoteFile): boolean => leadsTo !== undefined;
 
 /** The same for the same content, as far as a listing can tell. */
 const nameBeside = ({ path, size, mtimeMs, inode }: RemoteFile): string =>

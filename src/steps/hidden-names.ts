@@ -15,16 +15,25 @@ export function withHiddenNames(host: CheckpointHost, redactor: Redactor): Check
       const listing = await host.listCheckpoints(signal);
       real.clear();
       const names = new Set(listing.map(({ path }) => path));
-      return listing.map((file): RemoteFile => {
+      const shown = new Map<string, string>();
+      for (const file of listing) {
         let path = redactor.redactText(file.path);
-        if (path === file.path) return file;
+        if (path === file.path) continue;
         while (names.has(path)) path += "~";
         names.add(path);
         real.set(path, file.path);
-        return { ...file, path };
-      });
+        shown.set(file.path, path);
+      }
+      const hidden = (path: string): string => shown.get(path) ?? redactor.redactText(path);
+      return listing.map((file): RemoteFile => ({
+        ...file,
+        path: hidden(file.path),
+        ...(file.leadsTo === undefined ? {} : { leadsTo: hidden(file.leadsTo) }),
+      }));
     },
-    fetchCheckpoint: (file, target, signal) =>
-      host.fetchCheckpoint({ ...file, path: real.get(file.path) ?? file.path }, target, signal),
+    fetchCheckpoint: (file, target, signal) => {
+      const leadsTo = file.leadsTo === undefined ? {} : { leadsTo: real.get(file.leadsTo) ?? file.leadsTo };
+      return host.fetchCheckpoint({ ...file, path: real.get(file.path) ?? file.path, ...leadsTo }, target, signal);
+    },
   };
 }

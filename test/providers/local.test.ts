@@ -72,7 +72,7 @@ describe("runs of a home", () => {
 });
 
 describe("checkpoints", () => {
-  it("lists plain files only, and copies one whole or not at all", async () => {
+  it("lists plain files and links to one, and copies one whole or not at all", async () => {
     const run = newRun("true", {}, home);
     const dir = run.spec.checkpoint_dir;
     await run.host.start(run.spec, {}, never);
@@ -84,9 +84,19 @@ describe("checkpoints", () => {
     symlinkSync(join(home, "outside"), join(dir, "link"));
     symlinkSync(home, join(dir, "folder-link"));
     linkSync(join(dir, "step 1", "model ü.pt"), join(dir, "hard.pt"));
+    symlinkSync("step 1/model ü.pt", join(dir, "last.pt"));
     const files = await run.host.listCheckpoints(never);
-    expect(files.map((f) => f.path)).toEqual(["hard.pt", "step 1/model ü.pt"]);
-    const [, file] = files;
+    expect(files.map((f) => [f.path, f.leadsTo ?? f.refused])).toEqual([
+      ["folder-link", "it is a link that leads out of the checkpoint directory"],
+      ["hard.pt", undefined],
+      ["last.pt", "step 1/model ü.pt"],
+      ["link", "it is a link that leads out of the checkpoint directory"],
+      ["step 1/model ü.pt", undefined],
+    ]);
+    const last = files.find(({ path }) => path === "last.pt");
+    await run.host.fetchCheckpoint(last!, join(home, "last"), never);
+    expect(readFileSync(join(home, "last"), "utf8")).toBe("weights");
+    const file = files.at(-1);
     if (!file) throw new Error("not listed");
     expect(file).toMatchObject({ size: 7, mtimeMs: 1_000_500 });
     const target = join(home, "copy");

@@ -287,6 +287,16 @@ describe("checkpoints", () => {
     writeFileSync(Buffer.from(`${top}/bad\xff`, "latin1"), "x");
     symlinkSync("/etc/passwd", join(top, "link"));
     symlinkSync("/etc", join(top, "folder"));
+    symlinkSync("b/one.pt", join(top, "a/last.pt"));
+    symlinkSync("../../a/b/one.pt", join(top, "a/b/up.pt"));
+    symlinkSync(join(top, "a/b/one.pt"), join(top, "absolute.pt"));
+    symlinkSync("a", join(top, "inner"));
+    symlinkSync("inner/b/one.pt", join(top, "through.pt"));
+    symlinkSync("a/last.pt", join(top, "twice.pt"));
+    symlinkSync("nothing.pt", join(top, "dangling.pt"));
+    symlinkSync(".", join(top, "self"));
+    symlinkSync("pipe", join(top, "to-pipe"));
+    symlinkSync(Buffer.from("bad\xff", "latin1"), join(top, "to-bad.pt"));
     spawnSync("mkfifo", [join(top, "pipe")]);
     const deep = join(top, ...Array<string>(34).fill("d"));
     mkdirSync(deep, { recursive: true });
@@ -300,6 +310,16 @@ describe("checkpoints", () => {
         .toSorted((a, b) => (a.path < b.path ? -1 : 1));
     expect(byPath(remote)).toEqual(byPath(await local.listCheckpoints(never)));
     expect(remote.map((f) => f.path)).toContain("a/b/one.pt");
+    const links = remote.filter((f) => f.leadsTo !== undefined);
+    expect(links.map((f) => [f.path, f.leadsTo, f.size])).toEqual([
+      ["a/b/up.pt", "a/b/one.pt", 1],
+      ["a/last.pt", "a/b/one.pt", 1],
+      ["absolute.pt", "a/b/one.pt", 1],
+    ]);
+    expect(remote.find((f) => f.path === "dangling.pt")?.refused).toContain("leads to nothing");
+    const [up] = links;
+    await machine.hosts[0]!.fetchCheckpoint(up!, join(scratch, "up.pt"), never);
+    expect(readFileSync(join(scratch, "up.pt"), "utf8")).toBe("1");
     expect(remote.find((f) => f.path.startsWith("bad"))?.refused).toContain("UTF-8");
   });
 

@@ -343,6 +343,41 @@ describe("CheckpointCollector", () => {
     expect(await readCheckpoints(targetDir)).toEqual([]);
   });
 
+  it("brings a link home as a file of its own, without sending its content twice", async () => {
+    await put("epoch=1.ckpt", "one");
+    await put("epoch=2.ckpt", "two");
+    await utimes(join(source, "epoch=1.ckpt"), 1, 1);
+    const at = async (path: string, leadsTo: string): Promise<RemoteFile> => {
+      const { size, mtimeMs, ino } = await lstat(join(source, leadsTo));
+      return { path, size, mtimeMs, inode: ino, leadsTo };
+    };
+    lies = [await at("last.ckpt", "epoch=1.ckpt")];
+    const one = collector();
+    const last = { final: true, announced: new Set<string>(), signal };
+    expect(paths((await one.scan(host, last)).saved)).toEqual(["epoch=1.ckpt", "epoch=2.ckpt", "last.ckpt"]);
+    expect(fetched).toEqual(["epoch=1.ckpt", "epoch=2.ckpt"]);
+    const home = (path: string) => readFile(join(targetDir, path), "utf8");
+    expect(await home("last.ckpt")).toBe("one");
+    // It leads elsewhere now, and what it led to is replaced.
+    lies = [await at("last.ckpt", "epoch=2.ckpt")];
+    await put("epoch=1.ckpt", "uno, anew");
+    expect(paths((await one.scan(host, last)).saved)).toEqual(["epoch=1.ckpt", "last.ckpt"]);
+    expect([await home("last.ckpt"), await home("epoch=1.ckpt"), await home("epoch=2.ckpt")]).toEqual([
+      "two",
+      "uno, anew",
+      "two",
+    ]);
+    expect((await one.scan(host, last)).saved).toEqual([]);
+    lies = [
+      { ...(await at("bad.ckpt", "epoch=2.ckpt")), leadsTo: "../../etc/passwd" },
+      { ...(await at("early.ckpt", "epoch=2.ckpt")), leadsTo: "epoch=3.ckpt.tmp" },
+    ];
+    expect((await one.scan(host, last)).skipped).toEqual([
+      { path: "bad.ckpt", why: "it is a link, and of what it leads to its path is not plain and relative" },
+      { path: "early.ckpt", why: expect.stringContaining("temporary name") as string },
+    ]);
+  });
+
   it("refuses numbers that are none", async () => {
     lies = [
       { path: "a", size: -1, mtimeMs: 1, inode: 1 },

@@ -1,9 +1,21 @@
 // Checkpoint files of a local run: plain files below one folder, looked at with lstat, so that nothing outside is listed
-// or copied through a link.
+// or copied through a link. A link to a plain file of that folder is listed with the path of that file, which is copied in its place.
 
 import { constants, type Dirent, type Stats } from "node:fs";
-import { access, chmod, copyFile, lstat, open, readdir, realpath, rename, rm, type FileHandle } from "node:fs/promises";
-import { isAbsolute, join, normalize } from "node:path";
+import {
+  access,
+  chmod,
+  copyFile,
+  lstat,
+  open,
+  readdir,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  type FileHandle,
+} from "node:fs/promises";
+import { dirname, isAbsolute, join, normalize, relative } from "node:path";
 import { isMissing, SvcError, UnreadableFile } from "../../errors/index.ts";
 import type { RemoteFile } from "../host.ts";
 
@@ -11,8 +23,8 @@ const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;
 
 /**
- * Every plain file below `folder`, in order of path. Links, sockets, pipes and devices are left out. What cannot be read is
- * listed with the reason: one such name must not keep the others from coming home.
+ * Every plain file below `folder`, in order of path, and links to one. Sockets, pipes and devices are left out. What cannot be read, and a
+ * link to anything else, is listed with the reason: one such name must not keep the others from coming home.
  */
 export async function listFiles(
   folder: string,
@@ -24,28 +36,34 @@ export async function listFiles(
   const refuse = (path: string, refused: string): void => {
     files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused });
   };
-  const walk = async (relative: string, depth: number): Promise<void> => {
+  const walk = async (below: string, depth: number): Promise<void> => {
     signal.throwIfAborted();
     let entries: Dirent[];
     try {
-      entries = await readdir(join(folder, relative), { withFileTypes: true });
+      entries = await readdir(join(folder, below), { withFileTypes: true });
     } catch (thrown) {
       if (isMissing(thrown)) return; // rotated away meanwhile
       const why = whyUnreadable(thrown);
-      if (relative === "" || why === null) throw thrown;
-      return refuse(relative, why);
+      if (below === "" || why === null) throw thrown;
+      return refuse(below, why);
     }
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       if (full) return;
-      const path = relative === "" ? entry.name : `${relative}/${entry.name}`;
+      const path = below === "" ? entry.name : `${below}/${entry.name}`;
       if (entry.isDirectory()) {
         if (depth < DEPTH_MAX) await walk(path, depth + 1);
         else refuse(path, `it lies more than ${DEPTH_MAX} folders deep`);
       }
-      if (!entry.isFile()) continue;
+      if (!entry.isFile() && !entry.isSymbolicLink()) continue;
       if (files.length >= bounds.filesMax) {
         full = true;
         return refuse(path, `it and what follows it are beyond the first ${bounds.filesMax} files`);
+      }
+      if (entry.isSymbolicLink()) {
+        const found = await linked(folder, path);
+        if (typeof found === "string") refuse(path, found);
+        else if (found !== null) files.push(found);
+        continue;
       }
       // A name that is not UTF-8 cannot be asked for; it can only be named.
       const stat = await lstat(join(folder, path)).catch((thrown: unknown) => whyUnreadable(thrown));
@@ -65,16 +83,48 @@ export async function listFiles(
   return files;
 }
 
+/** What a link in `folder` leads to; why that is not taken for a file; null where the link is gone. */
+async function linked(folder: string, path: string): Promise<RemoteFile | string | null> {
+  const target = await readlink(join(folder, path)).catch(() => null);
+  if (target === null) return path.includes("\ufffd") ? "its name is not UTF-8" : null;
+  const leadsTo = await ledTo(folder, path, target);
+  if (leadsTo === null) return "it is a link that leads out of the checkpoint directory";
+  const names = leadsTo.split("/");
+  for (let i = 1; i < names.length; i++) {
+    const above = await lstat(join(folder, ...names.slice(0, i))).catch(() => null);
+    if (above?.isDirectory() === false) return "it is a link that leads through another link";
+  }
+  const stat = await lstat(join(folder, leadsTo)).catch((thrown: unknown) => whyUnreadable(thrown));
+  if (typeof stat === "string") return stat;
+  if (leadsTo.includes("\ufffd")) return "its name is not UTF-8";
+  if (stat === null) return "it is a link that leads to nothing";
+  if (stat.isDirectory()) return "it is a link to a folder, whose files have their own names";
+  if (stat.isSymbolicLink()) return "it is a link that leads through another link";
+  if (!stat.isFile()) return "it is a link to what is no plain file";
+  return { path, size: stat.size, mtimeMs: stat.mtimeMs, inode: stat.ino, leadsTo };
+}
+
+/** The path below `folder` that a link leads to, as its text says; null where it leads out. */
+async function ledTo(folder: string, path: string, target: string): Promise<string | null> {
+  const isOut = (to: string): boolean => to === ".." || to.startsWith("../");
+  // A script may know the folder by another name.
+  const tries = isAbsolute(target)
+    ? [folder, await realpath(folder).catch(() => folder)].map((top) => relative(top, target) || ".")
+    : [normalize(join(dirname(path), target)).replace(/\/+$/, "") || "."];
+  return tries.find((to) => !isOut(to)) ?? null;
+}
+
 /**
  * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more
  * as it was listed; no target is left behind then.
  */
 export async function fetchFile(folder: string, file: RemoteFile, target: string): Promise<void> {
-  if (isAbsolute(file.path) || normalize(file.path) !== file.path || file.path.split("/").includes("..")) {
+  const path = file.leadsTo ?? file.path;
+  if (isAbsolute(path) || normalize(path) !== path || path.split("/").includes("..")) {
     throw new SvcError("file_not_found", { path: file.path });
   }
   const root = await realpath(folder).catch(() => folder);
-  const source = join(root, file.path);
+  const source = join(root, path);
   const temporary = `${target}.${process.pid}.part`;
   let opened: FileHandle | undefined;
   try {
