@@ -210,7 +210,7 @@ function bordersOf(form: Buffer): Int32Array {
 function formsOf(secret: string): Buffer[] {
   const raw = Buffer.from(secret);
   if (raw.length < SECRET_BYTES_MIN) return [];
-  const json = JSON.stringify(secret).slice(1, -1);
+  const inJson = jsonForms(secret);
   // Some encoders keep !'()*, or / as well; forms of web pages write + for a blank and escape ~.
   const url = encodeURIComponent(secret.toWellFormed());
   const urlStrict = url.replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
@@ -221,12 +221,13 @@ function formsOf(secret: string): Buffer[] {
     raw.toString("hex").toUpperCase(),
     ...[url, urlStrict, urlStrict.replaceAll("%2F", "/"), webForm].flatMap((u) => [u, lowerHex(u)]),
     urlStrict.replaceAll("%20", "+"),
-    json,
-    json.replaceAll("/", "\\/"),
-    JSON.stringify(json).slice(1, -1),
-    ...[pythonBytes(raw), pythonText(secret)].flatMap((text) => [text, text.replaceAll("'", "\\'")]),
+    ...[url, urlStrict].map(encodeURIComponent),
+    ...inJson,
+    ...inJson.flatMap(jsonForms),
+    ...[pythonBytes(raw), ...[secret, ...inJson, pythonText(secret)].map(pythonText), pythonAscii(secret)].flatMap(
+      (text) => [text, text.replaceAll("'", "\\'")],
+    ),
     ...["&#x27;", "&#39;"].map((quote) => webText(secret, quote)),
-    json.replace(/[^\0-\x7f]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),
     secret.replaceAll("'", `'\\''`),
     secret.replaceAll("'", `'"'"'`),
     secret.replace(/["\\$`]/g, "\\$&"),
@@ -259,6 +260,15 @@ function linesOf(text: string, form: string): string[] {
   );
 }
 
+/** Between the quotes of a JSON string: as it is, all in ASCII with small or capital digits, each also with slashes escaped. */
+function jsonForms(text: string): string[] {
+  const json = JSON.stringify(text).slice(1, -1);
+  const ascii = (digits: (hex: string) => string): string =>
+    json.replace(/[^\0-~]/g, (c) => `\\u${digits(c.charCodeAt(0).toString(16).padStart(4, "0"))}`);
+  const all = new Set([json, ascii((hex) => hex), ascii((hex) => hex.toUpperCase())]);
+  return [...all].flatMap((form) => (form.includes("/") ? [form, form.replaceAll("/", "\\/")] : [form]));
+}
+
 /** The bytes as Python shows them between the quotes of b''. */
 const pythonBytes = (raw: Buffer): string =>
   raw
@@ -267,7 +277,16 @@ const pythonBytes = (raw: Buffer): string =>
 const SHORT: Record<string, string> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
 
 /** The text as Python shows it between the quotes of '', but for its apostrophes. */
-const pythonText = (secret: string): string => secret.replace(/[\\\t\n\r]/g, (c) => SHORT[c] ?? c);
+const pythonText = (secret: string): string => secret.replace(/[\\\0-\x1f\x7f-\xa0\xad]/g, pythonEscape);
+
+/** The same by `ascii` and `unicode_escape`. */
+const pythonAscii = (secret: string): string => secret.replace(/[\\\0-\x1f]|[^\0-~]/gu, pythonEscape);
+
+function pythonEscape(c: string): string {
+  const code = c.codePointAt(0) ?? 0;
+  const hex = (digits: number): string => code.toString(16).padStart(digits, "0");
+  return SHORT[c] ?? (code < 0x100 ? `\\x${hex(2)}` : code < 0x1_0000 ? `\\u${hex(4)}` : `\\U${hex(8)}`);
+}
 
 /** As text of a web page, with one of the two ways to write an apostrophe. */
 const webText = (secret: string, quote: string): string =>

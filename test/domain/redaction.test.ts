@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { spawnSync } from "node:child_process";
 import { REDACTED, Redactor } from "../../src/domain/redaction.ts";
 
 const SECRET = "hf_Ab3/+ x'Z\"9~é";
@@ -58,6 +59,32 @@ describe("Redactor", () => {
       expect(out, name).toContain(REDACTED);
       expect(out.replaceAll(REDACTED, "").length, `${name}: ${out}`).toBeLessThanOrEqual(6);
     }
+  });
+
+  it.each([
+    'aaaa"bbbbcccc',
+    "aaaa\\bbbbcccc",
+    "aaaaébbbbcccc",
+    "aaaa/bbbb/cccc",
+    "aaaa&bbbb<cccc",
+    "aaaa💥bbbbcccc",
+    "aaaa\tbbbbcccc",
+    "aaaa'bbbb'cccc",
+    "aaaa\x7fbbbbcccc",
+    "aaaa\u00adbbbb\u00a0cccc",
+    "aaaa\u0001bbbb日cccc",
+  ])("finds %j as Python writes it", (secret) => {
+    const script = `
+import html, json, shlex, sys, urllib.parse
+s = sys.stdin.buffer.read().decode()
+a, u = json.dumps, lambda v: json.dumps(v, ensure_ascii=False)
+print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}), repr(s), repr(repr(s)), repr(s.encode()), ascii(s),
+  s.encode("unicode_escape").decode(), str({"k": s}), repr(a({"k": s})), repr(u({"k": s})), shlex.quote(s), "curl -d " + shlex.quote(a({"k": s})),
+  html.escape(s), urllib.parse.quote(s), urllib.parse.quote_plus(s), urllib.parse.quote(urllib.parse.quote(s, safe=""), safe="")]))`;
+    const { stdout } = spawnSync("python3", ["-c", script], { input: secret, encoding: "utf8" });
+    const redactor = new Redactor([secret]);
+    for (const text of JSON.parse(stdout) as string[])
+      expect(redactor.redactText(text), text).not.toMatch(/a{4}|b{4}|c{4}/);
   });
 
   it.each([0, 1, 2, 3, 4, 5])("finds the secret inside of base64 that begins %i bytes before it", (before) => {
