@@ -137,7 +137,12 @@ function collectorsOf(home: string, resumes: Resumes) {
         mkdirSync(targetDir, { recursive: true, mode: 0o700 });
         made.set(
           name,
-          (collector = new CheckpointCollector({ targetDir, now: Date.now, given: resumes.given(jobId) })),
+          (collector = new CheckpointCollector({
+            targetDir,
+            now: Date.now,
+            given: resumes.given(jobId),
+            announced: () => resumes.announcements(jobId),
+          })),
         );
       }
       return collector;

@@ -5,7 +5,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "n
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { chooseResume, readAnnounced, Resume } from "../steps/resume-from.ts";
+import { chooseResume, pinResume, readAnnounced, Resume } from "../steps/resume-from.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 
 /** More than this many announcements tell nothing new: it bounds what a script can make us keep. */
@@ -44,13 +44,18 @@ export class Resumes {
     const found = await chooseResume(from, async (job) => {
       const spec = this.#specOf(job);
       if (spec === null) return null;
-      const announced = await readAnnounced(this.#announcedFile(job));
+      const announced = new Set((await this.announcements(job)).keys());
       const checkpoints = join(this.#home, "artifacts", job, "checkpoints");
       return { job, checkpoints, announced, nodes: spec.nodes, resumedFrom: spec.resume_from };
     });
     if (found === null)
       throw new SvcError("resume_unavailable", { job: from, why: "no complete checkpoint of it came home" });
     return found;
+  }
+
+  /** By name, how often the script has called it complete. */
+  announcements(jobId: string): Promise<Map<string, number>> {
+    return readAnnounced(this.#announcedFile(jobId));
   }
 
   /** Names of the other nodes lie below `node<k>/` at home and are not written down: rank 0 announces for all. */
@@ -71,8 +76,14 @@ export class Resumes {
     if (from === undefined) return null;
     const before = this.#read(jobId);
     if (before) return before;
-    const chosen = await this.check(from);
     mkdirSync(join(this.#home, "runs", jobId), { recursive: true, mode: 0o700 });
+    const pin = async (): Promise<Resume> =>
+      pinResume(await this.check(from), join(this.#home, "runs", jobId, "resume"));
+    // It may have been saved anew between the choice and now: then that is the last one.
+    const chosen = await pin().catch((e: unknown) => {
+      if (e instanceof SvcError && e.code === "resume_unavailable") return pin();
+      throw e;
+    });
     replaceFile(this.#choiceFile(jobId), JSON.stringify(chosen));
     return chosen;
   }

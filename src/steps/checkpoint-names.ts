@@ -51,7 +51,7 @@ export function whyTemporary(path: string, unfinished: ReadonlySet<string>): str
 // each name.
 
 /** The folders above a path, the top of all (the empty name) first. */
-function foldersOf(path: string): string[] {
+export function foldersOf(path: string): string[] {
   const folders = [""];
   for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) folders.push(path.slice(0, at));
   return folders;

@@ -14,15 +14,31 @@
 //     link is named, as what is left behind is.
 // K6. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
-import { hash } from "node:crypto";
-import { constants, type Stats } from "node:fs";
-import { copyFile, link, lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { constants } from "node:fs";
+import { copyFile, link, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { isDiskFull, isMissing, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
+import { isDiskFull, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import {
-  DEPTH_MAX,
+  asListed,
+  asRecord,
+  batches,
+  fetchMany,
+  fetchOne,
+  flushFolder,
+  isBeside,
+  isCopyOf,
+  isLink,
+  isOurs,
+  NAME_CHARS,
+  nameBeside,
+  readCheckpoints,
+  same,
+  STAGING,
+  unless,
+} from "./checkpoint-files.ts";
+import {
   isAnnounced,
   placesOf,
   plainName,
@@ -31,18 +47,10 @@ import {
   whyRefused,
   whyTemporary,
 } from "./checkpoint-names.ts";
+import { CheckpointSets, type Announcements } from "./checkpoint-sets.ts";
 import type { CheckpointHost } from "./hidden-names.ts";
 
 export const SETTLE_MS = 10_000;
-const STAGING = ".svc-partial";
-const NAME_CHARS = 24;
-const BATCH_BYTES = 1024 ** 3;
-/**
- * A small file is a question, an answer and a wait for the disk, however little it holds: so many are under way at once. On a slow line
- * the log must not have to wait for more than so many bytes.
- */
-const AT_ONCE = 48;
-const AT_ONCE_BYTES = 1 << 20;
 /** What has come is compared and put in its place this often: a process that ends, or a link that breaks, costs no more than that. */
 const BATCH_MS = 5_000;
 /** How often the last scan tries files that changed under its hands. */
@@ -89,6 +97,7 @@ export class CheckpointCollector {
   #seen = new Map<string, Seen>();
   /** Paths that this process has recorded. */
   readonly #recorded = new Set<string>();
+  readonly #sets: CheckpointSets;
   #prepared = false;
   /** The scan that is under way. */
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
@@ -97,15 +106,18 @@ export class CheckpointCollector {
   /**
    * @param options.now milliseconds that never go back.
    * @param options.given what the run was given to go on from: no checkpoints of its own.
+   * @param options.announced what the script has called complete so far.
    */
   constructor(options: {
     targetDir: string;
     now: () => number;
     given?: readonly { path: string; size: number; mtime_ms: number }[];
+    announced?: Announcements;
   }) {
     this.#targetDir = options.targetDir;
     this.#now = options.now;
     this.#given = new Map(options.given?.map((file) => [file.path, file]));
+    this.#sets = new CheckpointSets(options.targetDir, options.announced ?? (() => Promise.resolve(new Map())));
   }
 
   /**
@@ -159,6 +171,7 @@ export class CheckpointCollector {
           moved.push(...fetched.moved);
           listing = fetched.after;
         }
+        await this.#sets.keep(listing, (file) => this.#isHome(file));
         if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
         if (options.final) {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
@@ -195,7 +208,7 @@ export class CheckpointCollector {
         continue;
       }
       // Our own bookkeeping: the index of announced checkpoints.
-      if (file.path.split("/").some((name) => name.startsWith(".svc-"))) continue;
+      if (file.path.split("/").some(isOurs)) continue;
       if (this.#isGiven(file)) continue;
       const before = this.#seen.get(file.path);
       const entry = before !== undefined && same(before.file, file) ? before : { file, sinceMs: now };
@@ -356,6 +369,7 @@ export class CheckpointCollector {
         throw new SvcError("start_failed", { why: `${this.#targetDir} is a link` });
       await rm(staging, { recursive: true, force: true });
       await mkdir(staging, { mode: 0o700 });
+      await this.#sets.prepare();
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }
@@ -376,122 +390,4 @@ async function unlessAborted(
   } finally {
     signal?.removeEventListener("abort", end);
   }
-}
-
-/** In order, many small ones at once. How many were begun. @param fetch never throws */
-async function fetchMany(
-  files: readonly RemoteFile[],
-  mayGoOn: () => boolean,
-  fetch: (file: RemoteFile) => Promise<void>,
-): Promise<number> {
-  const flying = new Set<Promise<void>>();
-  let [begun, bytes] = [0, 0];
-  for (const file of files) {
-    while (flying.size > 0 && (flying.size >= AT_ONCE || bytes + file.size > AT_ONCE_BYTES)) await Promise.race(flying);
-    if (!mayGoOn()) break;
-    begun++;
-    bytes += file.size;
-    const one = fetch(file).then(() => {
-      flying.delete(one);
-      bytes -= file.size;
-    });
-    flying.add(one);
-  }
-  await Promise.all(flying);
-  return begun;
-}
-
-/** Small files first, so that none waits for a huge one or is lost with it; each batch costs one more listing. */
-function batches(files: RemoteFile[]): RemoteFile[][] {
-  const cut: RemoteFile[][] = [];
-  let bytes = Infinity;
-  for (const file of files.toSorted((a, b) => a.size - b.size)) {
-    if (bytes + file.size > BATCH_BYTES) {
-      cut.push([]);
-      bytes = 0;
-    }
-    cut.at(-1)!.push(file);
-    bytes += file.size;
-  }
-  return cut;
-}
-
-/** The checkpoints at home, in order of path: plain files only, links not followed. */
-export async function readCheckpoints(targetDir: string): Promise<CheckpointFile[]> {
-  const files: CheckpointFile[] = [];
-  const walk = async (path: string, depth: number): Promise<void> => {
-    const entries = await readdir(join(targetDir, path), { withFileTypes: true }).catch(unless("ENOENT"));
-    for (const entry of entries ?? []) {
-      if (path === "" && entry.name === STAGING) continue;
-      const inside = path === "" ? entry.name : `${path}/${entry.name}`;
-      const stats = await lstat(join(targetDir, inside)).catch(nullIfMissing);
-      if (stats?.isDirectory() && depth < DEPTH_MAX) await walk(inside, depth + 1);
-      else if (stats?.isFile()) files.push(asRecord(inside, stats.size, stats.mtimeMs));
-    }
-  };
-  await walk("", 1);
-  return files.sort((a, b) => (a.path < b.path ? -1 : 1));
-}
-
-/** False where the file is gone or is not as long as it was listed. */
-async function fetchOne(host: CheckpointHost, file: RemoteFile, beside: string, signal: AbortSignal): Promise<boolean> {
-  try {
-    await host.fetchCheckpoint(file, beside, signal);
-  } catch (cause) {
-    if (isMissing(cause) || (cause instanceof SvcError && cause.code === "file_not_found")) return false;
-    throw cause;
-  }
-  return await asListed(file, beside);
-}
-
-/** Gives what has come its mode and time, and puts it onto the disk. False where it is not as long as it was listed. */
-async function asListed(file: Pick<RemoteFile, "size" | "mtimeMs">, beside: string): Promise<boolean> {
-  const stats = await lstat(beside).catch(nullIfMissing);
-  if (!stats?.isFile() || stats.size !== file.size) return false;
-  const handle = await open(beside, constants.O_RDWR | constants.O_NOFOLLOW);
-  try {
-    await handle.chmod(0o600);
-    await handle.utimes(file.mtimeMs / 1_000, file.mtimeMs / 1_000);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  return true;
-}
-
-const isLink = ({ leadsTo }: RemoteFile): boolean => leadsTo !== undefined;
-
-/** The same for the same content, as far as a listing can tell. */
-const nameBeside = ({ path, size, mtimeMs, inode }: RemoteFile): string =>
-  hash("sha256", JSON.stringify([path, size, mtimeMs, inode]), "hex").slice(0, NAME_CHARS);
-
-/** It bears this name only once it was whole and on the disk. */
-const isBeside = async (beside: string, file: RemoteFile): Promise<boolean> =>
-  isCopyOf(file, await lstat(beside).catch(nullIfMissing));
-
-/** Half a millisecond is more than what times lose on their way through a double. */
-const isCopyOf = (file: RemoteFile, stats: Stats | null): boolean =>
-  stats?.isFile() === true && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
-
-const same = (a: RemoteFile, b: RemoteFile): boolean =>
-  a.size === b.size && a.mtimeMs === b.mtimeMs && a.inode === b.inode;
-
-function asRecord(path: string, size: number, mtimeMs: number): CheckpointFile {
-  return { path, size, modified_at: new Date(mtimeMs).toISOString() };
-}
-
-async function flushFolder(folder: string): Promise<void> {
-  const handle = await open(folder, constants.O_RDONLY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-function unless(code: string): (cause: NodeJS.ErrnoException) => undefined {
-  return (cause) => {
-    if (cause.code !== code) throw cause;
-    return undefined;
-  };
 }

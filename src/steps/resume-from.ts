@@ -3,17 +3,21 @@
 //
 // F1. Only what is complete counts: announced by the script, saved by a framework that writes a last file, or a single file
 //     that is whole as far as its format can tell. Temporary names never count.
+//     A checkpoint of many files counts as it was when it was complete, from what is kept of it (checkpoint-sets.ts): what lies at home by
+//     its name may be on its way, of two versions, or half written when the run ended.
 // F2. The choice is made once, before anything is sent, and written down: the source may be running and go on saving.
 // F3. A job that has none of its own but was itself resumed stands for the one that it was resumed from.
 
 import { constants } from "node:fs";
-import { copyFile, mkdir, open, readFile, utimes } from "node:fs/promises";
+import { copyFile, link, lstat, mkdir, open, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { isMissing, SvcError } from "../errors/index.ts";
+import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import type { MachineAccess } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
-import { readCheckpoints } from "./collect-checkpoints.ts";
+import { readCheckpoints } from "./checkpoint-files.ts";
+import { plainName } from "./checkpoint-names.ts";
+import { keptSet, knowsSets, LAST_WRITTEN, rootOf } from "./checkpoint-sets.ts";
 
 export const Resume = z.object({
   /** The job whose checkpoint it is. */
@@ -38,7 +42,6 @@ const CHAIN_MAX = 32;
 const ZIP_TAIL = 65_558;
 const HEADER_MAX = 100_000_000;
 const INCOMPLETE = "checkpoint-is-incomplete.txt";
-const LAST_WRITTEN = [".metadata", "trainer_state.json"];
 const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz)$/;
 /** Who finds one of these beside a file looks at a checkpoint of many files ... */
 const UNIT =
@@ -71,29 +74,103 @@ export async function lastComplete({ job, checkpoints, announced, nodes }: Leavi
   // Checkpoints of node 0 lie at the top, those of the others below node1, node2, ...
   const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
   const files = all.filter((f) => !ofOthers(f.path));
-  const byName = membersByName(files, candidates(files, announced));
+  const byName = new Map<string, Member[]>();
+  for (const [name, members] of membersByName(files, candidates(files, announced)))
+    byName.set(name, members.map(withRoot(checkpoints)));
+  if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
   const newest = new Map<string, number>();
-  const later = (at: number, file: CheckpointFile): number => Math.max(at, Date.parse(file.modified_at));
+  const later = (at: number, file: Member): number => Math.max(at, file.mtime_ms);
   for (const [name, members] of byName) newest.set(name, members.reduce(later, -Infinity));
   for (const name of [...byName.keys()].toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
     const members = byName.get(name)!;
     const direct = members.filter((f) => isDirect(f.path, name));
-    if (!(await areWhole(checkpoints, direct))) continue;
-    const chosen = members.map((f) => asChosen(checkpoints, f));
+    if (!(await areWhole(direct))) continue;
+    const chosen = [...members];
     const taken = new Set(members.map((f) => f.path));
     // Shards of other nodes belong to the same checkpoint; every node is given all of it.
     for (let node = 1; node < nodes; node++) {
       const top = `node${node}/`;
       const theirs = all.filter((f) => f.path.startsWith(top)).map((f) => ({ ...f, path: f.path.slice(top.length) }));
-      for (const file of membersByName(theirs, [name]).get(name) ?? []) {
+      const below = join(checkpoints, `node${node}`);
+      const kept = await keptMembers(below, name);
+      for (const file of kept ?? (membersByName(theirs, [name]).get(name) ?? []).map(withRoot(below))) {
         if (taken.has(file.path)) continue;
         taken.add(file.path);
-        chosen.push(asChosen(join(checkpoints, `node${node}`), file));
+        chosen.push(file);
       }
     }
     return { job, name, files: chosen };
   }
   return null;
+}
+
+const gone = (resume: Resume, cause?: unknown): SvcError =>
+  new SvcError("resume_unavailable", { job: resume.job, why: `its checkpoint ${resume.name} is gone` }, { cause });
+
+type Member = Resume["files"][number];
+
+const withRoot =
+  (root: string) =>
+  ({ path, size, modified_at }: CheckpointFile): Member => ({ root, path, size, mtime_ms: Date.parse(modified_at) });
+
+async function keptMembers(checkpoints: string, name: string): Promise<Member[] | null> {
+  const kept = await keptSet(checkpoints, name);
+  return kept === null ? null : kept.files.map((file) => ({ root: rootOf(checkpoints, kept), ...file }));
+}
+
+/** Of checkpoints of many files, what is kept of them; without those of which nothing is, and without single files that belong to one. */
+async function onlyKept(
+  checkpoints: string,
+  byName: Map<string, Member[]>,
+  announced: ReadonlySet<string>,
+): Promise<void> {
+  const isFolder = (name: string): boolean => byName.get(name)?.some(({ path }) => path !== name) === true;
+  const folders = new Set([...byName.keys()].filter(isFolder));
+  const known = new Map<string, Member[] | null>();
+  const keptOf = async (name: string): Promise<Member[] | null> => {
+    if (!known.has(name)) known.set(name, await keptMembers(checkpoints, name));
+    return known.get(name) ?? null;
+  };
+  for (const [name, members] of [...byName]) {
+    if (folders.has(name)) {
+      const whole = await keptOf(name);
+      if (whole) byName.set(name, whole);
+      else byName.delete(name);
+      continue;
+    }
+    // A file that is called complete by itself is.
+    if (announced.has(name)) continue;
+    for (const folder of parentsOf(name))
+      if ((announced.has(folder) || folders.has(folder)) && !isAsKept(await keptOf(folder), members[0]))
+        byName.delete(name);
+  }
+}
+
+/** Whether a single file is what it was in the checkpoint that it belongs to, or none of it. */
+function isAsKept(kept: readonly Member[] | null, file: Member | undefined): boolean {
+  if (kept === null || file === undefined) return false;
+  const then = kept.find(({ path }) => path === file.path);
+  return then === undefined || (then.size === file.size && Math.abs(then.mtime_ms - file.mtime_ms) < 1);
+}
+
+/**
+ * Gives the chosen files second names in a folder of the run: the source may be running, and go on saving over them. Throws
+ * `resume_unavailable` where it has by now.
+ */
+export async function pinResume(resume: Resume, folder: string): Promise<Resume> {
+  const roots = [...new Set(resume.files.map(({ root }) => root))];
+  const files = resume.files.map((file) => ({ ...file, root: join(folder, String(roots.indexOf(file.root))) }));
+  await rm(folder, { recursive: true, force: true });
+  for (const [i, { root, path, size }] of files.entries()) {
+    const [from, name] = [join(resume.files[i]!.root, path), join(root, path)];
+    await mkdir(dirname(name), { recursive: true, mode: 0o700 });
+    const linked = link(from, name).catch(() => copyFile(from, name, constants.COPYFILE_FICLONE));
+    await linked.catch((cause: unknown) => {
+      throw isMissing(cause) ? gone(resume, cause) : orDiskFull(cause, folder);
+    });
+    if ((await lstat(name)).size !== size) throw gone(resume);
+  }
+  return { ...resume, files };
 }
 
 /** Puts the checkpoint into the run's checkpoint directory under the same name. Repeatable before the launch. */
@@ -103,8 +180,6 @@ export async function placeResume(
   dir: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const gone = (cause: unknown) =>
-    new SvcError("resume_unavailable", { job: resume.job, why: `its checkpoint ${resume.name} is gone` }, { cause });
   if (!access.inPlace) {
     for (const root of new Set(resume.files.map((f) => f.root))) {
       const files = resume.files
@@ -118,20 +193,22 @@ export async function placeResume(
     const target = join(dir, path);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
     await copyFile(join(root, path), target, constants.COPYFILE_FICLONE).catch((cause: unknown) => {
-      throw isMissing(cause) ? gone(cause) : cause;
+      throw isMissing(cause) ? gone(resume, cause) : cause;
     });
     await utimes(target, mtime_ms / 1_000, mtime_ms / 1_000);
   }
 }
 
-/** The names that the script called complete, as they were written down; lines that a crash cut short are passed over. */
-export async function readAnnounced(file: string): Promise<Set<string>> {
+/** The names that the script called complete, and how often, as they were written down; lines that a crash cut short are passed over. */
+export async function readAnnounced(file: string): Promise<Map<string, number>> {
   const text = await readFile(file, "utf8").catch(() => "");
-  const names = new Set<string>();
+  const names = new Map<string, number>();
   for (const line of text.split("\n")) {
     try {
       const name: unknown = JSON.parse(line);
-      if (typeof name === "string") names.add(name.replace(/^(\.\/)+/, "").replace(/\/+$/, ""));
+      if (typeof name !== "string") continue;
+      const plain = plainName(name);
+      names.set(plain, (names.get(plain) ?? 0) + 1);
     } catch {
       continue;
     }
@@ -191,16 +268,10 @@ function parentsOf(path: string): string[] {
 
 const lastName = (path: string): string => path.split("/").at(-1)!;
 const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");
-const asChosen = (root: string, f: CheckpointFile) => ({
-  root,
-  path: f.path,
-  size: f.size,
-  mtime_ms: Date.parse(f.modified_at),
-});
 
 /** One after the other: each is opened, and there may be more of them than a process may have open. */
-async function areWhole(checkpoints: string, files: readonly CheckpointFile[]): Promise<boolean> {
-  for (const { path, size } of files) if (!(await isWhole(join(checkpoints, path), size))) return false;
+async function areWhole(files: readonly Member[]): Promise<boolean> {
+  for (const { root, path, size } of files) if (!(await isWhole(join(root, path), size))) return false;
   return true;
 }
 

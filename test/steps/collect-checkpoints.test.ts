@@ -17,7 +17,8 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SvcError, UnreadableFile } from "../../src/errors/index.ts";
 import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
-import { CheckpointCollector, readCheckpoints, SETTLE_MS } from "../../src/steps/collect-checkpoints.ts";
+import { readCheckpoints } from "../../src/steps/checkpoint-files.ts";
+import { CheckpointCollector, SETTLE_MS } from "../../src/steps/collect-checkpoints.ts";
 
 let top: string;
 let source: string;
@@ -231,7 +232,7 @@ describe("CheckpointCollector", () => {
     const final = () => collector().scan(host, { final: true, announced: new Set(), signal });
     expect(paths((await final()).saved)).toEqual(["a", "b"]);
     expect((await final()).saved).toEqual([]);
-    expect(fetched).toEqual(["a", "b"]);
+    expect(fetched.toSorted()).toEqual(["a", "b"]);
     await put("a", "2!");
     expect(paths((await final()).saved)).toEqual(["a"]);
     expect(await readFile(join(targetDir, "a"), "utf8")).toBe("2!");

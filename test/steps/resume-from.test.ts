@@ -104,7 +104,10 @@ describe("the last complete checkpoint", () => {
 
 it("announcements are read as far as they are whole", async () => {
   writeFileSync(join(dir, "a.jsonl"), '"./x/"\n"y"\n17\n"cut');
-  expect([...(await readAnnounced(join(dir, "a.jsonl")))]).toEqual(["x", "y"]);
+  expect([...(await readAnnounced(join(dir, "a.jsonl")))]).toEqual([
+    ["x", 1],
+    ["y", 1],
+  ]);
   expect((await readAnnounced(join(dir, "none"))).size).toBe(0);
 });
 

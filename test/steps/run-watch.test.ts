@@ -141,7 +141,7 @@ test("a kill does not begin anew what is half here: the last scan waits for it",
   arrive.resolve();
   await last;
   expect([fetching, recorded]).toEqual([["big.pt"], ["big.pt"]]);
-  expect(readdirSync(join(top, "home")).toSorted()).toEqual([".svc-partial", "big.pt"]);
+  expect(readdirSync(join(top, "home")).toSorted()).toEqual([".svc-partial", ".svc-sets", "big.pt"]);
 });
 
 test("who gives up waiting for a scan ends it", async () => {
