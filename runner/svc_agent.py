@@ -473,7 +473,11 @@ def mtime_ms(s):
 def checkpoint_dir(run):
     spec, _ = read_object(run + "/spec.json")
     folder = (spec or {}).get("checkpoint_dir")
-    return folder if isinstance(folder, str) and folder.startswith("/") else None
+    if isinstance(folder, str) and folder.startswith("/"):
+        return folder
+    # A script may have removed the run directory, and left its checkpoints, which lie beside it.
+    beside = os.path.join(os.path.dirname(run), "checkpoints")
+    return beside if os.path.isdir(beside) else None
 
 
 def why_unreadable(e):

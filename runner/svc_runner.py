@@ -53,7 +53,7 @@ def parse_json(data):
         if end != len(text.strip()):
             raise ValueError("trailing data")
         return value
-    except (ImportError, AttributeError, TypeError, StopIteration):
+    except (ImportError, AttributeError, TypeError, StopIteration, SystemError):  # of a text that is cut off, it may raise any
         import json
 
         return json.loads(text)

@@ -20,6 +20,13 @@ export const RUNS = {
     message: (d) => `The runner that supervises the script could not do its work: ${d.why}.`,
     hint: "See the step's detail in the timeline; `svc doctor` checks the usual causes.",
   }),
+  run_damaged: entry<{ path: string }>({
+    status: 500,
+    exit: 1,
+    retry: "backoff",
+    message: (d) => `What the run's supervisor wrote cannot be read: ${d.path} is damaged.`,
+    hint: "It is looked at again for a while; then the run counts as lost. Its log and checkpoints are brought home all the same.",
+  }),
   run_lost: entry<{ why: string }>({
     status: 500,
     exit: 1,

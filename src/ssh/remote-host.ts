@@ -135,7 +135,7 @@ export class RemoteHost implements RunHost {
   #status(value: unknown): RunnerStatus {
     const status = RunnerStatus.safeParse(value);
     if (status.success) return { ...status.data, error: status.data.error?.slice(0, ERROR_CHARACTERS_MAX) ?? null };
-    throw new SvcError("runner_failed", { why: `${this.runDir}/status.json is damaged` }, { cause: status.error });
+    throw new SvcError("run_damaged", { path: `${this.runDir}/status.json` }, { cause: status.error });
   }
 
   /** `start` and `stop` need the runner there; it is sent where it is not. */
@@ -165,6 +165,8 @@ export class RemoteHost implements RunHost {
       const why = `nothing can be written in ${this.runDir}`;
       return new SvcError("machine_disk_full", { machine: this.#o.machine, why }, { cause: refusal });
     }
+    if (refusal.kind === "damaged")
+      return new SvcError("run_damaged", { path: `${this.runDir}/status.json` }, { cause: refusal });
     return new SvcError("runner_failed", { why: refusal.message }, { cause: refusal });
   }
 }

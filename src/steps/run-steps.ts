@@ -19,6 +19,8 @@ const LAST_LOOKS = 40;
 const LAST_LOOK_MS = 250;
 /** Pulls of a chatty run are at least this far apart, so that they come home in larger pieces. */
 const PULL_GAP_MS = 15;
+/** The supervisor replaces what it writes as a whole: what has been damaged for so long, nobody mends. */
+const DAMAGED_MS = 20_000;
 /** The run lives on the machine: to lose sight of it is no reason to end it. Only an error that says "never" is. */
 const FOR_EVER = { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 500, delayMsMax: 30_000 };
 
@@ -76,6 +78,16 @@ export function launchStep(services: RunServices): StepDefinition {
 }
 
 export function streamStep(services: RunServices): StepDefinition {
+  /** By effect, since when each look has found it damaged, and when the last one has. */
+  const damaged = new Map<number, { sinceMs: number; atMs: number }>();
+  const judged = (effectId: number, e: unknown): unknown => {
+    if (!(e instanceof SvcError && e.code === "run_damaged")) return e;
+    const atMs = services.now();
+    const before = damaged.get(effectId);
+    const sinceMs = before !== undefined && atMs - before.atMs < DAMAGED_MS ? before.sinceMs : atMs;
+    damaged.set(effectId, { sinceMs, atMs });
+    return atMs - sinceMs < DAMAGED_MS ? e : new SvcError("run_lost", { why: e.message }, { cause: e });
+  };
   return {
     name: "stream",
     retry: FOR_EVER,
@@ -84,7 +96,10 @@ export function streamStep(services: RunServices): StepDefinition {
       return reaching(services, context, held, async () => {
         // A control plane that was away for a while holds the machine again from here on.
         await holdMachine(services, context, held);
-        const status = await followToEnd(services, context, held, "run");
+        const status = await followToEnd(services, context, held, "run").catch((e: unknown) => {
+          throw judged(context.effectId, e);
+        });
+        damaged.delete(context.effectId);
         return {
           done: outcomeOf(status, services.facts(context.jobId).spec, context.node),
           detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
@@ -180,21 +195,27 @@ export function collectStep(services: RunServices): StepDefinition {
       return reaching(services, context, held, async () => {
         await bringHome(services, context, held, "install");
         const run = await bringHome(services, context, held, "run");
-        if (run === null) return { done: { exit_code: null }, detail: { nothing: "the script was never started" } };
         context.progress({ doing: "bringing checkpoints home" });
         const collector = services.collector(jobId, node);
         const options = { final: true, announced: new Set<string>(), signal: context.signal };
-        const { saved, skipped } = await collectNow(run.followed, collector, options);
+        // Also where nothing is left of the run's own folder: a script that removed it may have left its checkpoints.
+        const followed = run?.followed ?? followedRun(services, context, held, "run");
+        const { saved, skipped } = await collectNow(followed, collector, options);
+        if (run === null && saved.length === 0)
+          return {
+            done: { exit_code: null },
+            detail: { nothing: "the script was never started, or its run folder is gone" },
+          };
         const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
         if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
         const detail = {
-          log_bytes: run.bytes,
-          ...(run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
+          ...(run === null ? {} : { log_bytes: run.bytes }),
+          ...(run !== null && run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
           checkpoints: (await collector.atHome()).length,
           ...(saved.length > 0 ? { checkpoints_brought_last: saved.length } : {}),
           ...(left.length > 0 ? { left_out: left } : {}),
         };
-        return { done: { exit_code: run.status.exit_code }, detail };
+        return { done: { exit_code: run?.status?.exit_code ?? null }, detail };
       });
     },
   };
@@ -225,24 +246,42 @@ function followedRun(
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */
 async function bringHome(services: RunServices, context: StepContext, held: HeldMachine, stream: "run" | "install") {
   const host = held.access.host(stream);
-  let status = await host.status(context.signal);
-  if (status === null) return null;
-  if (status.phase === "running") {
+  const look = async (): Promise<RunLook | "damaged" | null> => {
+    try {
+      return await host.status(context.signal);
+    } catch (e) {
+      if (e instanceof SvcError && e.code === "run_damaged") return "damaged";
+      throw e;
+    }
+  };
+  let seen = await look();
+  if (seen === null) return null;
+  if (seen === "damaged" || seen.phase === "running") {
+    const isDamaged = seen === "damaged";
     context.progress({ doing: "asking the script to end" });
     await host.stop(stopGraceSeconds(services.facts(context.jobId).spec), context.signal).catch((e: unknown) => {
       // What it has logged is brought home all the same; the machine is given back after that.
-      if (!(e instanceof SvcError && e.code === "machine_disk_full")) throw e;
+      const mayBe =
+        e instanceof SvcError && (e.code === "machine_disk_full" || (isDamaged && e.code === "runner_failed"));
+      if (!mayBe) throw e;
     });
-    status = (await host.status(context.signal)) ?? status;
+    seen = (await look()) ?? seen;
   }
   const followed = followedRun(services, context, held, stream);
   const follower = new Follower(followed);
+  if (seen === "damaged") {
+    // Nobody knows how long it is: all that is there is.
+    while ((await follower.pull(null, false)).bytes > 0) context.signal.throwIfAborted();
+    return { status: null, followed, bytes: follower.offset, missing: 0 };
+  }
+  let status: RunLook = seen;
   // On a full disk the runner cannot write the end of the log before what came earlier is safe at home.
-  for (let look = 0; look < LAST_LOOKS && status.phase === "running"; look++) {
+  for (let n = 0; n < LAST_LOOKS && status.phase === "running"; n++) {
     while ((await follower.pull(null, false)).bytes > 0) context.signal.throwIfAborted();
     await follower.acknowledge();
     await services.pause(LAST_LOOK_MS);
-    status = (await host.status(context.signal)) ?? status;
+    const again = await look();
+    if (again !== null && again !== "damaged") status = again;
   }
   const missing = await follower.drain(status);
   if (missing > 0) {

@@ -86,6 +86,32 @@ open(os.environ["PIPED"], "w").close(); time.sleep(600)`;
     90_000,
   );
 
+  it("of a script that damages its status and kills its runner: it ends, with its log and its checkpoint", async () => {
+    const script = `
+import os, signal, sys, time
+open(os.environ["SVC_CHECKPOINT_DIR"] + "/one.bin", "wb").write(b"x" * 1000)
+print("up", flush=True); time.sleep(1)
+open(os.path.dirname(os.environ["SVC_CHECKPOINT_DIR"]) + "/status.json", "w").write('{"phase": "runn')
+os.kill(os.getppid(), 9)
+time.sleep(600)`;
+    const lost = await run("damages", script);
+    const killed = await run("damages_killed", script);
+    await until(() => place.log(killed).toString() === "up\n", "it is up");
+    await pause(2_000);
+    await served.post(`/jobs/${killed}/kill`, {});
+    expect((await served.ended(killed)).error?.code).toBe("cancelled_by_user");
+    expect(await served.ended(lost, 120_000)).toMatchObject({
+      status: "failed",
+      error: { code: "run_lost" },
+      exit_code: null,
+    });
+    for (const id of [lost, killed]) {
+      expect(place.log(id).toString()).toBe("up\n");
+      expect(await served.get(`/jobs/${id}/checkpoints`)).toMatchObject({ files: [{ path: "one.bin", size: 1000 }] });
+    }
+    expect(place.processes()).toEqual([]);
+  }, 150_000);
+
   it("of forty runs, killed at random moments and twice, all end and none is left", async () => {
     const next = random(seedOf("kills"));
     place.file("short.sh", "echo a; sleep 0.3; echo b");

@@ -135,7 +135,7 @@ describe("a run", () => {
     for (const text of ["{", '{"phase":"running"}', "[]"]) {
       writeFileSync(join(host.runDir, "status.json"), text);
       await expect(host.status(never)).rejects.toMatchObject({
-        code: "runner_failed",
+        code: "run_damaged",
         message: expect.stringContaining("damaged"),
       });
     }
@@ -321,6 +321,18 @@ describe("checkpoints", () => {
     await machine.hosts[0]!.fetchCheckpoint(up!, join(scratch, "up.pt"), never);
     expect(readFileSync(join(scratch, "up.pt"), "utf8")).toBe("1");
     expect(remote.find((f) => f.path.startsWith("bad"))?.refused).toContain("UTF-8");
+  });
+
+  it("are found beside a run folder that the script has removed", async () => {
+    mkdirSync(checkpoints(), { recursive: true });
+    writeFileSync(join(checkpoints(), "x.pt"), "x");
+    const files = await listed();
+    const host = machine.hosts[0]!;
+    rmSync(host.runDir, { recursive: true });
+    expect(await host.status(never)).toBeNull();
+    expect(await host.listCheckpoints(never)).toEqual(files);
+    await host.fetchCheckpoint(files[0]!, join(scratch, "x.pt"), never);
+    expect(readFileSync(join(scratch, "x.pt"), "utf8")).toBe("x");
   });
 
   it("are refused as a whole where a link took their folder's place", async () => {

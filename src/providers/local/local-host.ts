@@ -219,7 +219,7 @@ export class LocalHost implements RunHost {
     }
     const status = RunnerStatus.safeParse(jsonOf(text));
     if (!status.success)
-      throw new SvcError("runner_failed", { why: `${this.#path("status.json")} is damaged` }, { cause: status.error });
+      throw new SvcError("run_damaged", { path: this.#path("status.json") }, { cause: status.error });
     return status.data;
   }
 
