@@ -48,6 +48,11 @@ export function clientOf(home: string): Promise<Client> {
   return known;
 }
 
+/** Whether this home has a control plane now, ours or another's. */
+export async function isThere(home: string): Promise<boolean> {
+  return clients.has(home) || holds.has(home) || (await findControlPlane(home)).state !== "none";
+}
+
 /** Nobody answered there: look again next time. It is held till then: it may only be slow, and would end for that. */
 export function forget(home: string, which?: Promise<Client>): void {
   if (which && clients.get(home) !== which) return;

@@ -1,5 +1,5 @@
 // Runs, from the caller's side. Every call goes to the control plane of this SVC_HOME; where none runs, one is started that
-// lives as long as this process.
+// lives as long as this process. Who only looks, kills or reconciles starts none (command.ts).
 
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
@@ -9,7 +9,8 @@ import { resolveHome } from "../src/domain/home.ts";
 import type { Gpu, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
 import type { Client, JobsFilter } from "./client.ts";
-import { clientOf, forget, keeps, leave } from "./control-planes.ts";
+import { asked } from "./command.ts";
+import { clientOf, forget, isThere, keeps, leave } from "./control-planes.ts";
 import { tellConfigured } from "./configure.ts";
 import { SvcError } from "./errors.ts";
 import { progressOf } from "./progress.ts";
@@ -59,7 +60,7 @@ export async function wait(jobId: string): Promise<JobRecord> {
   const progress = progressOf((id) => call((client) => client.timeline(id)));
   try {
     for (let pauseMs = 50; ; pauseMs = Math.min(1_000, pauseMs * 1.5)) {
-      const record = await job(jobId);
+      const record = await driven(jobId);
       const ended = ENDED.has(record.status);
       await progress.saw(record, ended);
       if (ended) {
@@ -73,13 +74,34 @@ export async function wait(jobId: string): Promise<JobRecord> {
   }
 }
 
-/** The job as it is now: status, cost, exit code. */
-export const job = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
+/** The job as it is now: status, cost, exit code. Starts no control plane. */
+export async function job(jobId: string): Promise<JobRecord> {
+  return (await isThere(home())) ? driven(jobId) : only(jobId, await asked(home(), ["jobs", "--", jobId]));
+}
 
-/** Recent jobs, newest first: at most `limit` (50). */
+/** As `job`, of one that is waited for: a control plane sees to it that it goes on. */
+const driven = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
+
+function only(jobId: string, { jobs: [record] }: Pick<JobsPage, "jobs">): JobRecord {
+  // The command takes the beginning of an id, too.
+  if (record?.id === jobId) return record;
+  throw new SvcError({
+    code: "job_not_found",
+    message: `There is no job ${jobId} in this home.`,
+    hint: "`svc jobs --all` lists them.",
+    status: 404,
+  });
+}
+
+/** Recent jobs, newest first: at most `limit` (50). Starts no control plane. */
 export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<JobRecord[]> {
   const want = filter.limit ?? 50;
   if (!Number.isInteger(want) || want < 1) throw refused("limit", "must be a whole number of at least 1");
+  if (!(await isThere(home()))) {
+    const { limit: _, ...narrow } = filter;
+    const words = Object.entries(narrow).flatMap(([name, of]) => (of === undefined ? [] : [`--${name}=${of}`]));
+    return (await asked<JobsPage>(home(), ["jobs", `--limit=${want}`, ...words])).jobs;
+  }
   const found: JobRecord[] = [];
   let cursor: string | null = null;
   do {
@@ -93,12 +115,22 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
   return found;
 }
 
-/** Cancels the job and has its machine terminated. Resolves once that is decided for good; `wait` tells when it is done. */
-export const kill = (jobId: string): Promise<JobRecord> => call((client) => client.kill(jobId));
+/**
+ * Cancels the job and has its machine terminated. Resolves once that is decided for good; `wait` tells when it is done. Where no control
+ * plane runs, it resolves when the machine is gone.
+ */
+export async function kill(jobId: string): Promise<JobRecord> {
+  if (await isThere(home())) return call((client) => client.kill(jobId));
+  await job(jobId);
+  return only(jobId, await asked(home(), ["kill", "--", jobId]));
+}
 
 /** Continues what a crash left, and terminates machines of ours that no live job owns. */
-export const reconcile = (options: { dryRun?: boolean } = {}): Promise<ReconcileReport> =>
-  call((client) => client.reconcile(options.dryRun ?? false));
+export async function reconcile(options: { dryRun?: boolean } = {}): Promise<ReconcileReport> {
+  const dryRun = options.dryRun ?? false;
+  if (await isThere(home())) return call((client) => client.reconcile(dryRun));
+  return asked(home(), ["reconcile", ...(dryRun ? ["--dry-run"] : [])]);
+}
 
 /** The GPUs that a provider commonly offers, or all of the catalogue. It is a menu, not a limit. */
 export const listGpus = (provider?: ProviderName): Gpu[] => catalogue(provider);
@@ -140,7 +172,7 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
           }
         }
         // The answer ended with the job, or with the control plane that gave it.
-        if (ENDED.has((await job(jobId)).status)) break;
+        if (ENDED.has((await driven(jobId)).status)) break;
       } catch (e) {
         if (!isUnreachable(e)) throw e;
         lostAt ??= performance.now();

@@ -2,6 +2,7 @@
 
 C1. All of it talks to the control plane of this home (``SVC_HOME``). Where none runs one is started; it ends with the last
     process that uses it, as an interrupted control plane does.
+    Who only looks (``job``, ``jobs``), kills or reconciles starts none (``_command.py``).
 C2. A call whose answer was lost is made again: submissions carry a key, so that twice never starts two runs.
 C3. ``stream`` counts the bytes it has read and goes on from there after a lost connection: no line lost, none twice.
 """
@@ -22,9 +23,10 @@ from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from svc import _http
+from svc._command import asked
 from svc._config import Settings, checked
 from svc._control_plane import PLANES, STARTED
-from svc._errors import ConfigError, SvcError, WaitTimeout
+from svc._errors import ConfigError, SvcError, WaitTimeout, make_error
 from svc._gpus import list_gpus, vram_for
 from svc._http import home
 from svc._progress import progress_of
@@ -182,18 +184,34 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
 
 
 def job(job_id: str) -> Job:
-    """The job as it is now: status, cost, exit code. Raises ``JobNotFound``."""
+    """The job as it is now: status, cost, exit code. Raises ``JobNotFound``. Starts no control plane."""
+    return driven(job_id) if PLANES.is_there() else Job.from_record(_only(asked("jobs", "--", job_id), job_id))
+
+
+def driven(job_id: str) -> Job:
+    """As ``job``, of one that is waited for: a control plane sees to it that it goes on."""
     return Job.from_record(_call("GET", f"/jobs/{_quoted(job_id)}"))
+
+
+def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
+    record: Mapping[str, Any] = answer["jobs"][0]
+    # The command takes the beginning of an id, too.
+    if record["id"] != job_id:
+        raise make_error("job_not_found", f"There is no job {job_id} in this home.", "`svc jobs --all` lists them.")
+    return record
 
 
 def jobs(
     *, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50
 ) -> list[Job]:
-    """Recent jobs, newest first, at most ``limit``; the other arguments narrow the list."""
+    """Recent jobs, newest first, at most ``limit``; the other arguments narrow the list. Starts no control plane."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ConfigError("invalid_request", "limit must be a whole number of at least 1.")
     given = {"status": status, "provider": provider, "label": label}
     query: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if not PLANES.is_there():
+        words = [f"--{name}={value}" for name, value in query.items()]
+        return [Job.from_record(record) for record in asked("jobs", f"--limit={limit}", *words)["jobs"]]
     found: list[Job] = []
     while len(found) < limit:
         query["limit"] = min(limit - len(found), PAGE_MAX)
@@ -208,13 +226,19 @@ def jobs(
 def kill(job_id: str) -> Job:
     """Cancel the job and terminate its machine. Returns once that is decided for good; ``wait`` tells when it is done.
 
-    A second kill, or one of a job that has ended, changes nothing. Raises ``JobNotFound``.
+    A second kill, or one of a job that has ended, changes nothing. Raises ``JobNotFound``. Where no control plane runs, it
+    returns when the machine is gone.
     """
+    if not PLANES.is_there():
+        job(job_id)
+        return Job.from_record(_only(asked("kill", "--", job_id), job_id))
     return Job.from_record(_call("POST", f"/jobs/{_quoted(job_id)}/kill", {}))
 
 
 def reconcile(dry_run: bool = False) -> ReconcileReport:
     """Continue what a crash left and terminate machines of ours that no live job owns; with ``dry_run`` only say so."""
+    if not PLANES.is_there():
+        return ReconcileReport.from_record(asked("reconcile", *(["--dry-run"] if dry_run else [])))
     return ReconcileReport.from_record(_call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}))
 
 
@@ -289,7 +313,7 @@ class _Lines(LogStream):
         # The answer ended. That is the end of the job, or of the control plane that answered.
         self._drop_source()
         if not self._over:
-            if self._closed or not job(self._job_id).done:
+            if self._closed or not driven(self._job_id).done:
                 time.sleep(_POLL_SECONDS[0])
                 return
             # What was stored between the last read and the end of the job comes with one more answer.
@@ -359,7 +383,7 @@ def _wait_for(job_id: str, timeout: float | None) -> Job:
     progress = progress_of(lambda name: _call("GET", f"/jobs/{_quoted(name)}/timeline"))
     with _ending_on_interrupt(job_id), contextlib.closing(progress):
         while True:
-            now = job(job_id)
+            now = driven(job_id)
             progress.saw(now)
             if now.done:
                 return now

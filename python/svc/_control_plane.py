@@ -71,6 +71,14 @@ class ControlPlanes:
             self._ports[at] = self._held(at)
             return self._ports[at]
 
+    def is_there(self) -> bool:
+        """Whether this home has a control plane now, ours or another's."""
+        at = home()
+        _refuse_home_of_others(at)
+        with self._lock:
+            known = at in self._ports or at in self._holds
+        return known or find(at) is not None
+
     def forget(self, port: int) -> None:
         """Nobody answered at ``port``: look again next time. It is held till then: it may only be slow, and would end for that."""
         with self._lock:

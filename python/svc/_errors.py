@@ -94,6 +94,7 @@ _CLASSES: dict[str, type[SvcError]] = {
     "hub_folder_refused": ConfigError,
     "hub_nothing_matches": ConfigError,
     "job_ambiguous": ConfigError,
+    "usage": ConfigError,
     "home_unusable": ConfigError,
     "idempotency_conflict": ConfigError,
     "project_dir_refused": ConfigError,

@@ -78,7 +78,7 @@ async def _wait_for(job_id: str, timeout: float | None) -> Job:
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = 0.05
     while True:
-        now = await job(job_id)
+        now = await _in_thread(_client.driven, job_id)
         if now.done:
             return now
         left = None if deadline is None else deadline - time.monotonic()

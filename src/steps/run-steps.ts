@@ -84,7 +84,7 @@ export function streamStep(services: RunServices): StepDefinition {
     if (!(e instanceof SvcError && e.code === "run_damaged")) return e;
     const atMs = services.now();
     const before = damaged.get(effectId);
-    const sinceMs = before !== undefined && atMs - before.atMs < DAMAGED_MS ? before.sinceMs : atMs;
+    const sinceMs = before !== undefined && atMs - before.atMs < MINUTE_MS ? before.sinceMs : atMs;
     damaged.set(effectId, { sinceMs, atMs });
     return atMs - sinceMs < DAMAGED_MS ? e : new SvcError("run_lost", { why: e.message }, { cause: e });
   };

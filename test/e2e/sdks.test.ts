@@ -23,6 +23,14 @@ const LANGUAGES = {
       "w = svc.wait(j.id)",
       'print("|".join(lines + [w.status, str(w.exit_code), str(w.cost_usd), w.label, svc.jobs()[0].id == j.id and "listed"]))',
     ].join("\n"),
+    look: (id: string) =>
+      [
+        'print(*[j.id for j in svc.jobs(status="running", provider="local")])',
+        `j = svc.job("${id}"); print(j.status, j.id)`,
+        "print(str(svc.reconcile(dry_run=True).dry_run).lower())",
+        'try:\n    svc.job("nobody")\nexcept svc.JobNotFound as e:\n    print(e.code)',
+      ].join("\n"),
+    kill: (id: string) => `print(svc.kill("${id}").status)`,
     refused:
       'try:\n    svc.run(task={"entrypoint": "none.py"})\nexcept svc.SvcError as e:\n    print(e.code, bool(e.hint), e.errors[0][0])',
   },
@@ -31,7 +39,7 @@ const LANGUAGES = {
       process.execPath,
       "--input-type=module",
       "-e",
-      `import { run, wait, stream, jobs, SvcError } from ${SDK};\n${body}`,
+      `import { run, wait, stream, job, jobs, kill, reconcile, SvcError } from ${SDK};\n${body}`,
     ],
     start: 'const j = await run({ task: { entrypoint: "wait.py" } });\nconsole.log(j.id);\n',
     startAndWait: 'console.log("calling");\nawait run({ task: { entrypoint: "wait.py" }, wait: true });\n',
@@ -43,6 +51,14 @@ const LANGUAGES = {
       "const w = await wait(j.id);",
       'console.log([...lines, w.status, w.exit_code, w.cost_usd, w.label, (await jobs())[0].id === j.id && "listed"].join("|"));',
     ].join("\n"),
+    look: (id: string) =>
+      [
+        'console.log(...(await jobs({ status: "running", provider: "local" })).map((j) => j.id));',
+        `const j = await job("${id}"); console.log(j.status, j.id);`,
+        "console.log((await reconcile({ dryRun: true })).dry_run);",
+        'await job("nobody").catch((e) => console.log(e.code));',
+      ].join("\n"),
+    kill: (id: string) => `console.log((await kill("${id}")).status)`,
     refused:
       'try { await run({ task: { entrypoint: "none.py" } }) } catch (e) { console.log(e.code, e instanceof SvcError && e.hint !== "", e.errors[0].field) }',
   },
@@ -122,6 +138,22 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     await controlPlaneGone();
     expect(statuses()).toEqual(["interrupted"]);
     expect(place.processes()).toEqual([]);
+  });
+
+  test("who only looks at what a dead control plane left starts none, and ends no run; one kill ends one run", async () => {
+    const served = await place.serve();
+    const [one, two] = [await served.submit({ entrypoint: "wait.py" }), await served.submit({ entrypoint: "wait.py" })];
+    await until(() => place.scripts().length === 2, "both are at work");
+    served.child.kill("SIGKILL");
+    await served.exited;
+    const look = script(l.argv(l.look(one)));
+    expect(await look.exited, look.err()).toBe(0);
+    expect(look.out().trim().split("\n")).toEqual([`${two} ${one}`, `running ${one}`, "true", "job_not_found"]);
+    expect(statuses()).toEqual(["running", "running"]);
+    const kill = script(l.argv(l.kill(one)));
+    expect(await kill.exited, kill.err()).toBe(0);
+    expect([kill.out().trim(), statuses()]).toEqual(["cancelled", ["running", "cancelled"]]);
+    place.svc("kill", "--all");
   });
 
   test("a control plane that was running before is used, and left running with its runs", async () => {

@@ -28,6 +28,13 @@ from svc import _client, _control_plane, _extras, _http, _launcher
 from svc._errors import from_problem
 
 
+def asking():
+    """A call that needs a control plane, and starts one where none runs."""
+    from svc import _client
+
+    return _client._call("GET", "/jobs")["jobs"]
+
+
 def until(condition, seconds=30):
     deadline = time.monotonic() + seconds
     while not condition():
@@ -356,8 +363,8 @@ class Discovery(WithHome):
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def test_it_starts_one_that_ends_in_order(self):
-        svc.jobs()
-        svc.jobs()
+        asking()
+        asking()
         (start,) = self.starts()
         self.assertEqual(start["argv"], ["serve", "--port", "0", "--until-eof", "--json"])
         self.assertEqual(stat.S_IMODE((self.home / "control-plane.log").stat().st_mode), 0o600)
@@ -369,7 +376,7 @@ class Discovery(WithHome):
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda _: svc.jobs(), range(16)))
+            list(pool.map(lambda _: asking(), range(16)))
         self.assertEqual(len(self.starts()), 1)
 
     def child(self, code, **options):
@@ -384,7 +391,7 @@ class Discovery(WithHome):
         self.assertTrue((self.home / "ended").exists())
 
     def test_it_ends_when_the_process_is_killed(self):
-        child = self.child('svc.jobs(); print("up", flush=True); time.sleep(600)', stdout=subprocess.PIPE)
+        child = self.child('from svc import _client; _client._call("GET", "/jobs"); print("up", flush=True); time.sleep(600)', stdout=subprocess.PIPE)
         child.stdout.readline()
         child.kill()
         child.communicate()
@@ -429,7 +436,7 @@ class Discovery(WithHome):
 
     def test_it_ends_although_a_forked_child_lives_on(self):
         child = self.child(
-            'svc.jobs()\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
+            'from svc import _client; _client._call("GET", "/jobs")\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
             stdout=subprocess.PIPE,
         )
         forked = int(child.stdout.readline())
@@ -517,23 +524,23 @@ class Discovery(WithHome):
 
         thread = threading.Thread(target=win)
         thread.start()
-        self.assertEqual(svc.jobs(), [])
+        self.assertEqual(asking(), [])
         thread.join()
 
     def test_it_says_why_it_could_not_start(self):
         self.set("FAKE_ERROR", "store_newer")
         with self.assertRaises(svc.SvcError) as caught:
-            svc.jobs()
+            asking()
         self.assertEqual((caught.exception.code, caught.exception.hint), ("store_newer", "h"))
         self.set("SVC_BIN", "/nowhere/svc")
         with self.assertRaises(svc.SvcError) as caught:
-            svc.jobs()
+            asking()
         self.assertEqual(caught.exception.code, "start_failed")
         (self.home.parent / "file").write_text("")
         self.set("SVC_BIN", str(self.home.parent / "svc"))
         self.set("SVC_HOME", str(self.home.parent / "file"))
         with self.assertRaises(svc.ConfigError) as caught:
-            svc.jobs()
+            asking()
         self.assertEqual(caught.exception.code, "home_unusable")
 
 

@@ -1,13 +1,18 @@
 import { dollars } from "../../errors/dollars.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../schemas/job.ts";
-import { oneOf, usage, whole } from "../argv.ts";
+import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
+import type { ProviderName } from "../../schemas/spec.ts";
+import { oneOf, usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { pause, type Io } from "../io.ts";
 import { openStore, type OpenReads } from "../store.ts";
 import { duration, hasEnded, instant, printJson, statusPaint, STATUSES, table, toJson } from "../text.ts";
 
 export interface JobsOptions {
+  ids: string[];
+  provider?: ProviderName | undefined;
+  label?: string | undefined;
   status?: JobStatus | undefined;
   limit?: number | undefined;
   all: boolean;
@@ -17,17 +22,26 @@ export interface JobsOptions {
 
 export const jobs: Command = {
   name: "jobs",
-  summary: "List runs, newest first",
+  args: "[...jobs]",
+  summary: "List runs, newest first, or those that are named",
   options: [
     { flags: "--status <status>", what: `Only runs with this status: ${STATUSES.join(", ")}` },
+    { flags: "--provider <provider>", what: "Only runs at this provider" },
+    { flags: "--label <label>", what: "Only runs with this label" },
     { flags: "--limit <n>", what: "At most this many (50)" },
     { flags: "--all", what: "All of them" },
     { flags: "--watch", what: "Stay and show changes until Ctrl-C" },
   ],
-  exits: [["130", "interrupted (how --watch ends)"]],
-  examples: ["svc jobs", "svc jobs --status running --json"],
+  exits: [
+    ["3", "a run that is named is not there"],
+    ["130", "interrupted (how --watch ends)"],
+  ],
+  examples: ["svc jobs", "svc jobs --status running --json", "svc jobs 4k2m"],
   async run(input, io) {
     const options: JobsOptions = {
+      ids: input.args,
+      provider: oneOf(input, "provider", PROVIDER_NAMES),
+      label: value(input, "label"),
       status: oneOf(input, "status", STATUSES),
       limit: whole(input, "limit", { min: 1, max: 1_000_000 }),
       all: input.flags.has("all"),
@@ -36,6 +50,11 @@ export const jobs: Command = {
     };
     if (options.all && options.limit !== undefined)
       throw usage("--all and --limit contradict each other.", "Give one of them.");
+    const narrowed = [options.status, options.provider, options.label, options.limit].some(
+      (given) => given !== undefined,
+    );
+    if (options.ids.length > 0 && (narrowed || options.all))
+      throw usage("Runs that are named are shown whatever they are.", "Leave out the other options, or the names.");
     return listJobs(options, io);
   },
 };
@@ -83,11 +102,14 @@ function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobReco
   const want = options.all ? Number.POSITIVE_INFINITY : (options.limit ?? 50);
   const list: JobRecord[] = [];
   let cursor: string | null = null;
+  if (options.ids.length > 0) return { jobs: named(reads, options.ids), next: null };
   if (!reads) return { jobs: list, next: null };
   do {
     const page = reads.jobs({
       limit: Math.min(500, want - list.length),
       ...(options.status ? { status: [options.status] } : {}),
+      ...(options.provider ? { provider: options.provider } : {}),
+      ...(options.label === undefined ? {} : { label: options.label }),
       ...(cursor ? { cursor } : {}),
     });
     list.push(...page.jobs);
@@ -96,6 +118,15 @@ function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobReco
     cursor = page.next_cursor;
   } while (cursor !== null && list.length < want);
   return { jobs: list, next: cursor };
+}
+
+/** In the order in which they are named, each once. Throws `job_not_found`, `job_ambiguous`. */
+function named(reads: OpenReads | null, prefixes: readonly string[]): JobRecord[] {
+  const ids = prefixes.map((prefix) => {
+    if (!reads) throw new SvcError("job_not_found", { id: prefix });
+    return reads.resolveJobId(prefix);
+  });
+  return [...new Set(ids)].flatMap((id) => reads?.job(id) ?? []);
 }
 
 const jobsTable = (io: Io, list: JobRecord[]): string =>

@@ -1,0 +1,48 @@
+"""What is asked without a control plane.
+
+Q1. Looking starts nothing. One that is started for a call takes up every run that a dead one has left, and ends them when it ends:
+    with this process.
+Q2. What one kill or one reconcile has to do, the command does and waits for; it takes up nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from svc import _launcher
+from svc._control_plane import find_cli
+from svc._errors import SvcError, make_error
+from svc._http import home
+
+
+def asked(command: str, *rest: str) -> Any:
+    """What ``svc COMMAND --json …`` answers. Raises the error that it tells."""
+    program = find_cli()
+    done = subprocess.run(
+        [*program, command, "--json", *rest],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**_launcher.extras_for(program), **os.environ, "SVC_HOME": str(home())},
+        check=False,
+    )
+    answer = _object(done.stdout)
+    if answer is not None:
+        return answer
+    for line in reversed(done.stderr.splitlines()):
+        told = (_object(line) or {}).get("error")
+        if isinstance(told, dict) and told.get("code"):
+            fields = [(str(f.get("field")), str(f.get("message"))) for f in told.get("errors") or [] if isinstance(f, dict)]
+            raise make_error(str(told["code"]), str(told.get("message", "")), str(told.get("hint", "")), fields)
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+    raise SvcError("start_failed", f"`svc {command}` failed: {said[0]}.", "Run `svc doctor`, which says what this computer lacks.")
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
