@@ -84,5 +84,12 @@ export function moment(at: string): string {
   return `${today ? "" : `${day.format(date)}, `}${clock.format(date)}${zone}`;
 }
 
+/** Characters that turn the order of those beside them, as their codes: `\u202Etp.exe` must not be read as `exe.pt`. */
+export const inOrder = (text: string): string =>
+  text.replace(
+    /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+
 export const words = (name: string): string => name.replaceAll("_", " ");
 export const plural = (n: number, word: string): string => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;

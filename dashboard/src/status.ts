@@ -1,5 +1,6 @@
 // The statuses, spelled here so that the bundle need not carry the schemas; the types hold the lists to them.
 
+import { inOrder } from "./format.ts";
 import type { JobRecord, JobStatus, StepName } from "../../src/schemas/job.ts";
 
 export type { JobStatus };
@@ -29,7 +30,7 @@ export const isActive = (job: Pick<JobRecord, "status">): boolean =>
 /** It ended because somebody wanted it to: nothing went wrong. */
 export const isAsked = (job: Pick<JobRecord, "error">): boolean => job.error?.code === "cancelled_by_user";
 export const isKillable = (job: Pick<JobRecord, "status">): boolean => isActive(job) && job.status !== "terminating";
-export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string => job.label ?? job.entrypoint;
+export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string => inOrder(job.label ?? job.entrypoint);
 
 /**
  * Why a run ended as it did, or what there is to know while it has not, for one line of a list: what tells it from other runs comes

@@ -12,7 +12,7 @@ export function describeError<C extends ErrorCode>(
   data: ErrorData<C>,
 ): { code: C; message: string; hint: string } {
   const { message, hint } = entryOf(code);
-  return { code, message: message(data), hint: typeof hint === "string" ? hint : hint(data) };
+  return { code, message: asSentence(message(data)), hint: typeof hint === "string" ? hint : hint(data) };
 }
 
 interface AnyEntry {
@@ -25,6 +25,9 @@ interface AnyEntry {
 
 // The catalogue ties each code to its own data type; indexing by a type parameter loses that tie.
 const entryOf = (code: ErrorCode): AnyEntry => CATALOGUE[code] as unknown as AnyEntry;
+
+/** What others said may end with a full stop of its own. */
+const asSentence = (text: string): string => text.replace(/(?<!\.)\.\.(?=\s|$)/g, ".");
 
 /** The one error class. Everything a caller may see is in the catalogue; `cause` keeps what led here. */
 export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
@@ -39,7 +42,7 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
 
   constructor(code: C, data: ErrorData<C>, options: { cause?: unknown; errors?: FieldError[] } = {}) {
     const e = entryOf(code);
-    super(e.message(data), options.cause === undefined ? undefined : { cause: options.cause });
+    super(asSentence(e.message(data)), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.data = data;
     this.hint = typeof e.hint === "string" ? e.hint : e.hint(data);

@@ -9,6 +9,7 @@ import { existsSync, statSync } from "node:fs";
 import {
   copyFile,
   link,
+  lstat,
   mkdir,
   readdir,
   readFile,
@@ -20,7 +21,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { SvcError, systemCode } from "../errors/index.ts";
+import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
 import { nameOfContent } from "./fetch-blob.ts";
 import { CACHEDIR_TAG, statsOf, treeListing, type BlobPlaces, type Place, type Release } from "./place.ts";
@@ -44,7 +45,13 @@ export class FolderPlace implements Place {
     await mkdir(dirname(folder), { recursive: true }).catch((e: unknown) => {
       throw refused(folder, `has no usable folder above it (${systemCode(e)})`);
     });
-    return new FolderPlace(await realpath(folder).catch(() => folder), mark);
+    const target = await realpath(folder).catch(async (e: unknown) => {
+      // What it leads to might be made meanwhile, by somebody else.
+      if (isMissing(e) && (await lstat(folder).catch(() => null))?.isSymbolicLink())
+        throw refused(folder, "is a link that leads to nothing");
+      return folder;
+    });
+    return new FolderPlace(target, mark);
   }
 
   get key(): string {

@@ -35,7 +35,7 @@ export const GpuRequest = z
     id: "GpuRequest",
     title: "GPUs",
     description:
-      "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine; `cpu:<COUNT>` for that many processes.",
+      "`cpu`, `<MODEL>` (one GPU) or `<MODEL>:<COUNT>` on one machine; `cpu:<COUNT>` for that many processes, which torchrun starts where PyTorch is installed.",
   });
 
 export const PriceCap = z

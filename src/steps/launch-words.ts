@@ -75,6 +75,10 @@ function plain(words: string): string {
   return line.length > WORDS_MAX ? `${line.slice(0, WORDS_MAX - 1)}…` : line;
 }
 
+/** Whether the launcher said that it starts one process where it was asked for several. */
+export const startedAlone = (tail: string): boolean =>
+  /^svc: torch is not installed for .*: one plain process is started instead of one for each GPU/m.test(tail);
+
 /** What the launcher could not find. */
 export function missingLauncher(tail: string): { launcher: string; why: string } | null {
   const said = [...tail.matchAll(/^svc: launcher_missing: (torchrun|ray): (.{1,300})$/gm)].at(-1);

@@ -131,7 +131,7 @@ async function onlyKept(
     if (!known.has(name)) known.set(name, await keptMembers(checkpoints, name));
     return known.get(name) ?? null;
   };
-  for (const [name, members] of [...byName]) {
+  for (const [name, members] of byName) {
     if (folders.has(name)) {
       const whole = await keptOf(name);
       if (whole) byName.set(name, whole);

@@ -7,7 +7,7 @@ import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from
 import { FullDisk, isFull } from "./full-disk.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
-import { failedRank, failingLine, missingLauncher, raised, type FailedRank } from "./launch-words.ts";
+import { failedRank, failingLine, missingLauncher, raised, startedAlone, type FailedRank } from "./launch-words.ts";
 import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
 import type { RunPlan } from "./run-plan.ts";
 import { checkpointsOf, RunWatch } from "./run-watch.ts";
@@ -150,6 +150,7 @@ async function followToEnd(
   const follower = new Follower(run);
   const watch = new RunWatch(services, context, run, held);
   const disk = new FullDisk(services, context, held.handle.name);
+  let isAlone = false;
   for (let waitMs = 0; ; waitMs = watch.quietMs()) {
     signal.throwIfAborted();
     const { look: status, pulled } = await follower.next(waitMs, () => watch.samplesDue());
@@ -160,6 +161,10 @@ async function followToEnd(
       watch.look();
     }
     if (isFull(status)) await follower.acknowledge();
+    if (!isAlone && stream === "run" && startedAlone(follower.tail)) {
+      isAlone = true;
+      await services.sink.notice(context.jobId, "warning", ALONE);
+    }
     if (status !== null && !over) await disk.saw(status, pulled.bytes > 0);
     const far = stream === "install" ? { doing: lastLineOf(follower.tail) } : { log_bytes: follower.offset };
     context.progress({ ...far, ...disk.detail });
@@ -171,6 +176,9 @@ async function followToEnd(
     if (pulled.bytes > 0) await services.pause(PULL_GAP_MS);
   }
 }
+
+const ALONE =
+  "One process was started instead of one for each GPU, for PyTorch is not installed where it runs; what was asked for is paid for all the same. `install` can bring PyTorch; `launcher=torchrun` refuses to start without it.";
 
 /** What an installer says at the moment. */
 const lastLineOf = (tail: string): string =>

@@ -40,7 +40,7 @@ test.each([
 });
 
 test.each([
-  ["jobs extra"],
+  ["serve extra"],
   ["logs"],
   ["logs a b"],
   ["timeline"],

@@ -187,6 +187,24 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     expect(report.failed).toEqual([]);
   });
 
+  test("says of a run that nobody drives that it is not over, and shows the runs that are named", async () => {
+    at.file("count.py", COUNT);
+    const served = await at.serve();
+    const id = await at.submit(served, "count.py", ["1000", "0.1", "0"]);
+    const other = await at.submit(served, "count.py", ["1", "0", "0"]);
+    expect(at.svc("logs", "-f", other, "--exit-status").code).toBe(0);
+    served.child.kill("SIGKILL");
+    await served.exited;
+    const followed = at.svc("logs", "-f", id, "--exit-status");
+    expect([followed.code, followed.err]).toEqual([5, expect.stringContaining("No control plane drives job")]);
+    const named = JSON.parse(at.svc("jobs", other, id, other, "--json").out) as { jobs: { id: string }[] };
+    expect(named.jobs.map((job) => job.id)).toEqual([other, id]);
+    const narrowed = JSON.parse(at.svc("jobs", "--provider", "local", "--label", "none", "--json").out);
+    expect(narrowed).toEqual({ jobs: [], next_cursor: null });
+    expect([at.svc("jobs", "nobody").code, at.svc("jobs", id, "--all").code]).toEqual([3, 2]);
+    at.svc("kill", id);
+  });
+
   test("kill returns when the run has ended; a second kill changes nothing; unknown ids kill nothing", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();

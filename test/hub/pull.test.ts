@@ -123,6 +123,9 @@ describe("a pull into a folder", () => {
     writeFileSync(join(p.home, "file"), "mine");
     expect((await refused(p.pull("ann/tiny", { local_dir: join(p.home, "file") }))).code).toBe("hub_folder_refused");
     expect(readFileSync(join(p.home, "file"), "utf8")).toBe("mine");
+    symlinkSync(join(p.home, "nothing"), join(p.home, "dangling"));
+    const { message } = await refused(p.pull("ann/tiny", { local_dir: join(p.home, "dangling") }));
+    expect(message).toContain("leads to nothing");
     expect((await refused(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
   });
 

@@ -33,9 +33,7 @@ it.each([200, 403, 500])("an answer of S3 without end, with status %i, is cut", 
     };
     more();
   });
-  const store = await openS3({ kind: "objstore_a", ...(await placeAt(server, "s3")), keyFile: null } as Parameters<
-    typeof openS3
-  >[0]);
+  const store = await openS3({ kind: "objstore_a", ...(await placeAt(server, "s3")), keyFile: null });
   await expect(store.abandon("k", "upload", new AbortController().signal)).rejects.toMatchObject({
     code: status === 403 ? "sink_refused" : "sink_unreachable",
     message: expect.stringContaining("its answer is longer than 8 MiB") as string,

@@ -1,7 +1,9 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { launchArgv, launchMode, stopGraceSeconds, type LaunchInput } from "../../src/steps/launch-plan.ts";
-import { failedRank, failingLine, missingLauncher, raised } from "../../src/steps/launch-words.ts";
+import { failedRank, failingLine, missingLauncher, raised, startedAlone } from "../../src/steps/launch-words.ts";
 
 const PY = "/usr/bin/python3";
 const shim = (mode: string) => [PY, "-u", "/pkg/svc/_launch.py", mode, "--"];
@@ -173,4 +175,11 @@ describe("the launcher's last words", () => {
     });
     expect(missingLauncher("launcher_missing: torchrun: no")).toBeNull();
   });
+});
+
+it("the launcher's word that it starts one process where several were asked for is understood", () => {
+  const launcher = readFileSync(join(import.meta.dirname, "../../python/svc/_launch.py"), "utf8");
+  const said = /say\("(torch is not installed for %s: one plain process[^"]*)"/.exec(launcher)?.[1] ?? "";
+  expect(startedAlone(`begin\nsvc: ${said.replace("%s", "/usr/bin/python3")}\nmore`)).toBe(true);
+  expect(startedAlone(`it says svc: ${said}`)).toBe(false);
 });

@@ -22,6 +22,11 @@ interface Told {
   problem: Problem | null;
 }
 
+function sameOrder(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((text) => (JSON.parse(text) as SubmitBodyLike).spec);
+  return a?.["provider"] === b?.["provider"] && a?.["gpus"] === b?.["gpus"] && a?.["nodes"] === b?.["nodes"];
+}
+
 /** The plan of what stands in the form, asked for again when that changes and then rests. */
 export function usePlan(body: SubmitBodyLike): PlanState {
   const text = JSON.stringify(body);
@@ -47,5 +52,7 @@ export function usePlan(body: SubmitBodyLike): PlanState {
     };
   }, [text, ready, remote]);
   if (!ready) return { plan: null, problem: null, busy: false };
-  return { plan: told.plan, problem: told.problem, busy: told.of !== text };
+  // What another provider or other GPUs cost says nothing of these.
+  const isOf = told.plan === null || sameOrder(told.of, text);
+  return { plan: isOf ? told.plan : null, problem: told.problem, busy: told.of !== text };
 }

@@ -195,7 +195,9 @@ function RunForm({ initial }: { initial: Values }) {
           <span className="quiet">
             {values["provider"] === "local"
               ? "Runs on this computer and costs nothing."
-              : "Costs money from the moment the machine is made."}
+              : values["provider"] === "notebook"
+                ? "Runs on the notebook runtime that is connected; svc rents nothing for it."
+                : "Costs money from the moment the machine is made."}
           </span>
         </div>
       </form>

@@ -54,12 +54,13 @@ export function TopBar({ onKeys }: { onKeys: () => void }) {
 function Money() {
   const machines = useData((data) => data.machines);
   const { isLeaving, isAlarming } = useReturning();
+  const offline = useData((data) => data.connection.state === "offline");
   if (machines === null) return <span className="money" />;
   const priced = machines.filter((machine) => !isFree(machine));
   const leaving = priced.filter(isLeaving);
   const doubt = priced.filter(isAlarming);
   const paid = priced.filter((machine) => !isDoubtful(machine));
-  if (priced.length === 0) return <span className="money quiet">Paying for nothing</span>;
+  if (priced.length === 0) return <span className="money quiet">{offline ? "" : "Paying for nothing"}</span>;
   return (
     <details className="money">
       <summary>

@@ -3,7 +3,7 @@ import { bytes } from "../../../src/domain/bytes.ts";
 import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api, asProblem } from "../api.ts";
-import { number, plural, words } from "../format.ts";
+import { number, plural, words, inOrder } from "../format.ts";
 import { MoreButton } from "../parts/more-button.tsx";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
@@ -96,7 +96,7 @@ function FileRow({ id, file, hasSteps }: { id: string; file: CheckpointFile; has
     <tr>
       <td>
         <a href={api.checkpointUrl(id, file.path)} download={file.path.split("/").at(-1)}>
-          <bdi>{file.path}</bdi>
+          <bdi>{inOrder(file.path)}</bdi>
         </a>
       </td>
       {hasSteps && <td className="right num">{step === null ? "" : number(step)}</td>}
@@ -185,7 +185,7 @@ function SinkLine({ sink }: { sink: SinkStatus }) {
       </p>
       {sink.uploads.map((upload) => (
         <p key={upload.path} className="quiet small-text">
-          <bdi>{upload.path}</bdi> {bytes(upload.sent)} of {bytes(upload.size)}{" "}
+          <bdi>{inOrder(upload.path)}</bdi> {bytes(upload.sent)} of {bytes(upload.size)}{" "}
           <progress value={upload.sent} max={Math.max(1, upload.size)} aria-label={`${upload.path} copied`} />
         </p>
       ))}
@@ -196,7 +196,7 @@ function SinkLine({ sink }: { sink: SinkStatus }) {
       )}
       {sink.left_out.map((each) => (
         <p key={each.path} className="quiet small-text">
-          Left out: <bdi>{each.path}</bdi>, <bdi>{each.why}</bdi>
+          Left out: <bdi>{inOrder(each.path)}</bdi>, <bdi>{each.why}</bdi>
         </p>
       ))}
     </li>

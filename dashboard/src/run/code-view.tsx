@@ -3,7 +3,7 @@ import { bytes } from "../../../src/domain/bytes.ts";
 import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
 import type { CodeSnapshot, JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
-import { plural } from "../format.ts";
+import { plural, inOrder } from "../format.ts";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { usePlace } from "../router.tsx";
@@ -128,7 +128,7 @@ function FileList({ code, open }: { code: CodeSnapshot; open: string | null }) {
                     aria-current={file.path === open ? "true" : undefined}
                     onClick={() => setParams({ file: file.path }, { push: true })}
                   >
-                    <bdi>{file.path}</bdi>
+                    <bdi>{inOrder(file.path)}</bdi>
                   </button>
                   {file.mode === "executable" && <span className="quiet"> executable</span>}
                 </td>
@@ -158,7 +158,7 @@ function FileText({ id, path, size }: { id: string; path: string; size: number }
   const head = (
     <div className="panel-head">
       <h2>
-        <bdi>{path}</bdi>
+        <bdi>{inOrder(path)}</bdi>
       </h2>
       <a href={runApi.codeFileUrl(id, path)} download={path.split("/").at(-1)}>
         Download
@@ -266,10 +266,10 @@ function Change({ change }: { change: CodeChange }) {
       <summary>
         {change.old_path !== null && change.old_path !== change.path && (
           <>
-            <bdi>{change.old_path}</bdi> →{" "}
+            <bdi>{inOrder(change.old_path ?? "")}</bdi> →{" "}
           </>
         )}
-        <bdi>{change.path}</bdi> <span className="quiet">{change.status}</span>{" "}
+        <bdi>{inOrder(change.path)}</bdi> <span className="quiet">{change.status}</span>{" "}
         <span className="diff-more">+{change.added_lines}</span>{" "}
         <span className="diff-less">−{change.removed_lines}</span>
       </summary>

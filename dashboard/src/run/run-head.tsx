@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { api } from "../api.ts";
-import { costOf, usdPerHour } from "../format.ts";
+import { costOf, usdPerHour, inOrder } from "../format.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { StatusPill } from "../parts/status-pill.tsx";
@@ -44,7 +44,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
       <dl className="facts">
         <Fact name="Command" wide known>
           <code title={job.entrypoint + args}>
-            <bdi>{job.entrypoint + args}</bdi>
+            <bdi>{inOrder(job.entrypoint + args)}</bdi>
           </code>
         </Fact>
         <Fact name="Machine" known>

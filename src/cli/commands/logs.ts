@@ -18,6 +18,8 @@ export interface LogsOptions {
 }
 
 const CHUNK_BYTES = 256 * 1024;
+/** Nobody could say how it ends. */
+const NOT_OVER = 5;
 /** To the first column, and the line empty. */
 const REWRITE = "\r\u001b[2K";
 /** Colours, and what a progress bar clears its line with. */
@@ -38,6 +40,7 @@ export const logs: Command = {
   exits: [
     ["3", "no such job"],
     ["130", "interrupted; the run goes on"],
+    ["5", "with --exit-status: the run is not over, and with -f no control plane drives it"],
     ["*", "with --exit-status: the code of the run, 1 where it has none"],
   ],
   examples: ["svc logs -f 4k2m", "svc logs 4k2m --tail 50 --timestamps", "svc logs -f 4k2m --exit-status"],
@@ -98,7 +101,8 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   if (options.follow && !options.json && record?.error && hasEnded(record.status))
     io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${hintFor(id, record.error.hint)}`);
   if (!options.exitStatus) return 0;
-  return record?.exit_code ?? (record && hasEnded(record.status) && record.status !== "succeeded" ? 1 : 0);
+  if (record && !hasEnded(record.status)) return NOT_OVER;
+  return record?.exit_code ?? (record?.status === "succeeded" ? 0 : 1);
 }
 
 async function findClient(io: Io): Promise<Client | null> {

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 import { inAnyShell, quote } from "../../domain/shell-words.ts";
@@ -29,7 +30,9 @@ export const ssh: Command = {
       if (job?.provider === "local")
         throw new SvcError("command_unavailable", {
           what: `Job ${id} is a local run: there is no machine to log in to.`,
-          instead: `Its run directory is ${join(io.home(), "runs", id, "node0")}.`,
+          instead: existsSync(join(io.home(), "runs", id, "node0"))
+            ? `Its run directory is ${join(io.home(), "runs", id, "node0")}.`
+            : `It is over; what it left is in ${join(io.home(), "artifacts", id)}, and \`svc logs ${id}\` prints its log.`,
         });
       const held = reads.heldHandle(id, node);
       if (held === null) throw new SvcError("machine_not_held", { job: id, node, status: job?.status ?? "gone" });

@@ -29,10 +29,17 @@ export interface ChartLook {
 
 export interface Hover {
   x: string;
-  values: { label: string; colour: number; text: string }[];
+  /** `line`: which of the chart's lines. */
+  values: { line: number; colour: number; text: string }[];
 }
 
 const HEIGHT_PX = 190;
+/** Seconds between two marks of a time axis. */
+const TIME_STEPS = [0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30].concat(
+  [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 7_200, 14_400, 43_200, 144_000, 1_440_000].map(
+    (min) => min * 60,
+  ),
+);
 const COLOURS = 8;
 const FRAME_BUDGET_MS = 5;
 
@@ -191,7 +198,8 @@ export class Chart {
         label,
         stroke,
         width: 1.6,
-        spanGaps: look.lines.length > 1 || look.smooth > 0,
+        // In a table of several lines, what is no value of this one is undefined, and what is no number null: only that is a gap.
+        spanGaps: false,
         points: { show: false, size: 6, filter: alone },
         ...(earlier ? { dash: [5, 4], alpha: 0.55 } : {}),
       };
@@ -219,6 +227,8 @@ export class Chart {
           ...axis,
           size: 24,
           gap: 4,
+          // As wide as what is written there may be: "59 min 30 s".
+          ...(look.timeAxis ? { space: 96, incrs: TIME_STEPS } : {}),
           values: (_plot, splits) =>
             look.timeAxis ? timeMarks(splits) : look.xWords === "step" ? stepMarks(splits) : valueMarks("", splits),
         },
@@ -276,9 +286,7 @@ export class Chart {
     const per = look.smooth > 0 ? 2 : 1;
     const values = look.lines.flatMap((line, i) => {
       const value = plot.data[per * i + per]?.[at];
-      return typeof value === "number"
-        ? [{ label: line.label, colour: line.colour, text: metricValue(look.name, value) }]
-        : [];
+      return typeof value === "number" ? [{ line: i, colour: line.colour, text: metricValue(look.name, value) }] : [];
     });
     return { x: look.timeAxis ? duration(x * 1000) : `${look.xWords} ${number(x)}`, values };
   }
@@ -300,10 +308,8 @@ function oneEach([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
 /** Points that no line leads to or from. A line alone would leave them out. */
 function alone(plot: uPlot, series: number): number[] | null {
   const ys = plot.data[series] ?? [];
-  const has = (i: number) => typeof ys[i] === "number";
-  const placed = Array.from(ys.keys()).filter(has);
-  const lonely = plot.series[series]?.spanGaps
-    ? placed.filter(() => placed.length === 1)
-    : placed.filter((i) => !has(i - 1) && !has(i + 1));
+  const own = Array.from(ys.keys()).filter((i) => ys[i] !== undefined);
+  const has = (n: number) => typeof ys[own[n] ?? -1] === "number";
+  const lonely = own.filter((_, n) => has(n) && !has(n - 1) && !has(n + 1));
   return lonely.length > 0 ? lonely : null;
 }

@@ -111,6 +111,7 @@ export function MetricChart(props: {
   // Of the runs that are compared, the first that logged this metric is told in numbers.
   const first = columns.find((each) => each.columns?.value.length)?.columns ?? null;
   const sum = useMemo(() => (versions === "" || !first ? null : summary(first)), [first, versions]);
+  const facts = useMemo(() => factsOf(versions === "" ? [] : columns.map((each) => each.columns)), [columns, versions]);
   const value = (n: number) => metricValue(name, n);
   const spoken =
     sum === null
@@ -159,7 +160,7 @@ export function MetricChart(props: {
       </figcaption>
       <div ref={box} className={sum === null ? "chart-box chart-unread" : "chart-box"} role="img" aria-label={spoken} />
       {shown.length > (runs.length > 1 ? 0 : 1) && <Legend lines={shown} hover={hover} />}
-      <Notes first={first} odd={sum?.odd ?? 0} more={lines.length - shown.length} logY={logY} min={sum?.min ?? null} />
+      <Notes {...facts} more={lines.length - shown.length} logY={logY} />
     </figure>
   );
 }
@@ -172,9 +173,7 @@ function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null 
           <span className={`swatch swatch-${line.colour % 8}`} aria-hidden="true" />
           <bdi>{line.label}</bdi>
           {hover && (
-            <span className="num legend-value">
-              {hover.values.find((value) => value.label === line.label)?.text ?? DASH}
-            </span>
+            <span className="num legend-value">{hover.values.find((value) => value.line === i)?.text ?? DASH}</span>
           )}
         </li>
       ))}
@@ -182,12 +181,24 @@ function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null 
   );
 }
 
-function Notes(props: { first: Columns | null; odd: number; more: number; logY: boolean; min: number | null }) {
+/** What is to be said of all that is drawn. */
+function factsOf(all: readonly (Columns | null)[]) {
+  const drawn = all.filter((columns) => columns !== null && columns.value.length > 0) as Columns[];
+  const sums = drawn.map(summary).filter((sum) => sum !== null);
+  const least = sums.flatMap(({ min }) => (min === null ? [] : [min]));
+  return {
+    odd: sums.reduce((count, { odd }) => count + odd, 0),
+    min: least.length === 0 ? null : Math.min(...least),
+    thinned: drawn.some(({ thinned }) => thinned),
+  };
+}
+
+function Notes(props: { thinned: boolean; odd: number; more: number; logY: boolean; min: number | null }) {
   const notes = [
     props.odd > 0 ? `${plural(props.odd, "value")} not finite, marked at the lower edge` : null,
     props.more > 0 ? `${plural(props.more, "more line")} not drawn` : null,
     props.logY && props.min !== null && props.min <= 0 ? "values of 0 and below have no place on a log scale" : null,
-    props.first?.thinned ? "more points than are shown: extremes are kept, smoothing is over those shown" : null,
+    props.thinned ? "more points than are shown: extremes are kept, smoothing is over those shown" : null,
   ].filter((note) => note !== null);
   return notes.length === 0 ? null : <p className="chart-note">{notes.join("; ")}</p>;
 }
@@ -217,7 +228,7 @@ function linesOf(
   const colour = (run: number, rank: number) => (ranks.size > 1 ? groups.indexOf(`${run}/${rank}`) : run);
   return found.map(({ run, curve }) => {
     const words = [
-      runs.length > 1 ? (runs[run]?.label ?? "") : null,
+      runs.length > 1 ? nameAmong(runs, run) : null,
       ranks.size > 1 ? `${isSystem(name) ? "node" : "rank"} ${curve.rank}` : null,
       curve.attempts > 1 ? `attempt ${curve.attempt}` : null,
     ].filter((word) => word !== null);
@@ -228,6 +239,12 @@ function linesOf(
       curve,
     };
   });
+}
+
+/** Reruns keep their label: then the id tells them apart. */
+function nameAmong(runs: readonly ShownRun[], run: number): string {
+  const { id, label } = runs[run] ?? { id: "", label: "" };
+  return runs.filter((each) => each.label === label).length > 1 && label !== id ? `${label} (${id.slice(-4)})` : label;
 }
 
 const fileName = (name: string): string => name.replace(/[^\w.-]+/g, "_").slice(0, 80) || "metric";
