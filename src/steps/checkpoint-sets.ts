@@ -14,10 +14,10 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { replaceFile } from "../domain/replace-file.ts";
-import { nullIfMissing } from "../errors/index.ts";
+import { nullIfMissing, orDiskFull } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 import { isCopyOf, isOurs } from "./checkpoint-files.ts";
-import { foldersOf, unfinishedFolders, whyTemporary } from "./checkpoint-names.ts";
+import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./checkpoint-names.ts";
 
 /** Beside the checkpoints of a node at home: what is kept of its sets, and a file that tells of each. */
 export const SETS = ".svc-sets";
@@ -69,13 +69,16 @@ export class CheckpointSets {
     await mkdir(join(this.#targetDir, SETS), { recursive: true, mode: 0o700 });
   }
 
-  /** Keeps every set of the listing that is complete (U2) and wholly at home. */
+  /** Keeps every set of the listing that is complete (U2) and wholly at home. Throws `disk_full`. */
   async keep(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<void> {
     const announced = await this.#announced();
     for (const [name, files] of setsIn(listing, announced)) {
       const times = announced.get(name) ?? 0;
       if (!isAnew(await this.#keptOf(name), times, name, files)) continue;
-      if (await areAll(files, isHome)) await this.#keep(name, times, files);
+      if (!(await areAll(files, isHome))) continue;
+      await this.#keep(name, times, files).catch((cause: unknown) => {
+        throw orDiskFull(cause, this.#targetDir);
+      });
     }
   }
 
@@ -138,9 +141,9 @@ function isAnew(kept: Kept | null, announced: number, name: string, files: reado
   });
 }
 
-/** What cannot be taken belongs to it, too: without it, it is not whole. */
+/** What cannot be taken, or must not be, belongs to it, too: without it, it is not whole. */
 async function areAll(files: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<boolean> {
-  for (const file of files) if (file.refused !== undefined || !(await isHome(file))) return false;
+  for (const file of files) if (whyRefused(file) !== null || !(await isHome(file))) return false;
   return true;
 }
 

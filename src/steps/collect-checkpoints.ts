@@ -171,7 +171,7 @@ export class CheckpointCollector {
           moved.push(...fetched.moved);
           listing = fetched.after;
         }
-        await this.#sets.keep(listing, (file) => this.#isHome(file));
+        if (ready.length === 0) await this.#keepSets(listing);
         if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
         if (options.final) {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
@@ -184,6 +184,10 @@ export class CheckpointCollector {
     } finally {
       await this.#clearStaging(isOver ? [] : listing);
     }
+  }
+
+  #keepSets(listing: readonly RemoteFile[]): Promise<void> {
+    return this.#sets.keep(listing, (file) => this.#isHome(file));
   }
 
   /** What is at home by now, whichever process and scan brought it. */
@@ -280,6 +284,8 @@ export class CheckpointCollector {
       }
       for (const folder of folders) await flushFolder(folder);
       await this.#record(saved, options);
+      // Now, not at the end of the scan: the machine may be lost while the next one comes.
+      await this.#keepSets(after);
       if (failure !== undefined) throw failure;
       // A file that vanished is no loss of ours: rotation removed it.
       return { saved, moved: moved.filter((path) => now.has(path)), refused, after, rest: files.slice(begun) };

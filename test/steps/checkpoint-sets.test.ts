@@ -1,7 +1,16 @@
 // Checkpoints of many files, from the folder that a script writes to the one that the next run is given: whatever of them came home, and
 // whatever happens on the way, what is gone on from is one that was complete.
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -104,6 +113,32 @@ it("one that was lost on its way is none: the one before is gone on from", async
   lostAfter = Infinity;
   await scan(one, new Set(names));
   expect(await resumed()).toEqual(versions("step-2", 2, 10));
+});
+
+it("one that came home before the next one was lost on its way is gone on from, though both came by one look", async () => {
+  save({ ...shards("step-1", 1, 2), ...shards("step-2", 2, 4) });
+  const names = new Set([...announce("step-1"), ...announce("step-2")]);
+  fetchMs = 6_000;
+  lostAfter = 5;
+  await expect(scan(collector(), names)).rejects.toThrow("lost");
+  expect(await resumed()).toEqual(versions("step-1", 1, 2));
+});
+
+it("no name of a lying machine leads out of what is kept", async () => {
+  save(shards("step-1", 1, 1));
+  writeFileSync(join(dir, "precious"), "mine");
+  const { size, mtimeMs, ino } = statSync(join(dir, "precious"));
+  const lying = {
+    ...host,
+    listCheckpoints: async () => [
+      ...(await listFiles(join(dir, "there"), signal)),
+      { path: "step-1/../../precious", size, mtimeMs, inode: ino },
+      { path: "../x/.metadata", size, mtimeMs, inode: ino },
+    ],
+  } as unknown as RunHost;
+  await collector().scan(lying, { final: true, announced: announce("step-1"), signal });
+  expect(readdirSync(dir).toSorted()).toEqual(["home", "precious", "there"]);
+  expect(readdirSync(join(dir, "home/.svc-sets"))).toEqual([]);
 });
 
 it("one that no framework marks, and of which a part came home, is none, and neither are its files by themselves", async () => {
