@@ -939,6 +939,8 @@ class Run:
             default_signals()
             words = "cwd: the working directory %s " % self.spec["cwd"]
             os.chdir(self.spec["cwd"].encode("utf-8", "surrogateescape"))
+            if isinstance(self.spec.get("umask"), int):
+                os.umask(self.spec["umask"])
             words = "exec: %s " % self.spec["argv"][0]
             os.execvpe(argv[0], argv, env)
         except OSError as e:

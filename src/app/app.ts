@@ -1,5 +1,6 @@
 // The composition root: the one file that names every concrete part and puts them together.
 
+import { keepFilesPrivate } from "../domain/own-umask.ts";
 import { createHmac } from "node:crypto";
 import { statSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -117,7 +118,7 @@ export async function openControlPlane(options: ControlPlaneOptions): Promise<Op
 async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane> {
   const { home, log = () => {}, purpose = "serve" } = options;
   const env = options.env ?? process.env;
-  process.umask(0o077);
+  keepFilesPrivate();
   prepareHome(home);
   const startedAt = new Date().toISOString();
   const holder = { pid: process.pid, command: `svc ${purpose}`, started_at: startedAt, url: null };

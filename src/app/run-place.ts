@@ -1,5 +1,6 @@
 // Where a run lies: in place on this computer, or below one folder of its machine; and what ends that machine by itself.
 
+import { givenUmask } from "../domain/own-umask.ts";
 import { join } from "node:path";
 import type { DurableLedger } from "../engine/ledger.ts";
 import type { Resumes } from "../engine/resumes.ts";
@@ -46,6 +47,7 @@ export async function placeOf(
     return {
       projectDir,
       inPlace: true,
+      umask: givenUmask(),
       installed: false,
       python: await python(),
       resumeFrom: await resumeFrom(checkpointDir),

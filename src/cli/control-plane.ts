@@ -1,5 +1,6 @@
 // Commands that change something: through the control plane that runs for this home, or, where none runs, in this process.
 
+import { keepFilesPrivate } from "../domain/own-umask.ts";
 import { findControlPlane, type Found } from "../../sdk/discover.ts";
 import type { Client } from "../../sdk/client.ts";
 import type { OpenControlPlane, Purpose } from "../app/app.ts";
@@ -24,7 +25,7 @@ export async function withOwnControlPlane<T>(
   purpose: Purpose,
   use: (cp: OpenControlPlane) => Promise<T>,
 ): Promise<T> {
-  process.umask(0o077);
+  keepFilesPrivate();
   const { openControlPlane } = await import("../app/app.ts");
   const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log: (line) => io.err(safeField(line)) });
   try {

@@ -175,7 +175,12 @@ export function unified(change: CodeChange, whole: string | null = null): string
   if (status === "renamed")
     lines.push("similarity index 100%", `rename from ${quoted(old)}`, `rename to ${quoted(path)}`);
   if (patch !== null) {
-    lines.push(`--- ${status === "added" ? "/dev/null" : a}`, `+++ ${status === "removed" ? "/dev/null" : b}`);
+    // As git does it: a tab tells `patch` where a name with blanks ends.
+    const ended = (name: string): string => (name.includes(" ") ? `${name}\t` : name);
+    lines.push(
+      `--- ${status === "added" ? "/dev/null" : ended(a)}`,
+      `+++ ${status === "removed" ? "/dev/null" : ended(b)}`,
+    );
     return `${lines.join("\n")}\n${patch}`;
   }
   if (whole !== null) return `${lines.join("\n")}\n${whole}`;

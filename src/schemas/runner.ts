@@ -15,6 +15,8 @@ export const RunnerSpec = z.object({
   /** Added to the runner's own environment; null removes a name. Secrets ride in `env.json`, which the runner unlinks. */
   env: z.record(z.string(), z.string().nullable()),
   checkpoint_dir: z.string(),
+  /** For the script; the runner's own files are private. Absent: the runner's. */
+  umask: z.int().min(0).max(0o777).optional(),
   stop_grace_seconds: z.number(),
   /** Spool bytes that the control plane has not yet acknowledged before the script's writes block. */
   spool_cap_bytes: z.int(),

@@ -32,6 +32,8 @@ export interface PlanInput {
   packageDir: string;
   /** Whether the run works in place, on the user's own computer. */
   inPlace: boolean;
+  /** The user's own, where the script runs on this computer. */
+  umask?: number;
   /** Whether the install step made an environment of which `python` is. */
   installed: boolean;
   /** Where the checkpoint lies that the run goes on from. */
@@ -127,6 +129,7 @@ export function planRun(input: PlanInput): RunPlan {
       cwd: input.projectDir,
       env,
       checkpoint_dir: input.checkpointDir,
+      ...(input.umask === undefined ? {} : { umask: input.umask }),
       stop_grace_seconds: stopGraceSeconds(spec),
       spool_cap_bytes: SPOOL_CAP_BYTES,
       sample_seconds: sampleSeconds(spec),

@@ -136,6 +136,14 @@ describe("the difference of two sets of code files", () => {
     applied(a, b, await patchOf(a, b));
   });
 
+  it("is taken by patch where names have blanks", async () => {
+    const { a, b } = await changes({ "a b.txt": "1\n", "old c.txt": "x\n" }, { "a b.txt": "2\n", "new d.txt": "y\n" });
+    const copy = join(top, "copy");
+    cpSync(a, copy, { recursive: true });
+    execFileSync("patch", ["-p1", "--silent"], { cwd: copy, input: await patchOf(a, b) });
+    execFileSync("diff", ["-r", copy, b]);
+  });
+
   it("is refused by git where a content is too large to be in it", async () => {
     const zeros = (length: number): Buffer => Buffer.alloc(length);
     const { a, b } = await changes({ "w.bin": zeros(9e6), "t.py": "1\n" }, { "w.bin": zeros(9e6 + 1), "t.py": "2\n" });

@@ -35,6 +35,14 @@ it("no file or folder of the home is open to others, though the umask would leav
   expect(open).toEqual([]);
 });
 
+it("what a local script makes has the umask that the control plane was started with", async () => {
+  place.file("makes.py", 'open("made.txt", "w").close(); open("made.sh", "w").close(); import os; os.mkdir("made")');
+  const served = await place.serve({ under: ["sh", "-c", 'umask 027; exec "$@"', "sh"] });
+  await served.ended(await served.submit({ entrypoint: "makes.py" }));
+  const modes = ["made.txt", "made"].map((name) => (statSync(join(place.project, name)).mode & 0o777).toString(8));
+  expect(modes).toEqual(["640", "750"]);
+});
+
 it.each(["credentials.json", "registry.json"])(
   "a link in place of %s is neither read nor written through",
   async (name) => {

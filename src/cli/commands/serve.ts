@@ -5,6 +5,7 @@
 // S2. Started for its callers (--until-eof), it lives on after its starter while others hold it (src/api/holds.ts).
 // S3. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
 
+import { keepFilesPrivate } from "../../domain/own-umask.ts";
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync, unlinkSync } from "node:fs";
@@ -68,7 +69,7 @@ export const serve: Command = {
 };
 
 async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
-  process.umask(0o077);
+  keepFilesPrivate();
   const ending = Promise.withResolvers<Ending>();
   let cp: OpenControlPlane | null = null;
   let asked = false;
