@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -136,7 +136,7 @@ describe("the difference of two sets of code files", () => {
     applied(a, b, await patchOf(a, b));
   });
 
-  it("is taken by patch where names have blanks", async () => {
+  it.runIf(spawnSync("patch", ["--version"]).status === 0)("is taken by patch where names have blanks", async () => {
     const { a, b } = await changes({ "a b.txt": "1\n", "old c.txt": "x\n" }, { "a b.txt": "2\n", "new d.txt": "y\n" });
     const copy = join(top, "copy");
     cpSync(a, copy, { recursive: true });
