@@ -2,7 +2,7 @@
 // matrix of faults is `npm run matrix`; here is what must hold after every change.
 
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { eventually } from "../sim/harness-parts.ts";
@@ -99,8 +99,14 @@ describe.concurrent("a rented machine", () => {
     await within({ provider: "podhost" }, async (world) => {
       const script = `import time\nprint("line 1\\nlast words\\x1esvc1:", end="", flush=True)\ntime.sleep(600)\n`;
       writeFileSync(join(world.dir, "project", "train.py"), script);
-      world.once("log", () => world.faults.set("vanishes", 1_000));
+      // The launcher has words of its own, which come first.
+      const logs = join(world.home, "logs");
+      const isSeen = (): boolean =>
+        existsSync(logs) &&
+        readdirSync(logs).some((name) => readFileSync(join(logs, name), "utf8").includes("line 1\n"));
+      const seen = eventually(isSeen, 60_000).then(() => world.faults.set("vanishes", 1_000));
       const ending = await world.live();
+      await seen;
       expect(verdict(world, ending, ["machine_lost"])).toEqual([]);
       expect(ending.logs[0]).toMatch(/^line 1\nlast words\x1esvc1:$/m);
     });
