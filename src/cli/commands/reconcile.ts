@@ -10,7 +10,8 @@ const SETTLE_MS = 30 * 60_000;
 
 export const reconcile: Command = {
   name: "reconcile",
-  summary: "Check every journal, continue what a crash left, terminate machines of ours that no run owns",
+  summary:
+    "Check the journals of runs that are not over, continue what a crash left, terminate machines of ours that no run owns",
   options: [{ flags: "--dry-run", what: "Only say what would be done" }],
   exits: [
     ["1", "a journal differs from its snapshot, a machine could not be terminated, or a provider could not be asked"],
@@ -33,7 +34,7 @@ export const reconcile: Command = {
           return told;
         });
     if (input.json) await printJson(io, report);
-    else await tell(report, io);
+    else await tell(report, io, client !== null);
     const wrong =
       report.failed.length + report.unreachable_providers.length + report.replayed.filter((r) => !r.ok).length;
     return wrong > 0 ? 1 : 0;
@@ -45,7 +46,8 @@ function priced(usd: number | null): string {
   return usd > 0 ? `, ${hourly(usd)}` : "";
 }
 
-async function tell(report: ReconcileReport, io: Io): Promise<void> {
+/** @param driven by a control plane that runs: nothing had to be resumed for it */
+async function tell(report: ReconcileReport, io: Io, driven: boolean): Promise<void> {
   const would = report.dry_run ? "would be " : "";
   const { replayed, ending } = report;
   const journals = `${replayed.length} ${replayed.length === 1 ? "journal" : "journals"}`;
@@ -57,7 +59,9 @@ async function tell(report: ReconcileReport, io: Io): Promise<void> {
         "differs",
         `${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`,
       ]),
-    ...report.resumed.filter((id) => ending.every((m) => m.job_id !== id)).map((id) => [`${would}resumed`, id]),
+    ...report.resumed
+      .filter((id) => ending.every((m) => m.job_id !== id))
+      .map((id) => [driven ? "under way" : `${would}resumed`, id]),
     ...ending.map((m) => [
       report.dry_run ? "would be given back" : "being given back",
       `${m.name} at ${m.provider}${priced(m.price_per_hour_usd)} (job ${m.job_id}): not proven gone yet`,

@@ -49,12 +49,16 @@ const waiting = new Set<() => void>();
 let frame = 0;
 function turn(): void {
   const start = performance.now();
-  for (const task of waiting) {
-    waiting.delete(task);
-    task();
-    if (performance.now() - start > FRAME_BUDGET_MS) break;
+  try {
+    for (const task of waiting) {
+      waiting.delete(task);
+      task();
+      if (performance.now() - start > FRAME_BUDGET_MS) break;
+    }
+  } finally {
+    // One that fails must not keep the others from being drawn.
+    frame = waiting.size > 0 ? requestAnimationFrame(turn) : 0;
   }
-  frame = waiting.size > 0 ? requestAnimationFrame(turn) : 0;
 }
 /** Runs a task in one of the next frames; one that waits already runs once. */
 function soon(task: () => void): void {
@@ -87,7 +91,8 @@ export class Chart {
     this.#hover = options.hover;
     this.#zoom = options.zoom;
     this.#resized = new ResizeObserver(() => {
-      if (this.#plot && box.clientWidth > 0 && this.#plot.width !== box.clientWidth) this.recolour();
+      // Also what had no width when it was to be drawn first: nothing was.
+      if (box.clientWidth > 0 && this.#plot?.width !== box.clientWidth) this.recolour();
     });
     this.#resized.observe(box);
   }
