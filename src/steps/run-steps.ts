@@ -178,7 +178,7 @@ async function followToEnd(
 }
 
 const ALONE =
-  "One process was started instead of one for each GPU, for PyTorch is not installed where it runs; what was asked for is paid for all the same. `install` can bring PyTorch; `launcher=torchrun` refuses to start without it.";
+  "One process was started, not one for each GPU: PyTorch is not installed where it runs, and `install` can bring it. All that was asked for is paid for.";
 
 /** What an installer says at the moment. */
 const lastLineOf = (tail: string): string =>

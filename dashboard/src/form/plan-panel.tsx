@@ -106,13 +106,16 @@ function priceWords(plan: Plan): string {
 
 function Offers({ plan }: { plan: Plan }) {
   const first = plan.offers.findIndex((offer) => offer.within_cap);
-  const capped = plan.offers.some((offer) => !offer.within_cap);
+  const which = plan.offers.some((offer) => !offer.within_cap)
+    ? "the cheapest within the cap"
+    : plan.offers.some((offer) => offer.price_per_hour_usd !== null)
+      ? "the cheapest that can be had"
+      : "the first that can be had";
   return (
     <div className="scroll-x">
       <table className="small-table offers">
         <caption className="quiet small-text">
-          {plural(plan.offers_total, "offer")} now;{" "}
-          {capped ? "the cheapest within the cap" : "the first that can be had"} is rented
+          {plural(plan.offers_total, "offer")} now; {which} is rented
         </caption>
         <tbody>
           {plan.offers.slice(0, 6).map((offer, i) => (
