@@ -50,7 +50,7 @@ export async function measureSmallFiles(folder: string): Promise<Row[]> {
     for (let round = 0; round < ROUNDS; round++) {
       for (const way of round % 2 === 0 ? ways : ways.toReversed()) {
         await way();
-        execFileSync("diff", ["-r", "-x", ".svc-partial", checkpoints, targetDir]);
+        execFileSync("diff", ["-r", "-x", ".svc-*", checkpoints, targetDir]);
         rmSync(targetDir, { recursive: true });
       }
     }
