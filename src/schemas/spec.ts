@@ -96,13 +96,11 @@ export const RunSpec = z
       .meta({ title: "Disk", unit: "gb", description: "Scratch disk on the machine." }),
     region: line(64).optional().meta({ title: "Region", description: "A hint in the provider's own words." }),
     price_cap: PriceCap.optional(),
-    project_dir: line(4_096)
-      .optional()
-      .meta({
-        title: "Project directory",
-        description:
-          "Directory sent to the machine. Left out, it is where `svc serve` was started; an SDK sends its own.",
-      }),
+    project_dir: line(4_096).optional().meta({
+      title: "Project directory",
+      description:
+        "Directory sent to the machine. Left out, it is where `svc serve` was started; an SDK sends its own.",
+    }),
     nodes: whole(64)
       .default(1)
       .meta({ title: "Nodes", description: "Separate machines. Above 1 only where the provider can." }),
