@@ -504,14 +504,23 @@ def out_of(path):
     return path == ".." or path.startswith("../")
 
 
-def stat_below(top, path):
-    """Of what lies at `path`, reached without following any link."""
+def folder_below(top, names):
+    """The folder at the end of `names`, opened without following any link (A3). The caller closes it."""
     fd = os.open(top, FOLDER)
     try:
-        names = path.split("/")
-        for name in names[:-1]:
+        for name in names:
             fd, above = os.open(name, FOLDER, dir_fd=fd), fd
             os.close(above)
+        return fd
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def stat_below(top, path):
+    names = path.split("/")
+    fd = folder_below(top, names[:-1])
+    try:
         return os.stat(names[-1], dir_fd=fd, follow_symlinks=False)
     finally:
         os.close(fd)
@@ -622,10 +631,7 @@ def open_checkpoint(ask):
         raise Refusal("missing", path)
     fd = None
     try:
-        fd = os.open(top, FOLDER)
-        for name in names[:-1]:
-            fd, above = os.open(name, FOLDER, dir_fd=fd), fd
-            os.close(above)
+        fd = folder_below(top, names[:-1])
         # NONBLOCK: opening a pipe would wait for a writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd, above = os.open(names[-1], flags, dir_fd=fd), fd

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { homeObjection, makeHome } from "../src/domain/home.ts";
 import { Client } from "./client.ts";
 import { findControlPlane, readToken } from "./discover.ts";
-import { SvcError } from "./errors.ts";
+import { SvcError, type ErrorWords } from "./errors.ts";
 import { Hold } from "./hold.ts";
 
 const START_MS_MAX = 60_000;
@@ -182,12 +182,16 @@ async function start(home: string, deadline: number): Promise<Client> {
   return client;
 }
 
+/** What a command has said of its failure: the error among its lines, and the last of them. */
+export function failureIn(said: string): { error: Partial<ErrorWords> | null; last: string | null } {
+  const lines = said.split("\n").filter((l) => l.trim() !== "");
+  const errors = lines.map((l) => (parse(l) as { error?: Partial<ErrorWords> } | null)?.error);
+  return { error: errors.findLast((e) => e?.code) ?? null, last: lines.at(-1) ?? null };
+}
+
 /** Ours did not come up. Where another caller was faster, that one's serves us as well; where one was just ending, once more. */
 async function instead(home: string, said: string, log: string, deadline: number): Promise<Client> {
-  const lines = said.split("\n").filter((l) => l.trim() !== "");
-  const error = lines
-    .map((l) => (parse(l) as { error?: { code?: string; message?: string; hint?: string } } | null)?.error)
-    .findLast((e) => e?.code);
+  const { error, last } = failureIn(said);
   if (error?.code === "home_locked") {
     for (const again = performance.now() + START_AGAIN_MS; performance.now() < deadline; await pause(50)) {
       const found = await findControlPlane(home);
@@ -196,7 +200,7 @@ async function instead(home: string, said: string, log: string, deadline: number
     }
   }
   if (error?.code) throw new SvcError({ code: error.code, message: String(error.message), hint: String(error.hint) });
-  throw startFailed(lines.at(-1) ?? `it ended without a word; see ${log}`);
+  throw startFailed(last ?? `it ended without a word; see ${log}`);
 }
 
 /** SVC_BIN, else `bin/svc` beside this package, else `svc` on the PATH. */
@@ -278,7 +282,8 @@ function onBeforeExit(): void {
   if (holds.size + owned.size > 0) void letGoOfAll();
 }
 
-function parse(text: string): unknown {
+/** Null for what is no JSON. */
+export function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

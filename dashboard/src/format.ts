@@ -2,6 +2,7 @@
 
 import { bytes } from "../../src/domain/bytes.ts";
 import { longDuration } from "../../src/domain/long-duration.ts";
+import { visible } from "../../src/domain/visible.ts";
 import { dollars } from "../../src/errors/dollars.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { prefs } from "./prefs.ts";
@@ -86,10 +87,7 @@ export function moment(at: string): string {
 
 /** Characters that turn the order of those beside them, as their codes: `\u202Etp.exe` must not be read as `exe.pt`. */
 export const inOrder = (text: string): string =>
-  text.replace(
-    /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
-    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (sign) => visible(sign.charCodeAt(0)));
 
 export const words = (name: string): string => name.replaceAll("_", " ");
 export const plural = (n: number, word: string): string => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;

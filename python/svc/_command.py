@@ -7,13 +7,12 @@ Q2. What one kill or one reconcile has to do, the command does and waits for; it
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import Any
 
 from svc import _launcher
-from svc._control_plane import find_cli
+from svc._control_plane import as_object, error_in, find_cli
 from svc._errors import SvcError, make_error
 from svc._http import home
 
@@ -28,21 +27,12 @@ def asked(command: str, *rest: str) -> Any:
         env={**_launcher.extras_for(program), **os.environ, "SVC_HOME": str(home())},
         check=False,
     )
-    answer = _object(done.stdout)
-    if answer is not None:
+    answer = as_object(done.stdout)
+    if answer:
         return answer
-    for line in reversed(done.stderr.splitlines()):
-        told = (_object(line) or {}).get("error")
-        if isinstance(told, dict) and told.get("code"):
-            fields = [(str(f.get("field")), str(f.get("message"))) for f in told.get("errors") or [] if isinstance(f, dict)]
-            raise make_error(str(told["code"]), str(told.get("message", "")), str(told.get("hint", "")), fields)
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
-    raise SvcError("start_failed", f"`svc {command}` failed: {said[0]}.", "Run `svc doctor`, which says what this computer lacks.")
-
-
-def _object(text: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+    told = error_in(done.stderr)
+    if isinstance(told, dict) and told.get("code"):
+        fields = [(str(f.get("field")), str(f.get("message"))) for f in told.get("errors") or [] if isinstance(f, dict)]
+        raise make_error(str(told["code"]), str(told.get("message", "")), str(told.get("hint", "")), fields)
+    why = told or f"it ended with {done.returncode}"
+    raise SvcError("start_failed", f"`svc {command}` failed: {why}.", "Run `svc doctor`, which says what this computer lacks.")

@@ -138,14 +138,14 @@ class ControlPlanes:
         except BaseException:
             _close_pipe(process)
             raise
-        said = _as_object(first)
+        said = as_object(first)
         port = _http.port_of(said.get("url"))
         if port is not None:
             self._owned[at] = _Owned(process, port, log)
             return port
         _close_pipe(process)
         _reap(process)
-        failure = said.get("error") or _error_in(_read_from(log, said_from))
+        failure = said.get("error") or error_in(_read_from(log, said_from))
         return self._instead(at, failure, log, deadline)
 
     def _instead(self, at: Path, failure: Any, log: Path, deadline: float) -> int:
@@ -205,7 +205,7 @@ if hasattr(os, "register_at_fork"):
 def find(at: Path) -> int | None:
     """The port of the control plane that runs for the home ``at``, or None (P1)."""
     try:
-        entry = _as_object((at / "control-plane.json").read_bytes())
+        entry = as_object((at / "control-plane.json").read_bytes())
     except OSError:
         return None
     port, pid, installation = _http.port_of(entry.get("url")), entry.get("pid"), entry.get("installation_id")
@@ -407,7 +407,7 @@ def _started(pid: int) -> int | None:
         return None
 
 
-def _as_object(raw: bytes) -> dict[str, Any]:
+def as_object(raw: bytes) -> dict[str, Any]:
     try:
         value = json.loads(raw)
     except ValueError:
@@ -424,11 +424,11 @@ def _read_from(path: Path, offset: int) -> bytes:
         return b""
 
 
-def _error_in(said: bytes) -> Any:
+def error_in(said: bytes) -> Any:
     """The error object among the lines, else the last line as text."""
     lines = [line for line in said.splitlines() if line.strip()]
     for line in reversed(lines):
-        error = _as_object(line).get("error")
+        error = as_object(line).get("error")
         if isinstance(error, dict):
             return error
     return lines[-1].decode("utf-8", "replace").rstrip(".") if lines else None

@@ -1,6 +1,5 @@
 // The composition root: the one file that names every concrete part and puts them together.
 
-import { keepFilesPrivate } from "../domain/own-umask.ts";
 import { createHmac } from "node:crypto";
 import { statSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,6 +8,7 @@ import { customAlphabet } from "nanoid";
 import type { Clock } from "../domain/clock.ts";
 import { JobIds } from "../domain/ids.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
+import { keepFilesPrivate } from "../domain/own-umask.ts";
 import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../domain/steady-clock.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";

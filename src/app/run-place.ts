@@ -1,7 +1,7 @@
 // Where a run lies: in place on this computer, or below one folder of its machine; and what ends that machine by itself.
 
-import { givenUmask } from "../domain/own-umask.ts";
 import { join } from "node:path";
+import { givenUmask } from "../domain/own-umask.ts";
 import type { DurableLedger } from "../engine/ledger.ts";
 import type { Resumes } from "../engine/resumes.ts";
 import { SvcError } from "../errors/index.ts";

@@ -1,9 +1,9 @@
 // Commands that change something: through the control plane that runs for this home, or, where none runs, in this process.
 
-import { keepFilesPrivate } from "../domain/own-umask.ts";
 import { findControlPlane, type Found } from "../../sdk/discover.ts";
 import type { Client } from "../../sdk/client.ts";
 import type { OpenControlPlane, Purpose } from "../app/app.ts";
+import { keepFilesPrivate } from "../domain/own-umask.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Io } from "./io.ts";
 import { safeField } from "./text.ts";

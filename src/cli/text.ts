@@ -1,6 +1,7 @@
 // How things are shown: tables, amounts, durations, and text of strangers made harmless.
 
 import { longDuration } from "../domain/long-duration.ts";
+import { visible } from "../domain/visible.ts";
 import type { JobStatus } from "../schemas/job.ts";
 import { take, width } from "./columns.ts";
 import type { Io } from "./io.ts";
@@ -19,11 +20,7 @@ export const hasEnded = (status: JobStatus): boolean => (ENDED as readonly JobSt
 const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Text in one field of one line: whatever a terminal would obey is shown as its code instead. */
-export const safeField = (text: string): string =>
-  text.replace(OBEYED, (c) => {
-    const code = c.charCodeAt(0);
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
-  });
+export const safeField = (text: string): string => text.replace(OBEYED, (c) => visible(c.charCodeAt(0)));
 
 /** The same for text of many lines: line ends and tabs stay. */
 export const safeText = (text: string): string =>

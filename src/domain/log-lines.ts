@@ -1,5 +1,7 @@
 // Reading a stored log as lines: where the last ones begin, what of them is safe on a terminal, what a progress bar said last.
 
+import { visible } from "./visible.ts";
+
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const CHUNK_BYTES = 65_536;
@@ -79,9 +81,6 @@ export function terminalSafe(text: string): string {
     return dropped === undefined ? visible(found.charCodeAt(0)) : "";
   });
 }
-
-const visible = (code: number): string =>
-  code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
 
 /** What stands in a line after a progress bar has rewritten it: the last segment between CRs that is not empty. */
 export function foldReturns(line: string): string {

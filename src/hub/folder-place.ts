@@ -6,21 +6,9 @@
 // F4. A crash between the two renames leaves a finished tree; the next look at the place finishes it.
 
 import { existsSync, statSync } from "node:fs";
-import {
-  copyFile,
-  link,
-  lstat,
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  realpath,
-  rename,
-  rm,
-  symlink,
-  writeFile,
-} from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, readlink, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { linkOrCopy } from "../domain/link-or-copy.ts";
 import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
 import { nameOfContent } from "./fetch-blob.ts";
@@ -193,16 +181,6 @@ async function writeBooks(tree: string, release: Release): Promise<void> {
   for (const [path, text] of texts) {
     await rm(path, { force: true });
     await writeFile(path, text, { flush: true });
-  }
-}
-
-/** Some file systems know no hard links. */
-export async function linkOrCopy(from: string, to: string): Promise<void> {
-  try {
-    await link(from, to);
-  } catch (e) {
-    if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "EMLINK", "ENOSYS", "EXDEV"].includes(systemCode(e))) throw e;
-    await copyFile(from, to);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { RemoteFile } from "../providers/host.ts";
 
-const INCOMPLETE = "checkpoint-is-incomplete.txt";
+export const INCOMPLETE = "checkpoint-is-incomplete.txt";
 export const DEPTH_MAX = 32;
 const PATH_BYTES_MAX = 4_096;
 const NAME_BYTES_MAX = 255;

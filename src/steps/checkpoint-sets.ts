@@ -7,11 +7,11 @@
 //     being written over, or of being removed.
 // U3. What is kept changes by one rename: the one before goes when the new one stands. The tree at home always has the newest of each file.
 
-import { copyFile, link, lstat, mkdir, readFile, rm } from "node:fs/promises";
-import { constants } from "node:fs";
 import { hash, randomBytes } from "node:crypto";
+import { lstat, mkdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { linkOrCopy } from "../domain/link-or-copy.ts";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 import { nullIfMissing, orDiskFull } from "../errors/index.ts";
@@ -37,8 +37,10 @@ export type Kept = z.infer<typeof Kept>;
 /** By name, how often the script has called it complete. */
 export type Announcements = () => Promise<ReadonlyMap<string, number>>;
 
-const fileOf = (targetDir: string, name: string): string =>
-  join(targetDir, SETS, `${hash("sha256", name, "hex").slice(0, 24)}.json`);
+/** A set's name may hold what no file's may. */
+const idOf = (name: string): string => hash("sha256", name, "hex").slice(0, 24);
+
+const fileOf = (targetDir: string, name: string): string => join(targetDir, SETS, `${idOf(name)}.json`);
 
 /** What is kept of a set; null where nothing is. */
 export async function keptSet(targetDir: string, name: string): Promise<Kept | null> {
@@ -89,7 +91,7 @@ export class CheckpointSets {
   }
 
   async #keep(name: string, announced: number, files: readonly RemoteFile[]): Promise<void> {
-    const folder = `${hash("sha256", name, "hex").slice(0, 24)}-${randomBytes(6).toString("hex")}`;
+    const folder = `${idOf(name)}-${randomBytes(6).toString("hex")}`;
     const kept: Kept = {
       name,
       announced,
@@ -151,7 +153,7 @@ async function areAll(files: readonly RemoteFile[], isHome: (file: RemoteFile) =
 async function secondName(file: string, name: string, listed: RemoteFile): Promise<boolean> {
   await mkdir(dirname(name), { recursive: true, mode: 0o700 });
   try {
-    await link(file, name).catch(() => copyFile(file, name, constants.COPYFILE_FICLONE));
+    await linkOrCopy(file, name);
   } catch {
     return false;
   }

@@ -14,9 +14,9 @@
 //     link is named, as what is left behind is.
 // K6. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
-import { constants } from "node:fs";
-import { copyFile, link, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { linkOrCopy } from "../domain/link-or-copy.ts";
 import { isDiskFull, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
@@ -297,9 +297,8 @@ export class CheckpointCollector {
   /** K5. Whether it could be. */
   async #copyAtHome({ leadsTo, ...file }: RemoteFile, beside: string): Promise<boolean> {
     if (leadsTo === undefined || !(await this.#isHome({ ...file, path: leadsTo }))) return false;
-    const there = join(this.#targetDir, leadsTo);
-    // What is at home is replaced, never written to: a second name of it costs nothing. Not every file system has such names.
-    await link(there, beside).catch(() => copyFile(there, beside, constants.COPYFILE_FICLONE));
+    // What is at home is replaced, never written to: a second name of it costs nothing.
+    await linkOrCopy(join(this.#targetDir, leadsTo), beside);
     return await asListed(file, beside);
   }
 

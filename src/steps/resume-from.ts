@@ -9,14 +9,15 @@
 // F3. A job that has none of its own but was itself resumed stands for the one that it was resumed from.
 
 import { constants } from "node:fs";
-import { copyFile, link, lstat, mkdir, open, readFile, rm, utimes } from "node:fs/promises";
+import { copyFile, lstat, mkdir, open, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { linkOrCopy } from "../domain/link-or-copy.ts";
 import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import type { MachineAccess } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import { readCheckpoints } from "./checkpoint-files.ts";
-import { plainName } from "./checkpoint-names.ts";
+import { foldersOf, INCOMPLETE, plainName } from "./checkpoint-names.ts";
 import { keptSet, knowsSets, LAST_WRITTEN, rootOf } from "./checkpoint-sets.ts";
 
 export const Resume = z.object({
@@ -41,7 +42,6 @@ export interface Leavings {
 const CHAIN_MAX = 32;
 const ZIP_TAIL = 65_558;
 const HEADER_MAX = 100_000_000;
-const INCOMPLETE = "checkpoint-is-incomplete.txt";
 const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz)$/;
 /** Who finds one of these beside a file looks at a checkpoint of many files ... */
 const UNIT =
@@ -164,8 +164,7 @@ export async function pinResume(resume: Resume, folder: string): Promise<Resume>
   for (const [i, { root, path, size }] of files.entries()) {
     const [from, name] = [join(resume.files[i]!.root, path), join(root, path)];
     await mkdir(dirname(name), { recursive: true, mode: 0o700 });
-    const linked = link(from, name).catch(() => copyFile(from, name, constants.COPYFILE_FICLONE));
-    await linked.catch((cause: unknown) => {
+    await linkOrCopy(from, name).catch((cause: unknown) => {
       throw isMissing(cause) ? gone(resume, cause) : orDiskFull(cause, folder);
     });
     if ((await lstat(name)).size !== size) throw gone(resume);
@@ -260,11 +259,8 @@ function candidates(files: CheckpointFile[], announced: ReadonlySet<string>): st
   return [...found];
 }
 
-/** The folders that hold the path, the top (`""`) first. */
-function parentsOf(path: string): string[] {
-  const names = path.split("/");
-  return path === "" ? [] : names.map((_, i) => names.slice(0, i).join("/"));
-}
+/** The folders that hold the path, the top (`""`) first, which none holds. */
+const parentsOf = (path: string): string[] => (path === "" ? [] : foldersOf(path));
 
 const lastName = (path: string): string => path.split("/").at(-1)!;
 const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");

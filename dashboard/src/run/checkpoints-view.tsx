@@ -3,7 +3,7 @@ import { bytes } from "../../../src/domain/bytes.ts";
 import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api, asProblem } from "../api.ts";
-import { number, plural, words, inOrder } from "../format.ts";
+import { inOrder, number, plural, words } from "../format.ts";
 import { MoreButton } from "../parts/more-button.tsx";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";

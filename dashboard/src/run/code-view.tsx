@@ -3,7 +3,7 @@ import { bytes } from "../../../src/domain/bytes.ts";
 import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
 import type { CodeSnapshot, JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
-import { plural, inOrder } from "../format.ts";
+import { inOrder, plural } from "../format.ts";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { usePlace } from "../router.tsx";
@@ -266,7 +266,7 @@ function Change({ change }: { change: CodeChange }) {
       <summary>
         {change.old_path !== null && change.old_path !== change.path && (
           <>
-            <bdi>{inOrder(change.old_path ?? "")}</bdi> →{" "}
+            <bdi>{inOrder(change.old_path)}</bdi> →{" "}
           </>
         )}
         <bdi>{inOrder(change.path)}</bdi> <span className="quiet">{change.status}</span>{" "}

@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { api } from "../api.ts";
-import { costOf, usdPerHour, inOrder } from "../format.ts";
+import { costOf, inOrder, usdPerHour } from "../format.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { StatusPill } from "../parts/status-pill.tsx";

@@ -5,11 +5,11 @@
 // S2. Started for its callers (--until-eof), it lives on after its starter while others hold it (src/api/holds.ts).
 // S3. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
 
-import { keepFilesPrivate } from "../../domain/own-umask.ts";
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
+import { keepFilesPrivate } from "../../domain/own-umask.ts";
 import { asSvcError, hourly } from "../../errors/index.ts";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../app/app.ts";

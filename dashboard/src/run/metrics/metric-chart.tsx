@@ -3,7 +3,7 @@ import { DASH, metricValue, number, plural } from "../../format.ts";
 import { save } from "../../parts/save.ts";
 import { onTheme } from "../../prefs.ts";
 import { Chart, type Hover, type Line } from "./chart.ts";
-import { summary, type Columns } from "./columns.ts";
+import { summary, type Summary } from "./columns.ts";
 import { csvOf, curvesOf, type Curve, type XAxis } from "./curves.ts";
 import type { MetricsSet } from "./reader.ts";
 
@@ -109,9 +109,12 @@ export function MetricChart(props: {
     [set, name, versions],
   );
   // Of the runs that are compared, the first that logged this metric is told in numbers.
-  const first = columns.find((each) => each.columns?.value.length)?.columns ?? null;
-  const sum = useMemo(() => (versions === "" || !first ? null : summary(first)), [first, versions]);
-  const facts = useMemo(() => factsOf(versions === "" ? [] : columns.map((each) => each.columns)), [columns, versions]);
+  const told = useMemo(
+    () =>
+      columns.flatMap((each) => (each.columns?.value.length ? [{ ...each.columns, sum: summary(each.columns) }] : [])),
+    [columns],
+  );
+  const sum = told[0]?.sum ?? null;
   const value = (n: number) => metricValue(name, n);
   const spoken =
     sum === null
@@ -160,7 +163,7 @@ export function MetricChart(props: {
       </figcaption>
       <div ref={box} className={sum === null ? "chart-box chart-unread" : "chart-box"} role="img" aria-label={spoken} />
       {shown.length > (runs.length > 1 ? 0 : 1) && <Legend lines={shown} hover={hover} />}
-      <Notes {...facts} more={lines.length - shown.length} logY={logY} />
+      <Notes {...factsOf(told)} more={lines.length - shown.length} logY={logY} />
     </figure>
   );
 }
@@ -182,14 +185,12 @@ function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null 
 }
 
 /** What is to be said of all that is drawn. */
-function factsOf(all: readonly (Columns | null)[]) {
-  const drawn = all.filter((columns) => columns !== null && columns.value.length > 0) as Columns[];
-  const sums = drawn.map(summary).filter((sum) => sum !== null);
-  const least = sums.flatMap(({ min }) => (min === null ? [] : [min]));
+function factsOf(told: readonly { thinned: boolean; sum: Summary | null }[]) {
+  const least = told.flatMap(({ sum }) => sum?.min ?? []);
   return {
-    odd: sums.reduce((count, { odd }) => count + odd, 0),
+    odd: told.reduce((count, { sum }) => count + (sum?.odd ?? 0), 0),
     min: least.length === 0 ? null : Math.min(...least),
-    thinned: drawn.some(({ thinned }) => thinned),
+    thinned: told.some(({ thinned }) => thinned),
   };
 }
 
