@@ -8,6 +8,7 @@ import { SvcError, type ErrorCode } from "../errors/index.ts";
 import type { JobRecord } from "../schemas/job.ts";
 import type { Holds } from "./holds.ts";
 import type { Limits } from "./limits.ts";
+import type { ServerMetrics } from "./metrics.ts";
 
 /** What every handler may use. */
 export interface Backend {
@@ -18,6 +19,7 @@ export interface Backend {
   limits: Limits;
   holds: Holds;
   log: (line: string) => void;
+  metrics: ServerMetrics;
   /** The OpenAPI document. */
   openapi: () => unknown;
 }

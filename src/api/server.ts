@@ -2,16 +2,19 @@
 
 import websocket from "@fastify/websocket";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { nanoid } from "nanoid";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { isIPv6 } from "node:net";
 import type { Duplex } from "node:stream";
+import type { Logger } from "pino";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { checked, checkedQuery, invalid } from "./field-errors.ts";
 import { Gate, isLoopback, pathOf } from "./gate.ts";
 import { Holds } from "./holds.ts";
 import { LIMITS, type Limits } from "./limits.ts";
+import { ServerMetrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
 import { canTellPeers } from "./peer.ts";
 import { portTaken } from "./port-holder.ts";
@@ -34,6 +37,8 @@ export interface ServerOptions {
   /** Must be given off loopback, and where the system keeps no /proc/net/tcp. Lets in callers whose user cannot be told. */
   token?: string;
   log?: (line: string) => void;
+  /** Where each answered request is logged: level `debug`, or `error` from status 500 on. Left out, requests are not logged. */
+  logger?: Logger;
   limits?: Partial<Limits>;
   /** Of a control plane that ends with its callers. */
   holds?: Holds;
@@ -70,10 +75,12 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   const openapi = (): unknown => (document ??= openApiDocument(ROUTES, options.version));
   const holds = options.holds ?? new Holds(null);
   const { projectDir, version } = options;
-  const backend: Backend = { cp, projectDir, version, limits, holds, log, openapi };
+  const metrics = new ServerMetrics(cp.reads, version);
+  const backend: Backend = { cp, projectDir, version, limits, holds, log, metrics, openapi };
 
   const app = Fastify({
     logger: false,
+    genReqId: () => nanoid(12),
     bodyLimit: limits.bodyBytesMax,
     forceCloseConnections: true,
     return503OnClosing: false,
@@ -101,6 +108,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
       done();
     },
   });
+  app.addHook("onResponse", async (request, reply) => observe(metrics, options.logger, request, reply));
   const files = loadStatic(options.dashboardDir);
   app.addHook("onRequest", async (request, reply) => {
     if (request.ws) void reply.headers(securityHeaders(null));
@@ -118,11 +126,29 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     throw new SvcError("address_unusable", { host, port: options.port, why: (cause as Error).message }, { cause });
   }
   guardUpgrades(app.server, gate);
+  metrics.load();
   const { port } = app.server.address() as AddressInfo;
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const url = `http://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`;
   const openUrl = knowsOwner || gate.ticket === null ? `${url}/` : `${url}/?token=${gate.ticket}`;
   return { url, openUrl, port, close: () => app.close() };
+}
+
+/** Counts and logs an answered request. Only the route's pattern is kept: a path may hold a name that no log needs. */
+function observe(
+  metrics: ServerMetrics,
+  logger: Logger | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const { method } = request;
+  const route = request.routeOptions.url ?? "unmatched";
+  const { statusCode: status, elapsedTime: ms } = reply;
+  metrics.observe(method, route, status, ms / 1000);
+  if (!logger) return;
+  const fields = { request_id: request.id, method, route, status, ms: Math.round(ms * 10) / 10 };
+  if (status >= 500) logger.error(fields, "request failed");
+  else logger.debug(fields, "request answered");
 }
 
 /** A server whose every request and connection passes the gate first. */

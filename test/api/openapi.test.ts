@@ -69,6 +69,7 @@ describe("the OpenAPI document", () => {
         "DELETE /v1/hub/models/{path}",
         "GET /v1/notebook/bootstrap",
         "GET /v1/health",
+        "GET /metrics",
         "GET /v1/openapi.json",
         "GET /v1/hold",
         "POST /v1/hold/{id}/release",

@@ -114,6 +114,22 @@ export const SYSTEM_ROUTES = [
   }),
   route({
     method: "GET",
+    path: "/metrics",
+    id: "prometheusMetrics",
+    summary: "Metrics of the control plane for a Prometheus server",
+    description:
+      "Runs by status, machines and their known prices by provider, requests, and the process itself, in Prometheus' text format. " +
+      "The gate stands before it as before every route: off loopback a scrape needs the bearer token.",
+    responses: { 200: { description: "The metrics.", contentType: "text/plain; version=0.0.4; charset=utf-8" } },
+    errors: [],
+    async handle(call) {
+      const { text, contentType } = await call.metrics.page();
+      void call.reply.header("content-type", contentType).header("cache-control", "no-store").send(text);
+      return null;
+    },
+  }),
+  route({
+    method: "GET",
     path: "/v1/openapi.json",
     id: "openapi",
     summary: "This document",
