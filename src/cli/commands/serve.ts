@@ -16,11 +16,12 @@ import type { OpenControlPlane } from "../../app/app.ts";
 import { Holds } from "../../api/holds.ts";
 import { canTellPeers } from "../../api/peer.ts";
 import type { JobRecord } from "../../schemas/job.ts";
-import { usage, value, whole } from "../argv.ts";
+import { oneOf, usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { checkoutRoot, version } from "../root.ts";
-import { ACTIVE, safeField, toJson } from "../text.ts";
+import type { LogFormat, LogLevel, ServeLog } from "../serve-log.ts";
+import { ACTIVE, toJson } from "../text.ts";
 import { replaceFile } from "../../domain/replace-file.ts";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 
@@ -31,9 +32,13 @@ export interface ServeOptions {
   untilEof: boolean;
   parent: number | undefined;
   json: boolean;
+  logFormat: LogFormat;
+  logLevel: LogLevel;
 }
 
 type Ending = "SIGINT" | "SIGTERM" | "SIGHUP" | "eof" | "parent";
+const LOG_FORMATS: readonly LogFormat[] = ["text", "json"];
+const LOG_LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 const END_MS_MAX = 120_000;
 /** While checkpoints and logs are coming home. */
 const COLLECT_MS_MAX = 11 * 60_000;
@@ -46,6 +51,8 @@ export const serve: Command = {
     { flags: "--port <n>", what: "Port (8780); 0 takes a free one" },
     { flags: "--open", what: "Open the dashboard in a browser" },
     { flags: "--until-eof", what: "End in order when stdin has ended and no caller holds it any more" },
+    { flags: "--log-format <format>", what: "Log to stderr as text (default) or as json, one object per line" },
+    { flags: "--log-level <level>", what: "Least level that is logged: debug, info (default), warn or error" },
     { flags: "--with-parent <pid>", what: "End in order when that process is gone" },
   ],
   exits: [["130", "ended by Ctrl-C"]],
@@ -62,6 +69,8 @@ export const serve: Command = {
         untilEof: input.flags.has("until-eof"),
         parent: whole(input, "with-parent", { min: 1, max: 4_194_304 }),
         json: input.json,
+        logFormat: oneOf(input, "log-format", LOG_FORMATS) ?? "text",
+        logLevel: oneOf(input, "log-level", LOG_LEVELS) ?? "info",
       },
       io,
     );
@@ -85,14 +94,15 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   if (options.untilEof) watchStdin(() => holds.starterGone());
   if (options.parent !== undefined) watchParent(options.parent, () => ending.resolve("parent"));
 
-  const say = (line: string): void => io.err(safeField(line));
-  // A failure that nobody waited for is a defect, and no reason to leave machines alone.
-  process.on("unhandledRejection", (reason) => say(`${asSvcError(reason).message} The control plane goes on.`));
-  const [{ openControlPlane }, { startServer }] = await Promise.all([
+  const [{ openControlPlane }, { startServer }, { serveLog }] = await Promise.all([
     import("../../app/app.ts"),
     import("../../api/server.ts"),
+    import("../serve-log.ts"),
   ]);
-  cp = await openControlPlane({ home: io.home(), env: io.env, log: say });
+  const log = serveLog(io, options.logFormat, options.logLevel, version());
+  // An unhandled rejection is a defect, but ending the process would leave machines unattended.
+  process.on("unhandledRejection", (reason) => log.error(`${asSvcError(reason).message} The control plane continues.`));
+  cp = await openControlPlane({ home: io.home(), env: io.env, log: log.info });
   const root = checkoutRoot();
   const loopback = /^(127\.|::1$|localhost$)/.test(options.host);
   let server: Awaited<ReturnType<typeof startServer>>;
@@ -103,7 +113,8 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
       projectDir: io.cwd,
       dashboardDir: join(root, "dashboard", "dist"),
       version: version(),
-      log: say,
+      log: log.info,
+      ...(log.requests ? { logger: log.requests } : {}),
       holds,
       ...(loopback && canTellPeers() ? {} : { token: tokenOf(cp.home) }),
     });
@@ -125,31 +136,31 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
   cp.announce(url);
   if (io.tty && !options.json)
-    io.err("Ctrl-C ends it, and its runs with it, except those that were started with terminate_on_exit off.");
+    log.info("Ctrl-C ends it, and its runs with it, except those that were started with terminate_on_exit off.");
   const { resumed, parked } = cp.recovered;
   if (resumed.length > 0)
-    io.err(`Going on with ${count(resumed.length)} that an earlier control plane left: ${some(resumed)}`);
+    log.info(`Going on with ${count(resumed.length)} that an earlier control plane left: ${some(resumed)}`);
   if (parked.length > 0)
-    io.err(
+    log.warn(
       `Parked, because their stored state cannot be continued: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`,
     );
-  if (server.openUrl !== `${server.url}/`) tellOfToken(join(cp.home, "token"), server.openUrl, io);
-  else if (options.open) openBrowser(url, io);
+  if (server.openUrl !== `${server.url}/`) tellOfToken(join(cp.home, "token"), server.openUrl, io, log);
+  else if (options.open) openBrowser(url, io, log);
 
   const why = await ending.promise;
   holds.end();
   const live = activeIds(cp, (job) => job.spec["terminate_on_exit"] !== false);
-  io.err(`${because(why)}: ending${live.length > 0 ? ` ${whatEnds(cp, live)}` : "."}`);
+  log.info(`${because(why)}: ending${live.length > 0 ? ` ${whatEnds(cp, live)}` : "."}`);
   const { unfinished } = await cp.shutdown(END_MS_MAX, COLLECT_MS_MAX);
-  if (unfinished.length > 0) io.err(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
+  if (unfinished.length > 0) log.warn(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
   if (kept.length > 0)
-    io.err(`Left as they are, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
+    log.warn(`Left as they are, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
   removeOwn(path);
   holds.farewell({ unfinished, kept });
   await server.close();
   await cp.close();
-  io.err(unfinished.length + kept.length > 0 ? "Ended." : "Ended; nothing is left running by this control plane.");
+  log.info(unfinished.length + kept.length > 0 ? "Ended." : "Ended; nothing is left running by this control plane.");
   return unfinished.length > 0 ? 1 : why === "SIGINT" ? 130 : 0;
 }
 
@@ -222,8 +233,8 @@ function tokenOf(home: string): string {
 }
 
 /** The link opens everything: it is for the eyes of who sits here, and on no command line, where every user would see it. */
-function tellOfToken(file: string, link: string, io: Io): void {
-  io.err(`Callers need the token in ${file}.`);
+function tellOfToken(file: string, link: string, io: Io, log: ServeLog): void {
+  log.info(`Callers need the token in ${file}.`);
   if (io.tty) io.err(`A browser is let in by this link, once: ${link}`);
 }
 
@@ -235,12 +246,12 @@ function removeOwn(path: string): void {
   }
 }
 
-function openBrowser(url: string, io: Io): void {
+function openBrowser(url: string, io: Io, log: ServeLog): void {
   const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [url], {
     stdio: "ignore",
     detached: true,
     env: withoutSecrets(io.env),
   });
-  child.on("error", () => io.err(`No browser could be opened.\nOpen ${url} yourself.`));
+  child.on("error", () => log.warn(`No browser could be opened. Open ${url} yourself.`));
   child.unref();
 }
