@@ -810,35 +810,85 @@ def best_python(path):
     return mine
 
 
-def output_of(argv, seconds):
-    """What a short command prints; None where it fails or takes too long."""
+def outcome_of(argv, seconds):
+    """Exit code, standard output and standard error of a short command; the exit code is None where it does not end in time."""
     import subprocess
 
+    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             start_new_session=True)
     try:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                 start_new_session=True)
+        out, err = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()  # a query that hangs in its driver cannot be killed; the agent does not wait for it
+        return None, "", ""
+    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def output_of(argv, seconds):
+    """What a short command prints; None where it fails or takes too long."""
+    try:
+        code, out, _ = outcome_of(argv, seconds)
     except OSError:
         return None
-    try:
-        out, _ = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()  # a query that hangs in its driver cannot be; nobody waits for it
-        return None
-    return out.decode("utf-8", "replace") if child.returncode == 0 else None
+    return out if code == 0 else None
+
+
+SMI_SECONDS = 20  # without persistence mode the first query of a machine with eight GPUs loads the driver for all of them
+# What nvidia-smi writes in place of a value of a GPU that has failed (seen: NVIDIA forums and driver 535 to 570, 2024 to 2026).
+LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
 
 
 def gpus(path):
+    """GPUs, driver version, and the fault that the tool reports: all None where the machine has no such tool."""
     smi = which("nvidia-smi", path, ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"))
-    out = smi and output_of([smi, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"], 10)
-    if not out:
-        return None
-    found = []
+    return nvidia_gpus(smi) if smi else rocm_gpus(which("rocm-smi", path, ("/opt/rocm/bin", "/usr/bin")))
+
+
+def gpu_fault(tool, code, words):
+    return {"tool": tool, "exit": code, "words": " ".join(words.split())[:300]}
+
+
+def nvidia_gpus(smi):
+    query = "--query-gpu=name,memory.total,driver_version"
+    try:
+        code, out, err = outcome_of([smi, query, "--format=csv,noheader,nounits"], SMI_SECONDS)
+    except OSError as e:
+        code, out, err = 127, "", str(e.strerror)
+    if code != 0:
+        words = out + " " + err if code is not None else "it gave no answer within %d seconds" % SMI_SECONDS
+        return None, None, gpu_fault("nvidia-smi", code, words)
+    found, driver = [], None
     for row in out.split("\n"):
-        name, comma, memory = row.rpartition(",")
-        if comma and len(found) < 64:
-            memory = memory.strip()
-            found.append({"name": name.strip()[:200], "memory_mib": int(memory) if memory.isdigit() else None})
-    return found or None
+        if any(word in row.lower() for word in LOST):
+            return None, None, gpu_fault("nvidia-smi", code, row)
+        parts = [part.strip() for part in row.rsplit(",", 2)]
+        if len(parts) == 3 and len(found) < 64:
+            found.append({"name": parts[0][:200], "memory_mib": int(parts[1]) if parts[1].isdigit() else None})
+            driver = parts[2][:40] if parts[2][:1].isdigit() else driver
+    return found or None, driver, None
+
+
+def rocm_gpus(smi):
+    if not smi:
+        return None, None, None
+    argv = [smi, "--showproductname", "--showmeminfo", "vram", "--showdriverversion", "--json"]
+    try:
+        code, out, err = outcome_of(argv, SMI_SECONDS)
+    except OSError as e:
+        code, out, err = 127, "", str(e.strerror)
+    if code != 0:
+        words = out + " " + err if code is not None else "it gave no answer within %d seconds" % SMI_SECONDS
+        return None, None, gpu_fault("rocm-smi", code, words)
+    found, driver = [], None
+    told = json.loads(out[out.index("{"):])
+    for card in sorted(told):
+        values = {str(k).lower(): str(v) for k, v in told[card].items()} if isinstance(told[card], dict) else {}
+        driver = values.get("driver version", driver or "")[:40] or None
+        memory = values.get("vram total memory (b)", "")
+        name = values.get("card series") or values.get("card model") or ""
+        if card.startswith("card") and len(found) < 64:
+            found.append({"name": name[:200], "memory_mib": int(memory) >> 20 if memory.isdigit() else None})
+    return found or None, driver, None
 
 
 def driver_pending():
@@ -924,11 +974,12 @@ def op_hello(ask):
     python, version = best_python(path)
     home = os.path.expanduser("~")
     name = first_process_variables().get("SVC_MACHINE")
-    cards = quiet(gpus, path)
+    cards, driver, fault = quiet(gpus, path) or (None, None, None)
     return {
         "facts": {
             "home": home, "user": user_name(), "python": python, "python_version": version, "cpus": quiet(cpus),
             "memory_bytes": quiet(memory), "disk_free_bytes": quiet(disk_free, home), "gpus": cards,
+            "gpu_driver": driver, "gpu_fault": fault,
             "driver_pending": cards is None and bool(quiet(driver_pending)),
             "rsync": which("rsync", os.environ.get("PATH", os.defpath)) is not None, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
             "beside": quiet(beside, "%s/%s" % (home, BASE), ask["name"]) or [],

@@ -84,6 +84,10 @@ export interface MachineFacts {
   memory_bytes: number | null;
   disk_free_bytes: number | null;
   gpus: { name: string; memory_mib: number | null }[] | null;
+  /** Version of the GPU driver, such as `570.86.15`. */
+  gpu_driver?: string | null;
+  /** The tool of the driver is there and reports a failure. `exit` is null where it did not answer in time. */
+  gpu_fault?: { tool: string; exit: number | null; words: string } | null;
   /** GPUs are in the machine, and their driver does not answer (yet). */
   driver_pending?: boolean;
   rsync: boolean;

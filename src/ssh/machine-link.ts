@@ -32,6 +32,11 @@ const Hello = z.object({
       .array(z.object({ name: text(200), memory_mib: z.int().min(0).nullable() }))
       .max(64)
       .nullable(),
+    gpu_driver: text(40).nullable().default(null),
+    gpu_fault: z
+      .object({ tool: text(20), exit: z.int().nullable(), words: text(300) })
+      .nullable()
+      .default(null),
     driver_pending: z.boolean().default(false),
     rsync: z.boolean(),
     boot_id: text(100),

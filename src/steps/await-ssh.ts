@@ -3,9 +3,9 @@
 import { SvcError } from "../errors/index.ts";
 import type { MachineFacts } from "../providers/host.ts";
 import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
-import { gpuCount } from "../domain/gpus.ts";
 import { heldMachine, holdMachine, lookAtMachine } from "./held-machine.ts";
 import { endLeftovers } from "./leave.ts";
+import { costSoFar, judgeMachine, type Faults } from "./machine-fit.ts";
 import { Pace } from "./pace.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
@@ -22,16 +22,18 @@ export function awaitSshStep(services: RunServices): StepDefinition {
   const pace = new Pace({ minMs: 400, maxMs: LOOK_MS_MAX, factor: 1.4 });
   /** By effect, when the machine first turned our key away. */
   const refused = new Map<number, number>();
+  const faults: Faults = new Map();
   return {
     name: "await_ssh",
     retry: { attemptsMax: 60, delayMsMin: 500, delayMsMax: 20_000 },
     attemptMs: 2 * MINUTE_MS,
     async run(context) {
       const { effectId } = context;
-      const result = await look(services, context, refused, pace.next(effectId));
+      const result = await look(services, context, { refused, faults }, pace.next(effectId));
       if ("done" in result) {
         pace.over(effectId);
         refused.delete(effectId);
+        faults.delete(effectId);
       }
       return result;
     },
@@ -41,7 +43,7 @@ export function awaitSshStep(services: RunServices): StepDefinition {
 async function look(
   services: RunServices,
   context: StepContext,
-  refused: Map<number, number>,
+  { refused, faults }: { refused: Map<number, number>; faults: Faults },
   paceMs: number,
 ): Promise<StepDone | StepLater> {
   let status: MachineStatus;
@@ -76,13 +78,15 @@ async function look(
     if (e.code === "ssh_unreachable") return later(e);
     throw e;
   }
-  const wanted = gpuCount(services.facts(context.jobId).spec.gpus);
-  if (facts.gpus !== null && facts.gpus.length < wanted) {
-    const why = `${wanted} GPUs were ordered, and nvidia-smi shows ${facts.gpus.length}`;
-    throw new SvcError("machine_unfit", { machine: handle.name, why });
+  const { spec } = services.facts(context.jobId);
+  const owned = provider.info.capabilities.owns_machine;
+  const fit = judgeMachine(spec, facts, { faults, effectId: context.effectId, now: services.now() });
+  if (owned && fit.wait !== null) return { later: { afterMs: LOOK_MS_MAX, why: fit.wait } };
+  if (owned && fit.unfit !== null) {
+    const entry = services.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
+    const cost = costSoFar(handle.priceMicro, services.now() - (entry?.createdAt ?? services.now()));
+    throw new SvcError("machine_unfit", { machine: handle.name, why: `${fit.unfit}${cost}` });
   }
-  if (facts.gpus === null && wanted > 0 && facts.driver_pending)
-    return { later: { afterMs: LOOK_MS_MAX, why: "the GPU driver is being installed" } };
   const { beside: _beside, ...told } = facts;
   const leftovers = provider.info.capabilities.owns_machine
     ? []
@@ -96,5 +100,7 @@ async function look(
     await services.sink.notice(context.jobId, "warning", words);
   }
   const ended = leftovers.length > 0 ? { ended_leftovers_of: leftovers } : {};
+  const doubts = [fit.wait ?? fit.unfit].filter((why) => why !== null).map((why) => `Of ${handle.name}: ${why}.`);
+  for (const words of [...doubts, ...fit.warnings]) await services.sink.notice(context.jobId, "warning", words);
   return { done: {}, detail: { address: handle.address, ...told, guarded, ...ended } };
 }
