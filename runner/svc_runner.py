@@ -34,6 +34,10 @@ INDEX_MS = 50
 ENDING_ROOM = 64 << 20
 # No file that is read as a whole is larger.
 FILE_BYTES_MAX = 64 << 20
+# The named pipe of the run directory for records (docs/adr/0022), and how many that a script has removed are still read.
+RECORDS = "records"
+RECORD_BYTES_MAX = 64 << 10
+REMOVED_MAX = 32
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 
@@ -543,6 +547,107 @@ class Spool:
         sync_directory("spool")
 
 
+# ---- Records --------------------------------------------------------------------------------------------------------
+
+def bytes_in(fd):
+    """How many bytes a pipe holds now."""
+    try:
+        return int.from_bytes(fcntl.ioctl(fd, 0x541B if LINUX else 0x4004667F, b"\0\0\0\0"), sys.byteorder)  # FIONREAD
+    except OSError:
+        return 0
+
+
+class Records:
+    """A named pipe that takes metrics and announcements of any process of the run, wherever its stdout goes.
+
+    A record is one line, written at once. The runner copies whole lines from here into the spool, between what it reads
+    from stdout, so the control plane needs to know of one stream only.
+    """
+
+    def __init__(self):
+        self.held = {}  # by descriptor: bytes of a line whose end has not come
+        self.ready = b""
+        self.writer = None
+        self.identity = None
+        self.looked_at = 0.0
+        self.given_up = False
+        self.make()
+
+    def make(self):
+        """Makes the pipe anew. Without one (a file system that has none) records use stdout."""
+        try:
+            if not os.path.isdir(RECORDS):
+                unlink(RECORDS)
+            os.mkfifo(RECORDS, 0o600)
+            reader = os.open(RECORDS, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            # While the runner has an end to write at, the pipe has no end of file.
+            self.writer = os.open(RECORDS, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as e:
+            complain("making the pipe for records: %s; metrics use stdout" % e)
+            self.given_up = True
+            return
+        try:
+            fcntl.fcntl(reader, 1031, 1 << 20)  # F_SETPIPE_SZ
+        except OSError:
+            pass
+        found = os.fstat(reader)
+        self.identity = (found.st_dev, found.st_ino)
+        self.held[reader] = b""
+
+    @property
+    def usable(self):
+        return self.writer is not None
+
+    def look(self, now):
+        """Once a second: a pipe that the script removed or replaced is made again; who has the old one open is still read."""
+        if self.given_up or now < self.looked_at + 1.0:
+            return
+        self.looked_at = now
+        try:
+            found = os.lstat(RECORDS)
+            if (found.st_dev, found.st_ino) == self.identity:
+                return
+        except OSError:
+            if directory_gone():
+                return
+        complain("the pipe for records (%s/%s) was removed or replaced; it is made again" % (os.getcwd(), RECORDS))
+        os.close(self.writer)
+        self.writer = None
+        if len(self.held) >= REMOVED_MAX:
+            self.given_up = True
+            return
+        self.make()
+
+    def read(self, fd):
+        """Takes what is there; True where something was."""
+        try:
+            data = os.read(fd, RECORD_BYTES_MAX)
+        except OSError as e:
+            if e.errno in (errno.EAGAIN, errno.EINTR):
+                return False
+            data = b""
+        line = self.held[fd] + data
+        end = line.rfind(b"\n") + 1
+        if not data or len(line) - end > RECORD_BYTES_MAX:
+            end = len(line)
+        self.ready += line[:end]
+        self.held[fd] = line[end:]
+        if not data:  # removed, and the last process that had it open has ended
+            del self.held[fd]
+            os.close(fd)
+        return bool(data)
+
+    def drain(self):
+        """Nothing of the run lives: all that is left, also the half of a line."""
+        for fd in list(self.held):
+            while len(self.ready) < CHUNK and self.read(fd):
+                pass
+        if not self.ready:
+            self.ready = b"".join(self.held.values())
+            self.held = dict.fromkeys(self.held, b"")
+        return bool(self.ready)
+
+
 # ---- Samples --------------------------------------------------------------------------------------------------------
 
 def terminal_idle():
@@ -837,6 +942,8 @@ class Run:
         self.spec, self.secrets = spec, secrets
         self.nonce = spec["nonce"]
         self.reader = None
+        # Whether the spool ends inside a record that came by stdout, and since when: no other goes in between.
+        self.inside_record = None
         self.pid = None
         self.wait_status = None
         self.alone = False
@@ -863,6 +970,7 @@ class Run:
         signal.set_wakeup_fd(self.wake_w, warn_on_full_buffer=False)
         # Before the claim: where there is no room for it, nothing was begun, and the nonce may be tried again.
         self.spool = Spool(int(self.spec["spool_cap_bytes"]))
+        self.records = Records()
         write_status(self.stat)  # R1; from here on an order to stop may come
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
@@ -884,6 +992,9 @@ class Run:
                     env[key] = value.encode("utf-8", "surrogateescape")
         env[b"SVC_RUN_NONCE"] = self.nonce.encode()
         env[b"SVC_RUN_DIR"] = os.fsencode(os.getcwd())
+        env.pop(b"SVC_RECORDS", None)
+        if self.records.usable:
+            env[b"SVC_RECORDS"] = env[b"SVC_RUN_DIR"] + b"/" + RECORDS.encode()
         return env
 
     def launch(self):
@@ -966,6 +1077,7 @@ class Run:
         poll = select.poll()
         poll.register(self.wake_r, select.POLLIN)
         listening = watching_gpus = None
+        listening_to_records = set()
         while True:
             now = time.monotonic()
             self.reap()
@@ -988,14 +1100,18 @@ class Run:
 
             # While the run is being ended nothing is sampled, and what is left is looked for often.
             wait = 0.02 if self.ending_at is not None else min(1.0, max(0.0, self.sampler.due - now))
+            self.records.look(now)
+            if not self.insert_records():
+                wait = min(wait, 0.02)
             wanted = self.reader
+            takes_records = not self.records.ready
             if self.spool.pending:
                 wanted = None
                 if now >= self.spool.retry_at:
                     self.spool.flush()
                     wait = 0.0 if not self.spool.pending else wait
                 wait = min(wait, max(0.0, self.spool.retry_at - now))
-            elif self.reader is not None and self.spool.room(self.ending_at is not None) <= 0:
+            elif self.spool.room(self.ending_at is not None) <= 0:
                 self.spool.refresh_ack()
                 if self.spool.room(self.ending_at is not None) <= 0:
                     if directory_gone():
@@ -1004,6 +1120,14 @@ class Run:
                     ack_delay = min(0.02, ack_delay * 2)
                 else:
                     ack_delay = 0.002
+            if self.spool.pending or self.spool.room(self.ending_at is not None) <= 0:
+                takes_records = False
+            wanted_records = set(self.records.held) if takes_records else set()
+            for fd in listening_to_records - wanted_records:
+                poll.unregister(fd)
+            for fd in wanted_records - listening_to_records:
+                poll.register(fd, select.POLLIN)
+            listening_to_records = wanted_records
             if wanted != listening:
                 if listening is not None:
                     poll.unregister(listening)
@@ -1019,18 +1143,47 @@ class Run:
             for fd, _ in poll.poll(int(wait * 1000 + 0.999)):
                 if fd == self.wake_r:
                     self.heard()
+                elif fd in listening_to_records:
+                    # First what was sent, then what was printed before it: so a record follows the text before it.
+                    if not self.records.read(fd) and fd not in self.records.held:
+                        poll.unregister(fd)
+                        listening_to_records.discard(fd)
+                    self.pump_what_is_there()
+                    self.insert_records()
                 elif fd == self.reader:
                     self.pump()
-                    if self.reader is None:
-                        poll.unregister(fd)
-                        listening = None
                 elif fd == self.sampler.smi_fd:
                     self.sampler.read_gpus()
                     if self.sampler.smi_fd is None:
                         poll.unregister(fd)
                         watching_gpus = None
+            if self.reader is None and listening is not None:
+                poll.unregister(listening)
+                listening = None
         self.sampler.kill_gpus()
         self.finish()
+
+    def pump_what_is_there(self):
+        left = bytes_in(self.reader) if self.reader is not None else 0
+        while left > 0 and self.reader is not None:
+            before = self.spool.end + len(self.spool.pending)
+            if not self.pump():
+                return
+            left -= self.spool.end + len(self.spool.pending) - before
+
+    def insert_records(self):
+        """Puts whole records into the log, where it may be cut; False where they have to wait."""
+        if not self.records.ready:
+            return True
+        if self.spool.pending or (not self.alone and self.spool.room(self.ending_at is not None) <= 0):
+            return False
+        # Only a read cuts a record of stdout in two, and its rest comes at once.
+        if self.inside_record is not None and time.monotonic() < self.inside_record + 1.0 and self.reader is not None:
+            return False
+        self.inside_record = None
+        data, self.records.ready = self.records.ready, b""
+        self.spool.put(data)
+        return True
 
     def pump(self):
         ending = self.ending_at is not None
@@ -1044,6 +1197,11 @@ class Run:
                 return False
             data = b""
         if data:
+            start = data.rfind(b"\x1e")
+            if start >= 0:
+                self.inside_record = time.monotonic() if data.find(b"\n", start) < 0 else None
+            elif self.inside_record is not None and b"\n" in data:
+                self.inside_record = None
             self.spool.put(data)
             return True
         os.close(self.reader)
@@ -1140,11 +1298,14 @@ class Run:
             while self.spool.pending:
                 time.sleep(max(0.0, self.spool.retry_at - time.monotonic()))
                 self.spool.flush()
-            if self.reader is None:
+            if self.reader is not None:
+                if not self.pump() and self.reader is not None:
+                    os.close(self.reader)
+                    self.reader = None
+            elif self.records.drain():
+                self.insert_records()
+            else:
                 break
-            if not self.pump() and self.reader is not None:
-                os.close(self.reader)
-                self.reader = None
         status = self.wait_status
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)

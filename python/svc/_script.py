@@ -6,6 +6,8 @@ S3. A record is one ``os.write`` of at most 4096 bytes, which pipes and append-o
     writes text and newline apart, and lines of several processes then mix.
 S4. The mark in front of a record is random per run, so that data that is printed cannot pass for a metric.
 S5. What was dropped leaves a gap in ``n`` and one line on stderr.
+S6. Records go to the pipe that ``SVC_RECORDS`` names, wherever stdout leads. Where it cannot be opened they use stdout. A
+    record goes one way only.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ except ImportError:  # an interpreter without the C helper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, List, Mapping, Optional, SupportsFloat
+    from typing import Any, List, Mapping, Optional, SupportsFloat, Tuple
 
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 1.0
@@ -51,6 +53,10 @@ class _State:
         # Counters of C: one step each, so threads never share a number.
         self.next_n = count(1).__next__
         self.next_step = count(0).__next__
+        self.channel = os.environ.get("SVC_RECORDS", "")
+        # Descriptor, device and inode of the open channel. A script may close descriptors that are not its own.
+        self.channel_at = None  # type: Optional[Tuple[int, int, int]]
+        self.channel_retry_at = 0.0
         self.off = False
         self.torn = False
         self.dropped = 0
@@ -66,6 +72,8 @@ _making = _thread.allocate_lock()
 
 def _forget() -> None:
     global _state, _making
+    if _state is not None and _channel_is_open(_state):
+        _close_channel(_state)
     _state = None
     _making = _thread.allocate_lock()
 
@@ -245,41 +253,122 @@ def _step_text(state: _State, step: Any) -> str:
 
 def _emit(state: _State, line: str) -> None:
     """One record in one write (S3), after what the script printed before it."""
+    data = line.encode("ascii", "replace")
+    if state.channel and _send(state, data):
+        return
     if state.off:
         return
-    if state.torn:
-        line = "\n" + line
-    data = line.encode("ascii", "replace")
     if not _writable(1, 0) and not _writable(1, _WAIT_SECONDS_MAX):
         state.dropped += 1
         return
+    _flush()
+    if state.torn:
+        data = b"\n" + data
+    left = _write(1, data)
+    if left is None:  # nobody will ever read this
+        state.off = True
+        return
+    if left:
+        state.dropped += 1
+        state.torn = state.torn or left < len(data)
+        return
+    state.torn = False
+    _tell_dropped(state)
+
+
+def _flush() -> None:
     try:
         sys.stdout.flush()
     except Exception:  # closed, replaced, or interrupted in the middle: the record has its own way out
         pass
+
+
+def _write(fd: int, data: bytes) -> Optional[int]:
+    """Writes within a second. Returns how many bytes were not taken; None where no process reads ``fd`` any more."""
     deadline = 0.0
     while data:
         try:
-            data = data[os.write(1, data) :]
+            data = data[os.write(fd, data) :]
         except BlockingIOError:
             now = time.monotonic()
             deadline = deadline or now + _WAIT_SECONDS_MAX
             if now >= deadline:
-                state.dropped += 1
-                state.torn = state.torn or len(data) < len(line)
-                return
-            _writable(1, deadline - now)
+                break
+            _writable(fd, deadline - now)
         except OSError as error:
-            if isinstance(error, BrokenPipeError) or error.errno == 9:  # EBADF: nobody will ever read this
-                state.off = True
-            else:
-                state.dropped += 1
-                state.torn = state.torn or len(data) < len(line)
-            return
-    state.torn = False
+            if isinstance(error, BrokenPipeError) or error.errno == 9:  # EBADF
+                return None
+            break
+    return len(data)
+
+
+def _tell_dropped(state: _State) -> None:
     if state.dropped:
         lost, state.dropped = state.dropped, 0
         _say("svc.log: {} record(s) were dropped, because nobody took the output in time or the disk was full".format(lost))
+
+
+def _send(state: _State, data: bytes) -> bool:
+    """Sends a record by the channel (S6). False where it has to go by stdout, and nothing of it was sent."""
+    fd = _channel(state)
+    if fd is None:
+        return False
+    if _writable(1, 0):  # what was printed before the record also comes before it
+        _flush()
+    left = _write(fd, data)
+    if left is None:
+        _close_channel(state)
+        return False
+    if left:
+        state.dropped += 1
+        return True
+    _tell_dropped(state)
+    return True
+
+
+def _channel(state: _State) -> Optional[int]:
+    """The open channel, which is looked for once a second at most where it is missing."""
+    at = state.channel_at
+    if at is not None:
+        if _channel_is_open(state):
+            return at[0]
+        state.channel_at = None  # the script has closed it, and the number may now be a file of its own
+    if time.monotonic() < state.channel_retry_at:
+        return None
+    with _making:
+        if state.channel_at is not None:
+            return state.channel_at[0]
+        why = "it is no pipe"
+        try:
+            fd = os.open(state.channel, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            found = os.fstat(fd)
+            if found.st_mode & 0o170000 == 0o010000:
+                state.channel_at = (fd, found.st_dev, found.st_ino)
+                return fd
+            os.close(fd)
+        except OSError as error:
+            why = error.strerror
+        state.channel_retry_at = time.monotonic() + 1.0
+    _warn("channel", "svc.log: metrics use stdout, because the pipe for them ({}) cannot be used: {}".format(state.channel, why))
+    return None
+
+
+def _channel_is_open(state: _State) -> bool:
+    try:
+        at = state.channel_at
+        found = os.fstat(at[0]) if at is not None else None
+    except OSError:
+        return False
+    return at is not None and found is not None and (found.st_dev, found.st_ino) == at[1:]
+
+
+def _close_channel(state: _State) -> None:
+    at, state.channel_at = state.channel_at, None
+    if at is not None:
+        try:
+            os.close(at[0])
+        except OSError:
+            pass
 
 
 def _warn(key: str, text: str) -> None:
