@@ -45,6 +45,7 @@ export function newJob(id: string): Parameters<Engine["create"]>[0] {
       nodes: 1,
       spec: specText,
       code_snapshot: null,
+      left_out: null,
       idem_key: null,
       idem_hash: null,
     },

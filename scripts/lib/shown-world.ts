@@ -127,6 +127,7 @@ function pastJob(id: string, i: number, kind: PastKind): Parameters<Engine["crea
       nodes: 1,
       spec: JSON.stringify(RunSpec.parse({ entrypoint, provider, gpus, project_dir: "/home/me/project" })),
       code_snapshot: null,
+      left_out: null,
       idem_key: null,
       idem_hash: null,
     },

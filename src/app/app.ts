@@ -39,6 +39,7 @@ import { injectedVariables } from "../secrets/services.ts";
 import { awaitSshStep } from "../steps/await-ssh.ts";
 import { withHiddenWords } from "../steps/hidden-words.ts";
 import { createSnapshot } from "../files/code-snapshot.ts";
+import { holdCode } from "../files/collect-garbage.ts";
 import { checkData, pinData } from "../files/data-pin.ts";
 import { checkEntrypoint } from "../files/entrypoint.ts";
 import { exampleIn } from "../files/example-project.ts";
@@ -201,7 +202,14 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         // What a local run starts lies in the directory itself; elsewhere only what is sent can be started.
         const file = spec.provider === "local" ? undefined : await fileOf(projectDir, spec.entrypoint);
         const sent = file === undefined ? {} : { entrypoint: file };
-        return (await createSnapshot({ projectDir, codeDir, now: Date.now(), ...sent })).id;
+        const hold = holdCode(codeDir);
+        try {
+          const { id } = await createSnapshot({ projectDir, codeDir, now: Date.now(), hold, ...sent });
+          return { id, leftOut: null, release: () => hold.release() };
+        } catch (e) {
+          hold.release();
+          throw e;
+        }
       },
       checkSecrets: (spec) => {
         injectedVariables({ home, env });

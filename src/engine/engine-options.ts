@@ -26,7 +26,10 @@ export interface EngineOptions {
 export interface NewJob {
   id: string;
   input: Omit<JobInput, "at" | "job_id">;
-  row: Pick<JobRow, "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "idem_key" | "idem_hash">;
+  row: Pick<
+    JobRow,
+    "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "left_out" | "idem_key" | "idem_hash"
+  >;
   /** Rows of others that stand or fall with the job's own. */
   also?: () => void;
 }

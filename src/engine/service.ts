@@ -5,7 +5,7 @@ import { pause } from "../domain/clock.ts";
 import { isCpu } from "../domain/gpus.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
-import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
+import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, StoredLeftOut } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import type { Provider } from "../providers/provider.ts";
@@ -26,6 +26,13 @@ const SINKS_MS_MAX = 30_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 /** The first look for orphans comes soon after the start, when the first calls have been answered. */
 const FIRST_SWEEP_MS = 1_000;
+
+/** Code that was kept for a job that has no row yet. */
+export interface KeptCode {
+  id: string;
+  leftOut: StoredLeftOut | null;
+  release(): void;
+}
 
 /** Copies of checkpoints and logs in object stores. It decides nothing about a run, and a run waits for it nowhere. */
 export interface SinkKeeper {
@@ -57,8 +64,8 @@ export interface ServiceOptions {
   /** What of the project would be sent. Throws `project_dir_refused`. */
   measureProject: (projectDir: string) => Promise<ProjectMeasure>;
   example: () => Summary["example"];
-  /** Stores the project's code; resolves with the snapshot's id. */
-  snapshot: (projectDir: string, spec: RunSpec) => Promise<string>;
+  /** Keeps the project's code. What is kept stays, used by a run or not, until `release` is called. */
+  snapshot: (projectDir: string, spec: RunSpec) => Promise<KeptCode>;
   /** Throws `credential_missing` where the provider cannot be asked for lack of one. */
   checkCredential: (provider: RunSpec["provider"]) => void;
   /** Throws where a secret that the spec names cannot be found. */
@@ -209,7 +216,7 @@ export class Service implements ControlPlane {
   // Jobs
 
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
-    const { engine, reserve } = this.#o;
+    const { reserve } = this.#o;
     const spec = placed(body, options.defaultProjectDir);
     const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec }));
     const key = options.idempotencyKey ?? null;
@@ -224,6 +231,18 @@ export class Service implements ControlPlane {
     await this.#checkResume(spec);
     await this.#o.checkData(spec.data);
     const code = await this.#o.snapshot(projectDir, spec);
+    try {
+      return await this.#submitted(body, { spec, hash, key, code });
+    } finally {
+      code.release();
+    }
+  }
+
+  async #submitted(
+    body: SubmitBody,
+    { spec, hash, key, code }: { spec: RunSpec; hash: string; key: string | null; code: KeptCode },
+  ): Promise<{ record: JobRecord; created: boolean }> {
+    const { engine } = this.#o;
     const id = this.#o.newJobId();
     if (spec.sinks.length > 0) await this.#o.sinks.check(spec, id);
     // The checks took a while: the end may have begun meanwhile.
@@ -244,7 +263,8 @@ export class Service implements ControlPlane {
             gpus: spec.gpus,
             nodes: spec.nodes,
             spec: JSON.stringify(this.#o.seal(spec)),
-            code_snapshot: code,
+            code_snapshot: code.id,
+            left_out: code.leftOut && JSON.stringify(code.leftOut),
             idem_key: key,
             idem_hash: key === null ? null : hash,
           },

@@ -32,6 +32,7 @@ import { started } from "../domain/started.ts";
 import { isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
 import { blobPath, damaged, hashFile } from "./code-contents.ts";
+import { holdCode, type CodeHold } from "./collect-garbage.ts";
 import { inParallel } from "./in-parallel.ts";
 import { checkProjectDir, gitTop, listProject, type ProjectFile } from "./project-files.ts";
 
@@ -56,6 +57,8 @@ export interface SnapshotRequest {
   now: number;
   /** The home of svc, never sent; by default the folder that holds `codeDir`. */
   svcHome?: string;
+  /** Keeps the contents from a collection of garbage until it is released; without one, they may go once this is done. */
+  hold?: CodeHold;
   /** A file that must be among those taken, else `entrypoint_not_runnable` tells that an ignore file leaves it out. */
   entrypoint?: string;
 }
@@ -73,12 +76,16 @@ export async function createSnapshot(request: SnapshotRequest): Promise<CodeSnap
       why: "is left out of the run's code by .gitignore, .svcignore or the default exclusions",
     });
   }
+  const hold = request.hold ?? holdCode(codeDir);
+  const into: Into = { codeDir, hold };
   try {
-    const kept = await inParallel(listing.files, FILES_AT_ONCE, (file) => keep(root, file, codeDir));
+    const kept = await inParallel(listing.files, FILES_AT_ONCE, (file) => keep(root, file, into));
     const files = kept.filter((file) => file !== null);
-    return await keepManifest(codeDir, files, await gitState, now);
+    return await keepManifest(into, files, await gitState, now);
   } catch (cause) {
     throw orDiskFull(cause, codeDir);
+  } finally {
+    if (request.hold === undefined) hold.release();
   }
 }
 
@@ -121,8 +128,14 @@ export async function restoreSnapshot(request: { codeDir: string; id: string; ta
   return snapshot;
 }
 
+/** The store that a submission writes to, and what it holds there. */
+interface Into {
+  codeDir: string;
+  hold: CodeHold;
+}
+
 /** Null when the file vanished while the snapshot was made. */
-async function keep(root: string, file: ProjectFile, codeDir: string): Promise<CodeFile | null> {
+async function keep(root: string, file: ProjectFile, into: Into): Promise<CodeFile | null> {
   const source = join(root, file.path);
   const mode = file.executable ? "executable" : "file";
   try {
@@ -130,16 +143,14 @@ async function keep(root: string, file: ProjectFile, codeDir: string): Promise<C
       // NONBLOCK: what has become a pipe since it was listed would otherwise be waited for without end.
       const bytes = await readFile(source, { flag: constants.O_RDONLY | constants.O_NONBLOCK });
       const sha256 = hash("sha256", bytes, "hex");
-      await unlessKept(codeDir, sha256, bytes.length, (beside) =>
-        writeFile(beside, bytes, { mode: 0o600, flag: "wx" }),
-      );
+      await unlessKept(into, sha256, bytes.length, (beside) => writeFile(beside, bytes, { mode: 0o600, flag: "wx" }));
       return { path: file.path, size: bytes.length, sha256, mode };
     }
     // Hashed first: most large files are those of the run before, and then nothing is written.
     const sha256 = await hashFile(source);
     const { size } = await stat(source);
-    if (await isKept(codeDir, sha256, size)) return { path: file.path, size, sha256, mode };
-    return { path: file.path, mode, ...(await keepCopy(codeDir, source)) };
+    if (await isKept(into, sha256, size)) return { path: file.path, size, sha256, mode };
+    return { path: file.path, mode, ...(await keepCopy(into, source)) };
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
     if (isMissing(cause) && (await stat(source).catch(nullIfMissing)) === null) return null;
@@ -150,7 +161,8 @@ async function keep(root: string, file: ProjectFile, codeDir: string): Promise<C
 }
 
 /** Copies first and names by what was copied: the file may be changing. */
-async function keepCopy(codeDir: string, source: string): Promise<{ sha256: string; size: number }> {
+async function keepCopy(into: Into, source: string): Promise<{ sha256: string; size: number }> {
+  const { codeDir } = into;
   await mkdir(join(codeDir, "blobs"), { recursive: true, mode: 0o700 });
   const beside = join(codeDir, "blobs", `.new-${randomBytes(8).toString("hex")}`);
   try {
@@ -158,7 +170,7 @@ async function keepCopy(codeDir: string, source: string): Promise<{ sha256: stri
     await chmod(beside, 0o600);
     const sha256 = await hashFile(beside);
     const { size } = await stat(beside);
-    await unlessKept(codeDir, sha256, size, (to) => rename(beside, to));
+    await unlessKept(into, sha256, size, (to) => rename(beside, to));
     return { sha256, size };
   } finally {
     await rm(beside, { force: true });
@@ -178,29 +190,33 @@ async function copyOf(source: string, beside: string): Promise<void> {
 }
 
 async function unlessKept(
-  codeDir: string,
+  into: Into,
   sha256: string,
   size: number,
   write: (beside: string) => Promise<void>,
 ): Promise<void> {
-  if (await isKept(codeDir, sha256, size)) return;
-  const path = blobPath(codeDir, sha256);
+  if (await isKept(into, sha256, size)) return;
+  const path = blobPath(into.codeDir, sha256);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await renamedInto(path, write);
 }
 
-async function isKept(codeDir: string, sha256: string, size: number): Promise<boolean> {
+/** Held first, then looked for: what is found stays (collect-garbage.ts, G2). */
+async function isKept({ codeDir, hold }: Into, sha256: string, size: number): Promise<boolean> {
+  hold.add(sha256);
   const kept = await stat(blobPath(codeDir, sha256)).catch(() => null);
   return kept !== null && kept.isFile() && kept.size === size;
 }
 
-async function keepManifest(codeDir: string, files: CodeFile[], git: GitState, now: number): Promise<CodeSnapshot> {
+async function keepManifest(into: Into, files: CodeFile[], git: GitState, now: number): Promise<CodeSnapshot> {
+  const { codeDir, hold } = into;
   const canonical = JSON.stringify({
     version: 1,
     files: files.map(({ path, size, sha256, mode }) => [path, size, sha256, mode]),
     git: git && [git.commit, git.branch, git.dirty],
   });
   const id = hash("sha256", canonical, "hex").slice(0, ID_CHARS);
+  hold.add(id);
   const before = await readSnapshot({ codeDir, id });
   if (before !== null) return before;
   const bytes = files.reduce((sum, file) => sum + file.size, 0);

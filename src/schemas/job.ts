@@ -59,6 +59,23 @@ export const JobMachine = z
   .meta({ id: "JobMachine" });
 export type JobMachine = z.infer<typeof JobMachine>;
 
+/** A file or folder of the project that a run does without, and why. */
+export const LeftOutName = z.object({ path: z.string(), why: z.string() });
+export type LeftOutName = z.infer<typeof LeftOutName>;
+export const LeftOut = z
+  .object({
+    /** Files and folders; a folder counts once, whatever it holds. */
+    count: z.int(),
+    /** The first of them: at most 20. */
+    names: z.array(LeftOutName),
+    /** How many more git ignores, which are not named here. A folder counts once. */
+    ignored: z.int(),
+  })
+  .meta({ id: "LeftOut", description: "What of the project does not belong to the run's code." });
+export type LeftOut = z.infer<typeof LeftOut>;
+/** As a job's row keeps it: `list` is the id of the longer list that the home keeps, or null. */
+export type StoredLeftOut = LeftOut & { list: string | null };
+
 export const JobRecord = z
   .object({
     id: z.string(),
@@ -78,6 +95,8 @@ export const JobRecord = z
     machines: z.array(JobMachine),
     error: JobError.nullable(),
     code_snapshot: z.string().nullable(),
+    /** Null where nothing was left out, or the run is older than this record. */
+    left_out: LeftOut.nullable(),
     spec: z.record(z.string(), z.unknown()),
     /** Words for a person on what is going on right now, for example "terminating; the machine may still cost money". */
     note: z.string().nullable(),

@@ -7,6 +7,7 @@
 
 import type { Insertable } from "kysely";
 import { SvcError } from "../errors/index.ts";
+import type { StoredLeftOut } from "../schemas/job.ts";
 import type { OpenedStore, Sqlite } from "./database.ts";
 import { asStoreError } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
@@ -69,6 +70,7 @@ export class EngineStore {
               "nodes",
               "spec",
               "code_snapshot",
+              "left_out",
               "idem_key",
               "idem_hash",
               "exit_code",
@@ -83,6 +85,10 @@ export class EngineStore {
       liveJobs: prepare<JobRow>(
         db,
         q.selectFrom("job").selectAll().where("state", "<>", lit("terminal")).orderBy("id"),
+      ),
+      codeInUse: prepare<Pick<JobRow, "code_snapshot" | "left_out">>(
+        db,
+        q.selectFrom("job").select(["code_snapshot", "left_out"]).distinct(),
       ),
       jobByKey: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("idem_key", "=", p("key"))),
       updateJob: prepare(
@@ -303,6 +309,13 @@ export class EngineStore {
   }
   jobByKey(key: string): JobRow | undefined {
     return this.#s.jobByKey.get({ key });
+  }
+  /** Ids of the code snapshots, and of the lists of what was left out of them, that jobs name (`collectGarbage`). */
+  codeInUse(): string[] {
+    return this.#s.codeInUse.all({}).flatMap(({ code_snapshot, left_out }) => {
+      const list = left_out === null ? null : (JSON.parse(left_out) as StoredLeftOut).list;
+      return [code_snapshot, list].filter((id) => id !== null);
+    });
   }
   /** @throws `stale_writer` when somebody else moved the job on. */
   updateJob(change: JobChange): void {

@@ -33,12 +33,13 @@ import { SCHEMA_0001 } from "./schema-0001.ts";
 import { SCHEMA_0002 } from "./schema-0002.ts";
 import { SCHEMA_0003 } from "./schema-0003.ts";
 import { SCHEMA_0004 } from "./schema-0004.ts";
+import { SCHEMA_0005 } from "./schema-0005.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 
 type Sqlite = Database.Database;
 
 /** The schema that these queries are written for; not asked of the migrations, which would load the migrator. */
-const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004];
+const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005];
 
 /** Points of one series that are held in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;

@@ -1,7 +1,7 @@
 // From rows to the records that people and programs see.
 
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
-import type { JobError, JobMachine, JobRecord, LedgerMachine, TimelineStep } from "../schemas/job.ts";
+import type { JobError, JobMachine, JobRecord, LedgerMachine, StoredLeftOut, TimelineStep } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 
@@ -82,6 +82,13 @@ function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   return machines.find((m) => m.note !== null)?.note ?? null;
 }
 
+function leftOutOf({ left_out }: JobRow): JobRecord["left_out"] {
+  // Undefined in a home that an older version wrote and no newer one has opened yet.
+  if (!left_out) return null;
+  const { count, names, ignored } = JSON.parse(left_out) as StoredLeftOut;
+  return { count, names, ignored };
+}
+
 export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
   const spec = JSON.parse(row.spec) as RunSpec;
   const prices = machines.filter((m) => m.released_at === null || row.state === "terminal").map((m) => m.price_micro);
@@ -104,6 +111,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     machines: machines.map(jobMachineOf),
     error: row.error === null ? null : (JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,
+    left_out: leftOutOf(row),
     spec: maskSpec(spec),
     note: noteOf(row, machines),
   };

@@ -21,6 +21,7 @@ export interface Tables {
     nodes: number;
     spec: string;
     code_snapshot: string | null;
+    left_out: string | null;
     idem_key: string | null;
     idem_hash: string | null;
     exit_code: number | null;

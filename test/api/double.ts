@@ -67,6 +67,7 @@ export class PlaneDouble implements ControlPlane {
       machines: [],
       error: null,
       code_snapshot: null,
+      left_out: null,
       spec: { entrypoint: "train.py" },
       note: null,
       ...patch,

@@ -175,6 +175,7 @@ export class Harness {
         nodes,
         spec: JSON.stringify(spec),
         code_snapshot: null,
+        left_out: null,
         idem_key: key,
         idem_hash: key === null ? null : "hash",
       },

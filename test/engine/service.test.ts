@@ -59,7 +59,7 @@ async function newService(harness: Harness): Promise<void> {
         skipped: 1,
       }),
     example: () => null,
-    snapshot: () => Promise.resolve("code1"),
+    snapshot: () => Promise.resolve({ id: "code1", leftOut: null, release: () => {} }),
     checkSecrets: (spec) => {
       for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});
     },

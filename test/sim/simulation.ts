@@ -196,6 +196,7 @@ export class Simulation {
         nodes: job.nodes,
         spec: JSON.stringify(spec),
         code_snapshot: null,
+        left_out: null,
         idem_key: null,
         idem_hash: null,
       },

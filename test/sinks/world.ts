@@ -55,6 +55,7 @@ export class World {
         nodes: 1,
         spec: JSON.stringify(whole),
         code_snapshot: null,
+        left_out: null,
         idem_key: null,
         idem_hash: null,
       },

@@ -1,0 +1,81 @@
+// What the code store holds for no run any more goes; what a run or a submission under way needs stays.
+
+import { existsSync, readdirSync } from "node:fs";
+import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { blobPath } from "../../src/files/code-contents.ts";
+import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
+import { collectGarbage, holdCode } from "../../src/files/collect-garbage.ts";
+
+let top: string;
+let project: string;
+let codeDir: string;
+beforeEach(async () => {
+  top = await realpath(await mkdtemp(join(tmpdir(), "svc-garbage-")));
+  project = join(top, "project");
+  codeDir = join(top, "home", "code");
+  await mkdir(project);
+  await mkdir(codeDir, { recursive: true });
+});
+afterEach(() => rm(top, { recursive: true, force: true }));
+
+async function snapshotOf(files: Record<string, string>, hold?: ReturnType<typeof holdCode>) {
+  await rm(project, { recursive: true, force: true });
+  await mkdir(project);
+  for (const [name, text] of Object.entries(files)) await writeFile(join(project, name), text);
+  return createSnapshot({ projectDir: project, codeDir, now: 0, ...(hold ? { hold } : {}) });
+}
+const blobs = () =>
+  readdirSync(join(codeDir, "blobs"), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("/"));
+
+it("A collection deletes what only removed runs used and keeps what another run shares with them", async () => {
+  const first = await snapshotOf({ "a.py": "shared", "b.py": "only the first" });
+  const second = await snapshotOf({ "a.py": "shared", "c.py": "only the second" });
+  const inUse = () => [second.id];
+  expect(await collectGarbage({ codeDir, inUse, deleteNow: false })).toMatchObject({ snapshots: 1, blobs: 1 });
+  expect(blobs()).toHaveLength(3);
+  expect(await collectGarbage({ codeDir, inUse })).toEqual({ snapshots: 1, blobs: 1, bytes: 14, kept: null });
+  expect(await readSnapshot({ codeDir, id: first.id })).toBeNull();
+  await restoreSnapshot({ codeDir, id: second.id, target: join(top, "target") });
+  expect(await collectGarbage({ codeDir, inUse })).toEqual({ snapshots: 0, blobs: 0, bytes: 0, kept: null });
+  await collectGarbage({ codeDir, inUse: () => [] });
+  expect(blobs()).toEqual([]);
+});
+
+it("A collection leaves alone what a submission holds, from its first write until its row is there", async () => {
+  const hold = holdCode(codeDir);
+  const { id } = await snapshotOf({ "a.py": "held" }, hold);
+  await collectGarbage({ codeDir, inUse: () => [] });
+  expect(blobs()).toHaveLength(1);
+  hold.release();
+  await collectGarbage({ codeDir, inUse: () => [id] });
+  expect(blobs()).toHaveLength(1);
+});
+
+it("A content that a submission finds already there outlives a collection that began before", async () => {
+  // Many contents, so that the collection lets others in between; rows come and holds go while it runs.
+  const old = Object.fromEntries(Array.from({ length: 600 }, (_, i) => [`f${i}`, `content ${i}`]));
+  await snapshotOf(old);
+  const rows: string[] = [];
+  const state = { over: false };
+  const collecting = collectGarbage({ codeDir, inUse: () => [...rows] }).finally(() => (state.over = true));
+  for (let round = 0; !state.over || round < 3; round++) {
+    const hold = holdCode(codeDir);
+    const { id } = await createSnapshot({ projectDir: project, codeDir, now: 0, hold });
+    rows.push(id);
+    hold.release();
+  }
+  await collecting;
+  await restoreSnapshot({ codeDir, id: rows.at(-1)!, target: join(top, "target") });
+  for (const id of rows) expect(await readSnapshot({ codeDir, id })).not.toBeNull();
+});
+
+it("A manifest of a run that cannot be read keeps every content, and the collection says so", async () => {
+  const { id, files } = await snapshotOf({ "a.py": "x" });
+  await writeFile(join(codeDir, "snapshots", `${id}.json`), "{ torn");
+  const told = await collectGarbage({ codeDir, inUse: () => [id] });
+  expect(told.kept).toContain(id);
+  expect(existsSync(blobPath(codeDir, files[0]!.sha256))).toBe(true);
+});
