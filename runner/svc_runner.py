@@ -1059,7 +1059,7 @@ class Run:
                    errno.ENOEXEC: "is not a program that this system can run",
                    errno.E2BIG: "cannot start: its arguments and environment are too long"}.get(e.errno)
             if e.errno == errno.ENOENT and words.startswith("exec") and os.path.exists(argv[0]):
-                why = "names an interpreter in its first line that does not exist"
+                why = "begins with `%s`, and there is no such interpreter on this machine" % first_line(argv[0])
             if e.errno == errno.EACCES and words.startswith("cwd"):
                 why = "may not be entered"
             os.write(fail_w, (words + (why or os.strerror(e.errno))).encode("utf-8", "replace"))
@@ -1472,6 +1472,14 @@ def become_runner(spec, secrets, ready_w):
             complain(traceback.format_exc())
             os._exit(1)  # PDEATHSIG ends the script; whoever looks next sweeps the rest and calls the run lost
     os._exit(0)
+
+
+def first_line(path):
+    try:
+        with open(path, "rb") as file:
+            return file.readline(256).decode("utf-8", "replace").strip()
+    except OSError:
+        return "#!"
 
 
 def never_started(nonce):

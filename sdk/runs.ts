@@ -48,6 +48,8 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   finite("", rest);
   // The directory of the control plane is not the caller's, so the caller's is always sent.
   const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
+  if (typeof spec.python === "string" && spec.python.includes("/") && !spec.python.startsWith("~"))
+    spec.python = resolve(spec.python);
   const key = idempotency_key ?? `ts-${randomUUID()}`;
   const started = await call((client) => client.submit({ ...(label === undefined ? {} : { label }), spec }, key));
   watchInterrupt(started.id);

@@ -101,6 +101,7 @@ def run(
     orphan_grace_minutes: float | None = None,
     env: Mapping[str, str] | None = None,
     install: str | None = None,
+    python: str | os.PathLike[str] | None = None,
     launcher: Launcher | None = None,
     image: str | None = None,
     data: Sequence[str] | None = None,
@@ -127,6 +128,7 @@ def run(
     :param orphan_grace_minutes: after this long without a control plane, a finished or idle machine ends itself.
     :param env: variables of the run; ``env://NAME`` and ``store://path`` values are looked up and kept secret.
     :param install: ``auto``, ``none``, or a shell command.
+    :param python: interpreter of a local run, a command or a path; by default the one that runs this. Rented machines have their own.
     :param launcher: how several GPUs are driven.
     :param image: container image or VM image family.
     :param data: names of data manifests.
@@ -152,6 +154,7 @@ def run(
         "orphan_grace_minutes": orphan_grace_minutes,
         "env": dict(env) if isinstance(env, Mapping) else env,
         "install": install,
+        "python": _own_python(provider) if python is None else _python_path(python),
         "launcher": launcher,
         "image": image,
         "data": list(data) if isinstance(data, tuple) else data,
@@ -171,6 +174,23 @@ def run(
     started = Job.from_record(record)
     STARTED.add(started.id)
     return _wait_for(started.id, None) if wait else started
+
+
+def _own_python(provider: object) -> str | None:
+    """The interpreter of the caller, for a local run; None where it is embedded in another program, or frozen into one."""
+    own = sys.executable
+    if provider != "local" or not own or getattr(sys, "frozen", False):
+        return None
+    return own if os.path.basename(own).startswith(("python", "pypy")) else None
+
+
+def _python_path(python: Any) -> Any:
+    """A path is meant from where the caller is; a command is looked up by the control plane."""
+    try:
+        text = os.fsdecode(python)
+    except TypeError:
+        return python
+    return os.path.abspath(os.path.expanduser(text)) if os.sep in text or text.startswith("~") else text
 
 
 def wait(job_id: str, timeout: float | None = None) -> Job:

@@ -261,7 +261,12 @@ def become(command):
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        say("%s cannot be run: %s" % (command[0], error.strerror))
+        why = error.strerror
+        if isinstance(error, FileNotFoundError) and os.path.exists(command[0]):
+            with open(command[0], "rb") as file:
+                line = file.readline(256).decode("utf-8", "replace").strip()
+            why = "it begins with `%s`, and there is no such interpreter on this machine" % line
+        say("%s cannot be run: %s" % (command[0], why))
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 

@@ -46,6 +46,7 @@ class RunParameters(TypedDict, total=False):
     orphan_grace_minutes: float | None
     env: Mapping[str, str] | None
     install: str | None
+    python: str | os.PathLike[str] | None
     launcher: _client.Launcher | None
     image: str | None
     data: Sequence[str] | None

@@ -27,6 +27,7 @@ import { describeProviders } from "../providers/registry.ts";
 import { credentialDesk } from "./credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders } from "./rented.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
+import { localPython, pathOf } from "./local-python.ts";
 import { modelsOfHub } from "./hub.ts";
 import { runServices } from "./runs.ts";
 import { sinksOf } from "./sinks.ts";
@@ -41,7 +42,7 @@ import { withHiddenWords } from "../steps/hidden-words.ts";
 import { createSnapshot } from "../files/code-snapshot.ts";
 import { holdCode } from "../files/collect-garbage.ts";
 import { checkData, pinData } from "../files/data-pin.ts";
-import { checkEntrypoint } from "../files/entrypoint.ts";
+import { checkEntrypoint, checkInterpreter } from "../files/entrypoint.ts";
 import { exampleIn } from "../files/example-project.ts";
 import { checkProjectDir, listProject } from "../files/project-files.ts";
 import { provisionStep } from "../steps/provision.ts";
@@ -187,9 +188,12 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       describeProviders: () => describeProviders(providers, providerSources(home, env)),
       checkProject: async (projectDir, spec) => {
         await checkProjectDir(projectDir, home);
-        await checkEntrypoint(projectDir, spec.entrypoint);
-        if (spec.provider === "local") await python();
-        else await machines.key(spec.provider);
+        const entry = await checkEntrypoint(projectDir, spec.entrypoint);
+        if (spec.provider === "local") {
+          const path = pathOf(spec, env);
+          await checkInterpreter(projectDir, spec.entrypoint, entry, path);
+          await localPython({ spec, projectDir, entry, env, otherwise: python });
+        } else await machines.key(spec.provider);
       },
       checkCredential: (provider) => checkConnected(provider, { home, env }),
       measureProject: async (projectDir) => {

@@ -10,6 +10,8 @@ import type { Guard } from "../providers/host.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { heldHandle } from "../steps/held-machine.ts";
+import { checkEntrypoint, keptEntrypoint } from "../files/entrypoint.ts";
+import { localPython, pythonVariables } from "./local-python.ts";
 import { installCommand } from "../steps/install-command.ts";
 import type { JobFacts } from "../steps/ports.ts";
 import { idleWindowMs } from "../steps/run-plan.ts";
@@ -44,12 +46,16 @@ export async function placeOf(
   const access = handle === null ? null : provider?.access(handle);
   if (!handle || !access || access.inPlace) {
     const checkpointDir = join(nodeDir(home, id, node), "checkpoints");
+    const entry = await checkEntrypoint(projectDir, spec.entrypoint);
+    const runPython = await localPython({ spec, projectDir, entry, env, otherwise: python });
     return {
+      entry,
       projectDir,
       inPlace: true,
       umask: givenUmask(),
       installed: false,
-      python: await python(),
+      python: runPython,
+      pythonEnv: await pythonVariables(runPython, env),
       resumeFrom: await resumeFrom(checkpointDir),
       checkpointDir,
       dataDir: join(nodeDir(home, id, node), "data"),
@@ -65,6 +71,7 @@ export async function placeOf(
     return spec.nodes === 1 ? "127.0.0.1" : (peer?.extra?.["private_address"] ?? peer?.ssh?.[0]?.host ?? "");
   });
   return {
+    entry: await keptEntrypoint(projectDir, spec.entrypoint, code()),
     projectDir: project,
     inPlace: false,
     installed,

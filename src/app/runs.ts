@@ -17,7 +17,7 @@ import type { Sinks } from "../sinks/sinks.ts";
 import { ClosedWays } from "../steps/closed-ways.ts";
 import { CheckpointCollector } from "../steps/collect-checkpoints.ts";
 import { nodeFolder, Undecided } from "../steps/follow.ts";
-import { entrypointIn, installCommand } from "../steps/install-command.ts";
+import { installCommand } from "../steps/install-command.ts";
 import type { JobFacts } from "../steps/ports.ts";
 import { planRun } from "../steps/run-plan.ts";
 import type { RunServices } from "../steps/run-services.ts";
@@ -65,14 +65,13 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     guard: (jobId, handle) => guardOf(facts(jobId).spec, providers.get(handle.provider), handle),
     installCommand: (jobId, inPlace) => installCommand(facts(jobId).spec, inPlace ? null : runs.code(jobId)),
     plan: async (jobId, node, purpose) => {
-      const { spec, projectDir } = facts(jobId);
+      const { spec } = facts(jobId);
       const where = await placeOf(parts, facts(jobId), () => runs.code(jobId), node, purpose);
       const given = secrets.give(jobId, where.inPlace);
       const plan = planRun({
         jobId,
         node,
         spec,
-        entry: await entrypointIn(projectDir, spec.entrypoint),
         ...where,
         mark: secrets.mark(jobId),
         nonce: secrets.nonce(jobId, node, purpose),

@@ -99,7 +99,9 @@ function namingField(e: unknown): unknown {
       ? "spec.project_dir"
       : e.code === "resume_unavailable"
         ? "spec.resume_from"
-        : null;
+        : e.code === "python_refused"
+          ? "spec.python"
+          : null;
   return field === null ? e : new SvcError(e.code, e.data, { cause: e, errors: [{ field, message: e.message }] });
 }
 
@@ -347,6 +349,10 @@ export class Service implements ControlPlane {
       refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
     if (spec.provider === "local" && !isCpu(spec.gpus))
       refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
+    if (spec.python !== undefined && spec.provider !== "local") {
+      const why = `it is for runs on this computer, and a machine of ${spec.provider} has its own`;
+      refuse("python", new SvcError("python_refused", { python: spec.python, why }));
+    }
     try {
       this.#o.checkCredential(spec.provider);
     } catch (e) {

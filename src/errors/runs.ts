@@ -13,6 +13,13 @@ export const RUNS = {
     message: (d) => `No Python 3.8 or newer was found (tried ${d.tried}); the run was not started.`,
     hint: "Install Python 3 or set SVC_PYTHON to its path. Nothing costs money.",
   }),
+  python_refused: entry<{ python: string; why: string }>({
+    status: 400,
+    exit: 2,
+    retry: "never",
+    message: (d) => `The Python ${d.python} cannot be used for this run: ${d.why}.`,
+    hint: "Give `python` the path of an interpreter of this computer, for example .venv/bin/python, or leave it out. Nothing was started and nothing costs money.",
+  }),
   runner_failed: entry<{ why: string }>({
     status: 500,
     exit: 1,

@@ -1,13 +1,16 @@
 // What a run starts: a script of the project, or a module.
 
 import type { Stats } from "node:fs";
-import { access, constants, realpath, stat } from "node:fs/promises";
-import { isAbsolute, normalize, relative, resolve, sep } from "node:path";
+import { access, constants, open, realpath, stat } from "node:fs/promises";
+import { delimiter, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
+import { HEAD_BYTES, startOf, type Shebang, type Start } from "../domain/shebang.ts";
 import { isMissing, SvcError } from "../errors/index.ts";
+import { blobPath } from "./code-contents.ts";
+import { readSnapshot } from "./code-snapshot.ts";
 import { isWithin, realOrSame, whyUnreadable } from "./project-files.ts";
 
-export interface Entrypoint {
-  kind: "python" | "module" | "sh" | "exec";
+export interface Entrypoint extends Omit<Start, "kind"> {
+  kind: Start["kind"] | "module";
   /** Relative to the project, with `/`, never beginning with `-`; for `module` the module's name. */
   path: string;
 }
@@ -47,9 +50,100 @@ export async function checkEntrypoint(projectDir: string, entrypoint: string): P
   });
 
   const inside = relative(lexical, absolute).split(sep).join("/");
-  const path = inside.startsWith("-") ? `./${inside}` : inside;
-  if (path.endsWith(".py")) return { kind: "python", path };
-  if (path.endsWith(".sh")) return { kind: "sh", path };
-  if ((stats.mode & 0o111) === 0) throw notRunnable("is not executable");
-  return { kind: "exec", path };
+  const executable = await access(real, constants.X_OK).then(
+    () => (stats.mode & 0o111) !== 0,
+    () => false,
+  );
+  const start = startOf(inside, await headOf(real), executable);
+  if ("refused" in start) throw notRunnable(start.refused);
+  return { ...start, path: plainPath(inside) };
+}
+
+/** No option of whatever is handed the path. */
+const plainPath = (inside: string): string => (inside.startsWith("-") ? `./${inside}` : inside);
+
+async function headOf(path: string): Promise<Buffer> {
+  // NONBLOCK: a pipe that came in its place meanwhile would be waited for.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * How the entrypoint is run where its code was kept and sent: the directory may have changed since, or be gone. Without the kept file
+ * the directory is asked, and last the name alone.
+ */
+export async function keptEntrypoint(
+  projectDir: string,
+  entrypoint: string,
+  code: { codeDir: string; id: string },
+): Promise<Entrypoint> {
+  const kept = MODULE.test(entrypoint) ? null : await keptStart(projectDir, entrypoint, code).catch(() => null);
+  if (kept !== null) return kept;
+  try {
+    return await checkEntrypoint(projectDir, entrypoint);
+  } catch (e) {
+    if (!(e instanceof SvcError && e.code === "entrypoint_not_found")) throw e;
+    const path = relative(projectDir, resolve(projectDir, entrypoint));
+    return { kind: path.endsWith(".py") ? "python" : path.endsWith(".sh") ? "sh" : "exec", path };
+  }
+}
+
+async function keptStart(projectDir: string, entrypoint: string, code: { codeDir: string; id: string }) {
+  const root = await realOrSame(projectDir);
+  const absolute = resolve(root, entrypoint);
+  const lexical = [root, resolve(projectDir)].find((base) => isWithin(base, absolute)) ?? root;
+  const inside = relative(lexical, absolute).split(sep).join("/");
+  const file = (await readSnapshot(code))?.files.find(({ path }) => path === inside);
+  if (file === undefined) return null;
+  const start = startOf(inside, await headOf(blobPath(code.codeDir, file.sha256)), file.mode === "executable");
+  return "refused" in start ? null : { ...start, path: plainPath(inside) };
+}
+
+/**
+ * Whether what the entrypoint's first line names is on this computer. Throws `entrypoint_not_runnable`, which tells the line.
+ *
+ * @param path where programs are looked for, as PATH has it.
+ */
+export async function checkInterpreter(
+  projectDir: string,
+  entrypoint: string,
+  entry: Entrypoint,
+  path: string,
+): Promise<void> {
+  const { shebang } = entry;
+  if (shebang === undefined) return;
+  const missing = await missingOf(shebang, projectDir, path);
+  if (missing === null) return;
+  const why = `begins with \`${shebang.line}\`, and there is no ${missing} on this computer: correct the line, or install what it names`;
+  throw new SvcError("entrypoint_not_runnable", { entrypoint, why });
+}
+
+async function missingOf(shebang: Shebang, cwd: string, path: string): Promise<string | null> {
+  const { interpreter, program } = shebang;
+  if (!(await isProgram(resolve(cwd, interpreter)))) return `program ${interpreter}`;
+  if (program === null || program === interpreter) return null;
+  if (program.includes("/")) return (await isProgram(resolve(cwd, program))) ? null : `program ${program}`;
+  return (await programOnPath(program, path)) === null ? `program ${program} on the PATH` : null;
+}
+
+export async function programOnPath(name: string, path: string): Promise<string | null> {
+  for (const folder of path.split(delimiter)) {
+    const candidate = join(folder, name);
+    if (isAbsolute(folder) && (await isProgram(candidate))) return candidate;
+  }
+  return null;
+}
+
+export async function isProgram(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK);
+    return (await stat(path)).isFile();
+  } catch {
+    return false;
+  }
 }

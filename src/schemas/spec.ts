@@ -73,7 +73,8 @@ export const RunSpec = z
   .strictObject({
     entrypoint: line(1_024).meta({
       title: "Entrypoint",
-      description: "Script inside project_dir (.py by Python, .sh by sh, else executed), or `-m package.module`.",
+      description:
+        "Script inside project_dir, started as its first line `#!…` says, else by its ending (.py, .sh); or `-m package.module`.",
     }),
     args: z
       .array(
@@ -120,6 +121,11 @@ export const RunSpec = z
       description: "Variables of the run. A value `env://NAME` or `store://path` is looked up and kept secret.",
     }),
     install: line(8_192).default("auto").meta({ title: "Install", description: "`auto`, `none`, or a shell command." }),
+    python: line(4_096).optional().meta({
+      title: "Python",
+      description:
+        "Interpreter of a local run: a command, a path, or the folder of an environment. An SDK sends its own; rented machines have theirs.",
+    }),
     launcher: z.enum(["auto", "single", "torchrun", "ray"]).default("auto").meta({ title: "Launcher" }),
     image: line(512).optional().meta({ title: "Image", description: "Container image or VM image family." }),
     data: z

@@ -1,11 +1,8 @@
 // What has to be run on a machine before the script, and how the script is started there. Asked of the code that was kept at
 // submission: the directory may have changed since.
 
-import { isAbsolute, relative, resolve } from "node:path";
-import { SvcError } from "../errors/index.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { readSnapshot } from "../files/code-snapshot.ts";
-import { checkEntrypoint, type Entrypoint } from "../files/entrypoint.ts";
 
 /** What the install step starts: a shell command, or the script that makes the environment in which the run then has its Python. */
 export type Install = { command: string } | { environment: InstallKind } | { skipped: string };
@@ -22,16 +19,4 @@ export async function installCommand(spec: RunSpec, code: { codeDir: string; id:
   const snapshot = await readSnapshot(code);
   const environment = KINDS.find((path) => snapshot?.files.some((file) => file.path === path));
   return environment ? { environment } : { skipped: `the project has none of ${KINDS.join(", ")}` };
-}
-
-/** The entrypoint of a project whose directory may be gone by now: then its name alone tells how it is run. */
-export async function entrypointIn(projectDir: string, entrypoint: string): Promise<Entrypoint> {
-  try {
-    return await checkEntrypoint(projectDir, entrypoint);
-  } catch (e) {
-    if (!(e instanceof SvcError && e.code === "entrypoint_not_found")) throw e;
-    const absolute = isAbsolute(entrypoint) ? entrypoint : resolve(projectDir, entrypoint);
-    const path = relative(projectDir, absolute);
-    return { kind: path.endsWith(".py") ? "python" : path.endsWith(".sh") ? "sh" : "exec", path };
-  }
 }

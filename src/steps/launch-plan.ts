@@ -52,7 +52,7 @@ export function launchMode({ spec, entry, inPlace }: Pick<LaunchInput, "spec" | 
   // On the user's own computer a script starts Ray for itself; `ray start` could meddle with one that runs there.
   if (launcher === "single" || (launcher === "ray" && inPlace)) return "plain";
   if (spec.launcher !== "auto") return launcher;
-  // What is no Python starts its processes itself.
+  // A shell script or a program starts its processes itself.
   return entry.kind === "python" || entry.kind === "module" ? "auto" : "plain";
 }
 
@@ -91,9 +91,12 @@ function torchrun({ spec, entry, python, node, masterAddress }: LaunchInput): st
   ];
 }
 
+/** A script without a first line `#!…` is run by bash, as a login shell would; by sh where there is no bash. */
+const BASH_OR_SH = 'command -v bash >/dev/null 2>&1 && exec bash "$@"; exec sh "$@"';
+
 /** torchrun runs Python by itself and is told where it is none. */
 function torchrunEntry(entry: LaunchInput["entry"], python: string): string[] {
-  if (entry.kind === "python") return [entry.path];
+  if (entry.kind === "python" && entry.words === undefined) return [entry.path];
   if (entry.kind === "module") return ["-m", entry.path];
   return ["--no_python", ...plainCommand(entry, python)];
 }
@@ -101,11 +104,13 @@ function torchrunEntry(entry: LaunchInput["entry"], python: string): string[] {
 function plainCommand(entry: LaunchInput["entry"], python: string): string[] {
   switch (entry.kind) {
     case "python":
-      return [python, "-u", entry.path];
+      return [python, "-u", ...(entry.words ?? []), entry.path];
     case "module":
       return [python, "-u", "-m", entry.path];
     case "sh":
-      return ["/bin/sh", entry.path];
+      return ["/bin/sh", "-c", BASH_OR_SH, "sh", entry.path];
+    case "interpreter":
+      return [...(entry.words ?? []), `./${entry.path}`];
     case "exec":
       return [`./${entry.path}`];
   }

@@ -26,6 +26,8 @@ export interface PlanInput {
   spec: RunSpec;
   entry: Entrypoint;
   python: string;
+  /** Variables that make subprocesses use the same Python; null removes one. What the job gives wins. */
+  pythonEnv?: Record<string, string | null>;
   projectDir: string;
   checkpointDir: string;
   dataDir: string;
@@ -101,6 +103,9 @@ export function planRun(input: PlanInput): RunPlan {
       Object.keys(inherited)
         .filter(isDropped)
         .map((name) => [name, null]),
+    ),
+    ...Object.fromEntries(
+      Object.entries(input.pythonEnv ?? {}).filter(([name]) => !(name in plainEnv) && !(name in secretEnv)),
     ),
     ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),
     ...plainEnv,

@@ -232,7 +232,7 @@ describe("checkEntrypoint", () => {
     await chmod(join(project, "tool"), 0o755);
     expect(await checkEntrypoint(project, "./a.py")).toEqual({ kind: "python", path: "a.py" });
     expect(await checkEntrypoint(project, join(project, "s/b.sh"))).toEqual({ kind: "sh", path: "s/b.sh" });
-    expect(await checkEntrypoint(project, "tool")).toEqual({ kind: "exec", path: "tool" });
+    expect(await checkEntrypoint(project, "tool")).toEqual({ kind: "sh", path: "tool" });
     expect(await checkEntrypoint(project, "-x.py")).toEqual({ kind: "python", path: "./-x.py" });
     expect(await checkEntrypoint(project, "-m pkg.train_1")).toEqual({ kind: "module", path: "pkg.train_1" });
   });

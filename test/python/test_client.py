@@ -76,9 +76,20 @@ class Calls(WithHome):
         self.assertEqual(
             body,
             {"label": "l", "spec": {"entrypoint": "train.py", "args": ["--epochs", "5"], "provider": "local", "gpus": "cpu",
-             "price_cap": 2.5, "env": {"A": "1"}, "data": ["d"], "project_dir": os.getcwd()}},
+             "price_cap": 2.5, "env": {"A": "1"}, "data": ["d"], "python": sys.executable, "project_dir": os.getcwd()}},
         )  # fmt: skip
         self.assertEqual((job.status, job.args, job.done), ("running", ("--epochs", "5"), False))
+
+    def test_run_names_its_own_interpreter_for_local_runs_alone_and_a_path_from_where_the_caller_is(self):
+        for given, sent in [
+            ({}, sys.executable),
+            ({"provider": "podhost", "gpus": "A100"}, None),
+            ({"python": "python3.12"}, "python3.12"),
+            ({"python": ".venv/bin/python"}, os.path.join(os.getcwd(), ".venv/bin/python")),
+            ({"python": "~/v"}, os.path.expanduser("~/v")),
+        ]:
+            svc.run(svc.Task("train.py"), **given)
+            self.assertEqual(self.server.requests[-1][2]["spec"].get("python"), sent)
 
     def test_what_was_configured_is_told_once_before_the_next_call(self):
         plane = self.server

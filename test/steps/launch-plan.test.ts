@@ -7,6 +7,7 @@ import { failedRank, failingLine, missingLauncher, raised, startedAlone } from "
 
 const PY = "/usr/bin/python3";
 const shim = (mode: string) => [PY, "-u", "/pkg/svc/_launch.py", mode, "--"];
+const SH = ["/bin/sh", "-c", expect.stringContaining("exec bash") as string, "sh", "run.sh"];
 const torchrun = (...options: string[]) => [PY, "-u", "-m", "torch.distributed.run", ...options];
 
 function input(spec: Partial<RunSpecInput>, more: Partial<LaunchInput> = {}): LaunchInput {
@@ -56,11 +57,7 @@ describe("auto", () => {
   });
 
   it("leaves shell scripts and programs to start their processes themselves", () => {
-    expect(argv({ gpus: "A100:4" }, { entry: { kind: "sh", path: "run.sh" } })).toEqual([
-      ...shim("plain"),
-      "/bin/sh",
-      "run.sh",
-    ]);
+    expect(argv({ gpus: "A100:4" }, { entry: { kind: "sh", path: "run.sh" } })).toEqual([...shim("plain"), ...SH]);
     expect(launchMode(input({ nodes: 2 }, { entry: { kind: "exec", path: "go" } }))).toBe("plain");
   });
 
@@ -84,7 +81,18 @@ it("torchrun is torchrun also for one process, and for what is no Python", () =>
     ...torchrun("--standalone", "--nproc_per_node=1", "--monitor_interval=1", "--max_restarts=0", "train.py"),
   ]);
   const sh = argv({ launcher: "torchrun" }, { entry: { kind: "sh", path: "run.sh" } });
-  expect(sh.slice(-4)).toEqual(["--max_restarts=0", "--no_python", "/bin/sh", "run.sh"]);
+  expect(sh.slice(-7)).toEqual(["--max_restarts=0", "--no_python", ...SH]);
+});
+
+it("a Python script is torchrun's own, and a process of its own where its first line gives Python options", () => {
+  const entry = { kind: "python", path: "train.py", words: ["-O"] } as const;
+  expect(argv({ gpus: "A100:2" }, { entry }).slice(-5)).toEqual(["--no_python", PY, "-u", "-O", "train.py"]);
+  expect(argv({ gpus: "cpu" }, { entry })).toEqual([PY, "-u", "-O", "train.py"]);
+});
+
+it("what is handed to its interpreter gets it as the kernel would give it", () => {
+  const entry = { kind: "interpreter", path: "a.pl", words: ["/usr/bin/perl", "-w -T"] } as const;
+  expect(argv({ args: ["x"] }, { entry })).toEqual(["/usr/bin/perl", "-w -T", "./a.pl", "x"]);
 });
 
 it("ray is one script on the first node, and on this computer nothing but the script", () => {

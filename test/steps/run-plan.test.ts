@@ -33,7 +33,7 @@ describe("the command", () => {
   it.each<[PlanInput["entry"], string[]]>([
     [{ kind: "python", path: "src/train.py" }, ["/usr/bin/python3", "-u", "src/train.py"]],
     [{ kind: "module", path: "pkg.train" }, ["/usr/bin/python3", "-u", "-m", "pkg.train"]],
-    [{ kind: "sh", path: "run.sh" }, ["/bin/sh", "run.sh"]],
+    [{ kind: "interpreter", path: "run.sh", words: ["/bin/bash"] }, ["/bin/bash", "./run.sh"]],
     [{ kind: "exec", path: "bin/train" }, ["./bin/train"]],
   ])("of %j is %j", (entry, argv) => {
     expect(plan({ args: ["--name", "a b", "$HOME", ""] }, { entry }).runner.argv).toEqual([
@@ -67,6 +67,13 @@ describe("the environment", () => {
     // What is set here is inherited; a default must not cover it.
     expect(Object.keys(env({}, { inherited: { TQDM_MININTERVAL: "1" } }))).not.toContain("TQDM_MININTERVAL");
     expect(env({})).toMatchObject({ PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5" });
+  });
+
+  it("makes subprocesses use the run's Python, unless the job says otherwise", () => {
+    const pythonEnv = { PATH: "/v/bin:/usr/bin", VIRTUAL_ENV: "/v", CONDA_PREFIX: null };
+    expect(env({}, { pythonEnv })).toMatchObject(pythonEnv);
+    expect(env({ env: { PATH: "/mine" } }, { pythonEnv })).toMatchObject({ ...pythonEnv, PATH: "/mine" });
+    expect(Object.keys(env({ env: { PATH: "env://MY_PATH" } }, { pythonEnv }))).not.toContain("PATH");
   });
 
   it("does not take over options of the launcher from this computer, but does from the job", () => {

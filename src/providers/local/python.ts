@@ -33,6 +33,14 @@ export async function findPython(env: Readonly<Record<string, string | undefined
   throw new SvcError("python_missing", { tried: tried.length > 0 && !env["SVC_PYTHON"] ? tried.join(", ") : wanted });
 }
 
+/** The version of this very Python, however old it is; null for what does not answer as a Python. */
+export async function askPython(
+  path: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<Python | null> {
+  return (await fromName(path)) ?? (await probe(path, env));
+}
+
 async function* candidates(env: Readonly<Record<string, string | undefined>>): AsyncGenerator<string> {
   const named = env["SVC_PYTHON"];
   // A Python that was named is the only one that will do: falling back would hide the mistake.
@@ -59,12 +67,19 @@ async function executable(path: string): Promise<boolean> {
 }
 
 async function examine(path: string, env: Readonly<Record<string, string | undefined>>): Promise<Python | null> {
+  const python = await asked(path, env);
+  if (python === null) return null;
+  const [major = 0, minor = 0] = python.version.split(".").map(Number);
+  return major === 3 && minor >= MINOR_MIN ? python : null;
+}
+
+async function asked(path: string, env: Readonly<Record<string, string | undefined>>): Promise<Python | null> {
   const s = await stat(path);
   // Wrapper scripts of version managers choose by this variable.
   const key = [path, s.ino, s.size, s.mtimeMs, env["PYENV_VERSION"] ?? ""].join("\0");
   let answer = cache.get(key);
   if (!answer) {
-    answer = fromName(path).then((known) => known ?? probe(path, env));
+    answer = askPython(path, env);
     cache.set(key, answer);
     // A failure may have been a busy moment: it is asked again next time.
     const forget = (): boolean => cache.delete(key);
@@ -77,7 +92,7 @@ async function examine(path: string, env: Readonly<Record<string, string | undef
 async function fromName(path: string): Promise<Python | null> {
   const real = await realpath(path);
   const minor = /^python3\.([0-9]+)$/.exec(basename(real))?.[1];
-  if (minor === undefined || Number(minor) < MINOR_MIN || isScript(real)) return null;
+  if (minor === undefined || isScript(real)) return null;
   return { path, version: `3.${minor}` };
 }
 
@@ -100,7 +115,7 @@ function probe(path: string, env: Readonly<Record<string, string | undefined>>):
     execFile(path, ["-I", "-S", "-c", PROBE], { env, timeout: 10_000, killSignal: "SIGKILL" }, (error, stdout) => {
       const [version = "", real = ""] = stdout.split("\n");
       const [major, minor] = version.split(".").map(Number);
-      const good = !error && (major ?? 0) === 3 && (minor ?? 0) >= MINOR_MIN;
+      const good = !error && Number.isInteger(major) && Number.isInteger(minor);
       resolve(good ? { path: real || path, version } : null);
     });
   });

@@ -1,0 +1,153 @@
+// How a script is started, decided from its content as Linux and a shell decide it; the ending of its name comes last.
+//
+// B1. A first line `#!INTERPRETER ARGUMENT` decides, as the kernel reads it: everything after the interpreter is one argument.
+// B2. A Python script is started by the run's Python, so that launchers and installed packages are its own. One certain Python
+//     (a path outside of the system's folders, or a version) is kept apart: a run on this computer uses that one.
+// B3. Without such a line the ending decides: `.py` is Python, `.sh` is a shell script. Without an ending, a file that may be
+//     executed is a program, or a shell script where it is text, as every shell takes it.
+
+import { basename, dirname } from "node:path";
+
+/** As much of a file as has to be read. */
+export const HEAD_BYTES = 4_096;
+/** Linux reads 256 bytes of a file, and refuses a first line that is longer. */
+const LINE_BYTES_MAX = 255;
+
+export interface Shebang {
+  /** The first line as it stands in the file, `#!` included. */
+  line: string;
+  /** The path that the kernel starts. */
+  interpreter: string;
+  /** All that follows it, which the kernel passes as one argument. */
+  argument: string | null;
+  /** What runs the script in the end: `env` is looked through. Null where none is named. */
+  program: string | null;
+  /** What is passed to the program before the script. */
+  options: readonly string[];
+  /** Whether `env` is given several words without `-S`: it then looks for one program with a space in its name. */
+  hasUnsplitWords: boolean;
+  isCrlf: boolean;
+  isTooLong: boolean;
+}
+
+/** How a file of the project is started. */
+export interface Start {
+  kind: "python" | "sh" | "exec" | "interpreter";
+  /** `python`: options that the first line gives it. `interpreter`: the command that the script is handed to. */
+  words?: readonly string[];
+  /** `python`: the one Python that the first line names, as a path or as a name with a version. */
+  named?: string;
+  /** What the first line names, for whoever looks whether it is there. */
+  shebang?: Shebang;
+}
+
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+const SYSTEM_FOLDERS = new Set(["/bin", "/usr/bin", "/usr/local/bin"]);
+const PYTHON = /^(?:python|pypy)[0-9.]*t?$/;
+
+/** The first line of a file that begins with `#!`; null for any other file. */
+export function parseShebang(head: Buffer): Shebang | null {
+  const text = head.subarray(head.subarray(0, 3).equals(BOM) ? 3 : 0);
+  if (text[0] !== 0x23 || text[1] !== 0x21) return null;
+  const end = text.indexOf(0x0a);
+  const raw = text.subarray(0, end < 0 ? text.length : end).toString("utf8");
+  const isCrlf = raw.endsWith("\r");
+  const line = isCrlf ? raw.slice(0, -1) : raw;
+  const [, interpreter = "", rest = ""] = /^#![ \t]*([^ \t]*)[ \t]*(.*?)[ \t]*$/s.exec(line) ?? [];
+  const argument = rest === "" ? null : rest;
+  const isEnv = basename(interpreter) === "env";
+  const split = isEnv ? /^(?:-v?S|--split-string(?:=|[ \t]+))[ \t]*(.*)$/s.exec(rest)?.[1] : undefined;
+  const words = isEnv ? programWords(wordsOf(split ?? rest)) : wordsOf(rest);
+  const named = isEnv ? words[0] : interpreter;
+  return {
+    line,
+    interpreter,
+    argument,
+    program: named === undefined || named === "" ? null : named,
+    options: isEnv ? words.slice(1) : words,
+    hasUnsplitWords: isEnv && split === undefined && wordsOf(rest).length > 1,
+    isCrlf,
+    isTooLong: Buffer.byteLength(line) > LINE_BYTES_MAX,
+  };
+}
+
+/** `env`'s own options and variables stand before the program that it starts. */
+function programWords(words: readonly string[]): readonly string[] {
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] ?? "";
+    if (word === "-u" || word === "-C" || word === "--unset" || word === "--chdir") i += 1;
+    else if (!word.startsWith("-") && !/^[A-Za-z_]\w*=/.test(word)) return words.slice(i);
+  }
+  return [];
+}
+
+/** The words of `env -S`: blanks separate them, quotes and backslashes keep blanks. */
+function wordsOf(text: string): string[] {
+  return [...text.matchAll(/(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+/gs)].map(([word]) =>
+    word.replaceAll(
+      /"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|\\(.)/gs,
+      (_, double?: string, single?: string, one?: string) =>
+        double !== undefined ? double.replaceAll(/\\(.)/gs, "$1") : (single ?? one ?? ""),
+    ),
+  );
+}
+
+/**
+ * How a file is started that bears this name and begins with these bytes; in words why it cannot be, to follow its name.
+ *
+ * @param executable whether its execute bit is set.
+ */
+export function startOf(path: string, head: Buffer, executable: boolean): Start | { refused: string } {
+  const shebang = parseShebang(head);
+  if (shebang !== null && shebang.program !== null) return byShebang(shebang, head, executable);
+  if (path.endsWith(".py")) return { kind: "python" };
+  if (path.endsWith(".sh")) return head.includes("\r\n") ? { refused: WINDOWS_LINES } : { kind: "sh" };
+  if (path.endsWith(".ipynb"))
+    return { refused: "is a notebook: make a script of it with `jupyter nbconvert --to script`, and name that" };
+  if (shebang !== null) return { refused: "begins with `#!`, and no interpreter is named after it" };
+  if (!executable)
+    return {
+      refused:
+        "cannot be started: it is not executable, and neither a first line `#!…` nor its ending names an interpreter",
+    };
+  return { kind: head.subarray(0, 1_024).includes(0) ? "exec" : "sh" };
+}
+
+const WINDOWS_LINES =
+  "has the line ends of Windows (CRLF), which a shell takes for part of its commands: convert it, for example with `sed -i 's/\\r$//'`";
+
+function byShebang(shebang: Shebang, head: Buffer, executable: boolean): Start | { refused: string } {
+  const { program, options, line } = shebang;
+  const name = basename(program ?? "");
+  if (PYTHON.test(name)) {
+    const certain = !SYSTEM_FOLDERS.has(dirname(program ?? "")) && program?.startsWith("/") === true;
+    const versioned = /^(?:python|pypy)(?:2|[0-9]+\.[0-9.]+t?)$/.test(name);
+    const words = options.filter((word) => word !== "-u");
+    return {
+      kind: "python",
+      ...(words.length > 0 ? { words } : {}),
+      ...(certain || versioned ? { named: program ?? "", shebang } : {}),
+    };
+  }
+  if (head.subarray(0, 3).equals(BOM))
+    return {
+      refused: `begins with a byte order mark (BOM), so that Linux does not see its first line \`${line}\`: save it as UTF-8 without one`,
+    };
+  if (shebang.isCrlf)
+    return {
+      refused: `has the line ends of Windows (CRLF), so that Linux would look for an interpreter \`${name}\\r\`: convert it, for example with \`sed -i 's/\\r$//'\``,
+    };
+  if (shebang.isTooLong)
+    return {
+      refused: `has a first line of more than ${LINE_BYTES_MAX} bytes, which Linux does not read as an interpreter`,
+    };
+  if (shebang.hasUnsplitWords) {
+    const words = [program ?? "", ...options].join(" ");
+    return {
+      refused: `begins with \`${line}\`, and Linux passes all after env as one word, so that a program named \`${words}\` would be looked for: write \`#!${shebang.interpreter} -S ${words}\``,
+    };
+  }
+  if (executable) return { kind: "exec", shebang };
+  const { interpreter, argument } = shebang;
+  return { kind: "interpreter", words: argument === null ? [interpreter] : [interpreter, argument], shebang };
+}
