@@ -6,6 +6,7 @@
 // E3. Hints are dropped first: they only say that there is more to read.
 
 import type { WebSocket } from "@fastify/websocket";
+import { maskedJson } from "../domain/masked-json.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint } from "../schemas/job.ts";
@@ -60,7 +61,7 @@ export class EventStream {
       }
       let taken: Promise<void> = Promise.resolve();
       for (const event of batch) {
-        taken = new Promise((resolve) => this.#socket.send(JSON.stringify(event), () => resolve()));
+        taken = new Promise((resolve) => this.#send(event, () => resolve()));
         this.#cursor = event.seq;
       }
       const stalled = setTimeout(() => this.#end(1013, slowReader(this.#cursor)), this.#limits.socketStallMs);
@@ -72,13 +73,17 @@ export class EventStream {
   #heard(event: FeedEvent | FeedHint | HubPullHint): void {
     if (this.#phase !== "live" || (this.#jobId !== null && event.job_id !== this.#jobId)) return;
     if (!("seq" in event)) {
-      if (this.#socket.bufferedAmount < HINT_BUFFER_BYTES_MAX) this.#socket.send(JSON.stringify(event));
+      if (this.#socket.bufferedAmount < HINT_BUFFER_BYTES_MAX) this.#send(event);
       return;
     }
     if (event.seq <= this.#cursor) return;
-    this.#socket.send(JSON.stringify(event));
+    this.#send(event);
     this.#cursor = event.seq;
     if (this.#socket.bufferedAmount > this.#limits.socketBufferBytesMax) this.#end(1013, slowReader(this.#cursor));
+  }
+
+  #send(event: FeedEvent | FeedHint | HubPullHint, taken?: () => void): void {
+    this.#socket.send(maskedJson(event, this.#cp.secrets()), taken);
   }
 
   #ping(): void {

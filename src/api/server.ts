@@ -8,6 +8,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { isIPv6 } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
+import { maskedJson } from "../domain/masked-json.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { checked, checkedQuery, invalid } from "./field-errors.ts";
@@ -59,7 +60,8 @@ const MAX_HEADER_BYTES = 16 * 1024;
 export async function startServer(cp: ControlPlane, options: ServerOptions): Promise<RunningServer> {
   const host = options.host === "localhost" ? "127.0.0.1" : options.host;
   const limits = { ...LIMITS, ...options.limits };
-  const log = options.log ?? (() => undefined);
+  const tell = options.log ?? (() => undefined);
+  const log = (line: string): void => tell(cp.secrets().redactText(line));
   const knowsOwner = isLoopback(host) && canTellPeers();
   if (!knowsOwner && !options.token) {
     const why = isLoopback(host) ? "this system does not tell which user a caller is" : `other computers reach ${host}`;
@@ -87,13 +89,13 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     routerOptions: { maxParamLength: MAX_HEADER_BYTES },
     serverFactory: (handler) => guardedServer(gate, limits, handler),
     clientErrorHandler: (error, socket) => unreadable(error, socket),
-    frameworkErrors: (error, _request, reply) => sendProblem(reply, asProblemError(error, limits)),
+    frameworkErrors: (error, _request, reply) => sendProblem(reply, asProblemError(error, limits), cp),
   });
   app.setErrorHandler((thrown, request, reply) => {
     const error = asProblemError(thrown, limits);
     if (error.status >= 500)
       log(`${request.method} ${pathOf(request.url).slice(0, 200)} ${error.status} ${error.code}: ${error.message}`);
-    sendProblem(reply, error);
+    sendProblem(reply, error, cp);
   });
   acceptOnlyJson(app);
   await app.register(websocket, {
@@ -226,7 +228,7 @@ function mount(app: FastifyInstance, route: Route, backend: Backend): void {
     const result = await route.handle(callOf(request, reply));
     if (result === null) return reply;
     void reply.code(result.status).headers({ "content-type": "application/json; charset=utf-8", ...result.headers });
-    return reply.send(JSON.stringify(result.body));
+    return reply.send(maskedJson(result.body, backend.cp.secrets()));
   };
   const { socket: onSocket } = route;
   if (!onSocket) return void app.route({ method: route.method, url, handler });
@@ -312,12 +314,12 @@ function asProblemError(thrown: unknown, limits: Limits): SvcError {
   return asSvcError(thrown);
 }
 
-function sendProblem(reply: FastifyReply, error: SvcError): void {
+function sendProblem(reply: FastifyReply, error: SvcError, cp: ControlPlane): void {
   void reply
     .code(error.status)
     .headers(headersOf(error))
     .type(PROBLEM_TYPE)
-    .send(JSON.stringify(toProblem(error)));
+    .send(maskedJson(toProblem(error), cp.secrets()));
 }
 
 /** Bytes that Node's parser gave up on, and requests that took too long. */

@@ -9,6 +9,7 @@ import type { Clock } from "../domain/clock.ts";
 import { JobIds } from "../domain/ids.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
 import { keepFilesPrivate } from "../domain/own-umask.ts";
+import { Redactor } from "../domain/redaction.ts";
 import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../domain/steady-clock.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
@@ -28,6 +29,7 @@ import { credentialDesk } from "./credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders } from "./rented.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
 import { localPython, pathOf } from "./local-python.ts";
+import { manifestSeal, shownSecrets } from "./shown-secrets.ts";
 import { modelsOfHub } from "./hub.ts";
 import { runServices } from "./runs.ts";
 import { sinksOf } from "./sinks.ts";
@@ -35,7 +37,9 @@ import type { RunSpec } from "../schemas/spec.ts";
 import { providerSources } from "../secrets/credentials.ts";
 import { installationKey } from "../secrets/installation-key.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
-import { sealSpec } from "../secrets/sealed-spec.ts";
+import { KnownSecrets, shownAmong } from "../secrets/known.ts";
+import { secretsOfSpec } from "../secrets/of-spec.ts";
+import { sealSpec, unsealSpec } from "../secrets/sealed-spec.ts";
 import { injectedVariables } from "../secrets/services.ts";
 import { awaitSshStep } from "../steps/await-ssh.ts";
 import { withHiddenWords } from "../steps/hidden-words.ts";
@@ -118,8 +122,10 @@ export async function openControlPlane(options: ControlPlaneOptions): Promise<Op
 }
 
 async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane> {
-  const { home, log = () => {}, purpose = "serve" } = options;
+  const { home, purpose = "serve" } = options;
   const env = options.env ?? process.env;
+  const known = new KnownSecrets({ home, env });
+  const log = (line: string): void => options.log?.(known.redactor().redactText(line));
   keepFilesPrivate();
   prepareHome(home);
   const startedAt = new Date().toISOString();
@@ -128,7 +134,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
   try {
     const clock = options.clock ?? steadyClock();
     const store = new EngineStore(await openStore(home, { newInstallationId: newInstallationId(), now: clock.now() }));
-    const reads = new StoreReads(store.db, home, clock.now);
+    const reads = new StoreReads(store.db, home, clock.now, shownSecrets(home, known));
     const reserve = new DiskReserve(home);
     let service: Service | null = null;
     const engine: Engine = new Engine({
@@ -150,17 +156,33 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       ["local", new LocalProvider({ home, runnerPath, python, prefix })],
       ...remoteProviders({ home, env, clock, machines }),
     ]);
+    const key = installationKey(home);
     const resumes = new Resumes(home, (jobId) => {
       const row = engine.store.job(jobId);
       // Checked against the schema when it was submitted, and written by us since.
-      return row ? (JSON.parse(row.spec) as RunSpec) : null;
+      return row ? unsealSpec(JSON.parse(row.spec) as RunSpec, key) : null;
     });
-    const key = installationKey(home);
     const sinks = sinksOf({ home, env, clock, engine, key, logBytes: (jobId) => reads.logBytes(jobId), report: log });
     const gone = (machine: string): void => machines.forget(machine);
-    const parts = { home, env, programRoot, key, engine, ledger, sink, sinks, providers, resumes, python, gone };
+    const manifests = manifestSeal(home, known);
+    const parts = {
+      home,
+      env,
+      programRoot,
+      key,
+      known,
+      manifests,
+      engine,
+      ledger,
+      sink,
+      sinks,
+      providers,
+      resumes,
+      python,
+      gone,
+    };
     const services = runServices(parts);
-    const steps = stepRegistry(services);
+    const steps = stepRegistry(services, known);
     const { installationId } = store;
     const publish = (hint: HubPullHint): void => service?.publish([hint]);
     const hub = modelsOfHub({ home, env, clock, engine, installationId, publish, log });
@@ -208,7 +230,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         const sent = file === undefined ? {} : { entrypoint: file };
         const hold = holdCode(codeDir);
         try {
-          const { id } = await createSnapshot({ projectDir, codeDir, now: Date.now(), hold, ...sent });
+          const { id } = await createSnapshot({ projectDir, codeDir, now: Date.now(), hold, manifests, ...sent });
           return { id, leftOut: null, release: () => hold.release() };
         } catch (e) {
           hold.release();
@@ -227,7 +249,12 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           }
         }
       },
-      seal: (spec) => sealSpec(spec, installationKey(home)),
+      remember: (spec) => known.remember(secretsOfSpec(spec, { home, env })),
+      secrets: (also) =>
+        also === undefined
+          ? known.redactor()
+          : new Redactor([...known.all(), ...shownAmong(secretsOfSpec(also, { home, env }))]),
+      seal: (spec) => sealSpec(spec, installationKey(home), known.redactor()),
       fingerprint: (text) => createHmac("sha256", installationKey(home)).update(text).digest("hex"),
       checkResume: async (jobId) => void (await resumes.check(jobId)),
       checkData: (names) => checkData(home, names),
@@ -241,6 +268,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       report: log,
       sinks,
     });
+    for (const { spec } of store.liveJobs())
+      known.remember(secretsOfSpec(unsealSpec(JSON.parse(spec) as RunSpec, key), { home, env }));
     const recovered = await engine.recover(RECOVERED[purpose]);
     if (purpose === "serve") {
       removeRunFolders(store, home, log);
@@ -273,18 +302,20 @@ function lazily(make: () => StepRegistry): StepRegistry {
   return new Proxy({} as StepRegistry, { get: (_, name) => make()[name as keyof StepRegistry] });
 }
 
-function stepRegistry(services: RunServices): StepRegistry {
+function stepRegistry(services: RunServices, known: KnownSecrets): StepRegistry {
+  /** For those that speak to the provider. */
+  const quiet = (step: StepDefinition) => withHiddenWords(step, () => known.redactor(), { output: false });
   /** For those that speak to the machine. */
   const hidden = (step: StepDefinition) => withHiddenWords(step, (jobId) => services.secrecy(jobId).redactor);
   return {
-    provision: provisionStep(services),
+    provision: quiet(provisionStep(services)),
     await_ssh: hidden(awaitSshStep(services)),
     sync: hidden(syncStep(services)),
     install: hidden(installStep(services)),
     launch: hidden(launchStep(services)),
     stream: hidden(streamStep(services)),
     collect: hidden(collectStep(services)),
-    terminate: terminateStep(services),
+    terminate: quiet(terminateStep(services)),
   };
 }
 

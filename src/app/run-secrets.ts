@@ -3,8 +3,10 @@
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
 import { Redactor } from "../domain/redaction.ts";
-import { holdsSecret, isReference, secretParts } from "../domain/secret-names.ts";
+import { secretParts } from "../domain/secret-names.ts";
 import type { RunSpec } from "../schemas/spec.ts";
+import type { KnownSecrets } from "../secrets/known.ts";
+import { secretsOfSpec } from "../secrets/of-spec.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
 import { seal, unseal, type Given } from "../secrets/sealed.ts";
 import { injectedVariables, type Injected } from "../secrets/services.ts";
@@ -15,6 +17,8 @@ export interface RunSecretsParts {
   /** The installation's. */
   key: Buffer;
   spec: (jobId: string) => RunSpec;
+  /** What svc knows beside the secrets of the run: its script may have read them elsewhere. */
+  known: KnownSecrets;
   /** What the sinks of a run were given. */
   ofSinks: (jobId: string, spec: RunSpec) => readonly string[];
 }
@@ -35,7 +39,7 @@ export class RunSecrets {
   nonce = (jobId: string, node: number, purpose: "run" | "install"): string =>
     this.#derive("nonce", jobId, String(node), purpose);
 
-  /** For all that the run prints: what it was given when it was launched, and what the same names say now. */
+  /** For all that the run prints: what it was given when it was launched, what the same names say now, and all that svc knows. */
   redactor(jobId: string): Redactor {
     return new Redactor([...this.#values(jobId), this.mark(jobId), this.rayToken(jobId)]);
   }
@@ -65,23 +69,17 @@ export class RunSecrets {
   }
 
   #values(jobId: string): string[] {
-    const { home, env, key, ofSinks } = this.#parts;
+    const { home, env, key, known, ofSinks } = this.#parts;
     const spec = this.#parts.spec(jobId);
-    const values = [
+    const own = [
       ...Object.values(this.#injected(true).secrets),
       ...unseal(this.#file(jobId), key).map(([, value]) => value),
       ...ofSinks(jobId, spec),
-    ];
-    for (const [name, value] of Object.entries(spec.env)) {
-      if (isReference(value)) {
-        try {
-          values.push(resolveSecret(value, home, env));
-        } catch {
-          continue; // not to be found any more: sealed, if the run was given it
-        }
-      } else if (holdsSecret(name, value)) values.push(value);
-    }
-    return values.flatMap(secretParts);
+    ].flatMap(secretParts);
+    // What a reference names now may be gone: then it is sealed, if the run was given it.
+    const values = [...own, ...secretsOfSpec(spec, { home, env })];
+    known.remember(values);
+    return [...values, ...known.all()];
   }
 
   /** Nothing where the store cannot be read (any more): that was said when the run was submitted. */

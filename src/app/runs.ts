@@ -10,8 +10,10 @@ import type { Engine } from "../engine/engine.ts";
 import type { Resumes } from "../engine/resumes.ts";
 import type { DurableStorySink } from "../engine/story-sink.ts";
 import { pinnedData } from "../files/data-pin.ts";
+import type { ManifestSeal } from "../files/code-snapshot.ts";
 import { checkEntrypoint } from "../files/entrypoint.ts";
 import type { RunSpec } from "../schemas/spec.ts";
+import type { KnownSecrets } from "../secrets/known.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import type { Sinks } from "../sinks/sinks.ts";
 import { ClosedWays } from "../steps/closed-ways.ts";
@@ -25,6 +27,8 @@ import type { RunServices } from "../steps/run-services.ts";
 export interface RunParts extends PlaceParts {
   /** The installation's. */
   key: Buffer;
+  known: KnownSecrets;
+  manifests: ManifestSeal;
   engine: Engine;
   sink: DurableStorySink;
   sinks: Sinks;
@@ -33,13 +37,14 @@ export interface RunParts extends PlaceParts {
 }
 
 export function runServices(parts: RunParts): RunServices & { forget(jobId: string): void; stop(): Promise<void> } {
-  const { home, env, key, engine, ledger, sink, sinks, providers, resumes } = parts;
+  const { home, env, key, known, engine, ledger, sink, sinks, providers, resumes } = parts;
   const runs = knownRuns(parts);
   const { facts } = runs;
   const secrets = new RunSecrets({
     home,
     env,
     key,
+    known,
     spec: (jobId) => facts(jobId).spec,
     ofSinks: (jobId, spec) => sinks.secretsOf(jobId, spec),
   });
@@ -101,7 +106,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
 }
 
 /** What the store says of a run, read once. */
-function knownRuns({ home, engine, key }: Pick<RunParts, "home" | "engine" | "key">) {
+function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "engine" | "key" | "manifests">) {
   const known = new Map<string, JobFacts>();
   return {
     facts: (jobId: string): JobFacts => {
@@ -115,10 +120,10 @@ function knownRuns({ home, engine, key }: Pick<RunParts, "home" | "engine" | "ke
       }
       return facts;
     },
-    code: (jobId: string): { codeDir: string; id: string } => {
+    code: (jobId: string): { codeDir: string; id: string; manifests: ManifestSeal } => {
       const id = engine.store.job(jobId)?.code_snapshot;
       assert(id, `job ${jobId} has no code snapshot`);
-      return { codeDir: join(home, "code"), id };
+      return { codeDir: join(home, "code"), id, manifests };
     },
     forget: (jobId: string): void => void known.delete(jobId),
   };

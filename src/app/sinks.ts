@@ -4,6 +4,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { JobStatus } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
+import { unsealSpec } from "../secrets/sealed-spec.ts";
 import { ByteBudget } from "../sinks/byte-budget.ts";
 import type { SinkPorts } from "../sinks/ports.ts";
 import { Sinks } from "../sinks/sinks.ts";
@@ -37,7 +38,7 @@ export function sinksOf(parts: {
       const row = engine.store.job(jobId);
       if (!row) return null;
       // Checked against the schema when it was submitted, and written by us since.
-      const spec = JSON.parse(row.spec) as RunSpec;
+      const spec = unsealSpec(JSON.parse(row.spec) as RunSpec, parts.key);
       return { spec, status: row.status as JobStatus, over: row.state === "terminal", endedAt: row.ended_at };
     },
   });

@@ -2,6 +2,7 @@
 
 import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
+import type { Redactor } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import type { JobRecord, JobsQuery } from "../schemas/job.ts";
 import type { Reads } from "../store/reads.ts";
@@ -22,7 +23,28 @@ export async function openStore(io: Io): Promise<OpenReads | null> {
   }
   if (!existsSync(join(home, "svc.db")) && !existsSync(join(home, "installation.json"))) return null;
   const { openReads } = await import("../store/open-reads.ts");
-  return openReads(home);
+  const { secretsOfHome } = await import("../app/shown-secrets.ts");
+  const shown = secretsOfHome(home, io.env);
+  const reads = openReads(home, shown);
+  const secrets = shown.redactor();
+  return secrets.empty ? reads : masked(reads, secrets);
+}
+
+/** What is printed of a run. Names by which files and machines are found stay as they are. */
+const SHOWN = new Set(["job", "jobs", "timeline", "metrics", "seriesList", "checkpoints", "sinks", "machines"]);
+
+/** The store's reads with every known secret masked, also one that became known after a record was written. */
+function masked(reads: OpenReads, secrets: Redactor): OpenReads {
+  return new Proxy(reads, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]): unknown => {
+        const result: unknown = Reflect.apply(member, target, args);
+        return typeof name === "string" && SHOWN.has(name) ? secrets.redactValue(result) : result;
+      };
+    },
+  });
 }
 
 function lookAt(home: string): Stats | undefined {

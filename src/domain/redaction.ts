@@ -95,6 +95,24 @@ export class Redactor {
     }
   }
 
+  /** The longest text that a match can be, in bytes. */
+  get longest(): number {
+    return this.#forms[0]?.length ?? 0;
+  }
+
+  /** The same number of bytes, with an asterisk for each byte of a secret: for text that others know by its offsets. */
+  cover(bytes: Buffer): Buffer {
+    if (this.empty) return bytes;
+    let out = bytes;
+    for (let at = 0; ;) {
+      const covered = this.#covered(bytes, at, bytes.length);
+      if (covered === null) return out;
+      if (out === bytes) out = Buffer.from(bytes);
+      out.fill("*", covered.start, covered.end);
+      at = covered.end;
+    }
+  }
+
   /** A whole text: a name, a message, an error's words. */
   redactText(text: string): string {
     if (this.empty) return text;
@@ -114,7 +132,12 @@ export class Redactor {
 
   #value(value: unknown): unknown {
     if (typeof value === "string") return this.redactText(value);
-    if (Array.isArray(value)) return value.map((v) => this.#value(v));
+    if (Array.isArray(value)) {
+      // Columns of numbers are long and hold no text but NaN and its kin.
+      if (typeof value[0] === "number" && value.every((v) => typeof v !== "string" && typeof v !== "object"))
+        return value;
+      return value.map((v) => this.#value(v));
+    }
     if (value === null || typeof value !== "object") return value;
     // fromEntries defines own properties: a key `__proto__` stays a key.
     return Object.fromEntries(Object.entries(value).map(([k, v]) => [this.redactText(k), this.#value(v)]));

@@ -15,6 +15,36 @@ export const isReference = (value: string): boolean => /^(env|store):\/\//.test(
 export const holdsSecret = (name: string, value: string): boolean =>
   !isReference(value) && (SECRET_NAME.test(name) || SECRET_VALUE.test(value));
 
+/** What a run is commonly told by an argument: `--token VALUE`, `--api-key=VALUE`, `TOKEN=VALUE`. Tokens of a vocabulary are none. */
+const SECRET_ARGUMENT =
+  /(^|_)(api_?key|access_?key|secret_?key|private_?key|account_?key|auth|token|secret|pass|password|passwd|passphrase|pwd|pat|credentials?|cookie|jwt|dsn)$/i;
+const VOCABULARY_TOKEN =
+  /(^|_)(pad|eos|bos|unk|mask|sep|cls|special|image|start|end|stop|eot|num|max|min|per|new)_token$/i;
+const ARGUMENT_BYTES_MIN = 8;
+/** The header of a request, as tools such as curl take it. */
+const BEARER = /\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{12,2000})$/i;
+
+/** Secrets that stand in the arguments of a run: a name that says so before a value that could be one, or a key that its maker marked. */
+export function secretArguments(args: readonly string[]): string[] {
+  return args.flatMap((arg, i) => {
+    const [, dashes = "", name = "", value] = /^(-{0,2})([A-Za-z][\w.-]{0,127})(?:=([^]*))?$/.exec(arg) ?? [];
+    const given = value ?? (dashes === "" ? undefined : args[i + 1]);
+    const words = name.replaceAll(/[-.]/g, "_");
+    const bearer = BEARER.exec(arg)?.[1];
+    const marked = holdsSecret("", value ?? arg) ? [value ?? arg] : bearer === undefined ? [] : [bearer];
+    if (given === undefined || !SECRET_ARGUMENT.test(words) || VOCABULARY_TOKEN.test(words)) return marked;
+    return couldBeSecret(given) ? [given] : marked;
+  });
+}
+
+/** Not an option, a path, a number, a reference or a word of a dictionary. */
+const couldBeSecret = (value: string): boolean =>
+  Buffer.byteLength(value) >= ARGUMENT_BYTES_MIN &&
+  !isReference(value) &&
+  !/^(-|\.{0,2}\/|~|<)|\s/.test(value) &&
+  /[A-Za-z]/.test(value) &&
+  /[^A-Za-z_.-]/.test(value);
+
 /** Variables of credentials whose names do not sound like it: a key file may be given as its text. A test holds it to their table. */
 const CREDENTIAL_TEXT = /(^|_)(service_account_json|proxy_command)$/i;
 const PRIVATE_KEY = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/;

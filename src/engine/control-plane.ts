@@ -7,6 +7,7 @@ import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled, HubPullHint
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
+import type { Redactor } from "../domain/redaction.ts";
 import type { Reads } from "../store/reads.ts";
 
 export interface SubmitOptions {
@@ -55,6 +56,8 @@ export interface ControlPlane {
   submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }>;
   /** What the run would rent, send and cost. Rents, starts and keeps nothing; what would be refused is in the answer. */
   plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan>;
+  /** Finds every secret that svc knows, for whatever it shows. */
+  secrets(): Redactor;
   /** A ready body for a first run on this computer; null where the example is not installed. */
   example(): Summary["example"];
   /** The kill is durable before it resolves; the job then goes through `terminating`. A second kill changes nothing. */

@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 import { pause } from "../domain/clock.ts";
 import { isCpu } from "../domain/gpus.ts";
+import type { Redactor } from "../domain/redaction.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, StoredLeftOut } from "../schemas/job.ts";
@@ -15,6 +16,7 @@ import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./plan-run.ts";
+import { refuseMasked } from "./refuse-masked.ts";
 import { untilOver } from "./orderly-end.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 
@@ -70,6 +72,10 @@ export interface ServiceOptions {
   checkCredential: (provider: RunSpec["provider"]) => void;
   /** Throws where a secret that the spec names cannot be found. */
   checkSecrets: (spec: RunSpec) => void;
+  /** The secrets that a spec brings are known from now on. */
+  remember: (spec: RunSpec) => void;
+  /** Every secret that is known, and those of a spec that is only looked at. */
+  secrets: (also?: RunSpec) => Redactor;
   /** The spec as it may be written down: without a secret in clear. */
   seal: (spec: RunSpec) => RunSpec;
   /** The same for the same text, and of no use to guess the text by. */
@@ -221,11 +227,14 @@ export class Service implements ControlPlane {
     const { reserve } = this.#o;
     const spec = placed(body, options.defaultProjectDir);
     const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec }));
-    const key = options.idempotencyKey ?? null;
+    this.#o.remember(spec);
+    const secrets = this.#o.secrets();
+    const key = options.idempotencyKey === undefined ? null : this.#keyOf(options.idempotencyKey, secrets);
     const before = key === null ? undefined : this.#byKey(key, hash);
     if (before) return before;
     if (this.#closing) throw new SvcError("shutting_down", {});
     if (!reserve.restore()) throw new SvcError("disk_full", { path: this.home });
+    refuseMasked(body);
     this.#checkSpec(spec);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     await this.#checkProject(spec, projectDir);
@@ -245,6 +254,7 @@ export class Service implements ControlPlane {
     { spec, hash, key, code }: { spec: RunSpec; hash: string; key: string | null; code: KeptCode },
   ): Promise<{ record: JobRecord; created: boolean }> {
     const { engine } = this.#o;
+    const secrets = this.#o.secrets();
     const id = this.#o.newJobId();
     if (spec.sinks.length > 0) await this.#o.sinks.check(spec, id);
     // The checks took a while: the end may have begun meanwhile.
@@ -260,9 +270,9 @@ export class Service implements ControlPlane {
             max_runtime_ms: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60_000) : null,
           },
           row: {
-            label: body.label ?? null,
+            label: body.label ? secrets.redactText(body.label) : null,
             provider: spec.provider,
-            gpus: spec.gpus,
+            gpus: secrets.redactText(spec.gpus),
             nodes: spec.nodes,
             spec: JSON.stringify(this.#o.seal(spec)),
             code_snapshot: code.id,
@@ -283,12 +293,14 @@ export class Service implements ControlPlane {
     return { record: this.#record(id), created: true };
   }
 
-  plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
+  async plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
     const spec = placed(body, options.defaultProjectDir);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     const info = this.#o.describeProviders().find((each) => each.name === spec.provider);
-    return planRun(spec, {
+    const secrets = this.#o.secrets(spec);
+    const plan = await planRun(spec, {
       checks: [
+        () => refuseMasked(body),
         () => this.#checkSpec(spec),
         () => this.#checkProject(spec, projectDir),
         () => this.#o.checkSecrets(spec),
@@ -299,6 +311,17 @@ export class Service implements ControlPlane {
       connected: info?.connected ?? false,
       measure: () => this.#o.measureProject(projectDir),
     });
+    return secrets.redactValue(plan);
+  }
+
+  /** For whatever is shown. */
+  secrets(): Redactor {
+    return this.#o.secrets();
+  }
+
+  /** A key that holds a secret is kept as its fingerprint. */
+  #keyOf(key: string, secrets: Redactor): string {
+    return secrets.redactText(key) === key ? key : this.#o.fingerprint(`idempotency key ${key}`);
   }
 
   example(): Summary["example"] {

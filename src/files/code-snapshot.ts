@@ -50,6 +50,12 @@ const NO_SECOND_NAME = new Set(["EXDEV", "EPERM", "EMLINK", "ENOTSUP", "EOPNOTSU
 
 type GitState = CodeSnapshot["git"];
 
+/** Keeps names that hold a secret out of manifests; without it they are written as they are. */
+export interface ManifestSeal {
+  seal: (manifest: CodeSnapshot) => object;
+  unseal: (manifest: object) => object;
+}
+
 export interface SnapshotRequest {
   projectDir: string;
   codeDir: string;
@@ -61,11 +67,18 @@ export interface SnapshotRequest {
   hold?: CodeHold;
   /** A file that must be among those taken, else `entrypoint_not_runnable` tells that an ignore file leaves it out. */
   entrypoint?: string;
+  manifests?: ManifestSeal;
+}
+
+interface SnapshotPlace {
+  codeDir: string;
+  id: string;
+  manifests?: ManifestSeal;
 }
 
 /** Keeps the project's code. Throws `project_dir_refused`, `disk_full`. Repeating it with the same code changes nothing. */
 export async function createSnapshot(request: SnapshotRequest): Promise<CodeSnapshot> {
-  const { codeDir, now } = request;
+  const { codeDir } = request;
   const root = await checkProjectDir(request.projectDir, request.svcHome ?? dirname(codeDir));
   const gitState = gitStateOf(root);
   const listing = await listProject(root);
@@ -81,7 +94,7 @@ export async function createSnapshot(request: SnapshotRequest): Promise<CodeSnap
   try {
     const kept = await inParallel(listing.files, FILES_AT_ONCE, (file) => keep(root, file, into));
     const files = kept.filter((file) => file !== null);
-    return await keepManifest(into, files, await gitState, now);
+    return await keepManifest(into, request, files, await gitState);
   } catch (cause) {
     throw orDiskFull(cause, codeDir);
   } finally {
@@ -90,10 +103,11 @@ export async function createSnapshot(request: SnapshotRequest): Promise<CodeSnap
 }
 
 /** The snapshot of that id, or null when it was never made or its manifest cannot be read. */
-export async function readSnapshot({ codeDir, id }: { codeDir: string; id: string }): Promise<CodeSnapshot | null> {
+export async function readSnapshot({ codeDir, id, manifests }: SnapshotPlace): Promise<CodeSnapshot | null> {
   if (!/^[0-9a-f]{1,64}$/.test(id)) return null;
   try {
-    const parsed = CodeSnapshot.safeParse(JSON.parse(await readFile(manifestPath(codeDir, id), "utf8")));
+    const read = JSON.parse(await readFile(manifestPath(codeDir, id), "utf8")) as object;
+    const parsed = CodeSnapshot.safeParse(manifests ? manifests.unseal(read) : read);
     return parsed.success ? parsed.data : null;
   } catch {
     return null;
@@ -105,9 +119,9 @@ export async function readSnapshot({ codeDir, id }: { codeDir: string; id: strin
  * replaced. All bear one time, so that what is sent twice looks the same the second time. Throws `code_snapshot_damaged` when
  * something of it is missing or is not what it was.
  */
-export async function restoreSnapshot(request: { codeDir: string; id: string; target: string }): Promise<CodeSnapshot> {
+export async function restoreSnapshot(request: SnapshotPlace & { target: string }): Promise<CodeSnapshot> {
   const { codeDir, id, target } = request;
-  const snapshot = await readSnapshot({ codeDir, id });
+  const snapshot = await readSnapshot(request);
   if (snapshot === null)
     throw new SvcError("code_snapshot_damaged", { id, why: "its manifest is missing or unreadable" });
   const folders = new Set(snapshot.files.map((file) => dirname(join(target, file.path))));
@@ -208,8 +222,12 @@ async function isKept({ codeDir, hold }: Into, sha256: string, size: number): Pr
   return kept !== null && kept.isFile() && kept.size === size;
 }
 
-async function keepManifest(into: Into, files: CodeFile[], git: GitState, now: number): Promise<CodeSnapshot> {
-  const { codeDir, hold } = into;
+async function keepManifest(
+  { codeDir, hold }: Into,
+  { now, manifests }: SnapshotRequest,
+  files: CodeFile[],
+  git: GitState,
+): Promise<CodeSnapshot> {
   const canonical = JSON.stringify({
     version: 1,
     files: files.map(({ path, size, sha256, mode }) => [path, size, sha256, mode]),
@@ -217,13 +235,14 @@ async function keepManifest(into: Into, files: CodeFile[], git: GitState, now: n
   });
   const id = hash("sha256", canonical, "hex").slice(0, ID_CHARS);
   hold.add(id);
-  const before = await readSnapshot({ codeDir, id });
+  const before = await readSnapshot({ codeDir, id, ...(manifests ? { manifests } : {}) });
   if (before !== null) return before;
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
   const snapshot: CodeSnapshot = { id, files, bytes, git, created_at: new Date(now).toISOString() };
   const path = manifestPath(codeDir, id);
+  const text = JSON.stringify(manifests ? manifests.seal(snapshot) : snapshot);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await renamedInto(path, (beside) => writeFile(beside, JSON.stringify(snapshot), { mode: 0o600, flag: "wx" }));
+  await renamedInto(path, (beside) => writeFile(beside, text, { mode: 0o600, flag: "wx" }));
   return snapshot;
 }
 

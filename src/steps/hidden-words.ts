@@ -5,8 +5,15 @@ import { asSvcError, SvcError } from "../errors/index.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { StepDefinition } from "./step.ts";
 
-/** The step with the secrets of its run taken out of its errors, its progress and what it tells. */
-export function withHiddenWords(step: StepDefinition, redactorOf: (jobId: string) => Redactor): StepDefinition {
+/**
+ * The step with the secrets of its run taken out of its errors, its progress and what it tells. `output: false` leaves what the
+ * machine of states acts on as it is: names and ids of machines, by which they are given back.
+ */
+export function withHiddenWords(
+  step: StepDefinition,
+  redactorOf: (jobId: string) => Redactor,
+  { output = true }: { output?: boolean } = {},
+): StepDefinition {
   return {
     ...step,
     async run(context) {
@@ -16,7 +23,7 @@ export function withHiddenWords(step: StepDefinition, redactorOf: (jobId: string
         const result = await step.run({ ...context, progress: (detail) => context.progress(hidden(detail)) });
         // Its run may have been given secrets meanwhile.
         redactor = null;
-        return hidden(result);
+        return "done" in result && !output ? { ...hidden(result), done: result.done } : hidden(result);
       } catch (thrown) {
         redactor = null;
         throw withoutSecrets(asSvcError(thrown), hidden);

@@ -12,7 +12,7 @@ const KINDS = ["uv.lock", "requirements.txt", "pyproject.toml", "environment.yml
 export type InstallKind = (typeof KINDS)[number];
 
 /** @param code where the run's code is kept; null for a run that works in place, with this computer's packages. */
-export async function installCommand(spec: RunSpec, code: { codeDir: string; id: string } | null): Promise<Install> {
+export async function installCommand(spec: RunSpec, code: Parameters<typeof readSnapshot>[0] | null): Promise<Install> {
   if (spec.install === "none") return { skipped: "install is none" };
   if (spec.install !== "auto") return { command: spec.install };
   if (code === null) return { skipped: "a local run uses the packages of this computer's Python" };

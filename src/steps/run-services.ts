@@ -3,6 +3,7 @@ import type { CheckpointCollector } from "./collect-checkpoints.ts";
 import type { StepPorts, StorySink } from "./ports.ts";
 import type { Guard } from "../providers/host.ts";
 import type { MachineHandle } from "../providers/provider.ts";
+import type { ManifestSeal } from "../files/code-snapshot.ts";
 import type { Entrypoint } from "../files/entrypoint.ts";
 import type { DataManifest } from "../schemas/data.ts";
 import type { Undecided } from "./follow.ts";
@@ -21,7 +22,7 @@ export interface RunServices extends StepPorts {
   /** What has to be run before the script, or why nothing has. */
   installCommand(jobId: string, inPlace: boolean): Promise<Install>;
   /** The code snapshot of the job, and a folder of this home where it may be laid out to be sent. */
-  code(jobId: string, node: number): { codeDir: string; id: string; stageDir: string };
+  code(jobId: string, node: number): { codeDir: string; id: string; stageDir: string; manifests?: ManifestSeal };
   /** Absolute folder that holds the package `svc`. */
   packagesDir: string;
   /** What ends the machine of this handle by itself; null where nothing can. */

@@ -55,11 +55,12 @@ async function pushProject(
   to: string,
   push: (tree: TreePush) => Promise<TreePushed>,
 ): Promise<TreePushed> {
-  const { codeDir, id, stageDir } = services.code(context.jobId, context.node);
+  const code = services.code(context.jobId, context.node);
+  const { stageDir } = code;
   try {
     // A process that died may have left another project's files there.
     await rm(stageDir, { recursive: true, force: true });
-    const snapshot = await restoreSnapshot({ codeDir, id, target: stageDir });
+    const snapshot = await restoreSnapshot({ ...code, target: stageDir });
     const files = snapshot.files.map(({ path, size, mode }) => ({ path, size, executable: mode === "executable" }));
     const total = { files_total: files.length, bytes_total: snapshot.bytes };
     context.progress({ doing: "sending the project", files: 0, bytes: 0, ...total });

@@ -5,6 +5,7 @@ import Database from "better-sqlite3";
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { downsample } from "../domain/downsample.ts";
+import { Redactor } from "../domain/redaction.ts";
 import { tailOffset } from "../domain/log-lines.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
 import type {
@@ -57,16 +58,27 @@ interface PointRow {
 /** What a person looks for a run by. */
 const HOLDS_TEXT = `(id || ' ' || coalesce(label, '') || ' ' || provider || ' ' || gpus || ' ' || (spec ->> 'entrypoint') || ' ' || coalesce(error, '')) LIKE ? ESCAPE '\\'`;
 
+export interface ShownSecrets {
+  /** Finds what became known as a secret after the log was written. */
+  redactor: () => Redactor;
+  /** A record as it was before secrets in it were masked. */
+  unseal: (record: object) => object;
+}
+const NOTHING_SECRET = new Redactor([]);
+const NO_SECRETS: ShownSecrets = { redactor: () => NOTHING_SECRET, unseal: (record) => record };
+
 export class StoreReads implements Reads {
   readonly #db: Sqlite;
   readonly #home: string;
   readonly #now: () => number;
+  readonly #secrets: ShownSecrets;
   readonly #statements = new Map<string, Database.Statement>();
 
-  constructor(db: Sqlite, home: string, now: () => number = Date.now) {
+  constructor(db: Sqlite, home: string, now: () => number = Date.now, secrets: ShownSecrets = NO_SECRETS) {
     this.#db = db;
     this.#home = home;
     this.#now = now;
+    this.#secrets = secrets;
   }
 
   #q(sql: string): Database.Statement {
@@ -289,8 +301,19 @@ export class StoreReads implements Reads {
 
   readLog(id: string, offset: number, max: number): Buffer {
     // What lies beyond the committed length was not acknowledged to anybody and may be cut off by a recovery.
-    const length = Math.min(max, this.logBytes(id) - offset);
+    const stored = this.logBytes(id);
+    const length = Math.min(max, stored - offset);
     if (length <= 0) return Buffer.alloc(0);
+    const secrets = this.#secrets.redactor();
+    if (secrets.empty) return this.#readStored(id, offset, length);
+    // A secret may begin before what is asked for, and end after it.
+    const around = secrets.longest - 1;
+    const from = Math.max(0, offset - around);
+    const bytes = this.#readStored(id, from, Math.min(stored, offset + length + around) - from);
+    return secrets.cover(bytes).subarray(offset - from, offset - from + length);
+  }
+
+  #readStored(id: string, offset: number, length: number): Buffer {
     const fd = openSync(join(this.#home, "logs", `${id}.log`), "r");
     try {
       const buffer = Buffer.allocUnsafe(length);
@@ -332,16 +355,16 @@ export class StoreReads implements Reads {
     return row ? join(this.#home, "artifacts", id, "checkpoints", row.path) : null;
   }
 
-  code(id: string): CodeSnapshot | null {
+  code(id: string, { restored = false } = {}): CodeSnapshot | null {
     const snapshot =
       this.#get<{ code_snapshot: string | null }>("SELECT code_snapshot FROM job WHERE id = ?", id)?.code_snapshot ??
       null;
     if (snapshot === null) return null;
     try {
       // The id is a hash that we made; the file is ours and is written once.
-      return JSON.parse(
-        readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8"),
-      ) as CodeSnapshot;
+      const manifest = readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8");
+      const { sealed, ...shown } = JSON.parse(manifest) as CodeSnapshot & { sealed?: string };
+      return restored && sealed ? (this.#secrets.unseal({ ...shown, sealed }) as CodeSnapshot) : shown;
     } catch (cause) {
       throw new SvcError(
         "code_snapshot_damaged",
@@ -396,13 +419,13 @@ export class StoreReads implements Reads {
  * Opens a home for reading only. A home that was never used reads as empty.
  * @throws `store_missing`, `store_corrupt`, `store_newer`, `home_unusable`.
  */
-export function openReads(home: string): Reads & { close(): void } {
+export function openReads(home: string, secrets: ShownSecrets = NO_SECRETS): Reads & { close(): void } {
   const file = join(home, "svc.db");
   if (!existsSync(file)) {
     if (existsSync(join(home, "installation.json"))) throw new SvcError("store_missing", { file });
     const empty = new Database(":memory:");
     for (const sql of SCHEMAS.flat()) empty.exec(sql);
-    return new StoreReads(empty, home);
+    return new StoreReads(empty, home, Date.now, secrets);
   }
   if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });
   let db: Sqlite;
@@ -418,5 +441,5 @@ export function openReads(home: string): Reads & { close(): void } {
       throw new SvcError("store_corrupt", { file, why }, { cause: e });
     throw new SvcError("home_unusable", { home, why: `cannot be read (${why})` }, { cause: e });
   }
-  return new StoreReads(db, home);
+  return new StoreReads(db, home, Date.now, secrets);
 }

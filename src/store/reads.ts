@@ -44,7 +44,8 @@ export interface Reads {
   checkpointPath(id: string, path: string): string | null;
   /** How far the copies in the job's sinks are; in the order of its spec. */
   sinks(id: string): SinkStatus[];
-  code(id: string): CodeSnapshot | null;
+  /** Names of files that hold a secret are masked, unless the code is to be `restored`. */
+  code(id: string, options?: { restored?: boolean }): CodeSnapshot | null;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
   /** The handle (JSON) of the machine that a node of a job holds now; null where it holds none. */

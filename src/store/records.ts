@@ -22,7 +22,9 @@ export function maskSpec(spec: RunSpec): Record<string, unknown> {
   const sinks = spec.sinks.map((sink) =>
     sink.credentials ? { ...maskKeyId(sink), credentials: maskKeyId(sink.credentials) } : maskKeyId(sink),
   );
-  return { ...spec, env, sinks };
+  // What the store has sealed beside it is for the run alone.
+  const { sealed: _, ...shown }: RunSpec & { sealed?: unknown } = spec;
+  return { ...shown, env, sinks };
 }
 
 /** What else a sink is given is a reference, or no secret. */

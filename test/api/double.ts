@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
 import type { ControlPlane, ModelsOfHub, SubmitOptions } from "../../src/engine/control-plane.ts";
+import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { CredentialDesk } from "../../src/secrets/desk.ts";
 import type { HubPullHint } from "../../src/schemas/hub.ts";
@@ -34,6 +35,10 @@ export class PlaneDouble implements ControlPlane {
     warn: () => undefined,
     ask: () => Promise.resolve({ account: "somebody", may: [], balance_usd: null, warnings: [] }),
   });
+  secret: string[] = [];
+  secrets(): Redactor {
+    return new Redactor(this.secret);
+  }
   readonly startedAt = "2026-01-02T03:04:05.000Z";
   readonly records = new Map<string, JobRecord>();
   readonly logs = new Map<string, Buffer>();

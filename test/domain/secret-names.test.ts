@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { holdsSecret, secretParts, withoutSecrets } from "../../src/domain/secret-names.ts";
+import { holdsSecret, secretArguments, secretParts, withoutSecrets } from "../../src/domain/secret-names.ts";
 import { CREDENTIAL_FIELDS } from "../../src/schemas/credentials.ts";
 
 it.each([
@@ -42,3 +42,28 @@ it("other programs see no variable that gives a secret of a credential, and no p
   const kept = { PATH: "/bin", SSH_AUTH_SOCK: "/run/agent" };
   expect(withoutSecrets({ ...(Object.fromEntries(given) as Record<string, string>), ...env })).toEqual(kept);
 });
+
+it.each([
+  [["--token=abc123def456"], "abc123def456"],
+  [["--token", "abc123def456"], "abc123def456"],
+  [["-api-key", "abc123def456"], "abc123def456"],
+  [["--wandb.api_key=0123456789abcdef"], "0123456789abcdef"],
+  [["DB_PASSWORD=hunter2!!"], "hunter2!!"],
+  [["trainer.hub_token=xYz-123-abc"], "xYz-123-abc"],
+  [["hf_abcdefghijklmnop"], "hf_abcdefghijklmnop"],
+  [["--header", "Authorization: Bearer abc123def456"], "abc123def456"],
+])("The arguments %j hold a secret", (args, secret) => expect(secretArguments(args)).toContain(secret));
+
+it.each([
+  [["--epochs", "10", "--lr=0.1"]],
+  [["--pad-token", "<|endoftext|>"]],
+  [["--eos_token=[END2TEXT]"]],
+  [["--max-token", "20480000"]],
+  [["--token-length", "512"]],
+  [["--key", "layer12.weight"]],
+  [["--token", "--verbose1"]],
+  [["--token", "/home/me/token1"]],
+  [["--token", "env://MY_TOKEN_1"]],
+  [["--password-file", "/run/secrets/db1"]],
+  [["--auth", "disabled"]],
+])("The arguments %j hold none", (args) => expect(secretArguments(args)).toEqual([]));

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ModelsOfHub } from "../../src/engine/control-plane.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { Service } from "../../src/engine/service.ts";
+import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { describeProviders } from "../../src/providers/registry.ts";
 import type { FeedEvent } from "../../src/schemas/job.ts";
@@ -63,6 +64,8 @@ async function newService(harness: Harness): Promise<void> {
     checkSecrets: (spec) => {
       for (const value of Object.values(spec.env)) resolveSecret(value, h.home, {});
     },
+    remember: () => undefined,
+    secrets: () => new Redactor([]),
     seal: (spec) => spec,
     fingerprint: (text) => text,
     checkResume: (job) =>

@@ -3,18 +3,21 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { Redactor } from "../../src/domain/redaction.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
+import { maskSpec } from "../../src/store/records.ts";
 import { installationKey } from "../../src/secrets/installation-key.ts";
 import { sealSpec, unsealSpec } from "../../src/secrets/sealed-spec.ts";
 
 const key = randomBytes(32);
+const none = new Redactor([]);
 const spec = RunSpec.parse({
   entrypoint: "a.py",
   env: { API_KEY: "clear-secret", DB: "pg://u:clear-pw@h", REF: "env://X", N: "1", A_TOKEN: "sealed://AAAA" },
 });
 
 it("literal secrets are sealed and come back with the same key alone", () => {
-  const sealed = sealSpec(spec, key);
+  const sealed = sealSpec(spec, key, none);
   expect(JSON.stringify(sealed)).not.toContain("clear-");
   expect(sealed.env).toMatchObject({
     REF: "env://X",
@@ -22,7 +25,7 @@ it("literal secrets are sealed and come back with the same key alone", () => {
     API_KEY: expect.stringMatching(/^sealed:\/\//) as string,
   });
   expect(unsealSpec(JSON.parse(JSON.stringify(sealed)) as RunSpec, key)).toEqual(spec);
-  expect(sealSpec(spec, key).env["API_KEY"]).not.toBe(sealed.env["API_KEY"]);
+  expect(sealSpec(spec, key, none).env["API_KEY"]).not.toBe(sealed.env["API_KEY"]);
   expect(unsealSpec(sealed, randomBytes(32)).env["API_KEY"]).toBe(sealed.env["API_KEY"]);
 });
 
@@ -50,4 +53,16 @@ it("a key file that cannot be looked at is not made anew: with it would go what 
   } finally {
     rmSync(home, { recursive: true });
   }
+});
+
+it("A spec with a known secret in any other place is masked where it lies, and comes back whole with the same key alone", () => {
+  const secret = "tk_0123456789";
+  const given = RunSpec.parse({ ...spec, args: [`--token=${secret}`, "x"], image: `r/x:${secret}`, region: secret });
+  const sealed = sealSpec(given, key, new Redactor([secret]));
+  expect(JSON.stringify(sealed)).not.toContain(secret);
+  expect(sealed.args).toEqual(["--token=***redacted***", "x"]);
+  const stored = JSON.parse(JSON.stringify(sealed)) as RunSpec;
+  expect(unsealSpec(stored, key)).toEqual(given);
+  expect(unsealSpec(stored, randomBytes(32)).args).toEqual(sealed.args);
+  expect(maskSpec(stored)).not.toHaveProperty("sealed");
 });

@@ -124,6 +124,8 @@ async function run(provider: "local" | "podhost", secrets: Canaries): Promise<vo
       API_KEY: secrets.literalKey,
       PEM: "env://MY_PEM",
       STORED: "store://objstore_a/secret_access_key",
+      // Under names that do not sound like a secret.
+      NOTE: `see ${secrets.hubToken} and ${secrets.trackerKey}`,
       DATABASE_URL: `postgres://me:${secrets.urlPassword}@db.example/x`,
     },
     ...(machine ? { provider, gpus: "RTX4090", price_cap: 2 } : {}),

@@ -66,8 +66,8 @@ async function ls([job]: string[], input: Input, io: Io): Promise<number> {
   }
 }
 
-function snapshotOf(reads: OpenReads, id: string): CodeSnapshot {
-  const snapshot = reads.code(id);
+function snapshotOf(reads: OpenReads, id: string, options: { restored?: boolean } = {}): CodeSnapshot {
+  const snapshot = reads.code(id, options);
   if (!snapshot) throw new SvcError("code_snapshot_missing", { job: id });
   return snapshot;
 }
@@ -209,7 +209,7 @@ function painted(text: string, io: Io): string {
 function restore([job = "", directory = ""]: string[], input: Input, io: Io): Promise<number> {
   return withJob(io, job, async (reads, id) => {
     const { restoreInto } = await import("../../files/restore-code.ts");
-    const snapshot = snapshotOf(reads, id);
+    const snapshot = snapshotOf(reads, id, { restored: true });
     const force = input.flags.has("force");
     const done = await restoreInto({ codeDir: codeDir(io), snapshot, directory: resolve(io.cwd, directory), force });
     if (input.json) await printJson(io, { job_id: id, code_snapshot: snapshot.id, ...done });

@@ -1,0 +1,15 @@
+import { REDACTED } from "../domain/redaction.ts";
+import { SvcError } from "../errors/index.ts";
+import type { SubmitBody } from "../schemas/spec.ts";
+
+/** A body that was copied from a record bears a marker where a secret stood: running it so would fail, after the machine was paid for. */
+export function refuseMasked({ label: _, spec }: SubmitBody): void {
+  const errors = Object.entries(spec).flatMap(([name, value]) =>
+    JSON.stringify(value)?.includes(REDACTED)
+      ? [{ field: `spec.${name}`, message: `holds ${REDACTED} where a secret stood; write the secret there again` }]
+      : [],
+  );
+  if (errors.length === 0) return;
+  const summary = `The run cannot start as it is written: ${errors.map((e) => `${e.field} ${e.message}`).join("; ")}.`;
+  throw new SvcError("invalid_request", { summary }, { errors });
+}

@@ -1,0 +1,137 @@
+// Every secret that svc knows, for whatever it shows: credentials of the environment, of the store and of `configure()`, and what
+// runs were given while this process lives. A secret that is saved later masks what is shown from then on.
+//
+// K1. Nothing here throws: a store that cannot be read gives no secrets, and the commands that need it say so.
+// K2. Files are read again only when they changed.
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { Redactor } from "../domain/redaction.ts";
+import { holdsSecret, secretParts } from "../domain/secret-names.ts";
+import { JobStatus, STEP_NAMES } from "../schemas/job.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credentials.ts";
+import { PROVIDER_NAMES } from "../schemas/provider-names.ts";
+import { keyFileText, type Places } from "./given.ts";
+import { readStored, registryFile, valuesOf } from "./registry.ts";
+import { foundIn } from "./shown.ts";
+import { blockIn, isRecord, readPlainFile, readStore, storePath } from "./store-file.ts";
+
+/** Shorter secrets are masked in the log of the run that has them, and not in records: they would match ordinary words there. */
+export const SHOWN_SECRET_BYTES_MIN = 8;
+/** Of runs that are over long since the record was masked when it was written. */
+const REMEMBERED_MAX = 2_000;
+
+/** Words of the API itself: masking them would make its answers unreadable for programs. */
+const VOCABULARY = new Set<string>([...JobStatus.options, ...STEP_NAMES, ...PROVIDER_NAMES]);
+
+export class KnownSecrets {
+  readonly #places: Pick<Places, "home" | "env">;
+  readonly #ofRuns = new Set<string>();
+  #credentials: { stamp: string; values: readonly string[] } | null = null;
+  #shown: { of: readonly string[]; runs: number; redactor: Redactor } | null = null;
+  #added = 0;
+
+  constructor(places: Pick<Places, "home" | "env">) {
+    this.#places = places;
+  }
+
+  /** Secrets of a run, and others that no file names. */
+  remember(values: Iterable<string>): void {
+    for (const value of values) {
+      if (Buffer.byteLength(value) < SHOWN_SECRET_BYTES_MIN || this.#ofRuns.has(value)) continue;
+      this.#ofRuns.add(value);
+      this.#added++;
+      if (this.#ofRuns.size > REMEMBERED_MAX)
+        for (const oldest of this.#ofRuns) return void this.#ofRuns.delete(oldest);
+    }
+  }
+
+  /** Credentials as they are set now. */
+  credentials(): readonly string[] {
+    const { home } = this.#places;
+    const stamp = [storePath(home), registryFile(home), join(home, "installation.key"), join(home, "token")]
+      .map(stampOf)
+      .join(" ");
+    if (this.#credentials?.stamp !== stamp) {
+      const values = new Set(credentialSecrets(this.#places).flatMap(secretParts));
+      this.#credentials = { stamp, values: [...values].filter((v) => Buffer.byteLength(v) >= SHOWN_SECRET_BYTES_MIN) };
+    }
+    return this.#credentials.values;
+  }
+
+  /** For records, lists, events and messages. */
+  redactor(): Redactor {
+    const of = this.credentials();
+    if (this.#shown?.of !== of || this.#shown.runs !== this.#added)
+      this.#shown = { of, runs: this.#added, redactor: new Redactor(this.all()) };
+    return this.#shown.redactor;
+  }
+
+  all(): string[] {
+    return shownAmong([...this.credentials(), ...this.#ofRuns]);
+  }
+}
+
+/** Those of the secrets that are masked in records. */
+export const shownAmong = (values: Iterable<string>): string[] =>
+  [...values].filter((value) => Buffer.byteLength(value) >= SHOWN_SECRET_BYTES_MIN && !VOCABULARY.has(value));
+
+function stampOf(file: string): string {
+  try {
+    const { mtimeMs, size, ino } = statSync(file);
+    return `${mtimeMs}:${size}:${ino}`;
+  } catch {
+    return "none";
+  }
+}
+
+function credentialSecrets(places: Pick<Places, "home" | "env">): string[] {
+  const { home, env } = places;
+  const store = orElse(() => readStore(home), {});
+  const fields = CREDENTIAL_NAMES.flatMap((name) =>
+    CREDENTIAL_FIELDS[name]
+      .filter((field) => field.secret)
+      .flatMap((field) => {
+        const found = foundIn(name, field, blockIn(store, name), places);
+        if (found === null) return [];
+        if (field.kind !== "key_file" || found.value.startsWith("{")) return [found.value];
+        return [orElse(() => keyFileText(name, found, places), "")];
+      }),
+  );
+  const registry = orElse(() => {
+    const stored = readStored(home);
+    return stored === null ? {} : valuesOf(home, stored);
+  }, {});
+  const proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"].flatMap((name) =>
+    passwordOf(env[name] ?? ""),
+  );
+  // Of this installation: who has the first may call its API, who has the second opens what is sealed.
+  const own = ["token", "installation.key"].map((name) =>
+    orElse(() => readPlainFile(join(home, name), { bytesMax: 4_096, ownersAlone: true })?.trim() ?? "", ""),
+  );
+  return [...own, ...fields, ...leavesOf(store), ...Object.values(registry).filter((v) => v !== null), ...proxies];
+}
+
+/** Of an address with a password in it the password: the rest of it is no secret. */
+const passwordOf = (address: string): string[] => secretParts(address).slice(1);
+
+const SECRET_FIELDS = new Set(
+  CREDENTIAL_NAMES.flatMap((name) => CREDENTIAL_FIELDS[name].flatMap((field) => (field.secret ? [field.name] : []))),
+);
+
+/** What the store holds beside the fields in use: `store://` reaches all of it. */
+function leavesOf(value: unknown): string[] {
+  if (!isRecord(value)) return [];
+  return Object.entries(value).flatMap(([name, member]) => {
+    if (typeof member === "string") return SECRET_FIELDS.has(name) || holdsSecret(name, member) ? [member] : [];
+    return SECRET_FIELDS.has(name) && isRecord(member) ? [JSON.stringify(member)] : leavesOf(member);
+  });
+}
+
+function orElse<T>(read: () => T, otherwise: T): T {
+  try {
+    return read();
+  } catch {
+    return otherwise;
+  }
+}

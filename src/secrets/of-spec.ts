@@ -1,0 +1,24 @@
+// The secrets that a spec itself brings: literals among its variables and arguments, and what its references name now.
+
+import { holdsSecret, isReference, secretArguments, secretParts } from "../domain/secret-names.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import type { Places } from "./given.ts";
+import { resolveSecret } from "./resolve.ts";
+
+/** A reference that leads nowhere gives nothing: whoever needs it says so. */
+export function secretsOfSpec(
+  spec: Pick<RunSpec, "env" | "args">,
+  { home, env }: Pick<Places, "home" | "env">,
+): string[] {
+  const values = secretArguments(spec.args);
+  for (const [name, value] of Object.entries(spec.env)) {
+    if (isReference(value)) {
+      try {
+        values.push(resolveSecret(value, home, env));
+      } catch {
+        continue;
+      }
+    } else if (holdsSecret(name, value)) values.push(value);
+  }
+  return values.flatMap(secretParts);
+}

@@ -1,0 +1,71 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, it } from "vitest";
+import { maskedJson } from "../../src/domain/masked-json.ts";
+import { Redactor } from "../../src/domain/redaction.ts";
+import { KnownSecrets } from "../../src/secrets/known.ts";
+
+const homes: string[] = [];
+afterEach(() => {
+  for (const home of homes.splice(0)) rmSync(home, { recursive: true });
+});
+
+function newHome(store: unknown): string {
+  const home = mkdtempSync(join(tmpdir(), "svc-known-"));
+  homes.push(home);
+  writeFileSync(join(home, "credentials.json"), JSON.stringify(store), { mode: 0o600 });
+  return home;
+}
+
+it("Credentials of the environment and of the store are known, with the passwords and members that they hold", () => {
+  const home = newHome({
+    providers: {
+      podhost: { api_key: "pod-key-1234" },
+      cloudvm: { service_account_json: { private_key: "PRIVATE-1234" } },
+    },
+    hub: { token: "hub-token-1234" },
+    own: { deep: { my_password: "deep-1234" }, plain: "no secret at all" },
+  });
+  const env = { MARKET_API_KEY: "market-1234", HTTPS_PROXY: "http://me:proxy-pw-1234@proxy.example:3128" };
+  const known = new KnownSecrets({ home, env }).redactor();
+  for (const secret of ["pod-key-1234", "PRIVATE-1234", "hub-token-1234", "deep-1234", "market-1234", "proxy-pw-1234"])
+    expect(known.redactText(`a ${secret} b`)).toBe("a ***redacted*** b");
+  expect(known.redactText("no secret at all, proxy.example:3128")).toBe("no secret at all, proxy.example:3128");
+});
+
+it("A credential that changes is known from then on, and what a run was given stays known", () => {
+  const home = newHome({ hub: { token: "first-token-1" } });
+  const known = new KnownSecrets({ home, env: {} });
+  known.remember(["of-a-run-1234", "short"]);
+  expect(known.redactor().redactText("first-token-1 of-a-run-1234 short")).toBe("***redacted*** ***redacted*** short");
+  writeFileSync(join(home, "credentials.json"), JSON.stringify({ hub: { token: "the-second-token-2" } }));
+  expect(known.redactor().redactText("the-second-token-2")).toBe("***redacted***");
+});
+
+it("Words of the API are not masked in it, though somebody chose one as a password", () => {
+  const known = new KnownSecrets({ home: newHome({ own: { password: "succeeded" } }), env: {} });
+  expect(maskedJson({ status: "succeeded" }, known.redactor())).toBe('{"status":"succeeded"}');
+});
+
+it("A store that cannot be read gives no secrets and no error", () => {
+  const home = newHome({});
+  writeFileSync(join(home, "credentials.json"), "{");
+  expect(new KnownSecrets({ home, env: {} }).redactor().empty).toBe(true);
+});
+
+it("JSON is masked also where the secret is escaped in it, and stays as it is where it holds none", () => {
+  const secrets = new Redactor(['se"cret\\1234']);
+  const value = { a: 'x se"cret\\1234 y', b: [1, 2, "z"], k: null };
+  expect(JSON.parse(maskedJson(value, secrets))).toEqual({ ...value, a: "x ***redacted*** y" });
+  expect(maskedJson({ a: ["b"] }, secrets)).toBe('{"a":["b"]}');
+});
+
+it("Covering a secret keeps the length and every other byte", () => {
+  const secrets = new Redactor(["secret-1234"]);
+  const bytes = Buffer.from("é secret-1234 and c2VjcmV0LTEyMzQ= end");
+  const covered = secrets.cover(bytes);
+  expect(covered).toHaveLength(bytes.length);
+  expect(covered.toString()).toMatch(/^é \*{11} and \*{14}Q= end$/);
+  expect(secrets.cover(Buffer.from("nothing here")).toString()).toBe("nothing here");
+});
