@@ -8,6 +8,8 @@ const BY_THIS_ORDER = "Nothing was rented by this order.";
 const paidFor = (held: number): string =>
   held === 1 ? "the machine of one other node is paid for" : `the machines of ${held} other nodes are paid for`;
 
+const because = (why: string | undefined): string => (why ? ` (${why})` : "");
+
 export const RENTED = {
   provider_error: entry<{ provider: string; why: string }>({
     status: 502,
@@ -52,22 +54,22 @@ export const RENTED = {
     hint: "Try again, leave price_cap out, or choose another provider.",
   }),
   /** `held`: machines of the run's other nodes, which are paid for while this node has none. */
-  no_offer: entry<{ provider: string; gpus: string; node?: number; held?: number }>({
+  no_offer: entry<{ provider: string; gpus: string; node?: number; held?: number; why?: string }>({
     status: 409,
     exit: 1,
     retry: "backoff",
     message: (d) =>
       d.held
-        ? `${d.provider} has no machine with ${d.gpus} for node ${d.node} right now; ${paidFor(d.held)} meanwhile.`
-        : `${d.provider} has no machine with ${d.gpus} right now. ${BY_THIS_ORDER}`,
-    hint: "A run tries again for a while before it gives up. Another GPU, region or provider may be quicker; `svc gpus` lists names that are understood.",
+        ? `${d.provider} has no machine with ${d.gpus} for node ${d.node} right now${because(d.why)}; ${paidFor(d.held)} meanwhile.`
+        : `${d.provider} has no machine with ${d.gpus} right now${because(d.why)}. ${BY_THIS_ORDER}`,
+    hint: "A run tries again for about a minute before it gives up. Another GPU, region or provider may be quicker; `svc gpus` lists names that are understood.",
   }),
-  gang_incomplete: entry<{ provider: string; gpus: string; node: number; nodes: number; held: number }>({
+  gang_incomplete: entry<{ provider: string; gpus: string; node: number; nodes: number; held: number; why?: string }>({
     status: 409,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.provider} had no machine with ${d.gpus} for node ${d.node} of ${d.nodes} for a minute, while ${paidFor(d.held)}. What was rented for this run is given back.`,
+      `${d.provider} had no machine with ${d.gpus} for node ${d.node} of ${d.nodes} for a minute${because(d.why)}, while ${paidFor(d.held)}. What was rented for this run is given back.`,
     hint: "Ask for fewer nodes, or for another GPU, region or provider; or submit the run again later.",
   }),
   offer_taken: entry<{ provider: string; offer: string; why: string }>({

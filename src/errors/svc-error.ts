@@ -29,6 +29,13 @@ const entryOf = (code: ErrorCode): AnyEntry => CATALOGUE[code] as unknown as Any
 /** What others said may end with a full stop of its own. */
 const asSentence = (text: string): string => text.replace(/(?<!\.)\.\.(?=\s|$)/g, ".");
 
+interface SvcErrorOptions {
+  cause?: unknown;
+  errors?: FieldError[];
+  /** In place of what the catalogue says: a step that has tried for long enough ends with an error that is otherwise tried again. */
+  retry?: Retry;
+}
+
 /** The one error class. Everything a caller may see is in the catalogue; `cause` keeps what led here. */
 export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
   override readonly name = "SvcError";
@@ -40,7 +47,7 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
   readonly errors: FieldError[] | undefined;
   readonly data: ErrorData<C>;
 
-  constructor(code: C, data: ErrorData<C>, options: { cause?: unknown; errors?: FieldError[] } = {}) {
+  constructor(code: C, data: ErrorData<C>, options: SvcErrorOptions = {}) {
     const e = entryOf(code);
     super(asSentence(e.message(data)), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
@@ -48,7 +55,7 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
     this.hint = typeof e.hint === "string" ? e.hint : e.hint(data);
     this.status = e.status;
     this.exit = e.exit;
-    this.retry = e.retry;
+    this.retry = options.retry ?? e.retry;
     this.errors = options.errors;
   }
 

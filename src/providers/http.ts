@@ -18,6 +18,8 @@ import { keepsSecrets } from "../schemas/address.ts";
 import { NOTHING_MADE } from "./provider.ts";
 
 const TIMEOUT_MS = 60_000;
+/** For the name, the connection and its TLS: an address where nothing answers is to be known before somebody wonders. */
+const CONNECT_MS = 9_000;
 const BYTES_MAX = 8 * 1024 * 1024;
 /** Whatever is asked for: a machine that is to be ended, and proven gone, costs money meanwhile. */
 const RETRY_AFTER_MAX_MS = 2 * 60_000;
@@ -174,6 +176,7 @@ class Exchange {
   private outgoing: ClientRequest | undefined;
   private settled = false;
   private timer: NodeJS.Timeout | undefined;
+  private connecting: NodeJS.Timeout | undefined;
   private reject: (reason: unknown) => void = () => undefined;
 
   constructor(provider: string, what: string, timeoutMs: number) {
@@ -186,10 +189,14 @@ class Exchange {
     return new Promise<HttpAnswer>((resolve, reject) => {
       this.reject = reject;
       this.timer = setTimeout(() => this.unreachable(`no answer within ${this.timeoutMs / 1000} s`), this.timeoutMs);
+      this.connecting = setTimeout(
+        () => this.unreachable(`no connection within ${CONNECT_MS / 1000} s: nothing answers at its address`),
+        CONNECT_MS,
+      );
       const settle = (answer: HttpAnswer) => {
         if (this.settled) return;
         this.settled = true;
-        clearTimeout(this.timer);
+        this.clearTimers();
         resolve(answer);
       };
       try {
@@ -198,7 +205,10 @@ class Exchange {
         return this.fail(neverSent(this.unsendable(e)));
       }
       this.outgoing.on("socket", (socket) =>
-        socket.on("encrypted" in socket ? "secureConnect" : "connect", () => (this.sent = true)),
+        socket.on("encrypted" in socket ? "secureConnect" : "connect", () => {
+          this.sent = true;
+          clearTimeout(this.connecting);
+        }),
       );
       this.outgoing.on("error", (e) => this.unreachable(plainWords(e), e));
       this.outgoing.on("response", (response) => this.receive(response, maxBytes, proofs, settle));
@@ -209,9 +219,14 @@ class Exchange {
   fail(reason: unknown): void {
     if (this.settled) return;
     this.settled = true;
-    clearTimeout(this.timer);
+    this.clearTimers();
     this.reject(reason);
     this.outgoing?.destroy();
+  }
+
+  private clearTimers(): void {
+    clearTimeout(this.timer);
+    clearTimeout(this.connecting);
   }
 
   private unreachable(why: string, cause?: unknown): void {

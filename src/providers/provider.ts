@@ -89,6 +89,14 @@ export function inVain<E extends Error>(error: E, machine: MachineHandle): E {
 export const madeInVain = (error: unknown): MachineHandle | null =>
   typeof error === "object" && error !== null ? (spoilt.get(error) ?? null) : null;
 
+const passedOver = new WeakMap<readonly Offer[], readonly string[]>();
+/** Marks what `listOffers` gives with why other machines are not among it, in words for people: none in stock, a price that is no number. */
+export function withoutOthers(offers: Offer[], reasons: readonly string[]): Offer[] {
+  passedOver.set(offers, reasons);
+  return offers;
+}
+export const whyNotOthers = (offers: readonly Offer[]): readonly string[] => passedOver.get(offers) ?? [];
+
 const parts = new WeakMap<object, MachineHandle[]>();
 /** Marks an error of `listOwned` with what the rest of the provider shows, where only a part of it, which it named, did not answer. */
 export function inPart<E extends Error>(error: E, shown: MachineHandle[]): E {

@@ -6,9 +6,10 @@
 // R3. A kill does not abort a create call: its answer is written down even when nobody waits for it.
 // R4. The next offer is tried at once only where the provider said that it made nothing, and a listing does not contradict it.
 // R5. Where other nodes' machines are paid for already, room for this one is looked for a minute at most.
-// R6. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
+// R6. A run that asked for no waiting ends about a minute after it was first told that there is no machine.
+// R7. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
 
-import { SvcError } from "../errors/index.ts";
+import { SvcError, type ErrorData } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
 import { mayHaveBeenSent } from "../providers/http.ts";
 import {
@@ -18,6 +19,7 @@ import {
   type MachineHandle,
   type Offer,
   type Provider,
+  whyNotOthers,
 } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp, type Found } from "./look-up.ts";
@@ -34,11 +36,18 @@ const ASK_AGAIN_MS = 5_000;
 const OFFERS_TRIED_MAX = 8;
 /** How long the machines of other nodes are paid for while there is none for this one. */
 const GANG_WAIT_MS = 60_000;
+/** How long a machine is looked for from the first answer that there is none. */
+const CAPACITY_WAIT_MS = 60_000;
+/** Different reasons of refusals that one error tells, and characters of each. */
+const REASONS_MAX = 4;
+const REASON_CHARACTERS_MAX = 400;
 
 export function provisionStep(ports: StepPorts): StepDefinition {
+  /** By effect, when an attempt first found no machine. A restart forgets it, which costs a minute. */
+  const noneSince = new Map<number, number>();
   return {
     name: "provision",
-    retry: { attemptsMax: 12, delayMsMin: 1_000, delayMsMax: 60_000 },
+    retry: { attemptsMax: 24, delayMsMin: 1_000, delayMsMax: 20_000 },
     attemptMs: 20 * 60_000,
     async run(context: StepContext): Promise<StepDone | StepLater> {
       const { jobId, node, signal } = context;
@@ -51,9 +60,16 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       }
       try {
         const offers = affordable(provider, spec, await provider.listOffers(spec, signal));
-        return await orderOneOf(ports, provider, offers, context, spec);
+        const done = await orderOneOf(ports, provider, offers, context, spec);
+        noneSince.delete(context.effectId);
+        return done;
       } catch (e) {
-        throw e instanceof SvcError && e.code === "no_offer" ? noRoom(ports, context, spec, e) : e;
+        if (!isNoOffer(e)) throw e;
+        const since = noneSince.get(context.effectId) ?? ports.now();
+        noneSince.set(context.effectId, since);
+        const last = ports.now() - since >= CAPACITY_WAIT_MS;
+        if (last) noneSince.delete(context.effectId);
+        throw noRoom(ports, context, spec, e, last);
       }
     },
   };
@@ -96,6 +112,7 @@ async function orderOneOf(
   spec: RunSpec,
 ): Promise<StepDone> {
   const taken: string[] = [];
+  const reasons: string[] = [];
   for (const offer of offers.slice(0, OFFERS_TRIED_MAX)) {
     context.signal.throwIfAborted();
     try {
@@ -105,19 +122,45 @@ async function orderOneOf(
       // What was made all the same is ended before there is a next order.
       if (!(e instanceof SvcError && e.code === "offer_taken") || madeInVain(e) !== null) throw e;
       taken.push(offer.id);
-      context.progress({ offers_taken: taken });
+      reasons.push((e.data as ErrorData<"offer_taken">).why);
+      context.progress({ offers_taken: taken, why: told(reasons) });
     }
   }
-  throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
+  throw noOffer(provider, spec, reasons);
 }
 
-/** That there is no machine, in the words of a run of several nodes; the last word where those beside it were paid for long enough. */
-function noRoom(ports: StepPorts, { jobId, node }: StepContext, spec: RunSpec, none: SvcError): SvcError {
+const isNoOffer = (e: unknown): e is SvcError<"no_offer"> => e instanceof SvcError && e.code === "no_offer";
+
+/** Each different reason once, with how often it was given: one line for people. */
+function told(reasons: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const reason of reasons) {
+    const words = reason.trim().replace(/[.\s]+$/, "");
+    const short = words.length > REASON_CHARACTERS_MAX ? `${words.slice(0, REASON_CHARACTERS_MAX)}…` : words;
+    if (short !== "") counts.set(short, (counts.get(short) ?? 0) + 1);
+  }
+  const all = [...counts].map(([words, count]) => (count === 1 ? words : `${words} (${count} times)`));
+  const more = all.length - REASONS_MAX;
+  return [...all.slice(0, REASONS_MAX), ...(more > 0 ? [`and ${more} other reasons`] : [])].join("; ");
+}
+
+const noOffer = (provider: Provider, { gpus }: RunSpec, reasons: readonly string[]): SvcError<"no_offer"> =>
+  new SvcError("no_offer", { provider: provider.name, gpus, why: told(reasons) });
+
+/** That there is no machine, in the words of a run of several nodes where it is one. `last`: it is not looked for any more. */
+function noRoom(
+  ports: StepPorts,
+  { jobId, node }: StepContext,
+  spec: RunSpec,
+  none: SvcError<"no_offer">,
+  last: boolean,
+): SvcError {
   const { nodes, provider, gpus } = spec;
+  const { why } = none.data;
   const others = Array.from({ length: nodes }, (_, other) => other).filter((other) => other !== node);
   const held = others.flatMap((other) => ports.ledger.open(jobId, other).filter((entry) => entry.handle !== null));
-  if (held.length === 0) return none;
-  const about = { provider, gpus, node, nodes, held: held.length };
+  if (held.length === 0) return last ? new SvcError("no_offer", none.data, { retry: "never", cause: none }) : none;
+  const about = { provider, gpus, node, nodes, held: held.length, ...(why === undefined ? {} : { why }) };
   const waited = ports.now() - Math.min(...held.map((entry) => entry.createdAt));
   return waited < GANG_WAIT_MS ? new SvcError("no_offer", about) : new SvcError("gang_incomplete", about);
 }
@@ -146,7 +189,11 @@ export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): 
   // A stable order: where nothing is priced, it is the provider's own.
   const sorted = priced.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
   const cheapest = sorted[0];
-  if (cheapest === undefined) throw new SvcError("no_offer", { provider: provider.name, gpus: spec.gpus });
+  if (cheapest === undefined) {
+    const odd = offers.length - priced.length;
+    const oddWords = odd === 0 ? [] : [`${odd} of its offers have no price that is a number of 0 or more`];
+    throw noOffer(provider, spec, [...whyNotOthers(offers), ...oddWords]);
+  }
   checkCap(provider, spec, cheapest.priceMicro, "Nothing was rented");
   return sorted.filter((offer) => withinCap(spec, offer.priceMicro));
 }

@@ -397,7 +397,7 @@ const STOCKOUT = {
 
 describe("an operation that failed", () => {
   const cases: [string, Record<string, unknown>, string, RegExp][] = [
-    ["no capacity, and who has some", STOCKOUT, "offer_taken", /us-central1-b,us-central1-f have it/],
+    ["no capacity, and who has some", STOCKOUT, "offer_taken", /EXHAUSTED_WITH_DETAILS: The zone does not have enough.*us-central1-b,us-central1-f have it/],
     ["no capacity in other words", { code: "GPU_STOCKOUT", message: "x" }, "offer_taken", /none left/],
     ["taken back while it was made", { code: "UNSUPPORTED_OPERATION", message: "x" }, "offer_taken", /none left/],
     [

@@ -4,7 +4,7 @@ import { provisionStep } from "../../src/steps/provision.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { neverSent, ProviderHttp } from "../../src/providers/http.ts";
-import { inVain } from "../../src/providers/provider.ts";
+import { inVain, withoutOthers } from "../../src/providers/provider.ts";
 import { removeHomes, turn } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
 import { Rent } from "./rent.ts";
@@ -73,6 +73,52 @@ describe("an order", () => {
     rent.cloud.offers = [];
     await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
     expect(rent.states()).toEqual([]);
+  });
+});
+
+describe("a run that finds no machine", () => {
+  const refuse = (why: string): void => {
+    rent.cloud.before = (call) => {
+      if (call.startsWith("create")) throw new SvcError("offer_taken", { provider: "podhost", offer: "o", why });
+    };
+  };
+
+  it("tells at once, in the provider's own words, why each offer was refused", async () => {
+    rent.cloud.offers = [1, 2, 3].map((n) => ({ id: `o${n}`, priceMicro: n * 1_000_000 }));
+    refuse("There are no longer any instances available with the requested specifications.");
+    await expect(provision()).rejects.toMatchObject({
+      code: "no_offer",
+      retry: "backoff",
+      message: expect.stringContaining("no longer any instances available with the requested specifications (3 times)"),
+    });
+  });
+
+  it("tells what the provider left out of its offers, and which prices were no numbers", async () => {
+    rent.cloud.offers = withoutOthers([{ id: "o", priceMicro: Number.NaN }], ["RTX4090 is out of stock"]);
+    await expect(provision()).rejects.toMatchObject({
+      message: expect.stringMatching(/RTX4090 is out of stock; 1 of its offers have no price/) as string,
+    });
+  });
+
+  it("keeps its message short, however many reasons there are and however long they are", async () => {
+    rent.cloud.offers = withoutOthers(
+      [],
+      Array.from({ length: 10_000 }, (_, n) => `${n} ${"x".repeat(5_000)}`),
+    );
+    const error = await provision().catch((e: unknown) => e);
+    expect((error as SvcError).message.length).toBeLessThan(2_500);
+    expect((error as SvcError).message).toContain("and 9996 other reasons");
+  });
+
+  it("is over about a minute after it was first told so", async () => {
+    rent.cloud.offers = [];
+    const step = provisionStep(rent.ports);
+    const attempt = (): Promise<unknown> => rent.run(() => step).catch((e: unknown) => e);
+    expect(await attempt()).toMatchObject({ code: "no_offer", retry: "backoff" });
+    await rent.h.clock.advance(59_000);
+    expect(await attempt()).toMatchObject({ code: "no_offer", retry: "backoff" });
+    await rent.h.clock.advance(1_000);
+    expect(await attempt()).toMatchObject({ code: "no_offer", retry: "never" });
   });
 });
 

@@ -22,6 +22,8 @@ export interface Refusal {
   /** The provider's own code words, from wherever in the answer they stood. */
   reasons: readonly string[];
   message: string;
+  /** Zones that it says have what this one lacks; null where it names none. */
+  zonesAvailable: string | null;
   /** False for a page, half a body, a proxy: it says nothing of what was asked about. */
   fromApi: boolean;
   retryAfterMs: number | null;
@@ -110,6 +112,7 @@ function replyOf(answer: HttpAnswer): Reply {
       status,
       reasons: [],
       message: `status ${status} with ${answer.isHtml ? "a page" : answer.text === "" ? "no body" : "something"} in place of an answer`,
+      zonesAvailable: null,
       fromApi: false,
       retryAfterMs,
     };
@@ -121,10 +124,23 @@ function replyOf(answer: HttpAnswer): Reply {
     ok: false,
     status,
     reasons,
-    message: plainText(message ?? errors[0]?.message ?? "") || `status ${status}`,
+    message: withCode(plainText(message ?? errors[0]?.message ?? "") || `status ${status}`, reasons),
+    zonesAvailable: details.map((d) => zonesIn(d.metadatas ?? d.metadata)).find((zones) => zones !== null) ?? null,
     fromApi: true,
     retryAfterMs,
   };
+}
+
+/** The provider's own code stands with its words: it is what people search for. */
+function withCode(message: string, reasons: readonly string[]): string {
+  const codes = [...new Set(reasons.map((reason) => plainText(reason, 80)))].filter((code) => !message.includes(code));
+  return codes.length === 0 ? message : `${message} (${codes.slice(0, 3).join(", ")})`;
+}
+
+/** `zonesAvailable` of the details of a stockout; null where it is none or holds anything but names of zones. */
+export function zonesIn(metadata: Readonly<Record<string, unknown>> | undefined): string | null {
+  const zones = metadata?.["zonesAvailable"];
+  return typeof zones === "string" && /^[a-z0-9, -]+$/.test(zones) ? plainText(zones, 200) : null;
 }
 
 const RATE = /^(rateLimitExceeded|userRateLimitExceeded|RATE_LIMIT_EXCEEDED|RESOURCE_OPERATION_RATE_EXCEEDED)$/;

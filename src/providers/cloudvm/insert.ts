@@ -15,6 +15,7 @@ import {
   REQUEST_TIMEOUT_MS,
   RETRY_AFTER_MAX_MS,
   saysNotFound,
+  zonesIn,
   type ComputeClient,
   type Refusal,
 } from "./client.ts";
@@ -235,13 +236,16 @@ const nearWords = ({ plan: { near } }: InsertOrder): string =>
 const withTerms = (why: string, { plan }: InsertOrder): string =>
   plan.terms === null ? why : `${why} (${plan.terms})`;
 
-function stockoutWords(error: OperationError, { place }: InsertOrder): string {
-  const elsewhere = error.errorDetails
-    .map((d) => d.errorInfo?.metadatas?.["zonesAvailable"])
-    .find((zones): zones is string => typeof zones === "string" && /^[a-z0-9, -]+$/.test(zones));
-  const has = elsewhere === undefined ? "" : `; it says that ${plainText(elsewhere, 120)} have it`;
-  return `the zone ${place.zone} has none left (${plainText(error.code ?? "", 80)})${has}`;
+function stockoutWords(error: OperationError, order: InsertOrder): string {
+  const { errorDetails, message = "" } = error;
+  const localized = errorDetails.map((d) => d.localizedMessage?.message ?? "").find((words) => words !== "") ?? "";
+  const words = plainText(message === "" ? localized : message);
+  const zones = errorDetails.map((d) => zonesIn(d.errorInfo?.metadatas)).find((named) => named !== null) ?? null;
+  return noneLeft(order, [plainText(error.code ?? "", 80), words].filter(Boolean).join(": "), zones);
 }
+
+const noneLeft = ({ place }: InsertOrder, words: string, zones: string | null): string =>
+  `the zone ${place.zone} has none left${words === "" ? "" : ` (${words})`}${zones === null ? "" : `; it says that ${zones} have it`}`;
 
 function quotaWords(error: OperationError): string {
   const info = error.errorDetails.find((d) => d.quotaInfo)?.quotaInfo;
@@ -263,7 +267,7 @@ function quotaWords(error: OperationError): string {
 function refusedInsert(reply: Refusal, order: InsertOrder): SvcError | "passing" | "in doubt" {
   const has = (pattern: RegExp): boolean => reply.reasons.some((reason) => pattern.test(reason));
   if (!reply.fromApi) return reply.status === 404 || reply.status === 405 ? errorOf(reply, "create") : "in doubt";
-  if (has(STOCKOUT)) return taken(order, `${reply.message} (${reply.reasons[0] ?? reply.status})`);
+  if (has(STOCKOUT)) return taken(order, noneLeft(order, reply.message, reply.zonesAvailable));
   if (isRateLimited(reply) || has(/^(resourceNotReady|RESOURCE_NOT_READY)$/)) return "passing";
   if (isQuota(reply))
     return new SvcError("no_quota", {

@@ -109,7 +109,7 @@ export class CloudvmProvider implements Provider {
     const offers = zones.map((zone) => ({
       id: `${zone}.${plan.machineType}`,
       priceMicro: null,
-      facts: { machine: plan.machineType, place: zone },
+      facts: { machine: plan.machineType, place: zone, ...(plan.terms === null ? {} : { terms: plan.terms }) },
       extra: { zone, ...(zone === place.zone ? { asked: "yes" } : {}) },
     }));
     // A zone that had none a moment ago is asked last.

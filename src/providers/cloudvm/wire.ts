@@ -143,7 +143,13 @@ export const ErrorBody = z.looseObject({
       .catch([])
       .default([]),
     details: z
-      .array(z.looseObject({ reason: optionalText }))
+      .array(
+        z.looseObject({
+          reason: optionalText,
+          metadata: z.record(z.string(), z.unknown()).optional().catch(undefined),
+          metadatas: z.record(z.string(), z.unknown()).optional().catch(undefined),
+        }),
+      )
       .catch([])
       .default([]),
   }),

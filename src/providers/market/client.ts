@@ -10,7 +10,7 @@ import { SvcError } from "../../errors/index.ts";
 import { clientOf, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
-import { isTooOften, isUnclearNotFound, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
+import { isRetiredAddress, isTooOften, isUnclearNotFound, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
 import {
   GpuNames,
   ListPage,
@@ -173,8 +173,13 @@ export class MarketClient {
 
   /** Whether the provider took the wish; false where it knows no such machine. Neither is a proof. */
   async destroy(id: string, signal?: AbortSignal): Promise<boolean> {
-    const answer = await this.ask("destroy", { method: "DELETE", path: instancePath(id), json: {}, signal });
+    const ask = (path: string) => this.ask("destroy", { method: "DELETE", path, json: {}, signal });
+    const first = await ask(instancePath(id));
+    // Its listing has moved to the next version already (July 2026). A machine that cannot be ended costs more than a call too many.
+    const moved = isRetiredAddress(first, refusalOf(first)) ? await ask(instancePath(id, "v1")) : null;
+    const answer = moved !== null && moved.status < 300 ? moved : first;
     const refusal = refusalOf(answer);
+    if (isRetiredAddress(answer, refusal)) throw refused(answer, `ending machine ${id}`, this.secret());
     if (saysNoSuchMachine(answer, refusal) || isUnclearNotFound(answer, refusal)) return false;
     return this.accepted(answer, `ending machine ${id}`).success === true;
   }
@@ -247,7 +252,7 @@ export class MarketClient {
   }
 }
 
-const instancePath = (id: string): string => `/api/v0/instances/${encodeURIComponent(id)}/`;
+const instancePath = (id: string, version = "v0"): string => `/api/${version}/instances/${encodeURIComponent(id)}/`;
 
 /** An outage, or half an answer; not a no. */
 const isPassing = (answer: HttpAnswer): boolean =>

@@ -23,6 +23,8 @@ import {
   type Offer,
   type Order,
   type Provider,
+  whyNotOthers,
+  withoutOthers,
 } from "../provider.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
@@ -147,7 +149,10 @@ export class MarketProvider implements Provider {
         ? within
         : offersOf(await this.search(searchBody(wish, false), signal), wish);
     if (offers.length === 0) await this.assertSold(wish, spec, signal);
-    const free = offers.filter((offer) => !this.isTaken(offer.id));
+    const free = withoutOthers(
+      offers.filter((offer) => !this.isTaken(offer.id)),
+      whyNotOthers(offers),
+    );
     const better = free.filter((offer) => !this.hostsAvoided.has(offer.extra?.machine_id ?? ""));
     // A host that failed once is better than none.
     return better.length > 0 ? better : free;

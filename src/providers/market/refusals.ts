@@ -9,7 +9,8 @@ import type { HttpAnswer } from "../http.ts";
 import { objectOf, textOf } from "./wire.ts";
 
 const PROVIDER = "market";
-const WORDS_MAX = 240;
+/** Of the provider's words: its longest messages name an offer, a reason and an address. */
+const WORDS_MAX = 600;
 
 export interface Refusal {
   status: number;
@@ -31,12 +32,16 @@ export function refusalOf(answer: HttpAnswer, secret = ""): Refusal {
   const { status } = answer;
   if (answer.isHtml) return { status, code: "", words: `a page for people instead of an answer (status ${status})` };
   const body = objectOf(answer);
-  const code = textOf(body?.error);
-  const text =
-    body === null ? answer.text : [body.msg, body.message, body.detail].map(textOf).find((part) => part !== "");
+  const nested = objectIn(body?.error);
+  const code = textOf(body?.error) || textOf(nested?.code) || textOf(nested?.error);
+  const told = [body?.msg, body?.message, body?.detail, nested?.msg, nested?.message].map(textOf);
+  const text = body === null ? answer.text : told.find((part) => part !== "");
   const words = oneLine([code, text ?? ""].filter((part) => part !== "").join(": "), secret);
   return { status, code, words: words === "" ? `status ${status}` : words };
 }
+
+const objectIn = (value: unknown): Record<string, unknown> | null =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
 
 const NO_KEY = /\bauth_error\b|invalid (user|api)[ _]key|\bnot_authorized\b/i;
 /** The provider does not take the key, or the key may not do this. */
@@ -72,6 +77,12 @@ export const saysNoSuchMachine = (answer: HttpAnswer, refusal: Refusal): boolean
 export const isUnclearNotFound = (answer: HttpAnswer, refusal: Refusal): boolean =>
   (refusal.status === 404 || refusal.status === 410) && objectOf(answer) !== null && !isAboutKey(answer, refusal);
 
+/** The provider serves nothing at this address any more: that says nothing of a machine or an offer. */
+export const isRetiredAddress = (answer: HttpAnswer, { status, code, words }: Refusal): boolean =>
+  (status === 404 || status === 410) &&
+  objectOf(answer) !== null &&
+  /deprecated|endpoint|no longer (served|supported)|api version/i.test(`${code} ${words}`);
+
 /** Everything that is not an answer to what was asked, as an error. Nothing here is a create call. */
 export function refused(answer: HttpAnswer, what: string, secret: string): SvcError {
   const refusal = refusalOf(answer, secret);
@@ -102,6 +113,7 @@ export function createRefused(answer: HttpAnswer, offer: string, secret: string)
   if (isAboutKey(answer, refusal))
     return new SvcError("credential_refused", { provider: PROVIDER, why: keyWords(refusal) });
   if (refuses && !QUEUED.test(text)) {
+    if (isRetiredAddress(answer, refusal)) return new SvcError("provider_refused", said);
     if (OFFER_GONE.test(text)) return new SvcError("offer_taken", { ...said, offer });
     if (NO_FUNDS.test(text)) return new SvcError("no_funds", said);
     if (NO_QUOTA.test(text)) return new SvcError("no_quota", said);

@@ -4,10 +4,11 @@
 // S2. A price that is not a finite number of 0 or more is no price, and without a price there is no offer.
 
 import { idOf, priceMicroOf } from "../../domain/endpoint.ts";
+import { cudaOfImage, cudaServes, cudaText, parseCuda, type CudaVersion } from "../../domain/cuda.ts";
 import { GPU_CATALOGUE } from "../../domain/gpus.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, plainGpuName } from "../gpu-names.ts";
-import type { Offer } from "../provider.ts";
+import { withoutOthers, type Offer } from "../provider.ts";
 import { countriesOf, countryOf } from "./places.ts";
 import { numberOf, textOf, type OfferRow } from "./wire.ts";
 
@@ -31,7 +32,7 @@ export interface Wish {
   diskGb: number;
   seconds: number;
   countries: readonly string[] | null;
-  cuda: number | null;
+  cuda: CudaVersion | null;
   capUsd: number | null;
 }
 
@@ -46,7 +47,7 @@ export function wishOf(spec: RunSpec): Wish {
     diskGb: Math.max(LEAST_DISK_GB, spec.disk_gb ?? DEFAULT_DISK_GB),
     seconds: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60) + SPARE_S : DAY_S,
     countries: spec.region === undefined ? null : countriesOf(spec.region),
-    cuda: cudaOf(spec.image ?? DEFAULT_IMAGE),
+    cuda: cudaOfImage(spec.image ?? DEFAULT_IMAGE),
     capUsd: spec.price_cap ?? null,
   };
 }
@@ -54,12 +55,6 @@ export function wishOf(spec: RunSpec): Wish {
 function catalogueVram(model: string): number | undefined {
   const wanted = plainGpuName(model);
   return GPU_CATALOGUE.find((entry) => plainGpuName(entry.model) === wanted)?.vram_gb;
-}
-
-/** A driver runs every image of its own major version of CUDA; the image's name says which one that is. */
-function cudaOf(image: string): number | null {
-  const major = /cuda[-_]?(\d{1,2})(?:\.\d|\b)/i.exec(image)?.[1];
-  return major === undefined ? null : Number(major);
 }
 
 export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown> {
@@ -77,7 +72,7 @@ export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown
     direct_port_count: { gte: 1 },
     reliability: { gte: LEAST_RELIABILITY },
     duration: { gte: wish.seconds },
-    ...(wish.cuda === null ? {} : { cuda_max_good: { gte: wish.cuda } }),
+    ...(wish.cuda === null ? {} : { cuda_max_good: { gte: Number(cudaText(wish.cuda)) } }),
     ...(wish.countries === null ? {} : { geolocation: { in: wish.countries } }),
     ...(withCap && wish.capUsd !== null ? { dph_total: { lte: wish.capUsd } } : {}),
     order: [["dph_total", "asc"]],
@@ -112,8 +107,31 @@ export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
     const offer = offerOf(row, wish);
     return offer === null ? [] : [offer];
   });
-  return offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
+  const unpriced = rows.filter((row) => priceMicroOf(row.dph_total) === null);
+  const unfit = rows.length - unpriced.length - offers.length;
+  const [odd] = unpriced;
+  return withoutOthers(
+    offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0)),
+    [
+      ...(odd ? [`${unpriced.length} of its offers have no price that is a number of 0 or more (${shown(odd)})`] : []),
+      ...(unfit > 0 ? [`${unfit} of its offers are not what was asked for`] : []),
+      `asked for ${wordsOf(wish)}`,
+    ],
+  );
 }
+
+const shown = (row: OfferRow): string => `dph_total is ${JSON.stringify(row.dph_total ?? null)?.slice(0, 40)}`;
+
+/** What the search holds against every offer, for a person who wonders why there is none. */
+const wordsOf = (wish: Wish): string =>
+  [
+    `${wish.count} × ${wish.names.join(" or ")} on a verified host`,
+    ...(wish.gpuRamMb === null ? [] : [`${Math.floor(wish.gpuRamMb / 1024)} GB of GPU memory or more`]),
+    `${wish.diskGb} GB of disk`,
+    ...(wish.cuda === null ? [] : [`CUDA ${cudaText(wish.cuda)} or newer`]),
+    ...(wish.countries === null ? [] : [`in ${wish.countries.join(", ")}`]),
+    `free for ${Math.ceil(wish.seconds / 3_600)} hours`,
+  ].join(", ");
 
 function offerOf(row: OfferRow, wish: Wish): Offer | null {
   const id = idOf(row.ask_contract_id) ?? idOf(row.id);
@@ -161,9 +179,16 @@ function fits(row: OfferRow, wish: Wish): boolean {
     atLeast(row.direct_port_count, 1) &&
     atLeast(row.reliability2 ?? row.reliability, LEAST_RELIABILITY) &&
     atLeast(row.duration, wish.seconds) &&
-    (wish.cuda === null || atLeast(row.cuda_max_good, wish.cuda)) &&
+    (wish.cuda === null || runsCuda(row.cuda_max_good, wish.cuda)) &&
     (wish.countries === null || (country !== null && wish.countries.includes(country)))
   );
+}
+
+/** An image of CUDA 12.8 does not start on a host whose driver ends at 12.2, though both are 12. */
+function runsCuda(value: unknown, image: CudaVersion): boolean {
+  if (value === undefined || value === null) return true;
+  const host = parseCuda(value);
+  return host !== null && cudaServes(host, image);
 }
 
 /** `ifAbsent`: what a missing number counts as. What is there and is no number is never enough. */

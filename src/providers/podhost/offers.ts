@@ -67,6 +67,17 @@ export function noSuchPlace(region: string, known: readonly string[]): SvcError 
   );
 }
 
+/** Why a kind of GPU is no offer, in words; null where it is one. */
+export function whyNoOffer(type: GpuType, spec: RunSpec, place: Place): string | null {
+  const where = [`${place.cloud.toLowerCase()} cloud`, place.dataCenterId ?? place.countryCode]
+    .filter(Boolean)
+    .join(", ");
+  if (!type.inStock) return `${type.id} is out of stock (${where})`;
+  if (type.unitMicro === null) return `${type.id} has no price that is a number of 0 or more (${where})`;
+  if (offerOf(type, spec, place).length > 0) return null;
+  return `${type.id} has ${type.memoryGb ?? "an unknown number of"} GB, and ${spec.min_vram_gb} are asked for`;
+}
+
 /** Nothing where the kind does not serve, is out of stock, or has no price that is one. */
 export function offerOf(type: GpuType, spec: RunSpec, place: Place): Offer[] {
   const { count } = gpuWishOf(PODHOST, spec.gpus);

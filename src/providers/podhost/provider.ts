@@ -13,21 +13,22 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
-import type {
-  Account,
-  Certainty,
-  ForeignMachine,
-  MachineHandle,
-  MachineStatus,
-  Offer,
-  Order,
-  Provider,
+import {
+  withoutOthers,
+  type Account,
+  type Certainty,
+  type ForeignMachine,
+  type MachineHandle,
+  type MachineStatus,
+  type Offer,
+  type Order,
+  type Provider,
 } from "../provider.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { GraphqlApi } from "./graphql.ts";
-import { checkSpec, noSuchPlace, offerOf, placesOf } from "./offers.ts";
+import { checkSpec, noSuchPlace, offerOf, placesOf, whyNoOffer } from "./offers.ts";
 import { RestApi } from "./rest.ts";
 import { podEnvironment, selfEndScript, startCommand } from "./start-command.ts";
 import { statusOf } from "./status.ts";
@@ -86,16 +87,21 @@ export class PodhostProvider implements Provider {
     const places = placesOf(spec, this.#setting("cloud"));
     const offers: Offer[] = [];
     const kinds: GpuType[] = [];
+    const reasons: string[] = [];
     for (const place of places) {
       const types = await this.#ask((api) => api.gpuTypes(ids, count, place, signal));
       kinds.push(...types);
       offers.push(...types.flatMap((type) => offerOf(type, spec, place)));
+      reasons.push(...types.map((type) => whyNoOffer(type, spec, place)).filter((why) => why !== null));
     }
     if (offers.length === 0) {
       await this.#assertPlace(spec, signal);
       await this.#assertSold(spec, kinds, signal);
     }
-    return offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
+    return withoutOthers(
+      offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0)),
+      reasons,
+    );
   }
 
   /** Throws where there is no such place at all: it would read as one that has nothing just now, and be asked again and again. */

@@ -8,7 +8,7 @@ import type { RemoteOptions } from "../remote.ts";
 export const PODHOST = "podhost";
 const USER_AGENT = "svc/0.1 (training control plane)";
 /** In an answer's words, what a person is shown of it. */
-const WORDS_MAX = 300;
+const WORDS_MAX = 450;
 
 const NOT_KNOWN = "it does not know the key (status 401): it is wrong, or was revoked";
 
