@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
+import { TAGS } from "./test/needs.ts";
 
 /** Of tests that wait for processes half of their time: one more than the smallest computer has cores. */
 const WORKERS = 3;
@@ -43,6 +44,7 @@ export default defineConfig({
     hookTimeout: 30_000,
     teardownTimeout: 10_000,
     reporters: ["default", "./scripts/closing-line-reporter.ts"],
+    tags: TAGS,
     projects: [
       {
         extends: true,

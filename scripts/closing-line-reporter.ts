@@ -1,22 +1,25 @@
-// Ends a test run with one line that people and CI read alike: `N passed, N failed, N skipped`. With SVC_TEST_FAILED set to a path,
-// the files in which something failed are written there, a line each, for whoever wants to look at them again.
+// Ends a test run with one line that people and CI read alike: `N passed, N failed, N skipped`. A line before it counts the skipped tests
+// by reason, as `skipped: 9 need sshd (not installed), 3 need root`. With SVC_TEST_FAILED set to a path, the reporter writes the files
+// in which something failed there, a line each, so that `.ci/run` can run them again.
 
 import { writeFileSync } from "node:fs";
 import type { SerializedError } from "vitest";
-import type { Reporter, TestModule } from "vitest/node";
+import type { Reporter, TestCase, TestModule, Vitest } from "vitest/node";
+import { unmetNeeds } from "../test/needs.ts";
 
 export default class ClosingLineReporter implements Reporter {
-  #line: string | undefined;
+  #lines: string[] = [];
+  #filtered = false;
 
   /** Printed when the process exits, since other reporters still write after their turn. */
-  onInit(): void {
-    process.once("exit", () => {
-      if (this.#line !== undefined) process.stdout.write(`${this.#line}\n`);
-    });
+  onInit({ config }: Vitest): void {
+    this.#filtered = config.testNamePattern !== undefined;
+    process.once("exit", () => process.stdout.write(this.#lines.map((line) => `${line}\n`).join("")));
   }
 
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
     const count = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
+    const reasons = new Map<string, number>();
     const files: string[] = unhandledErrors.map(() => "(no file)");
     for (const module of modules) {
       // A file that could not be loaded, or whose hooks failed, has failed even where no test of it did.
@@ -25,13 +28,25 @@ export default class ClosingLineReporter implements Reporter {
         const { state } = test.result();
         if (state === "passed") count.passed += 1;
         else if (state === "failed") failedInside += 1;
-        else count.skipped += 1;
+        else {
+          count.skipped += 1;
+          const reason = this.#reason(test);
+          reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+        }
       }
       if (module.state() === "failed") files.push(module.relativeModuleId);
       count.failed += failedInside === 0 && module.state() === "failed" ? 1 : failedInside;
     }
     const list = process.env["SVC_TEST_FAILED"];
     if (list !== undefined) writeFileSync(list, files.map((file) => `${file}\n`).join(""));
-    this.#line = `${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`;
+    const sorted = [...reasons].toSorted(([, a], [, b]) => b - a);
+    if (sorted.length > 0) this.#lines.push(`skipped: ${sorted.map(([reason, n]) => `${n} ${reason}`).join(", ")}`);
+    this.#lines.push(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+  }
+
+  #reason(test: TestCase): string {
+    const result = test.result();
+    const note = result?.state === "skipped" ? result.note : undefined;
+    return unmetNeeds(test.tags) ?? note ?? (this.#filtered ? "not chosen by -t" : "without a reason");
   }
 }

@@ -10,8 +10,6 @@ import { PlaneDouble, serve } from "./double.ts";
 import { ask, post, raw } from "./wire.ts";
 
 const TOKEN = "t0ken-of-this-home";
-const root = process.getuid?.() === 0;
-const linux = process.platform === "linux";
 const ipv6 = Object.values(networkInterfaces()).some((list) => list?.some((entry) => entry.address === "::1"));
 const external = Object.values(networkInterfaces())
   .flatMap((list) => list ?? [])
@@ -95,7 +93,7 @@ describe("Host (DNS rebinding)", () => {
     expect(await raw(server.port, `OPTIONS * HTTP/1.1\r\n${own}\r\n`)).toMatch(/^HTTP\/1\.1 400 [^]*malformed_request/);
   });
 
-  it.skipIf(!ipv6)("answers to [::1] where it is bound there", async () => {
+  it("answers to [::1] where it is bound there", { tags: "needs/ipv6" }, async () => {
     const { server } = await serve({ host: "::1" });
     expect(server.url).toBe(`http://[::1]:${server.port}`);
     expect((await ask({ host: "::1", port: server.port, headers: { host: `[::1]:${server.port}` } })).status).toBe(200);
@@ -175,7 +173,7 @@ describe("Origin and Sec-Fetch-Site", () => {
 });
 
 describe("who is at the other end", () => {
-  it.skipIf(!linux)("reads the uid of a connection, over IPv4, IPv6 and mapped addresses", async () => {
+  it("reads the uid of a connection, over IPv4, IPv6 and mapped addresses", { tags: "needs/linux" }, async () => {
     for (const [listen, dial] of [
       ["127.0.0.1", "127.0.0.1"],
       ...(ipv6
@@ -209,36 +207,40 @@ describe("who is at the other end", () => {
     expect(peerUid({ address: "nonsense", port: 1 }, { address: "127.0.0.1", port: 2 })).toBeNull();
   });
 
-  it.skipIf(!root || !linux)("cuts another user before a byte is parsed, token or not", async () => {
-    const { plane, server, lines } = await serve({ token: TOKEN });
-    const as = (uid: string[]): Promise<string> =>
-      promisify(execFile)("setpriv", [
-        ...uid,
-        "curl",
-        "-sS",
-        "-m",
-        "10",
-        "-o",
-        "-",
-        "-w",
-        "%{http_code}",
-        "-H",
-        `Authorization: Bearer ${TOKEN}`,
-        `${server.url}/v1/health`,
-      ]).then(
-        ({ stdout }) => stdout,
-        (error: { stdout: string }) => error.stdout,
-      );
-    const nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-    expect(await as(nobody)).toBe("000");
-    expect(await as(["--reuid=0"])).toMatch(/"status":"ok".*200$/);
-    expect(lines.filter((line) => line.includes("uid 65534"))).toHaveLength(1);
-    expect(lines.join()).not.toContain(TOKEN);
-    expect(plane.listeners.size).toBe(0);
-  });
+  it(
+    "cuts another user before a byte is parsed, token or not",
+    { tags: ["needs/root", "needs/setpriv", "needs/curl"] },
+    async () => {
+      const { plane, server, lines } = await serve({ token: TOKEN });
+      const as = (uid: string[]): Promise<string> =>
+        promisify(execFile)("setpriv", [
+          ...uid,
+          "curl",
+          "-sS",
+          "-m",
+          "10",
+          "-o",
+          "-",
+          "-w",
+          "%{http_code}",
+          "-H",
+          `Authorization: Bearer ${TOKEN}`,
+          `${server.url}/v1/health`,
+        ]).then(
+          ({ stdout }) => stdout,
+          (error: { stdout: string }) => error.stdout,
+        );
+      const nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+      expect(await as(nobody)).toBe("000");
+      expect(await as(["--reuid=0"])).toMatch(/"status":"ok".*200$/);
+      expect(lines.filter((line) => line.includes("uid 65534"))).toHaveLength(1);
+      expect(lines.join()).not.toContain(TOKEN);
+      expect(plane.listeners.size).toBe(0);
+    },
+  );
 });
 
-describe.skipIf(external === undefined)("bound beyond loopback", () => {
+describe("bound beyond loopback", { tags: "needs/network" }, () => {
   const bound = { host: "0.0.0.0", token: TOKEN };
   const bearer = { authorization: `Bearer ${TOKEN}` };
 

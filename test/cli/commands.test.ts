@@ -1,6 +1,6 @@
 // The CLI as processes, on real homes, with a real control plane and real local runs.
 
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -35,8 +35,6 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 /** A /proc of processes alone, as a hardened service has it. */
 const HIDDEN = 'mount -t proc -o subset=pid proc /proc && exec "$0" serve --port 0 --json';
-const canHideProc =
-  spawnSync("unshare", ["-m", "mount", "-t", "proc", "-o", "subset=pid", "proc", "/proc"]).status === 0;
 
 describe("a home that was never used", { timeout: 60_000 }, () => {
   test("reading says so and makes nothing", () => {
@@ -62,26 +60,23 @@ describe("a home that was never used", { timeout: 60_000 }, () => {
     for (const word of ["svc.run(", "/jobs", "svc serve --open"]) expect(r.out).toContain(word);
   });
 
-  test.skipIf(!existsSync("/usr/sbin/sshd"))(
-    "`svc sim` on a port that is taken names the port and leaves nothing",
-    async () => {
-      const holder = createServer();
-      await new Promise<void>((resolve) => void holder.listen(0, "127.0.0.1", resolve));
-      onTestFinished(() => void holder.close());
-      const { port } = holder.address() as AddressInfo;
-      const temporary = join(at.root, "tmp");
-      mkdirSync(temporary);
-      at.env["TMPDIR"] = temporary;
-      const r = at.svc("sim", "market", "--port", String(port), "--json");
-      expect([r.code, r.out, JSON.parse(r.err.trim().split("\n").at(-1) ?? "").error.code]).toEqual([
-        1,
-        "",
-        "port_taken",
-      ]);
-      expect(r.err).toContain(`Port ${port} `);
-      expect(readdirSync(temporary).filter((name) => name.startsWith("svc-sim-"))).toEqual([]);
-    },
-  );
+  test("`svc sim` on a port that is taken names the port and leaves nothing", { tags: "needs/sshd" }, async () => {
+    const holder = createServer();
+    await new Promise<void>((resolve) => void holder.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void holder.close());
+    const { port } = holder.address() as AddressInfo;
+    const temporary = join(at.root, "tmp");
+    mkdirSync(temporary);
+    at.env["TMPDIR"] = temporary;
+    const r = at.svc("sim", "market", "--port", String(port), "--json");
+    expect([r.code, r.out, JSON.parse(r.err.trim().split("\n").at(-1) ?? "").error.code]).toEqual([
+      1,
+      "",
+      "port_taken",
+    ]);
+    expect(r.err).toContain(`Port ${port} `);
+    expect(readdirSync(temporary).filter((name) => name.startsWith("svc-sim-"))).toEqual([]);
+  });
 
   test("doctor finds what is wrong with a home", () => {
     expect(at.svc("doctor").out).toContain("ok\thome\t");
@@ -326,7 +321,7 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     expect(piped.err()).not.toContain("token=");
   });
 
-  test.skipIf(!canHideProc)("where the system hides who calls, it asks everybody for the token", async () => {
+  test("where the system hides who calls, it asks everybody for the token", { tags: "needs/hidden-proc" }, async () => {
     const child = spawn("unshare", ["-m", "sh", "-c", HIDDEN, CLI], { env: at.env, cwd: at.project });
     onTestFinished(() => void child.kill());
     const { out, err, exited } = gathered(child);

@@ -1,4 +1,5 @@
 // What only this cloud does to those who rent there.
+// @module-tag needs/sshd
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { NOTHING_MADE, type MachineHandle, type Offer, type Provider } from "../../src/providers/provider.ts";

@@ -1,3 +1,5 @@
+// @module-tag needs/sshd
+
 import { conformance } from "./provider.ts";
 import { cloudvmWorld } from "./worlds.ts";
 

@@ -1,3 +1,5 @@
+// @module-tag needs/sshd
+
 import { NotebookProvider } from "../../src/providers/notebook/provider.ts";
 import { NotebookSim } from "../sim/providers/notebook.ts";
 import { conformance } from "./provider.ts";

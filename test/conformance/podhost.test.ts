@@ -1,3 +1,5 @@
+// @module-tag needs/sshd
+
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
 import { FAULTS } from "../sim/providers/parts.ts";
 import { PodhostSim } from "../sim/providers/podhost.ts";

@@ -5,12 +5,9 @@ import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { DASHBOARD_DIST } from "../../scripts/lib/build-dashboard.ts";
-import { hasChromium, launchChromium, NO_CHROMIUM } from "../../scripts/lib/chromium.ts";
+import { launchChromium } from "../../scripts/lib/chromium.ts";
 import { FakeServer, type FakeWorld } from "./fake-server.ts";
 import { fakeWorld, submitted } from "./fake-world.ts";
-
-export { hasChromium };
-if (!hasChromium) process.stderr.write(`SKIPPED: the dashboard's tests in a browser. ${NO_CHROMIUM}\n`);
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -90,10 +87,10 @@ export function browserForServe(): { visit(url: string, options?: BrowserContext
 function oneBrowser(): () => Browser {
   let browser: Browser;
   beforeAll(async () => {
-    if (hasChromium) browser = await launchChromium();
+    browser = await launchChromium();
   }, 120_000);
   afterAll(async () => {
-    if (hasChromium) await browser.close();
+    await browser.close();
   });
   return () => browser;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { stepOf } from "../../dashboard/src/run/checkpoints-view.tsx";
-import { dashboard, hasChromium } from "./browser.ts";
+import { dashboard } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
 
 it("reads a step from a file's name where one stands, and no other number", () => {
@@ -22,7 +22,7 @@ it("reads a step from a file's name where one stands, and no other number", () =
 
 const WAIT = { timeout: 30_000 };
 
-describe.skipIf(!hasChromium)("the checkpoints of a run", () => {
+describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
 
   it("have no column of steps where no name has one", async () => {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
+import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 
 const WAIT = { timeout: 30_000 };
 const focused = (page: Opened["page"]) => page.evaluate(() => document.activeElement?.textContent);
 
-describe.skipIf(!hasChromium)("the pages beside the runs", () => {
+describe("the pages beside the runs", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withPage = async (path: string, use: (opened: Opened) => Promise<void>) => {
     const opened = await board.open(path, { viewport: { width: 1440, height: 900 } });

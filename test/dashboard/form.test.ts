@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
+import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 import { fakeAnswers } from "./fake-answers.ts";
 import { HOSTILE } from "./hostile.ts";
 
 const WAIT = { timeout: 30_000 };
 
-describe.skipIf(!hasChromium)("the form of a new run", () => {
+describe("the form of a new run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withPage = async (path: string, use: (opened: Opened) => Promise<void>) => {
     const opened = await board.open(path, { viewport: { width: 1440, height: 1000 } });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { dashboard, hasChromium, type Opened } from "./browser.ts";
+import { dashboard, type Opened } from "./browser.ts";
 import { fakeWorld, HOSTILE, step } from "./fake-world.ts";
 
 const WAIT = { timeout: 30_000 };
-describe.skipIf(!hasChromium)("the live dashboard", { timeout: 60_000 }, () => {
+describe("the live dashboard", { tags: "needs/chromium", timeout: 60_000 }, () => {
   const board = dashboard();
   const withPage = async (
     path: string,

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { dashboard, hasChromium, type Opened } from "./browser.ts";
+import { dashboard, type Opened } from "./browser.ts";
 import { fakeRun } from "./fake-world.ts";
 
 const WAIT = { timeout: 30_000 };
 const [WIDTH, HEIGHT] = [390, 844];
 
-describe.skipIf(!hasChromium)("the dashboard where there is little room", { timeout: 60_000 }, () => {
+describe("the dashboard where there is little room", { tags: "needs/chromium", timeout: 60_000 }, () => {
   const board = dashboard();
   const withPhone = async (
     path: string,

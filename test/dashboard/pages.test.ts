@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dashboard, expectAccessible, hasChromium } from "./browser.ts";
+import { dashboard, expectAccessible } from "./browser.ts";
 
 const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the list", path: "/", ready: "text=digits, two hidden layers" },
@@ -30,7 +30,7 @@ const LOOKS = [
   { width: 1440, colorScheme: "dark" },
 ] as const;
 
-describe.skipIf(!hasChromium)("pages of the dashboard", { timeout: 60_000 }, () => {
+describe("pages of the dashboard", { tags: "needs/chromium", timeout: 60_000 }, () => {
   const board = dashboard();
   for (const { width, colorScheme } of LOOKS) {
     for (const { name, path, ready } of PAGES) {

@@ -5,8 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { missingPrograms } from "../sim/serve.ts";
-import { browserForServe, expectAccessible, hasChromium, type Visitor } from "./browser.ts";
+import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 import { startSvc, type SvcProcess } from "./svc-process.ts";
 
 const WAIT = { timeout: 60_000 };
@@ -18,7 +17,7 @@ for i in range(100_000):
     time.sleep(0.05)
 `;
 
-describe.skipIf(!hasChromium || missingPrograms().length > 0)("renting by the dashboard", () => {
+describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] }, () => {
   const browser = browserForServe();
   let folder: string;
   let sim: SvcProcess;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { dashboard, hasChromium, type Opened } from "./browser.ts";
+import { dashboard, type Opened } from "./browser.ts";
 import { fakeRun, HOSTILE } from "./fake-world.ts";
 
 const WAIT = { timeout: 30_000 };
 const MILLION = 1_000_000;
 
-describe.skipIf(!hasChromium)("the log of a run", () => {
+describe("the log of a run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withLog = async (log: string, where: string, use: (opened: Opened) => Promise<void>) => {
     const run = fakeRun("r-log", 60, { status: "running", ended_at: null });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dashboard, hasChromium } from "./browser.ts";
+import { dashboard } from "./browser.ts";
 import { fakeRun, HOSTILE } from "./fake-world.ts";
 import type { MetricPoint } from "../../src/schemas/job.ts";
 
@@ -7,7 +7,7 @@ const WAIT = { timeout: 30_000 };
 const points = (count: number, value: (i: number) => MetricPoint["value"]): MetricPoint[] =>
   Array.from({ length: count }, (_, i) => ({ step: i, time: 1_700_000_000 + i, value: value(i), rank: 0 }));
 
-describe.skipIf(!hasChromium)("the metrics of a run", () => {
+describe("the metrics of a run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
 
   it("say that the script logged none where only the machine was measured, and offer that", async () => {

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Place, type Served } from "../process/harness.ts";
-import { browserForServe, expectAccessible, hasChromium, type Visitor } from "./browser.ts";
+import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 
 const WAIT = { timeout: 60_000 };
 // It goes on when it is told to: nothing here depends on how fast anything is.
@@ -26,13 +26,12 @@ svc.log({"train/loss": 0.125}, step=50)
 print("the gate is open", flush=True)
 `;
 
-describe.skipIf(!hasChromium)("the page of a real run", () => {
+describe("the page of a real run", { tags: "needs/chromium" }, () => {
   const browser = browserForServe();
   let place: Place;
   let served: Served;
   let id: string;
   beforeAll(async () => {
-    if (!hasChromium) return;
     place = new Place();
     place.file("train.py", SCRIPT);
     served = await place.serve();
@@ -43,7 +42,7 @@ describe.skipIf(!hasChromium)("the page of a real run", () => {
     });
   }, 120_000);
   afterAll(async () => {
-    if (hasChromium) await place.close();
+    await place.close();
   }, 120_000);
 
   const visiting = async (where: string, use: (visitor: Visitor) => Promise<void>) => {

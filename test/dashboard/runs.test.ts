@@ -1,6 +1,6 @@
 import type { BrowserContextOptions } from "playwright-core";
 import { describe, expect, it } from "vitest";
-import { dashboard, expectAccessible, hasChromium, type Opened } from "./browser.ts";
+import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 import type { FakeWorld } from "./fake-server.ts";
 import { fakeRun } from "./fake-world.ts";
 
@@ -17,7 +17,7 @@ function manyRuns(): FakeWorld {
 
 const EMPTY: FakeWorld = { runs: [], machines: [], providers: [] };
 
-describe.skipIf(!hasChromium)("the list of runs", () => {
+describe("the list of runs", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withPage = async (
     path: string,

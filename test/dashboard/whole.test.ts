@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { browserForServe, expectAccessible, hasChromium, type Visitor } from "./browser.ts";
+import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 import { startSvc, type SvcProcess } from "./svc-process.ts";
 
 const WAIT = { timeout: 60_000 };
@@ -14,13 +14,12 @@ for i in range(100_000):
     time.sleep(0.05)
 `;
 
-describe.skipIf(!hasChromium)("the dashboard of a real control plane", () => {
+describe("the dashboard of a real control plane", { tags: "needs/chromium" }, () => {
   const browser = browserForServe();
   let folder: string;
   let served: SvcProcess;
   const url = () => String(served.said["url"]);
   beforeAll(async () => {
-    if (!hasChromium) return;
     folder = mkdtempSync(join(tmpdir(), "svc-whole-"));
     const project = join(folder, "project");
     mkdirSync(project);
@@ -28,7 +27,6 @@ describe.skipIf(!hasChromium)("the dashboard of a real control plane", () => {
     served = await startSvc(["serve", "--port", "0", "--json"], { SVC_HOME: join(folder, "home") }, project);
   }, 120_000);
   afterAll(async () => {
-    if (!hasChromium) return;
     await served.end();
     rmSync(folder, { recursive: true, force: true });
   }, 120_000);

@@ -1,5 +1,7 @@
 // The whole way of a notebook: its cell from the API, run by a real Python, a tunnel that forwards to another port each time, the
 // line that it prints saved as the credential, and a run over it.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { writeFileSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

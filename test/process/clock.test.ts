@@ -1,22 +1,11 @@
 // Clocks that jump and processes that are stopped. Wall time is faked for the control plane (the library makes Python's sleep
 // fail); the monotonic clock is left alone, as it is when somebody sets the clock.
 
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { FAKETIME } from "../needs.ts";
 import { pause, Place, until, type Served } from "./harness.ts";
-
-const FAKETIME = ["/usr/lib", "/usr/local/lib", "/lib"]
-  .flatMap((lib) => [
-    join(lib, "faketime"),
-    ...(existsSync(lib)
-      ? readdirSync(lib)
-          .filter((n) => n.endsWith("-linux-gnu"))
-          .map((n) => join(lib, n, "faketime"))
-      : []),
-  ])
-  .map((folder) => join(folder, "libfaketimeMT.so.1"))
-  .find((path) => existsSync(path));
 
 const faked = (clock: string): NodeJS.ProcessEnv => ({
   LD_PRELOAD: FAKETIME,
@@ -44,7 +33,7 @@ afterEach(() => place.close());
 
 const ticks = (n: number): string => Array.from({ length: n }, (_, i) => `${i}\n`).join("");
 
-describe.skipIf(FAKETIME === undefined)("wall clock jumps (needs libfaketime)", () => {
+describe("wall clock jumps", { tags: "needs/faketime" }, () => {
   it.each([
     ["a day forth", 1],
     ["a day back", -1],

@@ -18,7 +18,6 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { hashes, Place } from "./harness.ts";
 
-const ROOT_USER = process.getuid?.() === 0;
 let place: Place;
 beforeEach(() => {
   place = new Place();
@@ -145,13 +144,13 @@ describe("a home that cannot be used", () => {
     expect(statSync(place.home).mode & 0o777).toBe(0o777);
   });
 
-  it.skipIf(!ROOT_USER)("belongs to another user (needs root)", async () => {
+  it("belongs to another user", { tags: "needs/root" }, async () => {
     await used();
     chownSync(place.home, 54_321, 54_321);
     expect(await refused("home_unusable")).toContain("another user");
   });
 
-  it.skipIf(!ROOT_USER)("holds what another user put there while a group could write to it (needs root)", async () => {
+  it("holds what another user put there while a group could write to it", { tags: "needs/root" }, async () => {
     await used();
     chmodSync(place.home, 0o770);
     mkdirSync(join(place.home, "ssh"), { recursive: true });
@@ -161,18 +160,19 @@ describe("a home that cannot be used", () => {
     expect(await refused("home_unusable")).toContain("holds ssh of another user");
   });
 
-  it("may not be written", async () => {
+  it("may not be written", { tags: "needs/no-root" }, async () => {
     mkdirSync(place.home, { mode: 0o700 });
     writeFileSync(join(place.home, "keep"), "this");
-    if (!ROOT_USER) {
-      chmodSync(place.home, 0o500);
-      expect(await refused("home_unusable")).toContain("may not be written");
-      chmodSync(place.home, 0o700);
-      return;
-    }
-    // Root may write everywhere but on a file system that is mounted read-only.
+    chmodSync(place.home, 0o500);
+    expect(await refused("home_unusable")).toContain("may not be written");
+    chmodSync(place.home, 0o700);
+  });
+
+  // Root may write everywhere but on such a file system.
+  it("is on a file system that is mounted read-only", { tags: "needs/mounts" }, async () => {
+    mkdirSync(place.home, { mode: 0o700 });
     const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "ro,size=1m,mode=700", "tmpfs", place.home]);
-    if (mounted.status !== 0) return console.log("skipped: no file system can be mounted here");
+    expect(mounted.status, mounted.stderr.toString()).toBe(0);
     try {
       expect(await refused("home_unusable")).toContain("read-only");
     } finally {

@@ -7,18 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Place, until, type Served } from "./harness.ts";
 
-/** Mounting needs root and a kernel that lets us. */
-const canMount = ((): boolean => {
-  if (process.getuid?.() !== 0) return false;
-  const probe = join("/tmp", `svc-mount-${process.pid}`);
-  mkdirSync(probe);
-  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", probe]).status === 0;
-  if (mounted) spawnSync("umount", [probe]);
-  rmSync(probe, { recursive: true });
-  return mounted;
-})();
-
-describe.skipIf(!canMount)("a full disk (needs to mount a small file system)", () => {
+describe("a full disk", { tags: "needs/mounts" }, () => {
   let place: Place;
   beforeEach(() => {
     place = new Place();

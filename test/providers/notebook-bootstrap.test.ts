@@ -75,7 +75,7 @@ describe("GET /v1/notebook/bootstrap", () => {
   });
 });
 
-describe("the cell, run", () => {
+describe("the cell, run", { tags: "needs/sshd" }, () => {
   let runtime: Runtime;
   beforeEach(async () => (runtime = await new Runtime().open()));
   afterEach(() => runtime.close());

@@ -452,45 +452,43 @@ const guardOf = (name: string): number =>
   existsSync(join(guardDir(name), "pid")) ? Number(readFileSync(join(guardDir(name), "pid"), "utf8")) : 0;
 
 // The guard's folder needs root; an image with a start of its own takes another way.
-test.skipIf(process.getuid?.() !== 0 || existsSync("/start.sh"))(
-  "the start command runs the guard, then sshd with the key, and stays",
-  async () => {
-    const name = `svc-test-${process.pid}`;
-    const dir = mkdtempSync(join(tmpdir(), "svc-podhost-"));
-    const stub = await podhostStub(() => data({ podFindAndDeployOnDemand: pod() }));
-    await stub.provider.create(OFFER, { ...orderOf(), name });
-    const args: string = stub.asked[0]?.body.variables.input.dockerArgs;
-    // In sshd's place something that tells how it was called; the real one would want port 22 of this computer.
-    for (const program of ["sshd", "ssh-keygen"]) {
-      const said =
-        program === "sshd"
-          ? `echo "$@" >'${dir}/said.new' && mv '${dir}/said.new' '${dir}/said'; exec sleep 600`
-          : "exit 0";
-      writeFileSync(join(dir, program), `#!/bin/sh\n${said}\n`);
-      chmodSync(join(dir, program), 0o755);
-    }
-    const began = new Promise<void>((resolve) => {
-      const watcher = watch(dir, (_, file) => file === "said" && (watcher.close(), resolve()));
-    });
-    const child = spawn("sh", ["-c", args], {
-      detached: true,
-      stdio: "ignore",
-      env: { PATH: `${dir}:${process.env["PATH"]}`, PUBLIC_KEY },
-    });
-    onTestFinished(async () => {
-      process.kill(-child.pid!, "SIGKILL");
-      // It is in a session of its own, and may be starting yet.
-      await vi.waitFor(() => expect(guardOf(name)).toBeGreaterThan(1), { timeout: 10_000 });
-      process.kill(guardOf(name), "SIGKILL");
-      rmSync(guardDir(name), { recursive: true, force: true });
-      rmSync(dir, { recursive: true, force: true });
-    });
-    await began;
-    expect(readFileSync(join(dir, "said"), "utf8")).toContain(
-      `AuthorizedKeysFile=${guardDir(name)}/authorized_keys .ssh/authorized_keys`,
-    );
-    expect(readFileSync(join(guardDir(name), "authorized_keys"), "utf8")).toBe(`${PUBLIC_KEY}\n`);
-    expect(Number(readFileSync(join(guardDir(name), "keep"), "utf8"))).toBeGreaterThan(0);
-    expect(child.exitCode).toBe(null);
-  },
-);
+test("the start command runs the guard, then sshd with the key, and stays", { tags: "needs/root" }, async (ctx) => {
+  if (existsSync("/start.sh")) ctx.skip("this computer has a /start.sh of its own");
+  const name = `svc-test-${process.pid}`;
+  const dir = mkdtempSync(join(tmpdir(), "svc-podhost-"));
+  const stub = await podhostStub(() => data({ podFindAndDeployOnDemand: pod() }));
+  await stub.provider.create(OFFER, { ...orderOf(), name });
+  const args: string = stub.asked[0]?.body.variables.input.dockerArgs;
+  // In sshd's place something that tells how it was called; the real one would want port 22 of this computer.
+  for (const program of ["sshd", "ssh-keygen"]) {
+    const said =
+      program === "sshd"
+        ? `echo "$@" >'${dir}/said.new' && mv '${dir}/said.new' '${dir}/said'; exec sleep 600`
+        : "exit 0";
+    writeFileSync(join(dir, program), `#!/bin/sh\n${said}\n`);
+    chmodSync(join(dir, program), 0o755);
+  }
+  const began = new Promise<void>((resolve) => {
+    const watcher = watch(dir, (_, file) => file === "said" && (watcher.close(), resolve()));
+  });
+  const child = spawn("sh", ["-c", args], {
+    detached: true,
+    stdio: "ignore",
+    env: { PATH: `${dir}:${process.env["PATH"]}`, PUBLIC_KEY },
+  });
+  onTestFinished(async () => {
+    process.kill(-child.pid!, "SIGKILL");
+    // It is in a session of its own, and may be starting yet.
+    await vi.waitFor(() => expect(guardOf(name)).toBeGreaterThan(1), { timeout: 10_000 });
+    process.kill(guardOf(name), "SIGKILL");
+    rmSync(guardDir(name), { recursive: true, force: true });
+    rmSync(dir, { recursive: true, force: true });
+  });
+  await began;
+  expect(readFileSync(join(dir, "said"), "utf8")).toContain(
+    `AuthorizedKeysFile=${guardDir(name)}/authorized_keys .ssh/authorized_keys`,
+  );
+  expect(readFileSync(join(guardDir(name), "authorized_keys"), "utf8")).toBe(`${PUBLIC_KEY}\n`);
+  expect(Number(readFileSync(join(guardDir(name), "keep"), "utf8"))).toBeGreaterThan(0);
+  expect(child.exitCode).toBe(null);
+});

@@ -1,5 +1,7 @@
 // The network to a machine goes dead, in this computer's own time, while its run prints numbered lines: a short while, and longer than
 // any keepalive. What the run prints meanwhile waits on the machine.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { expect, it } from "vitest";
 import { verdict } from "./cell.ts";

@@ -1,4 +1,6 @@
 // Data of a run on rented machines: every node has it, also when the control plane died while it was sent.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,7 @@
 // Rented machines from end to end: a control plane in a process of its own, a simulated provider, machines that boot. The whole
 // matrix of faults is `npm run matrix`; here is what must hold after every change.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -91,7 +91,7 @@ describe("a checkpoint directory full of traps", () => {
     }
   });
 
-  it.skipIf(process.getuid?.() !== 0)("nor by files and folders that the owner may not read", () => {
+  it("nor by files and folders that the owner may not read", { tags: "needs/root" }, () => {
     chmodSync(top, 0o777);
     chmodSync(source, 0o777);
     const script = `

@@ -261,7 +261,8 @@ os.kill(status["runner_pid"], signal.SIGKILL); time.sleep(60)`,
 });
 
 describe("a project directory", () => {
-  it.each(["/", "/proc", "/sys", "/proc/self/root", "/proc/self"])("may not be %s", async (project_dir) => {
+  it.for(["/", "/proc", "/sys", "/proc/self/root", "/proc/self"])("may not be %s", async (project_dir, ctx) => {
+    if (readdirSync(project_dir).length === 0) ctx.skip(`nothing is mounted at ${project_dir}`);
     const { status, body } = await served.post("/jobs", { spec: { entrypoint: "-m timeit", project_dir } });
     expect([status, body["code"]]).toEqual([400, "project_dir_refused"]);
   });

@@ -24,7 +24,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
-describe.skipIf(process.getuid?.() !== 0)("another user of this computer", () => {
+describe("another user of this computer", { tags: "needs/root" }, () => {
   it.each([
     ["belongs to another user", NOBODY, 0o755],
     ["can be written by every user", 0, 0o777],

@@ -1,4 +1,5 @@
 // The simulated cloud is as strict, as slow and as odd as the real one is said to be.
+// @module-tag needs/sshd
 
 import { createPrivateKey, randomUUID, sign } from "node:crypto";
 import { userInfo } from "node:os";

@@ -1,3 +1,5 @@
+// @module-tag needs/sshd
+
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -10,12 +12,12 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually, login, ssh, testParts, type TestParts, type Way } from "./harness-parts.ts";
 import { makeFleet } from "./machines/fleet.ts";
 import { tool } from "./machines/host-tools.ts";
-import { mayMakeNamespaces } from "./machines/namespaces.ts";
+import { unmetNeeds } from "../needs.ts";
 import { SIM_NAMES, startSim } from "./providers/start.ts";
 import type { BootRequest, SimMachine } from "./providers/parts.ts";
 
 const ROUNDS = 120;
-const able = await mayMakeNamespaces();
+const able = unmetNeeds(["needs/namespaces"]) === null;
 let parts: TestParts;
 beforeEach(async () => {
   parts = await testParts();
@@ -53,7 +55,7 @@ const links = async (): Promise<string[]> =>
 /** Whether a login comes about within so many seconds. */
 const answers = async (machine: SimMachine): Promise<boolean> => (await ssh(way(machine), "true")).code === 0;
 
-describe.skipIf(!able)("machines out of namespaces", () => {
+describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
   test("have their own disk, processes, host key and GPUs; only the first process sees the environment", async () => {
     const machines = await Promise.all(
       [1, 2, 3].map((n) =>

@@ -1,4 +1,5 @@
 // The simulated market is as strict, as slow and as odd as the real one is said to be.
+// @module-tag needs/sshd
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { call, eventually, login, ssh, testParts, type Answer, type TestParts } from "./harness-parts.ts";

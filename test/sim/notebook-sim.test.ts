@@ -1,4 +1,5 @@
 // The simulated notebook: a real sshd behind a tunnel that does what tunnels do.
+// @module-tag needs/sshd
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { eventually, login, ssh, testParts, type TestParts, type Way } from "./harness-parts.ts";

@@ -1,3 +1,5 @@
+// @module-tag needs/sshd
+
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { call, eventually, login, ssh, testParts, type Answer, type TestParts } from "./harness-parts.ts";
 import { parseQuery, project } from "./providers/graphql-text.ts";

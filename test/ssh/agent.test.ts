@@ -1,5 +1,7 @@
 // The agent and the client that does not trust it: over plain pipes, with shells that are unclean, machines without a Python and
 // agents that lie.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

@@ -1,4 +1,5 @@
 // The connection to a machine, against a real sshd: what passes, what is refused, and how soon silence is noticed.
+// @module-tag needs/sshd
 
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";

@@ -1,4 +1,6 @@
 // Data on its way to a machine: a real sshd, the agent, rsync, and tar with pieces where there is none.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { createHash, randomBytes } from "node:crypto";
 import {

@@ -1,5 +1,6 @@
 // The machine's own watch, for real: the text that providers give to a machine runs here as root, and what it would end is a file
 // that it writes to. Only the clock is hurried.
+// @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -13,7 +14,6 @@ import { guardDir, guardScript } from "../../src/domain/guard-script.ts";
 import { TestMachine, ended, never, until as logged } from "./machine.ts";
 import { until } from "./sshd.ts";
 
-const root = process.geteuid!() === 0;
 const folder = mkdtempSync(join(tmpdir(), "svc-guard-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -107,7 +107,7 @@ async function boot(
 
 const times = (path: string): number => (existsSync(path) ? readFileSync(path, "utf8").split("\n").length - 1 : 0);
 
-describe.skipIf(!root)("the guard", () => {
+describe("the guard", { tags: "needs/root" }, () => {
   for (const shell of ["dash", "bash", "busybox"]) {
     it(`ends the machine when its time has passed, again and again, and not before (${shell})`, async (ctx) => {
       if (spawnSync(shell, ["true"]).error) return ctx.skip(`no ${shell} here`);
@@ -221,7 +221,7 @@ describe.skipIf(!root)("the guard", () => {
   }
 });
 
-describe.skipIf(!root)("who moves it forward", () => {
+describe("who moves it forward", { tags: "needs/root" }, () => {
   const started = async (): Promise<TestMachine> => {
     const machine = await TestMachine.start();
     onTestFinished(() => machine.close());

@@ -1,4 +1,5 @@
 // Pins of host keys, as we read them and as OpenSSH does.
+// @module-tag needs/ssh
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

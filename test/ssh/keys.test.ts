@@ -1,4 +1,6 @@
 // Which key svc logs in with, and what it says of one that it cannot use.
+// @module-tag needs/sshd
+// @module-tag needs/ssh
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";

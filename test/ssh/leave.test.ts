@@ -1,4 +1,5 @@
 // A machine that stays with its owner, when it cannot be reached at the end of a run: what is said of it, and what ends the script.
+// @module-tag needs/sshd
 
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,6 @@
 // The way to a machine as steps take it: greeted, filled, kept, forgotten; and how long that takes.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,5 @@
 // A run on a machine that is reached over a real sshd: what LocalHost promises, and what only a link can break.
+// @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";

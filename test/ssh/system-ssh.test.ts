@@ -1,4 +1,7 @@
 // OpenSSH's own client with our words, and rsync's way of taking them apart.
+// @module-tag needs/sshd
+// @module-tag needs/ssh
+// @module-tag needs/rsync
 
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,6 @@
 // Trees on their way to a machine, by rsync and by tar, over a real sshd.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";

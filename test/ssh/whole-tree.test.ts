@@ -1,4 +1,6 @@
 // A folder that holds what is sent and nothing else is sent as one, and arrives as if it were told file by file.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
