@@ -1,6 +1,12 @@
-// Two groups, one after the other, are `npm test`. `parts`: pure rules, stores, routes, simulations. `whole`: real control planes,
-// training runs, rented machines. Beside it: `npm run test:machines` (real sshd in every test, machines that boot, networks that go
-// away), `npm run test:dashboard` (a real browser), and `npm run test:long` (`*.long.test.ts`: minutes by nature).
+// The groups of tests; a test belongs to one of them by its folder or by its name.
+//
+// quick      `npm test`, in under 90 s on two cores: pure rules, stores, routes, one local run, one rented run. What no other group claims.
+// whole      `npm run test:whole`: real control planes, training runs, rented machines, the SDKs, the simulation.
+// machines   `npm run test:machines`: a real sshd in every test, machines that boot, networks that go away.
+// dashboard  `npm run test:dashboard`: a real browser.
+// long       `npm run test:long`: `*.long.test.ts`, minutes by nature.
+//
+// `npm run verify` runs the first four, as CI does. A test file in a folder of `quick` that starts processes for seconds is named `*.whole.test.ts`.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +17,7 @@ import { TAGS } from "./test/needs.ts";
 /** Of tests that wait for processes half of their time: one more than the smallest computer has cores. */
 const WORKERS = 3;
 
-const WHOLE = ["demo", "process", "python", "e2e", "rented"].map((folder) => `test/${folder}/**/*.test.ts`);
+const WHOLE = ["test/{cli,e2e,process,python,rented,runner,sdk,security,sim}/**/*.test.ts", "test/**/*.whole.test.ts"];
 
 /** Real sshd and simulated machines, part by part. */
 const MACHINES = [
@@ -40,8 +46,9 @@ process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 export default defineConfig({
   test: {
     pool: "forks",
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Deadlines only end what hangs; a busy computer must not fail a test.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     teardownTimeout: 10_000,
     reporters: ["default", "./scripts/closing-line-reporter.ts"],
     tags: TAGS,
@@ -49,7 +56,7 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: "parts",
+          name: "quick",
           include: ["test/**/*.test.ts"],
           exclude: [...configDefaults.exclude, ...WHOLE, ...MACHINES, ...DASHBOARD, ...LONG, ...ASIDE],
           maxWorkers: WORKERS,
@@ -61,10 +68,8 @@ export default defineConfig({
         test: {
           name: "whole",
           include: WHOLE,
-          exclude: [...configDefaults.exclude, ...LONG],
+          exclude: [...configDefaults.exclude, ...MACHINES, ...LONG],
           maxWorkers: WORKERS,
-          testTimeout: 120_000,
-          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
       },
@@ -75,8 +80,6 @@ export default defineConfig({
           include: MACHINES,
           exclude: [...configDefaults.exclude, ...LONG],
           maxWorkers: 2,
-          testTimeout: 120_000,
-          hookTimeout: 60_000,
           sequence: { groupOrder: 2 },
         },
       },

@@ -1,0 +1,12 @@
+// One run on a simulated rented machine: ordered, reached over SSH, run on, released. Every other provider and every fault:
+// test/rented, test/conformance and `npm run matrix`.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
+
+import { expect, it } from "vitest";
+import { runCell } from "../rented/cell.ts";
+
+it("A rented run succeeds, its machine is released, and a stranger's machine is left alone", async () => {
+  const outcome = await runCell({ provider: "podhost", fault: "none", kill: null, seed: 1 });
+  expect(outcome).toMatchObject({ wrong: [], came: "succeeded", lives: 1 });
+});

@@ -1,0 +1,21 @@
+// The first hundred of the thousand seeds of test/sim/simulation.test.ts, and a crash of the control plane at each boundary of one run.
+
+import { expect, it } from "vitest";
+import { runExhaustive, runSeeds } from "../sim/fleet.ts";
+import { WORKLOADS } from "../sim/plan.ts";
+
+const SEEDS = 100;
+const FROM = Number(process.env["SVC_SIM_FROM"] ?? 1);
+
+it(`A simulated control plane strands, doubles and loses nothing in ${SEEDS} random seeds`, async () => {
+  const counts = await runSeeds(FROM, SEEDS, 1);
+  expect(counts.failures, `replay: node scripts/sim.ts --seed ${counts.failures[0]?.seed} --trace`).toEqual([]);
+  expect(counts.runs).toBe(SEEDS);
+});
+
+it("A simulated control plane that is killed at each boundary strands, doubles and loses nothing", async () => {
+  const [workload] = WORKLOADS;
+  const [counts] = await runExhaustive([{ workload, pairs: "none" }], 1);
+  expect(counts?.failures).toEqual([]);
+  expect(counts?.once).toBe(counts?.boundaries);
+});
