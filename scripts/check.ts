@@ -3,6 +3,7 @@
 
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { faultOf } from "./lib/commit-messages.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -13,15 +14,39 @@ const CHECKS: { name: string; argv: [string, ...string[]] }[] = [
   { name: "dead code", argv: ["knip", "--no-progress"] },
 ];
 
+/** Messages are held to the rule from this commit on. */
+const MESSAGES_SINCE = "64715042589a475b17eb5358069f15df323794a7";
+
+/** Looks at the commits of this branch; a clone without the history, or no clone at all, has nothing to look at. */
+function messagesAreRight(): boolean {
+  const log = spawnSync("git", ["log", "--no-merges", "--format=%h%x00%B%x01", `${MESSAGES_SINCE}..HEAD`], {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
+  if (log.status !== 0) return true;
+  const faults = log.stdout.split("\u0001").flatMap((entry) => {
+    const [commit, message] = entry.trimStart().split("\0");
+    const fault = message === undefined ? null : faultOf(message);
+    return fault === null ? [] : [`${commit} ${message?.split("\n")[0]}\n  ${fault}`];
+  });
+  for (const fault of faults) console.error(fault);
+  return faults.length === 0;
+}
+
+function report(name: string, look: () => boolean): void {
+  const startedAt = performance.now();
+  const right = look();
+  if (!right) failed.push(name);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  console.log(`${right ? "ok    " : "FAILED"}  ${name} (${seconds} s)`);
+}
+
 const failed: string[] = [];
 for (const { name, argv } of CHECKS) {
   const [program, ...args] = argv;
-  const startedAt = performance.now();
-  const done = spawnSync(program, args, { cwd: ROOT, stdio: "inherit" });
-  if (done.status !== 0) failed.push(name);
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  console.log(`${done.status === 0 ? "ok    " : "FAILED"}  ${name} (${seconds} s)`);
+  report(name, () => spawnSync(program, args, { cwd: ROOT, stdio: "inherit" }).status === 0);
 }
+report("commit messages", messagesAreRight);
 if (failed.length > 0) {
   console.error(`These checks found something: ${failed.join(", ")}.`);
   process.exitCode = 1;
