@@ -28,6 +28,8 @@ RECORD = 16
 RECORDS_MAX = 1 << 18
 SAMPLES_MAX = 1 << 20
 PIECE_MAX = 16 << 20
+PIECES_MAX = 1000
+RANGES_MAX = 10000
 ALIVE_SECONDS = 5
 # A connection that was cut without a word leaves an agent behind; who still wants one starts another.
 UNASKED_SECONDS = 900
@@ -545,14 +547,23 @@ def linked(top, fd, prefix, name):
         return "it is a link that leads through another link"
     if not stat.S_ISREG(s.st_mode):
         return "it is a link to what is no plain file"
-    text = os.fsencode(path).decode("utf-8", "replace")
-    return "its name is not UTF-8" if "\ufffd" in text else (s.st_size, mtime_ms(s), s.st_ino & INODE_MASK, text)
+    return numbers_of(s) + (path, stored_bytes(s))
+
+
+def numbers_of(s):
+    return s.st_size, mtime_ms(s), s.st_ino & INODE_MASK
+
+
+def stored_bytes(s):
+    """How much of a file the disk really holds: less than its size where it has holes."""
+    return min(s.st_size, s.st_blocks * 512)
 
 
 def op_list(ask):
     """
-    Every plain file below the checkpoint directory, a JSON array a line: path, size, time, inode, and, of a link, the path of the file
-    that it leads to; or path and refusal.
+    Every plain file below the checkpoint directory, one JSON array per line: path, size, time, inode, the path of the file that a symlink
+    points to (or null), and the bytes that the disk holds of it; or path and refusal. Bytes of a name that are not UTF-8 appear as
+    surrogates (PEP 383), in which form the other requests take them back.
     """
     top = checkpoint_dir(ask["dir"])
     rows, count = [], [0, 0]
@@ -563,15 +574,12 @@ def op_list(ask):
         count[0] += 1
         count[1] += len(data)
 
-    def text(name):
-        return os.fsencode(name).decode("utf-8", "replace")
-
     def walk(fd, prefix, depth):
         """False once the bounds are reached."""
         with os.scandir(fd) as entries:
             entries = sorted(entries, key=lambda e: e.name)
         for entry in entries:
-            path = prefix + text(entry.name)
+            path = prefix + entry.name
             try:
                 s = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
                 if stat.S_ISDIR(s.st_mode):
@@ -591,15 +599,13 @@ def op_list(ask):
                 if count[0] >= FILES_MAX or count[1] >= LISTING_MAX:
                     add(path, "it and what follows it are beyond the first %d files" % count[0])
                     return False
-                if "\ufffd" in path:
-                    add(path, "its name is not UTF-8")
-                elif is_link:
+                if is_link:
                     found = linked(top, fd, prefix, entry.name)
                     add(path, *((found,) if isinstance(found, str) else found))
                 elif os.geteuid() != 0 and not os.access(entry.name, os.R_OK, dir_fd=fd):
                     add(path, "it cannot be read: permission denied")
                 else:
-                    add(path, s.st_size, mtime_ms(s), s.st_ino & INODE_MASK)
+                    add(path, *(numbers_of(s) + ((None, stored_bytes(s)) if stored_bytes(s) < s.st_size else ())))
             except OSError as e:
                 why = why_unreadable(e)
                 if why is not None:
@@ -623,9 +629,8 @@ def op_list(ask):
     return {"files": len(rows)}, b"".join(rows)
 
 
-def open_checkpoint(ask):
-    """The listed file itself, opened without following any link (A3). The caller closes it."""
-    top, path = checkpoint_dir(ask["dir"]), ask["path"]
+def open_below(top, path):
+    """A file below the checkpoint directory, opened without following any symlink (A3). The caller closes it."""
     names = path.split("/")
     if top is None or "\0" in path or any(n in ("", ".", "..") for n in names):
         raise Refusal("missing", path)
@@ -636,7 +641,6 @@ def open_checkpoint(ask):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd, above = os.open(names[-1], flags, dir_fd=fd), fd
         os.close(above)
-        check_unchanged(fd, ask)
         return fd
     except OSError as e:
         if fd is not None:
@@ -644,6 +648,14 @@ def open_checkpoint(ask):
         if e.errno in (errno.ENOENT, errno.ENXIO) + LINKED:
             raise Refusal("missing", path)
         raise
+
+
+def open_checkpoint(ask):
+    """The file as it was listed. The caller closes it."""
+    fd = open_below(checkpoint_dir(ask["dir"]), ask["path"])
+    try:
+        check_unchanged(fd, ask)
+        return fd
     except Refusal:
         os.close(fd)
         raise
@@ -651,26 +663,116 @@ def open_checkpoint(ask):
 
 def check_unchanged(fd, ask):
     s = os.fstat(fd)
-    if not stat.S_ISREG(s.st_mode) or (s.st_size, mtime_ms(s), s.st_ino & INODE_MASK) != (
-            ask["size"], ask["mtime"], ask["inode"]):
+    if not stat.S_ISREG(s.st_mode) or numbers_of(s) != (ask["size"], ask["mtime"], ask["inode"]):
         raise Refusal("changed", "%s as it was listed" % ask["path"])
 
 
-def op_read_file(ask):
-    import hashlib
-
+def reading(ask, read):
+    """What `read` makes of the listed file, provided that the file is the same before and after."""
     try:
         fd = open_checkpoint(ask)
         try:
-            data = os.pread(fd, min(int(ask["max"]), PIECE_MAX), int(ask["offset"]))
+            answer = read(fd)
             check_unchanged(fd, ask)
+            return answer
         finally:
             os.close(fd)
     except OSError as e:
         if e.errno in UNREADABLE:
             raise Refusal("unreadable", os.strerror(e.errno))
         raise
-    return {"sha256": hashlib.sha256(data).hexdigest()}, data
+
+
+def op_read_file(ask):
+    """One piece. Zeros are counted and not sent."""
+    import hashlib
+
+    data = reading(ask, lambda fd: os.pread(fd, min(int(ask["max"]), PIECE_MAX), int(ask["offset"])))
+    zeros = len(data) if data[:1] == b"\0" and data.count(0) == len(data) else 0
+    return {"sha256": hashlib.sha256(data).hexdigest(), "zeros": zeros}, b"" if zeros else data
+
+
+def data_ranges(fd, size):
+    """[start, end] of each range that is no hole, at most RANGES_MAX; the last one then ends with the file."""
+    ranges, at = [], 0
+    while at < size:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+            end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
+        except OSError as e:
+            if e.errno == errno.ENXIO:  # nothing but a hole from here on
+                break
+            start, end = at, size  # a file system that does not know its holes
+        if start >= size:
+            break
+        if len(ranges) + 1 >= RANGES_MAX:
+            end = size
+        ranges.append([start, end])
+        at = end
+    return ranges
+
+
+def op_data_ranges(ask):
+    return {"ranges": reading(ask, lambda fd: data_ranges(fd, int(ask["size"])))}, b""
+
+
+def hash_of(fd, start, end):
+    import hashlib
+
+    digest = hashlib.sha256()
+    while start < end:
+        data = os.pread(fd, min(1 << 20, end - start), start)
+        if not data:
+            break
+        digest.update(data)
+        start += len(data)
+    return digest.hexdigest()
+
+
+def op_hash_file(ask):
+    return {"sha256": reading(ask, lambda fd: hash_of(fd, 0, int(ask["size"])))}, b""
+
+
+def read_piece(top, piece, room):
+    """
+    What lies behind `offset` of a file that may be growing, and how long the file is now. `checks` are ranges that must still have the
+    hashes which the copy of the caller has: a file that was written anew is "changed", whatever its name and length say. A piece from
+    offset 0 is the whole file, which must not change while it is read.
+    """
+    import hashlib
+
+    fd = open_below(top, piece["path"])
+    try:
+        before, offset = os.fstat(fd), int(piece["offset"])
+        if not stat.S_ISREG(before.st_mode) or before.st_ino & INODE_MASK != piece["inode"] or before.st_size < offset:
+            return {"why": "changed"}, b""
+        for start, end, digest in piece["checks"]:
+            if hash_of(fd, int(start), int(end)) != digest:
+                return {"why": "changed"}, b""
+        data = os.pread(fd, max(0, min(int(piece["max"]), room, before.st_size - offset)), offset)
+        after = os.fstat(fd)
+        if after.st_size < offset + len(data) or (offset == 0 and numbers_of(before) != numbers_of(after)):
+            return {"why": "changed"}, b""
+        found = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "size": before.st_size, "mtime": mtime_ms(before)}
+        return found, data
+    finally:
+        os.close(fd)
+
+
+def op_read_pieces(ask):
+    """Pieces of many files in one answer: a line of its own for each, in the order of the request."""
+    top, found, bodies, room = checkpoint_dir(ask["dir"]), [], [], PIECE_MAX
+    for piece in ask["pieces"][:PIECES_MAX]:
+        try:
+            head, body = read_piece(top, piece, room)
+        except Refusal as e:
+            head, body = {"why": e.kind}, b""
+        except OSError as e:
+            head, body = {"why": os.strerror(e.errno)}, b""
+        room -= len(body)
+        found.append(head)
+        bodies.append(body)
+    return {"pieces": found}, b"".join(bodies)
 
 
 def below_base(path):
@@ -1055,7 +1157,8 @@ def op_guard(ask, body=b""):
 # ---- The channel ----------------------------------------------------------------------------------------------------
 
 QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_samples, "ack": op_ack,
-         "read_file": op_read_file, "mkdir": op_mkdir}
+         "read_file": op_read_file, "read_pieces": op_read_pieces, "data_ranges": op_data_ranges, "hash_file": op_hash_file,
+         "mkdir": op_mkdir}
 SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "follow": op_follow, "list": op_list,
         "keep": op_keep, "remove_tree": op_remove_tree}
 BODIED = {"runner": op_runner, "guard": op_guard, "compare": op_compare, "put": op_put}

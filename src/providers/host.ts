@@ -15,16 +15,37 @@ export interface LogSlice {
 }
 
 export interface RemoteFile {
-  /** Relative to the checkpoint directory, with `/`. Plain files, and links; anything else is left out. */
+  /**
+   * Relative to the checkpoint directory, with `/`. Plain files, and links; anything else is left out. Bytes of a name that are not
+   * UTF-8 appear as in Python's `surrogateescape`: U+DC80 to U+DCFF.
+   */
   path: string;
   /** Of a link: the plain file of the same directory that it leads to. Numbers and content are that one's. */
   leadsTo?: string;
   size: number;
   mtimeMs: number;
   inode: number;
+  /** Bytes that the disk holds of it, where that is fewer than `size`: the rest is holes. */
+  stored?: number;
+  /** Its name at home is not the one that it has on its machine. */
+  renamed?: true;
   /** Why it cannot be fetched; it is listed only so that it can be named. Its numbers then mean nothing. */
   refused?: string;
 }
+
+/** A piece of a file that may be growing. */
+export interface PieceRequest {
+  /** As the file was listed; its size and time may be others by now. */
+  file: RemoteFile;
+  /** 0 asks for the whole file, which is answered only if it did not change while it was read. */
+  offset: number;
+  max: number;
+  /** Ranges that must have these hashes (SHA-256), or the file was written anew. */
+  checks: { start: number; end: number; sha256: string }[];
+}
+
+/** `size` and `mtimeMs` are those of the file when it was read. Null where it is gone, was written anew, or cannot be read. */
+export type Piece = { bytes: Buffer; size: number; mtimeMs: number } | null;
 
 /** What is wanted of a run that is followed. */
 export interface Following {
@@ -70,6 +91,10 @@ export interface RunHost {
    * there any more as it was listed, `UnreadableFile` where it cannot be read.
    */
   fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void>;
+  /** Pieces of many files in one request, in its order. Absent where files are only fetched once they rest. */
+  readPieces?(pieces: readonly PieceRequest[], signal: AbortSignal): Promise<Piece[]>;
+  /** SHA-256 of a listed file, in hexadecimal; null when it is not there any more as it was listed. */
+  hashCheckpoint?(file: RemoteFile, signal: AbortSignal): Promise<string | null>;
 }
 
 /** What a machine says of itself when it is greeted. Unknown is null. */

@@ -31,11 +31,19 @@ const FAILURES_MAX = 5;
 /** Put onto the disk while more comes, or all of it would be waited for at the end. */
 const FLUSH_EVERY_BYTES = 64 << 20;
 
-const PieceAnswer = z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/) });
+const PieceAnswer = z.object({
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  /** As many bytes as this are all zero and were not sent. */
+  zeros: z.int().min(0).default(0),
+});
+const RangesAnswer = z.object({ ranges: z.array(z.tuple([z.int().min(0), z.int().min(0)])).max(10_000) });
 
 /** The state of one fetch, which outlives connections. */
 interface Progress {
+  /** Everything before it is here, or is a hole. */
   at: number;
+  /** [start, end) of what is no hole. */
+  ranges: readonly (readonly [number, number])[];
   piece: number;
   handle: FileHandle;
 }
@@ -43,8 +51,7 @@ interface Progress {
 /**
  * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more as it
  * was listed, `UnreadableFile` where it cannot be read, `ssh_unreachable` when the link was lost again and again, and `disk_full`,
- * before anything is written where it is larger than the room there is: the machine can list any size, as of a file that is nothing
- * but holes. Where the link was lost or nobody waits any more, what had come stays as `partOf(target)`.
+ * before anything is written where what the machine's disk holds of it is more than the room there is. Holes stay holes. Where the link was lost or nobody waits any more, what had come stays as `partOf(target)`.
  */
 export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   const { file, target, signal } = options;
@@ -53,10 +60,13 @@ export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   let progress: Progress | undefined;
   try {
     const handle = await open(part, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-    progress = { at: Math.min((await handle.stat()).size, file.size), piece: PIECE_FIRST, handle };
-    const { bavail, bsize } = await statfs(dirname(target));
-    if (file.size - progress.at > bavail * bsize) throw new SvcError("disk_full", { path: dirname(target) });
+    const ranges = [[0, file.size]] as const;
+    progress = { at: Math.min((await handle.stat()).size, file.size), ranges, piece: PIECE_FIRST, handle };
+    // Holes take no room, neither there nor here.
+    await checkRoom(target, (file.stored ?? file.size) - progress.at);
     await overBrokenLinks(options, progress);
+    // What is left is a hole.
+    await handle.truncate(file.size);
     await handle.utimes(new Date(), file.mtimeMs / 1000);
     await handle.sync();
     await handle.close();
@@ -69,6 +79,11 @@ export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
     if (!kept) await rm(part, { force: true });
     throw asOurs(thrown, options);
   }
+}
+
+async function checkRoom(target: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(dirname(target));
+  if (bytes > bavail * bsize) throw new SvcError("disk_full", { path: dirname(target) });
 }
 
 /** Where that of a file lies which has come so far. */
@@ -112,22 +127,43 @@ const named = ({ runDir, file }: FetchOptions) => ({
   inode: file.inode,
 });
 
+/** Asks where the data of a file with holes is. */
+async function lookForHoles(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
+  const { file, signal, machine, target } = options;
+  if (file.stored === undefined || file.stored >= file.size) return;
+  const { ranges } = (await client.call("data_ranges", named(options), RangesAnswer, { signal })).value;
+  let last = 0;
+  let bytes = 0;
+  for (const [start, end] of ranges) {
+    if (start < last || end <= start || end > file.size)
+      throw new SvcError("machine_unfit", { machine, why: "its list of what a file holds is none" });
+    last = end;
+    bytes += end - Math.min(end, Math.max(start, progress.at));
+  }
+  await checkRoom(target, bytes);
+  progress.ranges = ranges;
+}
+
 /** Reads on from `progress.at`, a few pieces ahead, and writes them in order. */
 async function pull(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
-  const { file, signal, machine } = options;
+  const { signal, machine } = options;
+  await lookForHoles(client, options, progress);
   let flushing: Promise<void> | null = null;
   let flushedAt = progress.at;
   const ask = (offset: number, length: number) => {
     const what = { ...named(options), offset, max: length };
     return client.call("read_file", what, PieceAnswer, { signal, maxBytes: length });
   };
+  const end = progress.ranges.at(-1)?.[1] ?? 0;
   // Nothing to be read; but it must still be there, and as it was listed.
-  if (file.size === 0) await ask(0, 0);
+  if (progress.at >= end) await ask(0, 0);
   const flying: { offset: number; length: number; sentAt: number; answer: ReturnType<typeof ask> }[] = [];
   let next = progress.at;
-  while (progress.at < file.size) {
-    while (flying.length < IN_FLIGHT && next < file.size) {
-      const length = Math.min(progress.piece, file.size - next);
+  while (progress.at < end) {
+    while (flying.length < IN_FLIGHT && next < end) {
+      const range = progress.ranges.find((each) => each[1] > next)!; // `next` lies before the end of the last one
+      next = Math.max(next, range[0]);
+      const length = Math.min(progress.piece, range[1] - next);
       const answer = ask(next, length);
       answer.catch(() => undefined);
       flying.push({ offset: next, length, sentAt: performance.now(), answer });
@@ -135,13 +171,16 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
     }
     const piece = flying.shift()!; // one was just sent where none was
     const waitedFrom = performance.now();
-    const { bytes, value } = await piece.answer;
+    const { bytes: sent, value } = await piece.answer;
+    const isZeros = sent.length === 0 && value.zeros === piece.length;
+    const bytes = isZeros ? Buffer.alloc(piece.length) : sent;
     if (bytes.length !== piece.length)
       throw new SvcError("machine_unfit", { machine, why: "a checkpoint is shorter than it was listed" });
     const took = performance.now() - Math.max(piece.sentAt, waitedFrom);
     progress.piece = nextSize(progress.piece, took);
     // Both in threads, while this one takes what comes.
-    const [sha256] = await Promise.all([sha256Of(bytes), writeAt(progress.handle, bytes, piece.offset)]);
+    const written = isZeros ? undefined : writeAt(progress.handle, bytes, piece.offset);
+    const [sha256] = await Promise.all([sha256Of(bytes), written]);
     if (sha256 !== value.sha256)
       throw new SvcError("machine_unfit", { machine, why: "a checkpoint arrived with another hash than it has there" });
     progress.at = piece.offset + bytes.length;

@@ -1,6 +1,7 @@
 // A run on a rented machine: what LocalHost does in place, asked of the agent there. Nothing about the run is kept in memory, so
 // a new control plane re-attaches by making another RemoteHost for the same folder.
 
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
 import { startable } from "../domain/startable.ts";
@@ -8,7 +9,7 @@ import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client
 import { askAgent } from "./ask-agent.ts";
 import { fetchRemoteFile } from "./fetch-file.ts";
 import { SvcError } from "../errors/index.ts";
-import type { Following, LogSlice, RemoteFile, RunHost, RunLook } from "../providers/host.ts";
+import type { Following, LogSlice, Piece, PieceRequest, RemoteFile, RunHost, RunLook } from "../providers/host.ts";
 import { RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
 
 export interface RunnerText {
@@ -45,9 +46,21 @@ const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0) })
 const FollowAnswer = z.object({ ...StatusAnswer.shape, ...LogAnswer.shape });
 const ListedFile = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
-  z.tuple([z.string(), z.int().min(0), z.number(), z.int(), z.string()]),
+  z.tuple([z.string(), z.int().min(0), z.number(), z.int(), z.string().nullable(), z.int().min(0)]),
   z.tuple([z.string(), z.string()]),
 ]);
+const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const HashAnswer = z.object({ sha256: Sha256 });
+const PiecesAnswer = z.object({
+  pieces: z.array(
+    z.union([
+      z.object({ why: z.string() }),
+      z.object({ bytes: z.int().min(0), sha256: Sha256, size: z.int().min(0), mtime: z.number() }),
+    ]),
+  ),
+});
+/** As many as the agent puts into one answer. */
+const PIECES_BYTES_MAX = 16 << 20;
 
 export class RemoteHost implements RunHost {
   readonly runDir: string;
@@ -107,10 +120,18 @@ export class RemoteHost implements RunHost {
       const row = ListedFile.safeParse(jsonOf(line));
       if (!row.success)
         throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is none" });
-      const [path, second, mtimeMs, inode, leadsTo] = row.data;
-      if (typeof second === "string") files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused: second });
-      // A tuple of four or five: both are there.
-      else files.push({ path, size: second, mtimeMs: mtimeMs!, inode: inode!, ...(leadsTo && { leadsTo }) });
+      const [path, size, mtimeMs, inode, leadsTo, stored] = row.data;
+      if (typeof size === "string") files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused: size });
+      // A tuple of four or six: both are there.
+      else
+        files.push({
+          path,
+          size,
+          mtimeMs: mtimeMs!,
+          inode: inode!,
+          ...(leadsTo && { leadsTo }),
+          ...(stored !== undefined && stored < size && { stored }),
+        });
     }
     return files;
   }
@@ -118,6 +139,52 @@ export class RemoteHost implements RunHost {
   async fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void> {
     const agent = this.#o.agent;
     await fetchRemoteFile({ machine: this.#o.machine, runDir: this.runDir, file, target, agent, signal });
+  }
+
+  async readPieces(pieces: readonly PieceRequest[], signal: AbortSignal): Promise<Piece[]> {
+    const asked = pieces.map(({ file, offset, max, checks }) => ({
+      path: file.leadsTo ?? file.path,
+      inode: file.inode,
+      offset,
+      max,
+      checks: checks.map(({ start, end, sha256 }) => [start, end, sha256]),
+    }));
+    const maxBytes = Math.min(
+      PIECES_BYTES_MAX,
+      pieces.reduce((sum, { max }) => sum + max, 0),
+    );
+    const answer = await this.#ask("read_pieces", { pieces: asked }, PiecesAnswer, { signal, maxBytes });
+    const found = answer.value.pieces;
+    const length = found.reduce((sum, piece) => sum + ("why" in piece ? 0 : piece.bytes), 0);
+    const isLonger = found.some((piece, i) => !("why" in piece) && piece.bytes > (pieces[i]?.max ?? 0));
+    if (found.length !== pieces.length || length !== answer.bytes.length || isLonger)
+      throw new SvcError("machine_unfit", {
+        machine: this.#o.machine,
+        why: "it sent other pieces than it was asked for",
+      });
+    let at = 0;
+    return found.map((piece) => {
+      if ("why" in piece) return null;
+      const bytes = answer.bytes.subarray(at, at + piece.bytes);
+      at += piece.bytes;
+      if (hash("sha256", bytes) !== piece.sha256)
+        throw new SvcError("machine_unfit", {
+          machine: this.#o.machine,
+          why: "a piece of a file arrived with another hash than it has there",
+        });
+      return { bytes, size: piece.size, mtimeMs: piece.mtime };
+    });
+  }
+
+  async hashCheckpoint(file: RemoteFile, signal: AbortSignal): Promise<string | null> {
+    const named = { path: file.leadsTo ?? file.path, size: file.size, mtime: file.mtimeMs, inode: file.inode };
+    try {
+      return (await this.#ask("hash_file", named, HashAnswer, { signal })).value.sha256;
+    } catch (thrown) {
+      if (thrown instanceof SvcError && thrown.cause instanceof AgentRefusal && thrown.cause.kind !== "failed")
+        return null;
+      throw thrown;
+    }
   }
 
   #look(answer: z.infer<typeof StatusAnswer>): RunLook | null {

@@ -176,6 +176,8 @@ function words({ tree, machine, endpoint, key, pins, rsync }: TreeOptions): stri
     "-t",
     "--omit-dir-times",
     "--perms",
+    // Long runs of zeros become holes on the machine.
+    "--sparse",
     // Who may run a file may run it there, too; nothing else of its mode is taken over.
     "--chmod=Du=rwx,Dgo=rx,Fu=rwX,Fgo=rX",
     tree.followLinks ? "--copy-links" : "--no-links",

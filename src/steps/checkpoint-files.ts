@@ -8,7 +8,7 @@ import { isMissing, nullIfMissing, SvcError } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import { DEPTH_MAX } from "./checkpoint-names.ts";
-import type { CheckpointHost } from "./hidden-names.ts";
+import type { CheckpointHost } from "./home-names.ts";
 
 /** Beside what is at home: what is on its way. */
 export const STAGING = ".svc-partial";
@@ -32,13 +32,14 @@ export async function fetchMany(
   const flying = new Set<Promise<void>>();
   let [begun, bytes] = [0, 0];
   for (const file of files) {
-    while (flying.size > 0 && (flying.size >= AT_ONCE || bytes + file.size > AT_ONCE_BYTES)) await Promise.race(flying);
+    const size = storedBytes(file);
+    while (flying.size > 0 && (flying.size >= AT_ONCE || bytes + size > AT_ONCE_BYTES)) await Promise.race(flying);
     if (!mayGoOn()) break;
     begun++;
-    bytes += file.size;
+    bytes += size;
     const one = fetch(file).then(() => {
       flying.delete(one);
-      bytes -= file.size;
+      bytes -= size;
     });
     flying.add(one);
   }
@@ -50,13 +51,13 @@ export async function fetchMany(
 export function batches(files: RemoteFile[]): RemoteFile[][] {
   const cut: RemoteFile[][] = [];
   let bytes = Infinity;
-  for (const file of files.toSorted((a, b) => a.size - b.size)) {
-    if (bytes + file.size > BATCH_BYTES) {
+  for (const file of files.toSorted((a, b) => storedBytes(a) - storedBytes(b))) {
+    if (bytes + storedBytes(file) > BATCH_BYTES) {
       cut.push([]);
       bytes = 0;
     }
     cut.at(-1)!.push(file);
-    bytes += file.size;
+    bytes += storedBytes(file);
   }
   return cut;
 }
@@ -108,6 +109,9 @@ export async function asListed(file: Pick<RemoteFile, "size" | "mtimeMs">, besid
   }
   return true;
 }
+
+/** What travels of a file: holes do not. */
+const storedBytes = ({ size, stored }: RemoteFile): number => stored ?? size;
 
 export const isLink = ({ leadsTo }: RemoteFile): boolean => leadsTo !== undefined;
 

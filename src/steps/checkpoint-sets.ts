@@ -143,9 +143,12 @@ function isAnew(kept: Kept | null, announced: number, name: string, files: reado
   });
 }
 
-/** What cannot be taken, or must not be, belongs to it, too: without it, it is not whole. */
+/**
+ * A file that cannot be downloaded belongs to the checkpoint, too: without it, it is not whole. Nor is it with a file that has another name
+ * here, since the framework would look for it under its own.
+ */
 async function areAll(files: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<boolean> {
-  for (const file of files) if (whyRefused(file) !== null || !(await isHome(file))) return false;
+  for (const file of files) if (file.renamed || whyRefused(file) !== null || !(await isHome(file))) return false;
   return true;
 }
 

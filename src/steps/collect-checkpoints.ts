@@ -48,7 +48,7 @@ import {
   whyTemporary,
 } from "./checkpoint-names.ts";
 import { CheckpointSets, type Announcements } from "./checkpoint-sets.ts";
-import type { CheckpointHost } from "./hidden-names.ts";
+import type { CheckpointHost } from "./home-names.ts";
 
 export const SETTLE_MS = 10_000;
 /** What has come is compared and put in its place this often: a process that ends, or a link that breaks, costs no more than that. */

@@ -3,7 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CheckpointCollector, ScanOptions } from "./collect-checkpoints.ts";
-import { withHiddenNames } from "./hidden-names.ts";
+import { withHomeNames } from "./home-names.ts";
 import type { LogCursor, StorySink } from "./ports.ts";
 import { SvcError } from "../errors/index.ts";
 import { parseLog, type LogRecord } from "../domain/log-stream.ts";
@@ -236,5 +236,5 @@ export function collectNow(
       run.jobId,
       files.map((file) => ({ ...file, path: `${below}${file.path}` })),
     );
-  return collector.scan(withHiddenNames(run.host, run.redactor), { ...options, record });
+  return collector.scan(withHomeNames(run.host, run.redactor), { ...options, record });
 }

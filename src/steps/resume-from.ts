@@ -9,9 +9,10 @@
 // F3. A job that has none of its own but was itself resumed stands for the one that it was resumed from.
 
 import { constants } from "node:fs";
-import { copyFile, lstat, mkdir, open, readFile, rm, utimes } from "node:fs/promises";
+import { lstat, mkdir, open, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { copyWithHoles } from "../domain/copy-with-holes.ts";
 import { linkOrCopy } from "../domain/link-or-copy.ts";
 import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import type { MachineAccess } from "../providers/host.ts";
@@ -191,7 +192,10 @@ export async function placeResume(
   for (const { root, path, mtime_ms } of resume.files) {
     const target = join(dir, path);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-    await copyFile(join(root, path), target, constants.COPYFILE_FICLONE).catch((cause: unknown) => {
+    const { size, blocks } = await lstat(join(root, path)).catch((cause: unknown) => {
+      throw isMissing(cause) ? gone(resume, cause) : cause;
+    });
+    await copyWithHoles({ from: join(root, path), to: target, size, stored: blocks * 512 }).catch((cause: unknown) => {
       throw isMissing(cause) ? gone(resume, cause) : cause;
     });
     await utimes(target, mtime_ms / 1_000, mtime_ms / 1_000);

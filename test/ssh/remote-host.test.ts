@@ -4,6 +4,11 @@
 import { spawnSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import {
+  writeSync,
+  readSync,
+  openSync,
+  ftruncateSync,
+  closeSync,
   appendFileSync,
   chmodSync,
   existsSync,
@@ -316,12 +321,63 @@ describe("checkpoints", () => {
       ["a/b/up.pt", "a/b/one.pt", 1],
       ["a/last.pt", "a/b/one.pt", 1],
       ["absolute.pt", "a/b/one.pt", 1],
+      ["to-bad.pt", "bad\udcff", 1],
     ]);
     expect(remote.find((f) => f.path === "dangling.pt")?.refused).toContain("leads to nothing");
     const [up] = links;
     await machine.hosts[0]!.fetchCheckpoint(up!, join(scratch, "up.pt"), never);
     expect(readFileSync(join(scratch, "up.pt"), "utf8")).toBe("1");
-    expect(remote.find((f) => f.path.startsWith("bad"))?.refused).toContain("UTF-8");
+  });
+
+  it("with names that are not UTF-8, or hold control characters, are fetched by exactly those names", async () => {
+    mkdirSync(join(checkpoints(), "dir\u0001"), { recursive: true });
+    const raw = (bytes: string): Buffer => Buffer.from(`${checkpoints()}/${bytes}`, "latin1");
+    for (const name of ["bad\xff", "bad\xfe", "dir\u0001/line\nend"])
+      writeFileSync(raw(name), `content of ${name.length}${name.at(-1)}`);
+    const files = await listed();
+    expect(files.map(({ path }) => path).toSorted()).toEqual(["bad\udcfe", "bad\udcff", "dir\u0001/line\nend"]);
+    const local = new LocalHost({ runDir: join(machine.base, "run"), runnerPath, python: "python3" });
+    for (const host of [machine.hosts[0]!, local]) {
+      for (const file of await host.listCheckpoints(never)) {
+        const target = join(scratch, randomBytes(4).toString("hex"));
+        await host.fetchCheckpoint(file, target, never);
+        const name = file.path.replaceAll(/[\udc80-\udcff]/gu, (c) => String.fromCharCode(c.charCodeAt(0) - 0xdc00));
+        expect(readFileSync(target, "utf8")).toBe(`content of ${name.length}${name.at(-1)}`);
+      }
+    }
+  });
+
+  it("with holes keep them: 100 GB of which some pages hold data take the room of those pages", async () => {
+    mkdirSync(checkpoints(), { recursive: true });
+    const size = 100 * 1024 ** 3;
+    const fd = openSync(join(checkpoints(), "sparse.bin"), "w");
+    const data = randomBytes(65_536);
+    const places = [0, 7_000_000_000 - (7_000_000_000 % 65_536), size - 65_536 * 3];
+    for (const at of places) writeSync(fd, data, 0, data.length, at);
+    ftruncateSync(fd, size);
+    closeSync(fd);
+    const holes = openSync(join(checkpoints(), "empty.bin"), "w");
+    ftruncateSync(holes, 2 ** 40);
+    closeSync(holes);
+    await listed();
+    const local = new LocalHost({ runDir: join(machine.base, "run"), runnerPath, python: "python3" });
+    for (const host of [machine.hosts[0]!, local]) {
+      for (const file of await host.listCheckpoints(never)) {
+        const target = join(scratch, randomBytes(4).toString("hex"));
+        await host.fetchCheckpoint(file, target, never);
+        const there = statSync(target);
+        expect(there.size).toBe(file.size);
+        expect(there.blocks * 512).toBeLessThan(4_000_000);
+        if (file.path === "empty.bin") continue;
+        const copy = openSync(target, "r");
+        for (const at of places) {
+          const read = Buffer.alloc(data.length);
+          readSync(copy, read, 0, read.length, at);
+          expect(read.equals(data)).toBe(true);
+        }
+        closeSync(copy);
+      }
+    }
   });
 
   it("are found beside a run folder that the script has removed", async () => {

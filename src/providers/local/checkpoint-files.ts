@@ -2,22 +2,13 @@
 // or copied through a link. A link to a plain file of that folder is listed with the path of that file, which is copied in its place.
 
 import { constants, type Dirent, type Stats } from "node:fs";
-import {
-  access,
-  chmod,
-  copyFile,
-  lstat,
-  open,
-  readdir,
-  readlink,
-  realpath,
-  rename,
-  rm,
-  type FileHandle,
-} from "node:fs/promises";
+import { access, chmod, lstat, open, readdir, readlink, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { dirname, isAbsolute, join, normalize, relative } from "node:path";
+import { copyWithHoles } from "../../domain/copy-with-holes.ts";
+import { systemPath, textOfName } from "../../domain/file-names.ts";
+import { hashOf } from "../../domain/hash-of.ts";
 import { isMissing, SvcError, UnreadableFile } from "../../errors/index.ts";
-import type { RemoteFile } from "../host.ts";
+import type { Piece, PieceRequest, RemoteFile } from "../host.ts";
 
 const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;
@@ -38,18 +29,19 @@ export async function listFiles(
   };
   const walk = async (below: string, depth: number): Promise<void> => {
     signal.throwIfAborted();
-    let entries: Dirent[];
+    let entries: Dirent<Buffer>[];
     try {
-      entries = await readdir(join(folder, below), { withFileTypes: true });
+      entries = await readdir(systemPath(join(folder, below)), { withFileTypes: true, encoding: "buffer" });
     } catch (thrown) {
       if (isMissing(thrown)) return; // rotated away meanwhile
       const why = whyUnreadable(thrown);
       if (below === "" || why === null) throw thrown;
       return refuse(below, why);
     }
-    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    for (const entry of entries.sort((a, b) => Buffer.compare(a.name, b.name))) {
       if (full) return;
-      const path = below === "" ? entry.name : `${below}/${entry.name}`;
+      const name = textOfName(entry.name);
+      const path = below === "" ? name : `${below}/${name}`;
       if (entry.isDirectory()) {
         if (depth < DEPTH_MAX) await walk(path, depth + 1);
         else refuse(path, `it lies more than ${DEPTH_MAX} folders deep`);
@@ -65,13 +57,11 @@ export async function listFiles(
         else if (found !== null) files.push(found);
         continue;
       }
-      // A name that is not UTF-8 cannot be asked for; it can only be named.
-      const stat = await lstat(join(folder, path)).catch((thrown: unknown) => whyUnreadable(thrown));
+      const stat = await lstat(systemPath(join(folder, path))).catch((thrown: unknown) => whyUnreadable(thrown));
       if (typeof stat === "string") refuse(path, stat);
-      else if (stat === null && path.includes("\ufffd")) refuse(path, "its name is not UTF-8");
       else if (stat?.isFile()) {
-        const readable = await mayRead(join(folder, path), stat);
-        if (readable) files.push({ path, size: stat.size, mtimeMs: stat.mtimeMs, inode: stat.ino });
+        const readable = await mayRead(systemPath(join(folder, path)), stat);
+        if (readable) files.push({ path, ...numbersOf(stat) });
         else refuse(path, "it cannot be read: permission denied");
       }
     }
@@ -85,23 +75,27 @@ export async function listFiles(
 
 /** What a link in `folder` leads to; why that is not taken for a file; null where the link is gone. */
 async function linked(folder: string, path: string): Promise<RemoteFile | string | null> {
-  const target = await readlink(join(folder, path)).catch(() => null);
-  if (target === null) return path.includes("\ufffd") ? "its name is not UTF-8" : null;
-  const leadsTo = await ledTo(folder, path, target);
+  const target = await readlink(systemPath(join(folder, path)), { encoding: "buffer" }).catch(() => null);
+  if (target === null) return null;
+  const leadsTo = await ledTo(folder, path, textOfName(target));
   if (leadsTo === null) return "it is a link that leads out of the checkpoint directory";
   const names = leadsTo.split("/");
   for (let i = 1; i < names.length; i++) {
-    const above = await lstat(join(folder, ...names.slice(0, i))).catch(() => null);
+    const above = await lstat(systemPath(join(folder, ...names.slice(0, i)))).catch(() => null);
     if (above?.isDirectory() === false) return "it is a link that leads through another link";
   }
-  const stat = await lstat(join(folder, leadsTo)).catch((thrown: unknown) => whyUnreadable(thrown));
+  const stat = await lstat(systemPath(join(folder, leadsTo))).catch((thrown: unknown) => whyUnreadable(thrown));
   if (typeof stat === "string") return stat;
-  if (leadsTo.includes("\ufffd")) return "its name is not UTF-8";
   if (stat === null) return "it is a link that leads to nothing";
   if (stat.isDirectory()) return "it is a link to a folder, whose files have their own names";
   if (stat.isSymbolicLink()) return "it is a link that leads through another link";
   if (!stat.isFile()) return "it is a link to what is no plain file";
-  return { path, size: stat.size, mtimeMs: stat.mtimeMs, inode: stat.ino, leadsTo };
+  return { path, ...numbersOf(stat), leadsTo };
+}
+
+function numbersOf({ size, mtimeMs, ino, blocks }: Stats): Omit<RemoteFile, "path"> {
+  const stored = blocks * 512;
+  return { size, mtimeMs, inode: ino, ...(stored < size ? { stored } : {}) };
 }
 
 /** The path below `folder` that a link leads to, as its text says; null where it leads out. */
@@ -115,30 +109,43 @@ async function ledTo(folder: string, path: string, target: string): Promise<stri
 }
 
 /**
+ * Opens the file itself, whatever takes its name from then on. Throws `file_not_found` where it is gone or its path leads through a
+ * symlink, `UnreadableFile` where it cannot be read. The caller closes it.
+ */
+async function openListed(folder: string, file: RemoteFile): Promise<FileHandle> {
+  const path = file.leadsTo ?? file.path;
+  const gone = (cause?: unknown): SvcError => new SvcError("file_not_found", { path: file.path }, { cause });
+  if (isAbsolute(path) || normalize(path) !== path || path.split("/").includes("..")) throw gone();
+  const root = await realpath(folder).catch(() => folder);
+  const source = join(root, path);
+  try {
+    // A folder on the way that became a link would lead elsewhere.
+    if (textOfName(await realpath(systemPath(source), { encoding: "buffer" })) !== source) throw gone();
+    // NONBLOCK: opening a pipe would wait for a writer.
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    return await open(systemPath(source), flags);
+  } catch (cause) {
+    if (cause instanceof SvcError) throw cause;
+    const { code } = cause as NodeJS.ErrnoException;
+    const why = UNREADABLE[code ?? ""];
+    if (why !== undefined) throw new UnreadableFile("runner_failed", { why: `${file.path}: ${why}` }, { cause });
+    throw isMissing(cause) || code === "ELOOP" || code === "ENXIO" ? gone(cause) : cause;
+  }
+}
+
+/**
  * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more
  * as it was listed; no target is left behind then.
  */
 export async function fetchFile(folder: string, file: RemoteFile, target: string): Promise<void> {
-  const path = file.leadsTo ?? file.path;
-  if (isAbsolute(path) || normalize(path) !== path || path.split("/").includes("..")) {
-    throw new SvcError("file_not_found", { path: file.path });
-  }
-  const root = await realpath(folder).catch(() => folder);
-  const source = join(root, path);
   const temporary = `${target}.${process.pid}.part`;
   let opened: FileHandle | undefined;
   try {
-    // A folder on the way that became a link would lead elsewhere.
-    if ((await realpath(source)) !== source) throw new SvcError("file_not_found", { path: file.path });
-    // From here on the open file is meant, whatever takes its name. NONBLOCK: opening a pipe would wait for a writer.
-    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-    opened = await open(source, flags).catch((cause: NodeJS.ErrnoException) => {
-      const why = UNREADABLE[cause.code ?? ""];
-      throw why === undefined ? cause : new UnreadableFile("runner_failed", { why: `${file.path}: ${why}` }, { cause });
-    });
+    opened = await openListed(folder, file);
     unchanged(await opened.stat(), file);
-    const same = process.platform === "linux" ? `/proc/self/fd/${opened.fd}` : source;
-    await copyFile(same, temporary, constants.COPYFILE_FICLONE);
+    const same =
+      process.platform === "linux" ? `/proc/${process.pid}/fd/${opened.fd}` : join(folder, file.leadsTo ?? file.path);
+    await copyWithHoles({ from: same, to: temporary, size: file.size, stored: file.stored });
     unchanged(await opened.stat(), file);
     // The copy has the mode of the original, which its owner may not be allowed to write.
     await chmod(temporary, 0o600);
@@ -152,12 +159,50 @@ export async function fetchFile(folder: string, file: RemoteFile, target: string
     await rename(temporary, target);
   } catch (thrown) {
     await rm(temporary, { force: true });
-    const { code } = thrown as NodeJS.ErrnoException;
-    if (isMissing(thrown) || code === "ELOOP" || code === "ENXIO")
-      throw new SvcError("file_not_found", { path: file.path }, { cause: thrown });
-    throw thrown;
+    throw isMissing(thrown) ? new SvcError("file_not_found", { path: file.path }, { cause: thrown }) : thrown;
   } finally {
     await opened?.close();
+  }
+}
+
+/** See `RunHost.readPieces`. */
+export async function readPieces(folder: string, pieces: readonly PieceRequest[]): Promise<Piece[]> {
+  const found: Piece[] = [];
+  for (const piece of pieces) found.push(await readPiece(folder, piece).catch(() => null));
+  return found;
+}
+
+async function readPiece(folder: string, { file, offset, max, checks }: PieceRequest): Promise<Piece> {
+  const opened = await openListed(folder, file);
+  try {
+    const before = await opened.stat();
+    if (!before.isFile() || before.ino !== file.inode || before.size < offset) return null;
+    for (const { start, end, sha256 } of checks) if ((await hashOf(opened, start, end)) !== sha256) return null;
+    const length = Math.max(0, Math.min(max, before.size - offset));
+    const { buffer, bytesRead } = await opened.read(Buffer.alloc(length), 0, length, offset);
+    const after = await opened.stat();
+    const isWritten = after.size !== before.size || after.mtimeMs !== before.mtimeMs;
+    if (after.size < offset + bytesRead || (offset === 0 && isWritten)) return null;
+    return { bytes: buffer.subarray(0, bytesRead), size: before.size, mtimeMs: before.mtimeMs };
+  } finally {
+    await opened.close();
+  }
+}
+
+/** See `RunHost.hashCheckpoint`. */
+export async function hashFile(folder: string, file: RemoteFile): Promise<string | null> {
+  const opened = await openListed(folder, file).catch(() => null);
+  if (opened === null) return null;
+  try {
+    unchanged(await opened.stat(), file);
+    const sha256 = await hashOf(opened, 0, file.size);
+    unchanged(await opened.stat(), file);
+    return sha256;
+  } catch (thrown) {
+    if (thrown instanceof SvcError && thrown.code === "file_not_found") return null;
+    throw thrown;
+  } finally {
+    await opened.close();
   }
 }
 
@@ -173,7 +218,7 @@ function unchanged(stat: Stats, file: RemoteFile): void {
 }
 
 /** The owner's bits answer for nearly every file; only for the others the system is asked. */
-async function mayRead(path: string, stat: Stats): Promise<boolean> {
+async function mayRead(path: string | Buffer, stat: Stats): Promise<boolean> {
   const uid = process.geteuid?.() ?? 0;
   if (uid === 0 || (stat.uid === uid && (stat.mode & 0o400) !== 0)) return true;
   return access(path, constants.R_OK).then(

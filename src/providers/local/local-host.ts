@@ -9,8 +9,8 @@ import { jsonOf, linesOf } from "../../domain/parsed-lines.ts";
 import { startable } from "../../domain/startable.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import { RunnerSample, RunnerSpec, RunnerStatus } from "../../schemas/runner.ts";
-import type { Following, LogSlice, RemoteFile, RunHost } from "../host.ts";
-import { fetchFile, listFiles } from "./checkpoint-files.ts";
+import type { Following, LogSlice, Piece, PieceRequest, RemoteFile, RunHost } from "../host.ts";
+import { fetchFile, hashFile, listFiles, readPieces } from "./checkpoint-files.ts";
 import { bootId, isAlive } from "./process-table.ts";
 import { openRunFile, readRunFile } from "./run-file.ts";
 import { callRunner, NoAnswer, type RunnerProgram } from "./runner-process.ts";
@@ -203,6 +203,16 @@ export class LocalHost implements RunHost {
     await fetchFile(spec.checkpoint_dir, file, target).catch((thrown: unknown) => {
       throw orDiskFull(thrown, dirname(target));
     });
+  }
+
+  async readPieces(pieces: readonly PieceRequest[]): Promise<Piece[]> {
+    const spec = await this.#readSpec();
+    return spec === null ? pieces.map(() => null) : readPieces(spec.checkpoint_dir, pieces);
+  }
+
+  async hashCheckpoint(file: RemoteFile): Promise<string | null> {
+    const spec = await this.#readSpec();
+    return spec === null ? null : hashFile(spec.checkpoint_dir, file);
   }
 
   #path(name: string): string {
