@@ -736,8 +736,8 @@ def op_hash_file(ask):
 def read_piece(top, piece, room):
     """
     What lies behind `offset` of a file that may be growing, and how long the file is now. `checks` are ranges that must still have the
-    hashes which the copy of the caller has: a file that was written anew is "changed", whatever its name and length say. A piece from
-    offset 0 is the whole file, which must not change while it is read.
+    hashes which the copy of the caller has: a file that was written anew is "changed", whatever its name and length say. With `whole` the
+    file must not change while it is read.
     """
     import hashlib
 
@@ -751,7 +751,7 @@ def read_piece(top, piece, room):
                 return {"why": "changed"}, b""
         data = os.pread(fd, max(0, min(int(piece["max"]), room, before.st_size - offset)), offset)
         after = os.fstat(fd)
-        if after.st_size < offset + len(data) or (offset == 0 and numbers_of(before) != numbers_of(after)):
+        if after.st_size < offset + len(data) or (piece["whole"] and numbers_of(before) != numbers_of(after)):
             return {"why": "changed"}, b""
         found = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "size": before.st_size, "mtime": mtime_ms(before)}
         return found, data

@@ -185,8 +185,9 @@ export class DurableStorySink implements StorySink {
     return series;
   }
 
-  async checkpoints(jobId: string, files: CheckpointFile[]): Promise<void> {
+  async checkpoints(jobId: string, files: CheckpointFile[], removed: readonly string[] = []): Promise<void> {
     await this.#o.engine.commitSurely((tx) => {
+      for (const path of removed) this.#rows.dropCheckpoint(jobId, path);
       for (const file of files) {
         const row = {
           job_id: jobId,
@@ -194,8 +195,10 @@ export class DurableStorySink implements StorySink {
           size: file.size,
           modified_at: Date.parse(file.modified_at),
           saved_at: tx.at,
+          in_progress: file.in_progress ? 1 : 0,
         };
-        if (!this.#rows.checkpoint(row)) continue;
+        // A file that grows would fill the feed.
+        if (this.#rows.checkpoint(row) !== "saved") continue;
         tx.feed(jobId, "checkpoint.saved", { path: file.path, size: file.size });
       }
     });

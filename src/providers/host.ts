@@ -37,9 +37,10 @@ export interface RemoteFile {
 export interface PieceRequest {
   /** As the file was listed; its size and time may be others by now. */
   file: RemoteFile;
-  /** 0 asks for the whole file, which is answered only if it did not change while it was read. */
   offset: number;
   max: number;
+  /** All of the file is wanted, as it was at one moment: one that changes while it is read is not answered. */
+  whole: boolean;
   /** Ranges that must have these hashes (SHA-256), or the file was written anew. */
   checks: { start: number; end: number; sha256: string }[];
 }

@@ -185,7 +185,14 @@ export const MetricsQuery = z.strictObject({
 export type MetricsQuery = z.infer<typeof MetricsQuery>;
 
 export const CheckpointFile = z
-  .object({ path: z.string(), size: z.int(), modified_at: Instant })
+  .object({
+    path: z.string(),
+    size: z.int(),
+    modified_at: Instant,
+    in_progress: z.boolean().optional().meta({
+      description: "True for a file that was still being written when it was downloaded: its end may be missing.",
+    }),
+  })
   .meta({ id: "CheckpointFile" });
 export type CheckpointFile = z.infer<typeof CheckpointFile>;
 export const Checkpoints = z.object({ files: z.array(CheckpointFile) }).meta({ id: "Checkpoints" });

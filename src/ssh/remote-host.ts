@@ -142,11 +142,12 @@ export class RemoteHost implements RunHost {
   }
 
   async readPieces(pieces: readonly PieceRequest[], signal: AbortSignal): Promise<Piece[]> {
-    const asked = pieces.map(({ file, offset, max, checks }) => ({
+    const asked = pieces.map(({ file, offset, max, checks, whole }) => ({
       path: file.leadsTo ?? file.path,
       inode: file.inode,
       offset,
       max,
+      whole,
       checks: checks.map(({ start, end, sha256 }) => [start, end, sha256]),
     }));
     const maxBytes = Math.min(

@@ -2,7 +2,7 @@
 
 import { hash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
-import { lstat, open, readdir } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isMissing, nullIfMissing, SvcError } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
@@ -79,6 +79,48 @@ export async function readCheckpoints(targetDir: string): Promise<CheckpointFile
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
+/**
+ * Makes the folders of `path`, each of which ends up in `folders`. What stands in the way is older than the file that needs them: it
+ * goes, and `removed` gets its path.
+ */
+export async function makeFolders(
+  targetDir: string,
+  path: string,
+  folders: Set<string>,
+  removed: string[],
+): Promise<void> {
+  const names = path.split("/").slice(0, -1);
+  let folder = targetDir;
+  folders.add(folder);
+  for (const [i, name] of names.entries()) {
+    folder = join(folder, name);
+    await mkdir(folder, { mode: 0o700 }).catch(unless("EEXIST"));
+    if (!(await lstat(folder)).isDirectory()) {
+      await rm(folder, { force: true });
+      removed.push(names.slice(0, i + 1).join("/"));
+      await mkdir(folder, { mode: 0o700 });
+    }
+    folders.add(folder);
+  }
+}
+
+/** Renames a file into its place. A folder of that name is older, and goes; `removed` gets the paths of its files. */
+export async function placeFile(
+  targetDir: string,
+  path: string,
+  beside: string,
+  { folders, removed }: { folders: Set<string>; removed: string[] },
+): Promise<void> {
+  await makeFolders(targetDir, path, folders, removed);
+  const target = join(targetDir, path);
+  const there = await lstat(target).catch(nullIfMissing);
+  if (there?.isDirectory()) {
+    for (const file of await readCheckpoints(target)) removed.push(`${path}/${file.path}`);
+    await rm(target, { recursive: true, force: true });
+  }
+  await rename(beside, target);
+}
+
 /** False where the file is gone or is not as long as it was listed. */
 export async function fetchOne(
   host: CheckpointHost,
@@ -122,6 +164,16 @@ export const nameBeside = ({ path, size, mtimeMs, inode }: RemoteFile): string =
 /** It bears this name only once it was whole and on the disk. */
 export const isBeside = async (beside: string, file: RemoteFile): Promise<boolean> =>
   isCopyOf(file, await lstat(beside).catch(nullIfMissing));
+
+/** Of a file at home; null where it is not there, or is reached through a link. */
+export async function homeStats(targetDir: string, path: string): Promise<Stats | null> {
+  const names = path.split("/");
+  for (let i = 1; i < names.length; i++) {
+    const folder = await lstat(join(targetDir, ...names.slice(0, i))).catch(nullIfMissing);
+    if (!folder?.isDirectory()) return null;
+  }
+  return lstat(join(targetDir, path)).catch(nullIfMissing);
+}
 
 /** Half a millisecond is more than what times lose on their way through a double. */
 export const isCopyOf = (file: RemoteFile, stats: Stats | null): boolean =>

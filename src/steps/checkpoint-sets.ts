@@ -84,6 +84,26 @@ export class CheckpointSets {
     }
   }
 
+  /** Whether the script has called it complete. */
+  async isAnnounced(path: string): Promise<boolean> {
+    return (await this.#announced()).has(path);
+  }
+
+  /** Keeps a complete file under its name before a version of it that may be torn takes its place. */
+  async keepFile(file: RemoteFile): Promise<void> {
+    await this.#keptOf(file.path);
+    await this.#keep(file.path, 0, [file]);
+  }
+
+  /** Drops what `keepFile` kept: the file itself is complete again. */
+  async dropFile(path: string): Promise<void> {
+    const kept = await this.#keptOf(path);
+    if (kept === null) return;
+    await rm(fileOf(this.#targetDir, path), { force: true });
+    this.#known.set(path, null);
+    await rm(rootOf(this.#targetDir, kept), { recursive: true, force: true });
+  }
+
   async #keptOf(name: string): Promise<Kept | null> {
     let kept = this.#known.get(name);
     if (kept === undefined) this.#known.set(name, (kept = await keptSet(this.#targetDir, name)));

@@ -12,9 +12,11 @@
 //     the other: what one has half here, the next does not begin anew, whichever step asked for it.
 // K5. A link to a plain file of the same directory comes home as a file of its own, copied from there where that one is at home. Any other
 //     link is named, as what is left behind is.
+// K7. A file that is written to again and again is downloaded while it does not rest (growing-files.ts), and is marked as in progress: at
+//     home under its name, but complete for nobody until K1 or K2 find it whole.
 // K6. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
-import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { lstat, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { linkOrCopy } from "../domain/link-or-copy.ts";
 import { isDiskFull, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
@@ -27,16 +29,17 @@ import {
   fetchMany,
   fetchOne,
   flushFolder,
+  homeStats,
   isBeside,
   isCopyOf,
   isLink,
   isOurs,
   NAME_CHARS,
   nameBeside,
+  placeFile,
   readCheckpoints,
   same,
   STAGING,
-  unless,
 } from "./checkpoint-files.ts";
 import {
   isAnnounced,
@@ -48,6 +51,7 @@ import {
   whyTemporary,
 } from "./checkpoint-names.ts";
 import { CheckpointSets, type Announcements } from "./checkpoint-sets.ts";
+import { GrowingFiles } from "./growing-files.ts";
 import type { CheckpointHost } from "./home-names.ts";
 
 export const SETTLE_MS = 10_000;
@@ -69,8 +73,9 @@ export interface ScanOptions {
   /**
    * Told of every file that is in its place, whatever becomes of the rest of the scan; also, once per process, of those that
    * were there before: whoever brought them may have died before it could record them.
+   * @param removed files that are not at home any more.
    */
-  record?: (files: CheckpointFile[]) => Promise<void>;
+  record?: (files: CheckpointFile[], removed: readonly string[]) => Promise<void>;
 }
 
 type OneScan = ScanOptions & { signal: AbortSignal };
@@ -98,6 +103,7 @@ export class CheckpointCollector {
   /** Paths that this process has recorded. */
   readonly #recorded = new Set<string>();
   readonly #sets: CheckpointSets;
+  readonly #growing: GrowingFiles;
   #prepared = false;
   /** The scan that is under way. */
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
@@ -118,6 +124,7 @@ export class CheckpointCollector {
     this.#now = options.now;
     this.#given = new Map(options.given?.map((file) => [file.path, file]));
     this.#sets = new CheckpointSets(options.targetDir, options.announced ?? (() => Promise.resolve(new Map())));
+    this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
   }
 
   /**
@@ -154,8 +161,9 @@ export class CheckpointCollector {
     let isOver = false;
     try {
       for (let pass = 1; ; pass++) {
-        const { ready, pending, skipped, found } = await this.#sort(listing, options);
+        const { ready, pending, skipped, found, moving } = await this.#sort(listing, options);
         await this.#record(found, options);
+        await this.#follow(host, moving, options);
         result.skipped = skipped;
         result.pending = pending;
         const moved: string[] = [];
@@ -186,6 +194,17 @@ export class CheckpointCollector {
     }
   }
 
+  /** K7 */
+  async #follow(host: CheckpointHost, moving: RemoteFile[], options: OneScan): Promise<void> {
+    if (moving.length === 0) return;
+    try {
+      const { files, removed } = await this.#growing.take(host, moving, options.signal);
+      await this.#record(files, options, removed);
+    } catch (cause) {
+      throw orDiskFull(cause, this.#targetDir);
+    }
+  }
+
   #keepSets(listing: readonly RemoteFile[]): Promise<void> {
     return this.#sets.keep(listing, (file) => this.#isHome(file));
   }
@@ -205,6 +224,7 @@ export class CheckpointCollector {
     const pending: string[] = [];
     const skipped: ScanResult["skipped"] = [];
     const found: CheckpointFile[] = [];
+    const moving: RemoteFile[] = [];
     for (const file of listing) {
       const bad = whyRefused(file);
       if (bad !== null) {
@@ -228,10 +248,11 @@ export class CheckpointCollector {
         ready.push(file);
       } else {
         pending.push(file.path);
+        if (this.#growing.moves(file, before?.file)) moving.push(file);
       }
     }
     this.#seen = seen;
-    return { ready, pending, skipped, found };
+    return { ready, pending, skipped, found, moving };
   }
 
   /** Fetches beside, looks again, and lets those into place that did not change meanwhile. */
@@ -241,12 +262,18 @@ export class CheckpointCollector {
     const moved: string[] = [];
     const refused: ScanResult["skipped"] = [];
     const staged = new Map<RemoteFile, string>();
+    /** What had come while they were being written is all of them. */
+    const verified = new Set<RemoteFile>();
     const began = this.#now();
     let failure: unknown;
     let isHopeless = false;
     const fetch = async (file: RemoteFile): Promise<void> => {
       const beside = join(this.#targetDir, STAGING, nameBeside(file));
       try {
+        if (await this.#growing.isWhole(host, file, signal)) {
+          verified.add(file);
+          return;
+        }
         const isHere = (await isBeside(beside, file)) || (await this.#copyAtHome(file, beside));
         if (isHere || (await fetchOne(host, file, beside, signal))) staged.set(file, beside);
         else moved.push(file.path);
@@ -263,27 +290,32 @@ export class CheckpointCollector {
       }
     };
     const mayGoOn = (): boolean =>
-      !signal.aborted && !isHopeless && (staged.size === 0 || this.#now() - began < BATCH_MS);
+      !signal.aborted && !isHopeless && (staged.size + verified.size === 0 || this.#now() - began < BATCH_MS);
     try {
       const begun = await fetchMany(files, mayGoOn, fetch);
       signal.throwIfAborted();
       const after = await host.listCheckpoints(signal);
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
+      const removed: string[] = [];
       for (const file of files) {
         const beside = staged.get(file);
-        if (beside === undefined) continue;
+        if (beside === undefined && !verified.has(file)) continue;
         const current = now.get(file.path);
         if (current === undefined || !same(current, file)) {
           moved.push(file.path);
           continue;
         }
-        const why = await this.#place(file, beside, folders);
-        if (why === null) saved.push(asRecord(file.path, file.size, file.mtimeMs));
-        else refused.push({ path: file.path, why });
+        if (beside === undefined) {
+          saved.push(asRecord(file.path, file.size, file.mtimeMs));
+          continue;
+        }
+        await placeFile(this.#targetDir, file.path, beside, { folders, removed });
+        saved.push(asRecord(file.path, file.size, file.mtimeMs));
       }
-      for (const folder of folders) await flushFolder(folder);
-      await this.#record(saved, options);
+      await this.#growing.rests(saved.map(({ path }) => path));
+      for (const folder of folders) if ((await lstat(folder).catch(nullIfMissing)) !== null) await flushFolder(folder);
+      await this.#record(saved, options, removed);
       // Now, not at the end of the scan: the machine may be lost while the next one comes.
       await this.#keepSets(after);
       if (failure !== undefined) throw failure;
@@ -312,28 +344,13 @@ export class CheckpointCollector {
       if (!kept.has(name.slice(0, NAME_CHARS))) await rm(join(staging, name), { recursive: true, force: true });
   }
 
-  async #record(files: CheckpointFile[], options: OneScan): Promise<void> {
-    if (files.length === 0) return;
-    await options.record?.(files);
-    for (const { path } of files) this.#recorded.add(path);
-  }
-
-  /** Renames into place. A reason where something that is no folder, or no file, is in the way. */
-  async #place(file: RemoteFile, beside: string, folders: Set<string>): Promise<string | null> {
-    const names = file.path.split("/");
-    let folder = this.#targetDir;
-    for (const name of names.slice(0, -1)) {
-      folders.add(folder);
-      folder = join(folder, name);
-      await mkdir(folder, { mode: 0o700 }).catch(unless("EEXIST"));
-      if (!(await lstat(folder)).isDirectory()) return "a file of the same name as one of its folders was saved before";
-    }
-    folders.add(folder);
-    const target = join(folder, names.at(-1)!);
-    const there = await lstat(target).catch(nullIfMissing);
-    if (there?.isDirectory()) return "a folder of the same name was saved before";
-    await rename(beside, target);
-    return null;
+  async #record(files: CheckpointFile[], options: OneScan, removed: readonly string[] = []): Promise<void> {
+    if (files.length + removed.length === 0) return;
+    const saved = new Set(files.map(({ path }) => path));
+    const gone = removed.filter((path) => !saved.has(path));
+    await options.record?.(files, gone);
+    for (const path of gone) this.#recorded.delete(path);
+    for (const { path, in_progress } of files) if (!in_progress) this.#recorded.add(path);
   }
 
   /** K4. Not every way of sending keeps more of a time than its seconds. */
@@ -344,17 +361,7 @@ export class CheckpointCollector {
 
   /** K4 */
   async #isHome(file: RemoteFile): Promise<boolean> {
-    const stats = await this.#homeStats(file.path);
-    return isCopyOf(file, stats);
-  }
-
-  async #homeStats(path: string) {
-    const names = path.split("/");
-    for (let i = 1; i < names.length; i++) {
-      const folder = await lstat(join(this.#targetDir, ...names.slice(0, i))).catch(nullIfMissing);
-      if (!folder?.isDirectory()) return null;
-    }
-    return lstat(join(this.#targetDir, path)).catch(nullIfMissing);
+    return !this.#growing.has(file.path) && isCopyOf(file, await homeStats(this.#targetDir, file.path));
   }
 
   /** Names whose files are all at home have done their work. */
@@ -375,6 +382,7 @@ export class CheckpointCollector {
       await rm(staging, { recursive: true, force: true });
       await mkdir(staging, { mode: 0o700 });
       await this.#sets.prepare();
+      await this.#growing.prepare();
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }

@@ -231,10 +231,11 @@ export function collectNow(
   options: Pick<ScanOptions, "announced" | "final" | "signal">,
 ) {
   const below = nodeFolder(run.node);
-  const record = (files: CheckpointFile[]) =>
+  const record = (files: CheckpointFile[], removed: readonly string[]) =>
     run.sink.checkpoints(
       run.jobId,
       files.map((file) => ({ ...file, path: `${below}${file.path}` })),
+      removed.map((path) => `${below}${path}`),
     );
   return collector.scan(withHomeNames(run.host, run.redactor), { ...options, record });
 }

@@ -86,7 +86,7 @@ export interface StorySink {
     to: LogCursor;
     times: { offset: number; atMs: number }[];
   }): Promise<void>;
-  checkpoints(jobId: string, files: CheckpointFile[]): Promise<void>;
+  checkpoints(jobId: string, files: CheckpointFile[], removed?: readonly string[]): Promise<void>;
   notice(jobId: string, level: "info" | "warning", message: string): Promise<void>;
   /** Sends the idle watchdog's verdict to the machine. */
   idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void>;

@@ -8,8 +8,7 @@
 // F2. The choice is made once, before anything is sent, and written down: the source may be running and go on saving.
 // F3. A job that has none of its own but was itself resumed stands for the one that it was resumed from.
 
-import { constants } from "node:fs";
-import { lstat, mkdir, open, readFile, rm, utimes } from "node:fs/promises";
+import { lstat, mkdir, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { copyWithHoles } from "../domain/copy-with-holes.ts";
@@ -20,6 +19,8 @@ import type { CheckpointFile } from "../schemas/job.ts";
 import { readCheckpoints } from "./checkpoint-files.ts";
 import { foldersOf, INCOMPLETE, plainName } from "./checkpoint-names.ts";
 import { keptSet, knowsSets, LAST_WRITTEN, rootOf } from "./checkpoint-sets.ts";
+import { readInProgress } from "./growing-files.ts";
+import { isWhole, SINGLE } from "./whole-file.ts";
 
 export const Resume = z.object({
   /** The job whose checkpoint it is. */
@@ -41,9 +42,6 @@ export interface Leavings {
 }
 
 const CHAIN_MAX = 32;
-const ZIP_TAIL = 65_558;
-const HEADER_MAX = 100_000_000;
-const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz)$/;
 /** Who finds one of these beside a file looks at a checkpoint of many files ... */
 const UNIT =
   /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|\.pkl|_states\.pt)$/;
@@ -79,6 +77,13 @@ export async function lastComplete({ job, checkpoints, announced, nodes }: Leavi
   for (const [name, members] of membersByName(files, candidates(files, announced)))
     byName.set(name, members.map(withRoot(checkpoints)));
   if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
+  // A file that was still being written is what it was when it was last complete, where that was kept.
+  for (const path of await readInProgress(checkpoints)) {
+    if (!byName.has(path)) continue;
+    const whole = await keptMembers(checkpoints, path);
+    if (whole) byName.set(path, whole);
+    else byName.delete(path);
+  }
   const newest = new Map<string, number>();
   const later = (at: number, file: Member): number => Math.max(at, file.mtime_ms);
   for (const [name, members] of byName) newest.set(name, members.reduce(later, -Infinity));
@@ -91,8 +96,12 @@ export async function lastComplete({ job, checkpoints, announced, nodes }: Leavi
     // Shards of other nodes belong to the same checkpoint; every node is given all of it.
     for (let node = 1; node < nodes; node++) {
       const top = `node${node}/`;
-      const theirs = all.filter((f) => f.path.startsWith(top)).map((f) => ({ ...f, path: f.path.slice(top.length) }));
       const below = join(checkpoints, `node${node}`);
+      const torn = await readInProgress(below);
+      const theirs = all
+        .filter((f) => f.path.startsWith(top))
+        .map((f) => ({ ...f, path: f.path.slice(top.length) }))
+        .filter((f) => !torn.has(f.path));
       const kept = await keptMembers(below, name);
       for (const file of kept ?? (membersByName(theirs, [name]).get(name) ?? []).map(withRoot(below))) {
         if (taken.has(file.path)) continue;
@@ -274,39 +283,3 @@ async function areWhole(files: readonly Member[]): Promise<boolean> {
   for (const { root, path, size } of files) if (!(await isWhole(join(root, path), size))) return false;
   return true;
 }
-
-/** False for a file that was cut short, where its format says so: by the end of a ZIP or the lengths of its header. */
-async function isWhole(path: string, size: number): Promise<boolean> {
-  if (LAST_WRITTEN.includes(lastName(path))) return size > 0;
-  if (!SINGLE.test(path)) return true;
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null);
-  if (file === null) return false;
-  const read = async (at: number, length: number): Promise<Buffer> => {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, at);
-    return buffer.subarray(0, bytesRead);
-  };
-  try {
-    const start = await read(0, 8);
-    if (start.subarray(0, 2).toString("latin1") === "PK") {
-      const tail = Math.min(size, ZIP_TAIL);
-      return (await read(size - tail, tail)).includes("PK\x05\x06", 0, "latin1");
-    }
-    if (path.endsWith(".safetensors")) {
-      if (start.length < 8) return false;
-      const length = Number(start.readBigUInt64LE());
-      if (length > Math.min(size - 8, HEADER_MAX)) return false;
-      const tensors = Tensors.safeParse(JSON.parse((await read(8, length)).toString("utf8")));
-      if (!tensors.success) return false;
-      const ends = Object.entries(tensors.data).map(([name, t]) => (name === "__metadata__" ? 0 : t.data_offsets![1]));
-      return size === 8 + length + Math.max(0, ...ends);
-    }
-    // These are ZIPs; the old formats of torch.save cannot tell.
-    return size > 0 && !/\.(?:keras|npz)$/.test(path);
-  } catch {
-    return false;
-  } finally {
-    await file.close();
-  }
-}
-
-const Tensors = z.record(z.string(), z.object({ data_offsets: z.tuple([z.number(), z.number()]).optional() }));

@@ -3,7 +3,7 @@
 
 import type { Sqlite } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
-import type { CursorRow } from "./tables.ts";
+import type { CursorRow, Tables } from "./tables.ts";
 
 export class LogStore {
   readonly #s;
@@ -72,17 +72,21 @@ export class LogStore {
           .where("type", "=", lit("tracker.linked"))
           .limit(1),
       ),
-      checkpointAt: prepare<{ size: number; modified_at: number }>(
+      checkpointAt: prepare<{ size: number; modified_at: number; in_progress: number }>(
         db,
         q
           .selectFrom("checkpoint")
-          .select(["size", "modified_at"])
+          .select(["size", "modified_at", "in_progress"])
           .where("job_id", "=", p("job_id"))
           .where("path", "=", p("path")),
       ),
       checkpoint: prepare(
         db,
-        q.replaceInto("checkpoint").values(columns("job_id", "path", "size", "modified_at", "saved_at")),
+        q.replaceInto("checkpoint").values(columns("job_id", "path", "size", "modified_at", "saved_at", "in_progress")),
+      ),
+      dropCheckpoint: prepare(
+        db,
+        q.deleteFrom("checkpoint").where("job_id", "=", p("job_id")).where("path", "=", p("path")),
       ),
     };
     this.#point = db.prepare("INSERT INTO point (series_id, i, step, time, value, rank) VALUES (?, ?, ?, ?, ?, ?)");
@@ -127,12 +131,17 @@ export class LogStore {
   point(seriesId: number, i: number, step: number, time: number, value: number | null, rank: number): void {
     this.#point.run(seriesId, i, step, time, value, rank);
   }
-  /** False when just this was recorded before. */
-  checkpoint(row: { job_id: string; path: string; size: number; modified_at: number; saved_at: number }): boolean {
+  /** What is new about it: nothing, a file that is still being written and was known before, or the file itself. */
+  checkpoint(row: Tables["checkpoint"]): "nothing" | "grown" | "saved" {
     const before = this.#s.checkpointAt.get({ job_id: row.job_id, path: row.path });
-    if (before?.size === row.size && before.modified_at === row.modified_at) return false;
-    this.#s.checkpoint.run(row);
-    return true;
+    const isSame = before?.size === row.size && before.modified_at === row.modified_at;
+    if (isSame && before.in_progress === row.in_progress) return "nothing";
+    this.#s.checkpoint.run({ ...row });
+    return before !== undefined && row.in_progress === 1 ? "grown" : "saved";
+  }
+  /** It is not at home any more. */
+  dropCheckpoint(jobId: string, path: string): void {
+    this.#s.dropCheckpoint.run({ job_id: jobId, path });
   }
 
   /** Whether it is known where the job can be seen at the tracker. */

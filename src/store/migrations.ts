@@ -7,6 +7,7 @@ import { SCHEMA_0002 } from "./schema-0002.ts";
 import { SCHEMA_0003 } from "./schema-0003.ts";
 import { SCHEMA_0004 } from "./schema-0004.ts";
 import { SCHEMA_0005 } from "./schema-0005.ts";
+import { SCHEMA_0006 } from "./schema-0006.ts";
 
 const statements = (all: readonly string[]): Migration => ({
   async up(db: Kysely<unknown>) {
@@ -20,4 +21,5 @@ export const migrations: Record<string, Migration> = {
   "0003-sinks": statements(SCHEMA_0003),
   "0004-accounts": statements(SCHEMA_0004),
   "0005-left-out": statements(SCHEMA_0005),
+  "0006-removal": statements(SCHEMA_0006),
 };

@@ -35,12 +35,13 @@ import { SCHEMA_0002 } from "./schema-0002.ts";
 import { SCHEMA_0003 } from "./schema-0003.ts";
 import { SCHEMA_0004 } from "./schema-0004.ts";
 import { SCHEMA_0005 } from "./schema-0005.ts";
+import { SCHEMA_0006 } from "./schema-0006.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 
 type Sqlite = Database.Database;
 
 /** The schema that these queries are written for; not asked of the migrations, which would load the migrator. */
-const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005];
+const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005, SCHEMA_0006];
 
 /** Points of one series that are held in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;
@@ -344,10 +345,16 @@ export class StoreReads implements Reads {
   }
 
   checkpoints(id: string): CheckpointFile[] {
-    return this.#all<{ path: string; size: number; modified_at: number }>(
-      "SELECT path, size, modified_at FROM checkpoint WHERE job_id = ? ORDER BY path",
+    // An older program's store has no `in_progress`.
+    return this.#all<{ path: string; size: number; modified_at: number; in_progress?: number }>(
+      "SELECT * FROM checkpoint WHERE job_id = ? ORDER BY path",
       id,
-    ).map((r) => ({ path: r.path, size: r.size, modified_at: new Date(r.modified_at).toISOString() }));
+    ).map((r) => ({
+      path: r.path,
+      size: r.size,
+      modified_at: new Date(r.modified_at).toISOString(),
+      ...(r.in_progress === 1 ? { in_progress: true } : {}),
+    }));
   }
 
   checkpointPath(id: string, path: string): string | null {

@@ -14,10 +14,14 @@ export const LOG = "run.log";
 export const MANIFEST = "manifest.json";
 const LEFT_OUT_SHOWN = 100;
 
-/** A checkpoint file whose newest version was neither copied nor left out. */
-export const UNCOPIED_CHECKPOINTS = `SELECT c.path, c.size, c.modified_at FROM checkpoint c
+/** A checkpoint file whose newest version was neither copied nor left out, in a store that an older program wrote. */
+const UNCOPIED_OF_OLD = `SELECT c.path, c.size, c.modified_at FROM checkpoint c
   LEFT JOIN sink_copy s ON s.job_id = c.job_id AND s.sink = ? AND s.path = '${CHECKPOINTS}' || c.path
   WHERE c.job_id = ? AND (s.path IS NULL OR s.size <> c.size OR s.modified_at <> c.modified_at)`;
+
+/** The same; a file that is still being written waits until it rests, or the run is over. */
+export const UNCOPIED_CHECKPOINTS = `${UNCOPIED_OF_OLD}
+  AND (c.in_progress = 0 OR EXISTS (SELECT 1 FROM job j WHERE j.id = c.job_id AND j.state = 'terminal'))`;
 
 interface Sum {
   files: number;
@@ -79,10 +83,11 @@ function waitingOf(all: All, row: SinkRow, what: Sink["what"]): { files: number;
     sum.files += found?.files ?? 0;
     sum.bytes += found?.bytes ?? 0;
   };
-  if (what.includes("checkpoints"))
-    add(
-      all<Sum>(`SELECT count(*) AS files, sum(size) AS bytes FROM (${UNCOPIED_CHECKPOINTS})`, row.sink, row.job_id)[0],
-    );
+  if (what.includes("checkpoints")) {
+    const isOld = all("SELECT 1 FROM pragma_table_info('checkpoint') WHERE name = 'in_progress'").length === 0;
+    const uncopied = isOld ? UNCOPIED_OF_OLD : UNCOPIED_CHECKPOINTS;
+    add(all<Sum>(`SELECT count(*) AS files, sum(size) AS bytes FROM (${uncopied})`, row.sink, row.job_id)[0]);
+  }
   if (what.includes("logs"))
     add(
       all<Sum>(

@@ -102,7 +102,16 @@ export interface Tables {
   log_time: { job_id: string; offset: number; at_ms: number };
   series: { id: Generated<number>; job_id: string; name: string };
   point: { series_id: number; i: number; step: number; time: number; value: number | null; rank: number };
-  checkpoint: { job_id: string; path: string; size: number; modified_at: number; saved_at: number };
+  checkpoint: {
+    job_id: string;
+    path: string;
+    size: number;
+    modified_at: number;
+    saved_at: number;
+    /** 1 where the script still wrote to it when it was downloaded. */
+    in_progress: number;
+  };
+  removal: { job_id: string; code_snapshot: string | null; begun_at: number };
   sink: {
     job_id: string;
     /** Place in the spec's list. */

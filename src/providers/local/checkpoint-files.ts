@@ -172,7 +172,7 @@ export async function readPieces(folder: string, pieces: readonly PieceRequest[]
   return found;
 }
 
-async function readPiece(folder: string, { file, offset, max, checks }: PieceRequest): Promise<Piece> {
+async function readPiece(folder: string, { file, offset, max, checks, whole }: PieceRequest): Promise<Piece> {
   const opened = await openListed(folder, file);
   try {
     const before = await opened.stat();
@@ -182,7 +182,7 @@ async function readPiece(folder: string, { file, offset, max, checks }: PieceReq
     const { buffer, bytesRead } = await opened.read(Buffer.alloc(length), 0, length, offset);
     const after = await opened.stat();
     const isWritten = after.size !== before.size || after.mtimeMs !== before.mtimeMs;
-    if (after.size < offset + bytesRead || (offset === 0 && isWritten)) return null;
+    if (after.size < offset + bytesRead || (whole && isWritten)) return null;
     return { bytes: buffer.subarray(0, bytesRead), size: before.size, mtimeMs: before.mtimeMs };
   } finally {
     await opened.close();
