@@ -9,7 +9,7 @@ import { isUtf8 } from "node:buffer";
 /** With `u` a surrogate only matches where it stands alone. */
 const LONE = /[\udc80-\udcff]/u;
 // eslint-disable-next-line no-control-regex -- control characters are exactly what is escaped
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\\\ud800-\udfff]/u;
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\\\ud800-\udfff]/gu;
 
 /** The text of a name. */
 export function textOfName(bytes: Buffer): string {
@@ -43,8 +43,7 @@ export function systemPath(text: string): string | Buffer {
 /** The name under which a file is stored at home and shown. */
 export function safeName(path: string): string {
   const drive = /^[A-Za-z]:/.test(path) ? `${path[0]}%3A${path.slice(2)}` : path;
-  if (!UNSAFE.test(drive)) return drive;
-  return [...drive].map((c) => (UNSAFE.test(c) ? hexOf(c) : c)).join("");
+  return drive.replace(UNSAFE, hexOf);
 }
 
 function hexOf(character: string): string {

@@ -32,14 +32,14 @@ export async function fetchMany(
   const flying = new Set<Promise<void>>();
   let [begun, bytes] = [0, 0];
   for (const file of files) {
-    const size = storedBytes(file);
-    while (flying.size > 0 && (flying.size >= AT_ONCE || bytes + size > AT_ONCE_BYTES)) await Promise.race(flying);
+    while (flying.size > 0 && (flying.size >= AT_ONCE || bytes + storedBytes(file) > AT_ONCE_BYTES))
+      await Promise.race(flying);
     if (!mayGoOn()) break;
     begun++;
-    bytes += size;
+    bytes += storedBytes(file);
     const one = fetch(file).then(() => {
       flying.delete(one);
-      bytes -= size;
+      bytes -= storedBytes(file);
     });
     flying.add(one);
   }
