@@ -2,9 +2,10 @@
 //
 // L1. `log` never throws: training comes first. What cannot be recorded is left out, with one line on stderr per name.
 // L2. A record is one write of at most 4096 bytes, which pipes and append-only files take whole.
-// L3. The mark in front of it is random per run, so that data which is printed cannot pass for a metric.
+// L3. Records go to the pipe that `SVC_RECORDS` names, wherever stdout leads; where it cannot be opened they use stdout.
+// L4. The mark in front of it is random per run, so that data which is printed cannot pass for a metric.
 
-import { mkdirSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { resolve } from "node:path";
 
 const LINE_BYTES_MAX = 4096;
@@ -14,6 +15,9 @@ let calls = 0;
 let steps = 0;
 let off = false;
 let torn = false;
+/** The open pipe for records. Device and inode tell whether the number still is that pipe. */
+let channel: { fd: number; dev: number; ino: number } | null = null;
+let channelRetryAt = 0;
 const warned = new Set<string>();
 
 /**
@@ -55,7 +59,6 @@ export function checkpointDir(): string {
 
 /** One call is one `n`, over as many lines as it takes. */
 function record(mark: string, step: number, rank: number, pairs: string[]): void {
-  if (off) return;
   const head = `\u001esvc1:${mark} {"k":"m","n":${++calls},"s":${step},"t":${(Date.now() / 1000).toFixed(3)},"r":${rank},"m":{`;
   const room = LINE_BYTES_MAX - head.length - 3;
   let part = "";
@@ -74,30 +77,69 @@ function record(mark: string, step: number, rank: number, pairs: string[]): void
 }
 
 function writeLine(line: string): void {
+  const fd = openChannel();
+  if (fd !== null && send(fd, Buffer.from(line, "latin1")) !== "closed") return;
+  if (off) return;
   // A record that was cut short left a line without end.
-  const bytes = Buffer.from(torn ? `\n${line}` : line, "latin1");
-  let done = 0;
-  const end = performance.now() + WAIT_MS_MAX;
-  while (done < bytes.length) {
+  const how = send(1, Buffer.from(torn ? `\n${line}` : line, "latin1"));
+  torn = how === "torn";
+  if (how === "closed") off = true;
+}
+
+/** The pipe for records, which is looked for once a second at most where it is missing. */
+function openChannel(): number | null {
+  const path = process.env["SVC_RECORDS"] ?? "";
+  if (path === "") return null;
+  if (channel !== null) {
     try {
-      done += writeSync(1, bytes, done);
-      torn = done < bytes.length;
+      const { dev, ino } = fstatSync(channel.fd);
+      if (dev === channel.dev && ino === channel.ino) return channel.fd;
+    } catch {
+      // The script has closed it.
+    }
+    channel = null;
+  }
+  if (performance.now() < channelRetryAt) return null;
+  let why = "it is no pipe";
+  try {
+    const fd = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
+    const found = fstatSync(fd);
+    if (found.isFIFO()) {
+      channel = { fd, dev: found.dev, ino: found.ino };
+      return fd;
+    }
+    closeSync(fd);
+  } catch (e) {
+    why = (e as NodeJS.ErrnoException).code ?? String(e);
+  }
+  channelRetryAt = performance.now() + 1_000;
+  warn("channel", `metrics use stdout, because the pipe for them (${path}) cannot be used: ${why}`);
+  return null;
+}
+
+/** Writes within a second. `closed`: no process reads there any more. */
+function send(fd: number, bytes: Buffer): "sent" | "dropped" | "torn" | "closed" {
+  const end = performance.now() + WAIT_MS_MAX;
+  for (let done = 0; done < bytes.length;) {
+    try {
+      done += writeSync(fd, bytes, done);
     } catch (e) {
       const code = (e as NodeJS.ErrnoException).code;
       if (code === "EAGAIN" && performance.now() < end) {
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2);
         continue;
       }
-      if (code !== "EAGAIN") off = true;
+      if (code !== "EAGAIN" && fd !== 1) return "closed";
       warn(
         "write",
         code === "EAGAIN"
           ? "a record was dropped: the output is full"
           : `turned off: the output cannot be written (${code})`,
       );
-      return;
+      return code === "EAGAIN" ? (done > 0 ? "torn" : "dropped") : "closed";
     }
   }
+  return "sent";
 }
 
 function number(value: unknown): string | null {

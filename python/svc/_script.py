@@ -17,6 +17,7 @@ import os
 import select
 import sys
 import time
+from _collections_abc import Mapping as _Mapping
 from itertools import count
 
 try:
@@ -27,7 +28,7 @@ except ImportError:  # an interpreter without the C helper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, List, Mapping, Optional, SupportsFloat, Tuple
+    from typing import Any, Iterable, List, Mapping, Optional, Tuple
 
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 1.0
@@ -35,7 +36,10 @@ _NAMES_MAX = 4096
 # What the reader takes: a record with a longer name, or an empty one, would be shown as text.
 _NAME_UNITS_MAX = 512
 _FINITE_MAX = 1.7976931348623157e308
+_INFINITE = float("inf")
 _SAFE_INT_MAX = 2**53
+# Dicts in dicts: one that holds itself has an end.
+_DEPTH_MAX = 16
 
 
 class _State:
@@ -98,11 +102,13 @@ def _writable(fd: int, seconds: float) -> bool:
         return True
 
 
-def log(values: Mapping[str, SupportsFloat], step: Optional[int] = None, all_ranks: bool = False) -> None:
+def log(values: Mapping[str, Any], step: Optional[int] = None, all_ranks: bool = False) -> None:
     """Record metrics of the run: they are stored, charted on the run's page and kept out of its log.
 
-    :param values: name to number. ``bool`` becomes 0 or 1, NumPy scalars and one-element tensors are read by ``.item()``;
-        NaN and infinities are kept. Anything else is left out, with one warning per name on stderr.
+    :param values: name to anything that ``float()`` takes: NumPy scalars, arrays and tensors of one element on any device,
+        ``Decimal``, ``Fraction``, ``bool`` (0 or 1), text such as ``"0.5"``. NaN and infinities are kept. A dict in it is
+        flattened: ``{"val": {"loss": 1}}`` is ``val/loss``. Anything else is left out, with one warning for each name on
+        stderr that says why.
     :param step: where the values belong on the x axis; ``None`` counts this process's own calls from 0.
     :param all_ranks: in a data-parallel job only rank 0 (``RANK``) records, unless this is true. Where several nodes run one
         process each without a launcher, each records, as the rank that its node has.
@@ -132,7 +138,7 @@ def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
     names = state.names
     parts = []  # type: List[str]
     used = 0
-    for name, value in values.items():
+    for name, value in _flat(values):
         quoted = names.get(name) if type(name) is str else None
         if quoted is None:
             quoted = _name(state, name)
@@ -141,14 +147,11 @@ def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
         if type(value) is float and -_FINITE_MAX <= value <= _FINITE_MAX:
             number = repr(value)
         else:
-            text = _number(value)
-            if text is None:
-                _warn(
-                    "value " + quoted,
-                    "svc.log: {} is left out: a number is needed, not {}".format(quoted, type(value).__name__),
-                )
+            try:
+                number = _number(value)
+            except _NoNumber as why:
+                _warn("value " + quoted, "svc.log: {} is left out: {}".format(quoted, why))
                 continue
-            number = text
         part = quoted + ":" + number
         if used + len(part) + 1 > room:
             if len(part) + 1 > room:  # 512 characters, all of them escaped
@@ -188,10 +191,11 @@ def _forwarding(state: _State) -> Any:
 
 def _log_outside(state: _State, values: Mapping[str, Any], at: str) -> None:
     words = []
-    for name, value in values.items():
-        number = _number(value)
-        if number is None:
-            _warn("value " + str(name), "svc.log: {!r} is left out: a number is needed, not {}".format(name, type(value).__name__))
+    for name, value in _flat(values):
+        try:
+            number = _number(value)
+        except _NoNumber as why:
+            _warn("value " + str(name), "svc.log: {!r} is left out: {}".format(name, why))
         else:
             words.append("{}={}".format(name, number.strip('"') if len(number) < 9 else "{:.5g}".format(float(number.strip('"')))))
     sys.stdout.write("[svc] step {}: {}\n".format(at, " ".join(words)))
@@ -213,18 +217,37 @@ def _name(state: _State, name: Any) -> Optional[str]:
     return quoted
 
 
-def _number(value: Any) -> Optional[str]:
-    """The number as strict JSON, or None where there is none."""
+def _flat(values: Mapping[Any, Any]) -> Iterable[Tuple[Any, Any]]:
+    """The members of ``values``; of a dict in it, the members with both names and a ``/`` between them."""
+    items = values.items()
+    for _, value in items:
+        if type(value) is not float and isinstance(value, _Mapping):
+            break
+    else:
+        return items
+    found = []  # type: List[Tuple[Any, Any]]
+    _flatten(values, "", found, 0)
+    return found
+
+
+def _flatten(values: Mapping[Any, Any], before: str, found: List[Tuple[Any, Any]], depth: int) -> None:
+    for name, value in values.items():
+        if before and isinstance(name, (str, int)):
+            name = "{}/{}".format(before, name)
+        if isinstance(value, _Mapping) and depth < _DEPTH_MAX and isinstance(name, (str, int)):
+            _flatten(value, str(name), found, depth + 1)
+        else:
+            found.append((name, value))
+
+
+class _NoNumber(Exception):
+    """Says why a value is left out."""
+
+
+def _number(value: Any) -> str:
+    """The number as strict JSON. Raises ``_NoNumber``."""
     if not isinstance(value, (bool, int, float)):
-        item = getattr(value, "item", None)
-        if item is None:
-            return None
-        try:
-            value = item()
-        except Exception:  # several elements, a tensor without data, …
-            return None
-        if not isinstance(value, (bool, int, float)):
-            return None
+        value = _plain_number(value)
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, int):
@@ -243,9 +266,52 @@ def _number(value: Any) -> Optional[str]:
     return float.__repr__(value)
 
 
+def _plain_number(value: Any) -> Any:
+    """What ``.item()`` or ``float()`` makes of it: an int or a float."""
+    kind = type(value).__name__
+    if value is None:
+        raise _NoNumber("a number is needed, not None")
+    try:
+        item = getattr(value, "item", None)
+        found = item() if item is not None else None
+        if isinstance(found, (bool, int, float)):
+            return found
+        if isinstance(found, complex):  # ``float`` would drop half of it
+            value = found
+    except Exception:  # an ``item`` of another kind, several elements, no data: ``float`` says what is wrong
+        pass
+    try:
+        return float(value)
+    except OverflowError:  # an integer or a fraction that is larger than any float
+        return _INFINITE if value > 0 else -_INFINITE
+    except Exception as error:
+        raise _NoNumber(_why_no_number(value, kind, error)) from None
+
+
+def _why_no_number(value: Any, kind: str, error: Exception) -> str:
+    try:
+        shape = getattr(value, "shape", None)
+        count = 1
+        for length in shape if shape is not None else ():
+            count *= int(length)
+        if count != 1:
+            return "one number is needed, and this {} has {} (its shape is {}); log its mean, for example".format(
+                kind, count, "x".join(str(int(length)) for length in shape)
+            )
+    except Exception:  # a shape of another kind
+        pass
+    if isinstance(value, str):
+        return "{!r} is no number".format(value[:40])
+    words = str(error).strip().split("\n")[0][:200]
+    return "a number is needed, not {} ({})".format(kind, words) if words else "a number is needed, not {}".format(kind)
+
+
 def _step_text(state: _State, step: Any) -> str:
-    text = int.__repr__(step) if type(step) is int else _number(step)
-    if text is None or text[0] == '"' or len(text) > 20:
+    try:
+        text = int.__repr__(step) if type(step) is int else _number(step)
+    except _NoNumber:
+        text = ""
+    if not text or text[0] == '"' or len(text) > 20:
         _warn("step", "svc: step {!r} is not a usable number; calls are counted instead".format(step))
         text = str(state.next_step())
     return text

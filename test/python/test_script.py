@@ -90,11 +90,75 @@ class One:
         self.assertEqual(result.stderr.count(b"left out"), 2)
 
     def test_what_is_no_number_is_dropped_with_one_warning_a_name(self):
-        call = '{"ok": 1, "text": "0.5", "none": None, "list": [1], 7: 1.0}'
+        call = '{"ok": 1, "text": "about 5", "none": None, "list": [1], 7: 1.0}'
         result = self.log(call, call, call)
         for record in records(result.stdout)[0]:
             self.assertEqual(record["m"], {"ok": 1})
         self.assertEqual(len(result.stderr.splitlines()), 4, result.stderr)
+
+    def test_whatever_float_takes_is_a_number(self):
+        before = """
+from decimal import Decimal
+from fractions import Fraction
+class Floats:
+    def __float__(self): return 1.5
+class Index:
+    def __index__(self): return 7
+class Array:
+    shape = (1, 1)
+    def item(self): return 2.5
+class Attribute:
+    item = "no call"
+    def __float__(self): return 3.5
+"""
+        result = self.log(
+            '{"decimal": Decimal("0.25"), "fraction": Fraction(1, 4), "text": " 1e-3 ", "nan": Decimal("NaN"), "huge": '
+            'Fraction(-(10**400)), "floats": Floats(), "index": Index(), "array": Array(), "attribute": Attribute()}',
+            before=before,
+        )
+        (record,), _ = records(result.stdout)
+        expected = {"decimal": 0.25, "fraction": 0.25, "text": 0.001, "nan": "NaN", "huge": "-Infinity", "floats": 1.5}
+        self.assertEqual(record["m"], {**expected, "index": 7, "array": 2.5, "attribute": 3.5})
+        self.assertEqual(result.stderr, b"")
+
+    def test_a_value_that_is_left_out_is_named_once_with_the_reason(self):
+        before = """
+class Many:
+    shape = (2, 3)
+    def item(self): raise ValueError("can only convert an array of size 1")
+    def __float__(self): raise TypeError("only length-1 arrays")
+class Strange:
+    def __float__(self): raise RuntimeError("it is not computed yet")
+class Complex:
+    def item(self): return 1j
+    def __float__(self): return 0.0
+"""
+        call = '{"many": Many(), "strange": Strange(), "none": None, "text": "abc", "complex": Complex(), "list": [1]}'
+        result = self.log(call, call, '{"last": 1}', before=before)
+        self.assertEqual([record["m"] for record in records(result.stdout)[0]], [{"last": 1}])
+        said = result.stderr.decode().splitlines()
+        self.assertEqual(len(said), 6, said)
+        for name, why in (
+            ("many", "this Many has 6 (its shape is 2x3)"),
+            ("strange", "it is not computed yet"),
+            ("none", "not None"),
+            ("text", "'abc' is no number"),
+            ("complex", "complex"),
+            ("list", "list"),
+        ):
+            self.assertTrue(any('"{}"'.format(name) in line and why in line for line in said), (name, said))
+
+    def test_dicts_in_dicts_are_flattened(self):
+        before = "loop = {}; loop['again'] = loop; loop['x'] = 1"
+        result = self.log(
+            '{"train": {"loss": 1.0, "layer": {0: 2, 1: 3}}, "lr": 0.1, "empty": {}}', "loop", before=before
+        )
+        first, second = (record["m"] for record in records(result.stdout)[0])
+        self.assertEqual(first, {"train/loss": 1, "train/layer/0": 2, "train/layer/1": 3, "lr": 0.1})
+        self.assertEqual(second["x"], 1)
+        self.assertEqual(result.stderr.count(b"left out"), 1)
+        outside = self.log('{"train": {"loss": 0.5}}', job=False)
+        self.assertIn(b"train/loss=0.5", outside.stdout)
 
     def test_never_raises(self):
         before = """

@@ -118,6 +118,15 @@ while not os.path.exists(os.environ["SVC_RUN_DIR"] + "/go"): pass
     expect(metrics).toEqual(STORED);
   });
 
+  it("of a Node.js script are stored once, wherever its stdout leads", async () => {
+    const sdk = resolve(import.meta.dirname, "../../sdk/log.ts");
+    const code = `import { log } from ${JSON.stringify(sdk)}; for (let i = 0; i < 3; i++) log({ loss: i / 2 }, i);`;
+    const script = `"$NODE" --input-type=module -e "$CODE" > /dev/null`;
+    const run = await startRun(script, given({ env: { NODE: process.execPath, CODE: code } }));
+    const { metrics } = await outcome(run);
+    expect(metrics).toEqual(STORED);
+  });
+
   it("take the same way as announced checkpoints", async () => {
     const code = `import svc\nwith svc.atomic_save("last.txt", step=3, mode="w") as file: file.write("x")`;
     const run = newRun([python, "-c", `import subprocess, sys; subprocess.run([sys.executable, "-c", ${JSON.stringify(code)}], capture_output=True, check=True)`]);
