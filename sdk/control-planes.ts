@@ -96,6 +96,7 @@ async function letGoOf(home: string, hold: Hold | undefined, mine: Owned | undef
     return "shared";
   }
   mine?.child.ref();
+  const endMs = END_MS_MAX + (hold ? await longestGraceMs(home) : 0);
   const released = (await hold?.release(mine !== undefined)) ?? null;
   mine?.child.stdin?.end();
   if (released !== null && !released.ending) {
@@ -103,12 +104,25 @@ async function letGoOf(home: string, hold: Hold | undefined, mine: Owned | undef
     hold?.close();
     return "shared";
   }
-  const said = released === null ? null : await hold?.farewell(END_MS_MAX);
-  const over = mine ? await within(mine.ended, released === null ? END_MS_MAX : LAST_MS_MAX) : said !== null;
+  const said = released === null ? null : await hold?.farewell(endMs);
+  const over = mine ? await within(mine.ended, released === null ? endMs : LAST_MS_MAX) : said !== null;
   hold?.close();
   const log = mine?.log ?? join(home, "control-plane.log");
   if (said && said.unfinished.length > 0) return `${said.unfinished.join(", ")} may still cost money; see ${log}`;
   return over ? "" : `the control plane is still ending by itself; see ${log}`;
+}
+
+/** The longest time that a run which ends with the control plane has from TERM to KILL. */
+async function longestGraceMs(home: string): Promise<number> {
+  try {
+    const found = await findControlPlane(home);
+    if (found.state !== "running") return 0;
+    const { jobs } = await found.client.jobs({ limit: 500 });
+    const live = jobs.filter((job) => job.ended_at === null && job.spec["terminate_on_exit"] !== false);
+    return Math.max(0, ...live.map((job) => Number(job.spec["stop_grace_seconds"] ?? 0))) * 1_000;
+  } catch {
+    return 0;
+  }
 }
 
 async function within(ended: Promise<void>, ms: number): Promise<boolean> {

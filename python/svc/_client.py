@@ -99,6 +99,7 @@ def run(
     idle_timeout_minutes: float | None = None,
     max_runtime_minutes: float | None = None,
     orphan_grace_minutes: float | None = None,
+    stop_grace_seconds: int | None = None,
     env: Mapping[str, str] | None = None,
     install: str | None = None,
     python: str | os.PathLike[str] | None = None,
@@ -126,6 +127,7 @@ def run(
     :param idle_timeout_minutes: end a run that has done nothing for so long; 0 turns it off.
     :param max_runtime_minutes: hard limit from launch.
     :param orphan_grace_minutes: after this long without a control plane, a finished or idle machine ends itself.
+    :param stop_grace_seconds: time from TERM to KILL when the run is ended, 0 to 3600: to save a last checkpoint in.
     :param env: variables of the run; ``env://NAME`` and ``store://path`` values are looked up and kept secret.
     :param install: ``auto``, ``none``, or a shell command.
     :param python: interpreter of a local run, a command or a path; by default the one that runs this. Rented machines have their own.
@@ -152,6 +154,7 @@ def run(
         "idle_timeout_minutes": idle_timeout_minutes,
         "max_runtime_minutes": max_runtime_minutes,
         "orphan_grace_minutes": orphan_grace_minutes,
+        "stop_grace_seconds": stop_grace_seconds,
         "env": dict(env) if isinstance(env, Mapping) else env,
         "install": install,
         "python": _own_python(provider) if python is None else _python_path(python),

@@ -304,7 +304,9 @@ def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
     if hold is not None and not hold.ends_with_holders:
         hold.close()
         hold = None
-    runs, paid = _live_runs(hold.port) if announce and hold is not None else ([], False)
+    runs, paid, grace = _live_runs(hold.port) if hold is not None else ([], False, 0.0)
+    if not announce:
+        runs = []
     released = hold.release(owned is not None) if hold is not None else None
     if owned is not None:
         _close_pipe(owned.process)
@@ -319,17 +321,17 @@ def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
         if runs:
             rented = " and giving back what was rented" if paid else ""
             _tell(f"svc: ending {_counted(runs)}{rented}; Ctrl-C does not wait for it")
-        _wait_for_end(hold, owned, bool(runs), paid)
+        _wait_for_end(hold, owned, bool(runs), paid, END_SECONDS_MAX + grace)
     if hold is not None:
         hold.close()
 
 
-def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool, paid: bool) -> None:
+def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool, paid: bool, seconds: float) -> None:
     log = owned.log if owned is not None else home() / "control-plane.log"
     try:
-        said = hold.farewell(END_SECONDS_MAX) if hold is not None else {}
+        said = hold.farewell(seconds) if hold is not None else {}
         if owned is not None:
-            owned.process.wait(END_SECONDS_MAX if hold is None else LAST_SECONDS_MAX)
+            owned.process.wait(seconds if hold is None else LAST_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         said = None
     except KeyboardInterrupt:
@@ -344,8 +346,9 @@ def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool, paid: boo
         _tell("svc: ended in order" + ("; no machine of these runs costs money any more" if paid else ""))
 
 
-def _live_runs(port: int) -> tuple[list[str], bool]:
-    """The runs that end with the control plane, and whether a machine of theirs was rented; none where it does not say."""
+def _live_runs(port: int) -> tuple[list[str], bool, float]:
+    """The runs that end with the control plane, whether a machine of theirs was rented, and the longest time that one of them
+    has from TERM to KILL; none where it does not say."""
     try:
         page = _http.call(port, "GET", "/jobs?limit=500", seconds=5.0)
         live = [
@@ -353,9 +356,10 @@ def _live_runs(port: int) -> tuple[list[str], bool]:
             for job in page["jobs"]
             if job["status"] not in TERMINAL_STATUSES and job.get("spec", {}).get("terminate_on_exit", True)
         ]
-        return [str(job["id"]) for job in live], any(job.get("provider", "local") != "local" for job in live)
-    except (SvcError, KeyError, TypeError):
-        return [], False
+        grace = max((float(job["spec"].get("stop_grace_seconds") or 0) for job in live), default=0.0)
+        return [str(job["id"]) for job in live], any(job.get("provider", "local") != "local" for job in live), grace
+    except (SvcError, KeyError, TypeError, ValueError):
+        return [], False, 0.0
 
 
 def _counted(runs: list[str]) -> str:

@@ -212,6 +212,7 @@ def torchrun(arguments):
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+    give_ranks_the_grace()
     try:
         run.main(arguments)
         return 0
@@ -224,6 +225,22 @@ def torchrun(arguments):
         rank, failure = ends.first(failures) if ends else failed.get_first_failure()
         os.write(2, ("%s\n" % failed).encode("utf-8", "replace"))
         return told(rank, failure)
+
+
+def give_ranks_the_grace():
+    """torchrun kills its ranks 30 s after it has asked them to end: a run may have more time than that to save its state."""
+    try:
+        from torch.distributed.elastic.multiprocessing import api
+
+        close = api.PContext.close
+    except (ImportError, AttributeError):  # a version that ends its ranks in another way
+        return
+    grace = number("SVC_STOP_GRACE_SECONDS", 0)
+
+    def close_with_grace(context, death_sig=None, timeout=30):
+        return close(context, death_sig, max(timeout, grace))
+
+    api.PContext.close = close_with_grace
 
 
 def told(rank, failure):

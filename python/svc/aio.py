@@ -44,6 +44,7 @@ class RunParameters(TypedDict, total=False):
     idle_timeout_minutes: float | None
     max_runtime_minutes: float | None
     orphan_grace_minutes: float | None
+    stop_grace_seconds: int | None
     env: Mapping[str, str] | None
     install: str | None
     python: str | os.PathLike[str] | None

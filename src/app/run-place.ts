@@ -13,6 +13,7 @@ import { heldHandle } from "../steps/held-machine.ts";
 import { checkEntrypoint, keptEntrypoint } from "../files/entrypoint.ts";
 import { localPython, pythonVariables } from "./local-python.ts";
 import { installCommand } from "../steps/install-command.ts";
+import { stopGraceSeconds } from "../steps/launch-plan.ts";
 import type { JobFacts } from "../steps/ports.ts";
 import { idleWindowMs } from "../steps/run-plan.ts";
 
@@ -98,7 +99,9 @@ function keepOf(spec: RunSpec, guard: Guard | null, handle: MachineHandle, purpo
 
 export function guardOf(spec: RunSpec, provider: Provider | undefined, handle: MachineHandle): Guard | null {
   const selfEnd = selfEndOf(provider, handle.name);
-  return selfEnd === null ? null : { graceSeconds: spec.orphan_grace_minutes * 60, selfEnd };
+  return selfEnd === null
+    ? null
+    : { graceSeconds: spec.orphan_grace_minutes * 60, selfEnd, stopSeconds: stopGraceSeconds(spec) };
 }
 
 /** A guard that lives keeps the text it was started with; one that is started while the address is wrong can only wait. */

@@ -12,7 +12,7 @@ import type { DurableStorySink } from "../engine/story-sink.ts";
 import { pinnedData } from "../files/data-pin.ts";
 import type { ManifestSeal } from "../files/code-snapshot.ts";
 import { checkEntrypoint } from "../files/entrypoint.ts";
-import type { RunSpec } from "../schemas/spec.ts";
+import { STOP_GRACE_SECONDS, type RunSpec } from "../schemas/spec.ts";
 import type { KnownSecrets } from "../secrets/known.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import type { Sinks } from "../sinks/sinks.ts";
@@ -115,7 +115,9 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
         const row = engine.store.job(jobId);
         assert(row, `job ${jobId} has no row`);
         // Checked against the schema when it was submitted, and written by us since.
-        const spec = unsealSpec(JSON.parse(row.spec) as RunSpec, key);
+        const stored = unsealSpec(JSON.parse(row.spec) as RunSpec, key);
+        // One of an earlier version may lack what was added since.
+        const spec = { ...stored, stop_grace_seconds: stored.stop_grace_seconds ?? STOP_GRACE_SECONDS };
         known.set(jobId, (facts = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
       }
       return facts;

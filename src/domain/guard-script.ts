@@ -11,6 +11,8 @@ const STRANGE_LOOKS = 150;
 /** One attempt to end the machine may take so long; the next one follows after a pause. */
 const TRY_SECONDS = 180;
 const AGAIN_SECONDS = 15;
+/** For the runner to write down the end of the run. */
+const STOP_SPARE_SECONDS = 5;
 
 /** Folder of the guard's files on the machine, where it runs as root. */
 export const guardDir = (name: string): string => `/var/lib/svc/${name}`;
@@ -19,6 +21,8 @@ export interface GuardedMachine {
   name: string;
   graceSeconds: number;
   selfEnd: string;
+  /** Between the order to end to a run that still lives, and the end of the machine. */
+  stopSeconds: number;
 }
 
 /**
@@ -30,6 +34,7 @@ export interface GuardedMachine {
  */
 export function guardScript(guard: GuardedMachine): string {
   const grace = Math.max(GUARD_GRACE_SECONDS_MIN, Math.ceil(guard.graceSeconds));
+  const stop = Math.ceil(guard.stopSeconds) + STOP_SPARE_SECONDS;
   return `#!/bin/sh
 # Ends this machine when nobody comes for its run any more.
 dir=${guardDir(guard.name)}
@@ -61,6 +66,15 @@ ${guard.selfEnd}
 }
 uptime_s() { read -r up rest </proc/uptime; echo "\${up%%.*}"; }
 say() { (echo "uptime $(uptime_s): $1" >>"$dir/log") 2>/dev/null; }
+# Runners of this machine's run: they ask its script by TERM, and kill it after the grace of the run.
+runners() {
+  for p in /proc/[0-9]*; do
+    words=$(tr '\\0' '\\n' <"$p/cmdline")
+    case $words in *svc_runner*) ;; *) continue ;; esac
+    run=$(echo "$words" | sed -n '/^start$/{n;p;}')
+    [ -z "$run" ] || ! grep -qF "$dir/keep" "$run/spec.json" || echo "\${p#/proc/}"
+  done 2>/dev/null
+}
 try_to_end() {
   # Neither a disk that takes nothing nor a call that never returns keeps it from being tried again.
   log=$dir/log
@@ -72,7 +86,7 @@ try_to_end() {
 }
 echo $$ >"$dir/pid"
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
-strange=0
+strange=0 asked=
 while :; do
   sleep 2
   # A later guard has taken over.
@@ -83,8 +97,16 @@ while :; do
   case $now in '' | *[!0-9]*) keep= ;; esac
   case $keep in
     '' | *[!0-9]* | ??????????*) strange=$((strange + 1)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;
-    *) strange=0; [ "$now" -ge "$keep" ] || continue ;;
+    *) strange=0; [ "$now" -ge "$keep" ] || { asked=; continue; } ;;
   esac
+  found=$(runners)
+  if [ -z "$asked" ] && [ -n "$found" ]; then
+    asked=1 waited=0
+    say "nobody came, asking the run to end"
+    kill -TERM $found 2>/dev/null
+    while [ "$waited" -lt ${stop} ] && [ -n "$(runners)" ]; do sleep 1; waited=$((waited + 1)); done
+    continue
+  fi
   say "nobody came, ending this machine"
   try_to_end
   sleep ${AGAIN_SECONDS}

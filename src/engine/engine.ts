@@ -12,6 +12,7 @@ import type { Clock } from "../domain/clock.ts";
 import { JOB_MACHINE_VERSION, jobMachine, type SetTimer, type StartSteps } from "../machines/job-machine.ts";
 import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
 import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
+import { extraGraceMs } from "../steps/launch-plan.ts";
 import type { StepName } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import type { EffectRow, JobRow } from "../store/tables.ts";
@@ -227,14 +228,15 @@ export class Engine {
       } else if (action.type === "setTimer") {
         const { timer, after_ms, at_most } = action.params as SetTimer;
         if (after_ms <= 0) continue;
-        const due = tx.at + after_ms;
+        const waitMs = timer === "collect" ? after_ms + extraGraceMs(JSON.parse(tx.store.job(jobId)!.spec)) : after_ms;
+        const due = tx.at + waitMs;
         const standing = at_most === true ? tx.store.timer(jobId, timer) : undefined;
         if (standing !== undefined && standing.due <= due) continue;
         tx.store.setTimer({
           job_id: jobId,
           name: timer,
           due,
-          event: JSON.stringify(timerEvent(timer, after_ms, snapshot.value)),
+          event: JSON.stringify(timerEvent(timer, waitMs, snapshot.value)),
         });
         tx.after(() => this.#awaitTimer(jobId, timer, due));
       }

@@ -7,6 +7,7 @@ import type { Account, Offer, Provider } from "../providers/provider.ts";
 import type { Plan, PlanOffer } from "../schemas/plan.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { affordable, withinCap } from "../steps/provision.ts";
+import { stopGraceSeconds } from "../steps/launch-plan.ts";
 import { idleWindowMs } from "../steps/run-plan.ts";
 
 const ASK_MS = 20_000;
@@ -57,7 +58,8 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     }
   }
   const price = priceOf(affordableOffers[0], spec);
-  const runtimeHours = spec.max_runtime_minutes ? spec.max_runtime_minutes / 60 : null;
+  const graceHours = stopGraceSeconds(spec) / 3_600;
+  const runtimeHours = spec.max_runtime_minutes ? spec.max_runtime_minutes / 60 + graceHours : null;
   return {
     provider: spec.provider,
     gpus: spec.gpus,
@@ -92,6 +94,9 @@ function refusalsOf(error: SvcError): Plan["refusals"] {
   return error.errors.map((each) => ({ code, message: each.message, hint, field: each.field }));
 }
 
+/** How long before it takes a spot machine back Google Cloud says so (its documentation of November 2026). */
+const SPOT_NOTICE_SECONDS = 30;
+
 const offerOf = (offer: Offer, spec: RunSpec): PlanOffer => ({
   id: offer.id,
   price_per_hour_usd: offer.priceMicro === null ? null : offer.priceMicro / 1e6,
@@ -114,6 +119,7 @@ function stopsOf(spec: RunSpec, provider: Provider | undefined): string[] {
       ? [`Neither output nor work on CPU or GPU for ${minutes(idleMinutes)} (idle_timeout_minutes).`]
       : []),
     ...(spec.terminate_on_exit ? ["The control plane is ended (terminate_on_exit)."] : []),
+    `Whatever ends it before that asks it by SIGTERM, and kills it after ${stopGraceSeconds(spec)} s (stop_grace_seconds).`,
     "Somebody kills it: here, with `svc kill`, or through an SDK.",
     ...(provider ? [provider.info.stops_by_itself] : []),
   ];
@@ -144,6 +150,11 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
     ...(paid && told && spec.price_cap === undefined ? ["There is no price cap: any price is accepted."] : []),
     ...(paid && !spec.max_runtime_minutes
       ? ["There is no limit of time: it runs until the script ends or nothing happens any more."]
+      : []),
+    ...(spec.provider === "cloudvm" && stopGraceSeconds(spec) > SPOT_NOTICE_SECONDS
+      ? [
+          `A spot machine is taken back after ${SPOT_NOTICE_SECONDS} s, which is shorter than its stop_grace_seconds (${stopGraceSeconds(spec)}).`,
+        ]
       : []),
     ...(paid && !spec.terminate_on_exit
       ? ["It goes on when the control plane ends, and costs money until somebody comes for it."]

@@ -17,6 +17,7 @@ import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./plan-run.ts";
 import { refuseMasked } from "./refuse-masked.ts";
+import { extraGraceMs } from "../steps/launch-plan.ts";
 import { untilOver } from "./orderly-end.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 
@@ -437,6 +438,7 @@ export class Service implements ControlPlane {
     // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
     const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];
     const begun = this.#o.engine.clock.monotonic();
+    const graceMs = Math.max(0, ...able.map((row) => extraGraceMs(JSON.parse(row.spec) as RunSpec)));
     // A write that cannot be made is tried again without end; what is not told by the deadline is told of as unfinished.
     for (const row of able) void this.#tell(row.id, "control.end").catch(() => undefined);
     const late = await untilOver(
@@ -446,9 +448,9 @@ export class Service implements ControlPlane {
         onTransition: (heard) => this.subscribe((event) => event.type === "job.transition" && heard()),
       },
       able.map((row) => row.id),
-      { deadlineMs, collectingMs },
+      { deadlineMs: deadlineMs + graceMs, collectingMs: collectingMs + graceMs },
     );
-    const leftMs = deadlineMs - (this.#o.engine.clock.monotonic() - begun);
+    const leftMs = deadlineMs + graceMs - (this.#o.engine.clock.monotonic() - begun);
     await this.#o.sinks.settle(Math.max(0, Math.min(SINKS_MS_MAX, leftMs)));
     return { unfinished: [...late, ...parked.map((row) => row.id)] };
   }

@@ -193,6 +193,8 @@ export interface Guard {
   graceSeconds: number;
   /** See `Provider.selfEnd`. */
   selfEnd: string;
+  /** How long a run that still lives then may take to end. */
+  stopSeconds: number;
 }
 
 /**

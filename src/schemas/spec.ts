@@ -18,11 +18,14 @@ const minutes = (what: string) =>
     .max(5_256_000, "must be at most ten years")
     .meta({ unit: "minutes", description: what });
 
-const whole = (max: number) =>
+/** Between TERM and KILL, where a run says nothing else. */
+export const STOP_GRACE_SECONDS = 10;
+
+const whole = (max: number, min = 1) =>
   z
     .number({ error: "must be a whole number" })
     .int("must be a whole number")
-    .min(1, "must be at least 1")
+    .min(min, `must be at least ${min}`)
     .max(max, `must be at most ${max}`);
 
 export const GpuRequest = z
@@ -116,6 +119,12 @@ export const RunSpec = z
     orphan_grace_minutes: minutes(
       "How long a finished or idle machine waits to be collected before it ends itself.",
     ).default(30),
+    stop_grace_seconds: whole(3_600, 0).default(STOP_GRACE_SECONDS).meta({
+      title: "Stop grace",
+      unit: "seconds",
+      description:
+        "Time from TERM to KILL when a run is ended, to save a last checkpoint in. A launcher of several processes gets 40 seconds by default.",
+    }),
     env: z.record(EnvName, EnvValue).default({}).meta({
       title: "Environment",
       description: "Variables of the run. A value `env://NAME` or `store://path` is looked up and kept secret.",

@@ -28,6 +28,8 @@ export interface RemoteHostOptions {
   agent: (signal: AbortSignal) => Promise<AgentClient>;
 }
 
+/** Beyond the grace: the agent waits for the runner a minute longer than the grace. */
+const STOP_ANSWER_SECONDS = 90;
 const START_TIMEOUT_MS = 45_000;
 const SAMPLES_MAX = 1 << 20;
 const LISTING_MAX = 48 << 20;
@@ -106,7 +108,8 @@ export class RemoteHost implements RunHost {
   }
 
   async stop(graceSeconds: number, signal: AbortSignal): Promise<void> {
-    await this.#withRunner("stop", { grace: graceSeconds }, Nothing, { signal });
+    const timeoutMs = (graceSeconds + STOP_ANSWER_SECONDS) * 1_000;
+    await this.#withRunner("stop", { grace: graceSeconds }, Nothing, { signal, timeoutMs });
   }
 
   async listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]> {

@@ -7,7 +7,7 @@
 
 import { gpuCount, processCount } from "../domain/gpus.ts";
 import type { Entrypoint } from "../files/entrypoint.ts";
-import type { RunSpec } from "../schemas/spec.ts";
+import { STOP_GRACE_SECONDS, type RunSpec } from "../schemas/spec.ts";
 
 export interface LaunchInput {
   spec: Pick<RunSpec, "launcher" | "gpus" | "nodes" | "env" | "args">;
@@ -28,13 +28,21 @@ export type LaunchMode = "plain" | "auto" | "torchrun" | "ray";
 
 /** Where ranks of several nodes meet. */
 const MASTER_PORT = 29_500;
-/** torchrun gives its ranks 30 seconds; whoever stops it must wait a little longer. */
-const STOP_GRACE_SECONDS = { one: 10, many: 40 } as const;
+/** torchrun gives its ranks 30 seconds unless it is told otherwise; whoever stops it must wait a little longer. */
+const RANKS_GRACE_SECONDS = 40;
 
-/** Grace between TERM and KILL: long enough to write a last checkpoint. */
-export function stopGraceSeconds(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): number {
-  return launcherOf(spec) === "single" ? STOP_GRACE_SECONDS.one : STOP_GRACE_SECONDS.many;
+/** Grace between TERM and KILL: long enough to write a last checkpoint. Ranks that were given the default have a longer one. */
+export function stopGraceSeconds(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes"> & StopGrace): number {
+  // A run that an earlier version stored names none.
+  const given = spec.stop_grace_seconds ?? STOP_GRACE_SECONDS;
+  return given === STOP_GRACE_SECONDS && hasRanks(spec) ? RANKS_GRACE_SECONDS : given;
 }
+
+type StopGrace = Partial<Pick<RunSpec, "stop_grace_seconds">>;
+
+/** By how much limits of the end of a run grow for its grace: they are made for the defaults. */
+export const extraGraceMs = ({ stop_grace_seconds }: StopGrace): number =>
+  Math.max(0, (stop_grace_seconds ?? 0) - RANKS_GRACE_SECONDS) * 1_000;
 
 /** The launcher that `auto` means for this many processes, whatever the entrypoint. */
 function launcherOf(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): "single" | "torchrun" | "ray" {

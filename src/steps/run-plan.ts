@@ -119,6 +119,7 @@ export function planRun(input: PlanInput): RunPlan {
     SVC_NUM_NODES: String(spec.nodes),
     SVC_NODE_IPS: input.addresses.join(","),
     SVC_MASTER_ADDR: input.addresses[0] ?? "127.0.0.1",
+    SVC_STOP_GRACE_SECONDS: String(stopGraceSeconds(spec)),
     SVC_GPUS_PER_NODE: String(gpuCount(spec.gpus)),
     // Null: one that this computer has is of another run.
     SVC_RESUME_FROM: input.resumeFrom,

@@ -2,6 +2,7 @@
 
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
 import type { RunLook } from "../providers/host.ts";
+import { STOP_GRACE_SECONDS } from "../schemas/spec.ts";
 import { announced, collectNow, Follower, type FollowedRun } from "./follow.ts";
 import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from "./held-machine.ts";
 import { FullDisk, isFull } from "./full-disk.ts";
@@ -267,7 +268,10 @@ async function bringHome(services: RunServices, context: StepContext, held: Held
   if (seen === "damaged" || seen.phase === "running") {
     const isDamaged = seen === "damaged";
     context.progress({ doing: "asking the script to end" });
-    await host.stop(stopGraceSeconds(services.facts(context.jobId).spec), context.signal).catch((e: unknown) => {
+    const given = stopGraceSeconds(services.facts(context.jobId).spec);
+    // What installs has no state to save.
+    const grace = stream === "run" ? given : Math.min(STOP_GRACE_SECONDS, given);
+    await host.stop(grace, context.signal).catch((e: unknown) => {
       // What it has logged is brought home all the same; the machine is given back after that.
       const mayBe =
         e instanceof SvcError && (e.code === "machine_disk_full" || (isDamaged && e.code === "runner_failed"));

@@ -446,7 +446,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       const way = wayOf(simulated, await reach(handle, "ready"));
       await login(way);
       // The two words that such a text may use, as the guard defines them.
-      const guard = guardScript({ name: handle.name, graceSeconds: 60, selfEnd: text });
+      const guard = guardScript({ name: handle.name, graceSeconds: 60, stopSeconds: 10, selfEnd: text });
       const words = guard.slice(guard.indexOf("svc_env() {"), guard.indexOf("end_machine() {"));
       const script = Buffer.from(`${words}\n(\n${text}\n)\n`).toString("base64");
       const sudo = way.user === "root" ? "" : "sudo -n ";

@@ -482,7 +482,7 @@ describe("the way in, and the way out", () => {
     expect(() =>
       execFileSync("sh", ["-c", shell], { env: { ...env, CONTAINER_ID: "x/../y" }, stdio: "pipe" }),
     ).toThrow();
-    execFileSync("sh", ["-n"], { input: guardScript({ name: NAME, graceSeconds: 60, selfEnd }) });
+    execFileSync("sh", ["-n"], { input: guardScript({ name: NAME, graceSeconds: 60, stopSeconds: 10, selfEnd }) });
     expect(selfEnd).not.toContain(KEY);
   });
 

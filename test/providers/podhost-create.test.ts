@@ -244,7 +244,7 @@ describe("a create call", () => {
     ]);
     const script = scriptIn(dockerArgs);
     expect(script).toContain(
-      guardScript({ name: handle.name, graceSeconds: 300, selfEnd: selfEndScript(stub.url, false) }),
+      guardScript({ name: handle.name, graceSeconds: 300, stopSeconds: 10, selfEnd: selfEndScript(stub.url, false) }),
     );
     expect(script).toContain("exec /start.sh");
     expect(JSON.stringify(stub.asked[0]?.body) + script).not.toContain(KEY);
@@ -411,7 +411,7 @@ describe("a create call", () => {
 describe("ending itself", () => {
   /** The functions of the guard, and one turn of its ending. */
   const turn = async (base: string, restOnly = false, env: Record<string, string> = {}) => {
-    const guard = guardScript({ name: "m", graceSeconds: 60, selfEnd: selfEndScript(base, restOnly) });
+    const guard = guardScript({ name: "m", graceSeconds: 60, stopSeconds: 10, selfEnd: selfEndScript(base, restOnly) });
     const functions = /^svc_env\(\)[\s\S]*?(?=^uptime_s)/m.exec(guard)?.[0] ?? "";
     return run("sh", ["-c", `${functions}\n(end_machine)`], {
       env: { PATH: process.env["PATH"], RUNPOD_API_KEY: "machine-key", RUNPOD_POD_ID: "pod7", ...env },

@@ -85,7 +85,7 @@ async function boot(
 ): Promise<void> {
   const watching = (): string => (existsSync(file("pid")) ? readFileSync(file("pid"), "utf8") : "");
   const before = watching();
-  let text = guardScript({ name, graceSeconds: 60, selfEnd });
+  let text = guardScript({ name, graceSeconds: 60, stopSeconds: 10, selfEnd });
   for (const [from, to] of [
     ["  sleep 2\n", "  sleep 0.05\n"],
     ["  sleep 15\n", "  sleep 0.05\n"],
@@ -137,6 +137,26 @@ describe("the guard", { tags: "needs/root" }, () => {
       await until(() => times(ending) >= 1, "an attempt");
     });
   }
+
+  it("asks a run that still lives to end, waits for it, and only then ends the machine", async () => {
+    const ending = join(folder, name);
+    const runDir = join(folder, `${name}-run`);
+    mkdirSync(runDir);
+    const script = `trap 'sleep 0.5; echo saved >saved; exit 0' TERM; echo up >up; while :; do sleep 0.05; done`;
+    const spec = { nonce: name, argv: ["sh", "-c", script], cwd: runDir, env: { KEEP: file("keep") } };
+    const rest = { stop_grace_seconds: 60, spool_cap_bytes: 1 << 20, sample_seconds: 10 };
+    writeFileSync(join(runDir, "spec.json"), JSON.stringify({ ...spec, ...rest }));
+    const runner = join(import.meta.dirname, "../../runner/svc_runner.py");
+    expect(spawnSync("python3", ["-I", "-S", runner, "start", runDir]).status).toBe(0);
+    onTestFinished(() => void spawnSync("python3", ["-I", "-S", runner, "stop", runDir, "--grace", "0"]));
+    await until(() => existsSync(join(runDir, "up")), "the script runs");
+    await boot(`[ -e ${runDir}/saved ] && echo in order >>${ending} || echo too early >>${ending}`);
+    setKeep(uptime() - 1);
+    await until(() => times(ending) >= 1, "the machine is ended");
+    expect(readFileSync(ending, "utf8")).not.toContain("too early");
+    expect(readFileSync(file("log"), "utf8")).toContain("asking the run to end");
+    // A runner of another machine is left alone: it names another `keep`.
+  });
 
   it("forgives a keep that was unreadable for a moment", async () => {
     const ending = join(folder, name);
@@ -300,7 +320,7 @@ describe("who moves it forward", { tags: "needs/root" }, () => {
     });
     file = (path) => join(guardDir(mine), path);
     const ending = join(folder, mine);
-    const guard = { graceSeconds: 3, selfEnd: `echo ended >>${ending}` };
+    const guard = { graceSeconds: 3, stopSeconds: 10, selfEnd: `echo ended >>${ending}` };
     const link = machine.link();
     await link.keep(guard, never);
     // What will be its shell may still be the `setsid` that becomes it.

@@ -108,6 +108,9 @@ it.each<[Partial<RunSpecInput>, number]>([
   [{ gpus: "A100:2", launcher: "single" }, 10],
   [{ launcher: "torchrun" }, 40],
   [{ launcher: "ray" }, 40],
+  [{ stop_grace_seconds: 300 }, 300],
+  [{ stop_grace_seconds: 0 }, 0],
+  [{ stop_grace_seconds: 20, gpus: "A100:2" }, 20],
 ])("%j gets as long to end as its launcher needs: %d s", (spec, seconds) => {
   expect(stopGraceSeconds(input(spec).spec)).toBe(seconds);
 });

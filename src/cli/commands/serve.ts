@@ -184,7 +184,9 @@ function whatEnds(cp: OpenControlPlane, ids: string[]): string {
     .filter((m) => m.state !== "released" && m.provider !== "local" && ids.includes(m.job_id ?? ""));
   const machines =
     rented.length === 0 ? "" : `, and giving back ${rented.length} ${rented.length === 1 ? "machine" : "machines"}`;
-  return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min, longer only while something is coming home. A second signal ends svc at once and leaves them to \`svc reconcile\`.`;
+  const graceSeconds = Math.max(0, ...ids.map((id) => Number(cp.reads.job(id)?.spec["stop_grace_seconds"] ?? 0)));
+  const slowly = graceSeconds > 60 ? ` or a script uses its stop_grace_seconds (${graceSeconds})` : "";
+  return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min, longer only while something is coming home${slowly}. A second signal ends svc at once and leaves them to \`svc reconcile\`.`;
 }
 
 /** In words, what may still run or cost money. */

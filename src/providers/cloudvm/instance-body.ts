@@ -33,7 +33,7 @@ export function requestIdOf(name: string, zone: string): string {
 export function limitSeconds(spec: Order["spec"]): number {
   const run = spec.max_runtime_minutes ?? 0;
   if (run === 0) return SECONDS_DEFAULT;
-  const seconds = Math.ceil(run * 60 + SECONDS_AROUND + spec.orphan_grace_minutes * 60);
+  const seconds = Math.ceil(run * 60 + spec.stop_grace_seconds + SECONDS_AROUND + spec.orphan_grace_minutes * 60);
   return Math.min(SECOND_MAX, Math.max(SECOND_MIN, seconds));
 }
 
@@ -56,6 +56,7 @@ const startScript = (order: Order): string => {
     name: order.name,
     graceSeconds: order.spec.orphan_grace_minutes * 60,
     selfEnd: powerOff(order.name),
+    stopSeconds: order.spec.stop_grace_seconds,
   });
   const dir = guardDir(order.name);
   return guard.replace("\n", `\nmkdir -p ${dir} && echo ${order.name} >${dir}/SVC_MACHINE\n`);

@@ -185,6 +185,7 @@ export class MarketProvider implements Provider {
       name,
       graceSeconds: spec.orphan_grace_minutes * 60,
       selfEnd: this.selfEnd(name) ?? "",
+      stopSeconds: spec.stop_grace_seconds,
     });
     const body = {
       client_id: "me",

@@ -45,7 +45,9 @@ export function wishOf(spec: RunSpec): Wish {
     count,
     gpuRamMb: vramGb === undefined ? null : Math.floor(vramGb * 1024 * VRAM_TOLERANCE),
     diskGb: Math.max(LEAST_DISK_GB, spec.disk_gb ?? DEFAULT_DISK_GB),
-    seconds: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60) + SPARE_S : DAY_S,
+    seconds: spec.max_runtime_minutes
+      ? Math.ceil(spec.max_runtime_minutes * 60) + spec.stop_grace_seconds + SPARE_S
+      : DAY_S,
     countries: spec.region === undefined ? null : countriesOf(spec.region),
     cuda: cudaOfImage(spec.image ?? DEFAULT_IMAGE),
     capUsd: spec.price_cap ?? null,

@@ -240,7 +240,12 @@ export class PodhostProvider implements Provider {
       image: spec.image ?? IMAGE,
       minCudaVersion: spec.image === undefined ? IMAGE_CUDA : null,
       diskGb: spec.disk_gb ?? DISK_GB,
-      args: startCommand({ name, graceSeconds: spec.orphan_grace_minutes * 60, selfEnd: this.selfEnd() }),
+      args: startCommand({
+        name,
+        graceSeconds: spec.orphan_grace_minutes * 60,
+        selfEnd: this.selfEnd(),
+        stopSeconds: spec.stop_grace_seconds,
+      }),
       env: podEnvironment(name, publicKey.trim()),
       globalNetwork: this.#setting("network") === "global",
     };

@@ -1,6 +1,6 @@
 // What runs first in a pod, and what ends it from the inside.
 
-import { guardDir, guardScript } from "../guard.ts";
+import { guardDir, guardScript, type GuardedMachine } from "../guard.ts";
 
 /** The variables of its first process, of which the start command reads the first. */
 export function podEnvironment(name: string, publicKey: string): Record<string, string> {
@@ -17,7 +17,7 @@ export function podEnvironment(name: string, publicKey: string): Record<string, 
  * Starts the guard, then what the image would have started, else an sshd of its own. Never returns: a container whose command
  * ends is started again and again. Holds no secret; base64, since nested quotes do not survive the way to the machine.
  */
-export function startCommand(guard: { name: string; graceSeconds: number; selfEnd: string }): string {
+export function startCommand(guard: GuardedMachine): string {
   const script = `#!/bin/sh
 sh <<'SVC_START'
 ${guardScript(guard)}
