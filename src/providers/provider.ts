@@ -3,7 +3,8 @@
 // P1. `create` may lose its answer: then it throws, and the machine may exist all the same, now or up to `horizonMs` later.
 //     It throws one of NOTHING_MADE only where the provider said in so many words that it made nothing. Where it refused and made
 //     a machine all the same, the error carries that one (`inVain`): it is ended, and never taken for the run's.
-// P2. A listing may lag behind by `listingLagMs`. A listing that fails, or that is cut short, throws; it is never an empty one.
+// P2. A listing may lag behind by `listingLagMs`. A listing that fails, or that may be incomplete, throws; it never proves that a machine
+//     does not exist. What it did show travels with the error (`inPart`).
 // P3. `terminate` and `inspect` may be repeated. Only `inspect` saying "gone" ends the bill: an answer that could also mean a
 //     bad key, an outage or a listing that lags is not "gone".
 // P4. Every host, port, user and id that a provider answers with is checked against a strict pattern before it is used or kept;
@@ -97,13 +98,18 @@ export function withoutOthers(offers: Offer[], reasons: readonly string[]): Offe
 }
 export const whyNotOthers = (offers: readonly Offer[]): readonly string[] => passedOver.get(offers) ?? [];
 
-const parts = new WeakMap<object, MachineHandle[]>();
-/** Marks an error of `listOwned` with what the rest of the provider shows, where only a part of it, which it named, did not answer. */
-export function inPart<E extends Error>(error: E, shown: MachineHandle[]): E {
-  parts.set(error, shown);
+export interface PartialListing {
+  machines: MachineHandle[];
+  /** `named`: a part of the provider that it named, such as a zone, did not answer. `anywhere`: pages are missing. */
+  gap: "named" | "anywhere";
+}
+const parts = new WeakMap<object, PartialListing>();
+/** Marks an error of `listOwned` with the machines that the incomplete listing showed: those exist. */
+export function inPart<E extends Error>(error: E, machines: MachineHandle[], gap: PartialListing["gap"]): E {
+  parts.set(error, { machines, gap });
   return error;
 }
-export const shownInPart = (error: unknown): MachineHandle[] | null =>
+export const shownInPart = (error: unknown): PartialListing | null =>
   typeof error === "object" && error !== null ? (parts.get(error) ?? null) : null;
 
 /** Codes that say that the provider cannot be asked as things are set here: nothing of any machine. */

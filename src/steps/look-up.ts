@@ -2,6 +2,7 @@
 
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
+import { ownedMachines } from "./owned.ts";
 import { assertSameAccount } from "./same-account.ts";
 import type { LedgerEntry, OrphanPorts } from "./ports.ts";
 
@@ -23,12 +24,15 @@ export async function lookUp(
   const { certainty } = provider;
   // A listing says nothing of what came after it was asked for, however long its answer takes.
   const askedAt = ports.now();
-  const owned = await provider.listOwned(nodePrefix(ports.installationId, entry.jobId ?? "", entry.node), signal);
-  const handle = owned.find((m) => m.name === entry.name);
+  const prefix = nodePrefix(ports.installationId, entry.jobId ?? "", entry.node);
+  const { machines, missing } = await ownedMachines(provider, prefix, signal);
+  const handle = machines.find((m) => m.name === entry.name);
   if (handle) {
     await ports.ledger.held(entry.name, handle);
     return { is: "held", handle };
   }
+  // An incomplete listing may show a machine; it never proves that there is none.
+  if (missing !== null) throw missing;
   await assertSameAccount(provider, entry, signal);
   const certainAt = entry.horizonAt + certainty.listingLagMs;
   const wait = certainAt - askedAt;

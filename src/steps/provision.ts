@@ -23,6 +23,7 @@ import {
 } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { lookUp, type Found } from "./look-up.ts";
+import { ownedMachines } from "./owned.ts";
 import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./same-account.ts";
 import { release } from "./terminate.ts";
@@ -276,17 +277,24 @@ async function refused(
   refusal: SvcError,
 ): Promise<MachineHandle> {
   if (!CANNOT_ASK.has(refusal.code)) {
-    let owned: MachineHandle[];
-    try {
-      owned = await provider.listOwned(nodePrefix(ports.installationId, jobId, node), signal);
-    } catch (e) {
-      await ports.ledger.unknown(name, "The create call was refused, and no listing could be had to make sure of it.");
+    const unsure = () =>
+      ports.ledger.unknown(
+        name,
+        "The create call was refused, and no complete listing confirms that no machine was made.",
+      );
+    const prefix = nodePrefix(ports.installationId, jobId, node);
+    const { machines, missing } = await ownedMachines(provider, prefix, signal).catch(async (e: unknown) => {
+      await unsure();
       throw e;
-    }
-    const handle = owned.find((machine) => machine.name === name);
+    });
+    const handle = machines.find((machine) => machine.name === name);
     if (handle) {
       await ports.ledger.held(name, handle);
       return handle;
+    }
+    if (missing !== null) {
+      await unsure();
+      throw missing;
     }
   }
   await ports.ledger.released(name, `refused: ${refusal.message}`);

@@ -71,7 +71,10 @@ async function listed(
   prefix: string,
 ): Promise<MachineHandle[]> {
   try {
-    return (await ownedMachines(provider, prefix, signal)).machines;
+    const { machines, missing, gap } = await ownedMachines(provider, prefix, signal);
+    // Pages that could not be read may show a second machine of this node. Those that are shown are ended first.
+    if (machines.length === 0 && gap === "anywhere") throw missing;
+    return machines;
   } catch (e) {
     if (e instanceof SvcError && !signal.aborted && ledger.nextOrdinal(jobId, node) === 1) return [];
     throw e;

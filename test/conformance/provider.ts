@@ -15,6 +15,7 @@ import {
 import { ProviderInfo } from "../../src/schemas/job.ts";
 import { eventually, login, ssh, type Way } from "../sim/harness-parts.ts";
 import type { FaultName } from "../sim/providers/parts.ts";
+import { onTheLastPage, PAGED_FAULTS } from "./pages.ts";
 import { pause, privateKeyOf, SECRET, type Simulated, type World } from "./world.ts";
 
 const PREFIX = "svc-c0nf0rm1-";
@@ -32,6 +33,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
     afterEach(async () => {
       world.mendKey();
       world.simulated?.parts.faults.clear();
+      world.simulated?.pages();
       await world.simulated?.clear();
       provider = world.provider();
     });
@@ -259,6 +261,19 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
         const code = await codeOf(provider.create(offer, order(nextName())));
         expect(NOTHING_MADE, String(code)).toContain(code);
         expect(alive(simulated)).toEqual([]);
+      },
+    );
+
+    test.for(PAGED_FAULTS)(
+      "the list comes in pages, and ours is on the last one (%s): it is found, ended, and never taken for absent",
+      { timeout: LONG },
+      async (fault, ctx) => {
+        const simulated = fault === "none" ? renting(ctx) : faulty(ctx, fault);
+        if (!simulated.addForeign) ctx.skip("nobody else can be on it");
+        const machine = nextName();
+        const offer = await cheapest();
+        const create = () => codeOf(provider.create(offer, order(machine)));
+        await onTheLastPage({ simulated, provider, prefix: PREFIX, machine, fault, create, end });
       },
     );
 

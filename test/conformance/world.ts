@@ -16,6 +16,8 @@ export interface Simulated {
   sim: ProviderSim;
   /** Faults that this provider's simulator can commit. */
   faults: ReadonlySet<FaultName>;
+  /** Machines on one page of every list from now on; the usual number where none is given. */
+  pages: (size?: number) => void;
   /** Makes a machine of somebody else's on the account; its id or name, as the provider lists it. */
   addForeign: ((name: string) => void) | null;
   /** All that the account's owner is shown of machines: text. */
@@ -75,6 +77,7 @@ export async function simulatedWorld<S extends ProviderSim>(options: {
     pause: (ms, signal) => pause(ms / FACTOR, signal),
   };
   const { addForeign } = options;
+  const { pageSize } = sim;
   return {
     sim,
     provider: () => options.provider(remote),
@@ -83,6 +86,9 @@ export async function simulatedWorld<S extends ProviderSim>(options: {
       parts,
       sim,
       faults: new Set(options.faults),
+      pages: (size) => {
+        if (pageSize !== undefined) sim.pageSize = size ?? pageSize;
+      },
       addForeign: addForeign ? (name) => addForeign(sim, name) : null,
       everythingShown: () => options.everythingShown(sim),
       clear: () => options.clear(sim),

@@ -190,7 +190,7 @@ describe("a provider that does not answer", () => {
   it("in a part of it is named, and what the rest of it shows is ended", async () => {
     const [orphan] = [`${PREFIX}job9-n0-1`, "web-server"].map((name) => cloud.add(name));
     cloud.before = (call) => {
-      if (call === "list") throw inPart(down(), [...cloud.machines]);
+      if (call === "list") throw inPart(down(), [...cloud.machines], "named");
     };
     expect(await run()).toMatchObject({ terminated: [{ id: orphan?.id }], unreachable_providers: ["podhost"] });
     expect(cloud.names).toEqual(["web-server"]);

@@ -338,15 +338,15 @@ describe("listing", () => {
       status: "TERMINATED",
       networkInterfaces: undefined,
     });
-    stub.on(
-      "GET",
-      LISTING,
+    const pages = [
       page(
         { "zones/asia-east1-a": empty, [`zones/${ZONE}`]: { instances: [instance(), stranger] } },
         { nextPageToken: "p2" },
       ),
       page({ "zones/us-east1-b": { instances: [second, otherHome, lookalike] }, "zones/us-east1-c": empty }),
-    );
+    ];
+    // A list of several pages is read until two readings are the same.
+    stub.on("GET", LISTING, ...pages, ...pages);
     expect(await stub.provider().listOwned(OURS, never)).toEqual([
       {
         v: 1,

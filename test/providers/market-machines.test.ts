@@ -315,9 +315,9 @@ describe("listings", () => {
       (n) => (n === 1 ? page([machineRow()], "t") : refusal(400, "bad_token")),
       "provider_error",
     ],
-    ["fewer machines than it counts", () => page([machineRow()], null, 2), "provider_error"],
+    ["fewer machines than it counts", () => page([machineRow({ id: 1 })], null, 2), "provider_error"],
     ["no count and no end", () => ({ json: { success: true, instances: [] } }), "provider_error"],
-    ["pages in a circle", () => page([machineRow()], "t"), "provider_error"],
+    ["pages in a circle", () => page([machineRow({ id: 1 })], "t"), "provider_error"],
     ["an id that is not even text", () => page([machineRow({ id: ["x"] })]), "provider_error"],
     ["a bad key", () => refusal(404, "auth_error"), "credential_refused"],
   ])("%s is an error, never an empty listing", async (_what, reply, code) => {

@@ -138,6 +138,8 @@ export class World {
     const clock = scaledClock(options.factor ?? FACTOR, startMs);
     const parts: SimParts = { fleet, ledger, faults, clock, apiKey: API_KEY };
     const sim = await simulator(options.provider, parts, publicKeyLine);
+    // Lists come in pages of one machine: what is somebody else's stands first, and ours on a later page.
+    if (sim.pageSize !== undefined) sim.pageSize = 1;
     const world = new World(options, { dir, home, faults, ledger, fleet, sim, startMs });
     listener = (event) => world.#saw(`sim.${event}`);
     return world;

@@ -135,6 +135,7 @@ describe("giving back", () => {
         inPart(
           down(),
           rent.cloud.machines.filter((m) => m.name.startsWith(prefix)),
+          "named",
         ),
       ),
     );
@@ -151,9 +152,22 @@ describe("giving back", () => {
       throw down();
     };
     await expect(rent.run(provisionStep)).rejects.toThrow();
-    vi.spyOn(rent.cloud, "listOwned").mockImplementation(() => Promise.reject(inPart(down(), [])));
+    vi.spyOn(rent.cloud, "listOwned").mockImplementation(() => Promise.reject(inPart(down(), [], "named")));
     await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
     expect(rent.states()).toEqual(["1 unknown"]);
+  });
+
+  it("waits for the missing pages of a listing, which may show a second machine of the node", async () => {
+    await rent.run(provisionStep);
+    const list = vi
+      .spyOn(rent.cloud, "listOwned")
+      .mockImplementation(() => Promise.reject(inPart(down(), [], "anywhere")));
+    // The first call ends the machine that is known.
+    await terminate().catch(() => null);
+    await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+    expect(rent.states()).toEqual(["1 released"]);
+    list.mockRestore();
+    expect(await terminate()).toMatchObject({ done: {} });
   });
 
   it("is not done while the listing fails", async () => {

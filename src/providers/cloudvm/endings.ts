@@ -1,6 +1,7 @@
 // Why a machine is going or gone: the zone keeps a list of what was done to it, by whom.
 
 import { SvcError } from "../../errors/index.ts";
+import { readList, type List } from "../paging.ts";
 import { errorOf, type ComputeClient } from "./client.ts";
 import { zonePath, type Place } from "./place.ts";
 import { lastPart, Operation, OperationList, plainText } from "./wire.ts";
@@ -33,16 +34,23 @@ export interface Endings {
   making: boolean;
 }
 
-/** Asks for the operations on one machine. Throws where they cannot be had. */
+/** Asks for the operations on one machine. Throws where the list of them is missing, or incomplete without an end of the machine. */
 export async function endingsOf(
   client: ComputeClient,
   { project, zone }: Place,
   machine: { name: string; id: string },
   ownEmail: string,
   signal: AbortSignal,
+  now: () => number,
 ): Promise<Endings> {
-  const mine = (await operationsOf(client, { project, zone }, machine, signal)).toSorted(byTime);
+  const { rows, missing } = await operationsOf(client, { project, zone }, machine, signal, now);
+  const mine = rows
+    .map((row) => Operation.safeParse(row))
+    .flatMap(({ data }) => (data !== undefined && isOn(data, machine) ? [data] : []))
+    .toSorted(byTime);
   const endings = mine.filter(({ operationType: type = "" }) => type in ENDINGS || type in BY_SOMEBODY);
+  // An operation that is listed took place. That none is listed means something only where the list is complete.
+  if (missing !== null && endings.length === 0) throw missing;
   // The first one is the cause; a deletion that follows is how the remains are cleared away.
   const first = endings[0];
   return {
@@ -68,41 +76,46 @@ async function operationsOf(
   place: Place,
   machine: { name: string; id: string },
   signal: AbortSignal,
-): Promise<Operation[]> {
+  now: () => number,
+): Promise<List<unknown>> {
   const path = `${zonePath(place)}/operations`;
   const numeric = /^[0-9]+$/.test(machine.id);
   let filter: string | undefined = numeric ? `targetId=${machine.id}` : undefined;
-  const mine: Operation[] = [];
-  let pageToken: string | undefined;
-  for (let page = 0; page < PAGES_MAX; page++) {
-    const query = {
-      filter,
-      orderBy: filter === undefined ? "creationTimestamp desc" : undefined,
-      maxResults: 500,
-      pageToken,
-    };
-    const reply = await client.send({ method: "GET", path, query, signal });
-    if (!reply.ok) {
-      // Not every form of the filter is understood everywhere.
-      if (reply.status !== 400 || filter === undefined) throw errorOf(reply, `list the operations of ${place.zone}`);
-      filter = undefined;
-      continue;
-    }
-    const list = OperationList.safeParse(reply.body);
-    if (!list.success)
-      throw new SvcError("provider_error", {
-        provider: "cloudvm",
-        why: `its operations of ${place.zone} cannot be read`,
-      });
-    for (const item of list.data.items ?? []) {
-      const operation = Operation.safeParse(item);
-      if (operation.success && isOn(operation.data, machine)) mine.push(operation.data);
-    }
-    pageToken = list.data.nextPageToken;
-    if (!pageToken) break;
-  }
-  return mine;
+  let pages = 0;
+  return readList<unknown>({
+    provider: "cloudvm",
+    what: `list of operations in ${place.zone}`,
+    path,
+    content: ["kind", "id", "items", "selfLink", "etag"],
+    cursorParameter: "pageToken",
+    provesAbsence: false,
+    now,
+    ask: async (page) => {
+      if ((pages += 1) > PAGES_MAX) throw unreadable(place, `has more than ${PAGES_MAX} pages`);
+      const ask = () => {
+        const orderBy = filter === undefined ? "creationTimestamp desc" : undefined;
+        return client.send({ method: "GET", path, query: { filter, orderBy, maxResults: 500, ...page }, signal });
+      };
+      let reply = await ask();
+      if (!reply.ok && reply.status === 400 && filter !== undefined && pages === 1) {
+        // Not every form of the filter is understood everywhere.
+        filter = undefined;
+        reply = await ask();
+      }
+      if (!reply.ok) throw errorOf(reply, `list the operations of ${place.zone}`);
+      return { body: reply.body, headers: {} };
+    },
+    rows: (body) => {
+      const list = OperationList.safeParse(body);
+      if (!list.success) throw unreadable(place, "cannot be read");
+      return list.data.items ?? [];
+    },
+    key: (row) => JSON.stringify(row),
+  });
 }
+
+const unreadable = ({ zone }: Place, why: string): SvcError =>
+  new SvcError("provider_error", { provider: "cloudvm", why: `its list of operations in ${zone} ${why}` });
 
 const isOn = ({ targetId, targetLink }: Operation, machine: { name: string; id: string }): boolean =>
   targetId === machine.id ||

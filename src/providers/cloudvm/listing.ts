@@ -1,12 +1,13 @@
-// Every machine of a project, of all zones. What is not complete is no listing: a zone that does not answer may hold a machine. Which ones
-// those are is told, for who asks about another one.
+// Every machine of a project, of all zones. A zone that does not answer may hold a machine, and so may a page that could not be read. The
+// listing says which zones are missing, for callers who ask about a machine in another one.
 
 import { SvcError } from "../../errors/index.ts";
+import { signsOf } from "../page-signs.ts";
+import { readList } from "../paging.ts";
+import type { PartialListing } from "../provider.ts";
 import { errorOf, type ComputeClient } from "./client.ts";
 import { NAME } from "./place.ts";
 import { AggregatedInstances, lastPart, plainText, type Instance } from "./wire.ts";
-
-const PAGES_MAX = 1_000;
 
 export interface Listed {
   zone: string;
@@ -28,55 +29,82 @@ export function shortOf({ silent }: Listing, zone?: string): SvcError | null {
   return missing.length === 0 ? null : incomplete(missing.map(({ words }) => words).join(", "));
 }
 
-/** Throws rather than to leave something out that it does not tell of. */
+/** Throws where nothing can be read. What is missing of the rest stands in `silent`. */
 export async function listInstances(
   client: ComputeClient,
   project: string,
   owner: string | null,
   signal: AbortSignal,
+  now: () => number,
 ): Promise<Listing> {
-  const found: Listed[] = [];
-  const silent: Listing["silent"] = [];
-  const seen = new Set<string>();
-  let pageToken: string | undefined;
-  for (let page = 0; page < PAGES_MAX; page++) {
-    const reply = await client.send({
-      method: "GET",
-      path: `/projects/${project}/aggregated/instances`,
-      query: {
+  const path = `/projects/${project}/aggregated/instances`;
+  const { rows, missing } = await readList<Row>({
+    provider: "cloudvm",
+    what: "listing of machines",
+    path,
+    content: ["kind", "id", "items", "selfLink", "etag", "warning", "unreachables"],
+    cursorParameter: "pageToken",
+    now,
+    ask: async (page) => {
+      const query = {
         filter: owner === null ? undefined : `labels.svc-owner=${owner}`,
         returnPartialSuccess: true,
         maxResults: 500,
-        pageToken,
-      },
-      signal,
-    });
-    if (!reply.ok) throw errorOf(reply, "list machines");
-    const list = AggregatedInstances.safeParse(reply.body);
-    if (!list.success) throw incomplete("it cannot be read");
-    const { items, unreachables, warning, nextPageToken } = list.data;
-    for (const place of unreachables ?? [])
-      silent.push({ zone: zoneOf(place), words: `${plainText(place, 100)} did not answer` });
-    if (isWarning(warning)) throw incomplete(plainText(warning?.message ?? warning?.code ?? ""));
-    for (const [scope, { instances, warning: own }] of Object.entries(items ?? {})) {
-      if (isWarning(own))
-        silent.push({
-          zone: zoneOf(scope),
-          words: `${plainText(scope, 80)}: ${plainText(own?.message ?? own?.code ?? "")}`,
-        });
-      const zone = lastPart(scope);
-      for (const instance of instances ?? []) {
-        if (!NAME.test(zone)) throw incomplete("the name of a zone cannot be one");
-        found.push({ zone, instance });
-      }
-    }
-    if (!nextPageToken) return { found, silent };
-    if (seen.has(nextPageToken)) throw incomplete("its pages go round in a circle");
-    seen.add(nextPageToken);
-    pageToken = nextPageToken;
-  }
-  throw incomplete(`it has more than ${PAGES_MAX} pages`);
+        ...page,
+      };
+      const reply = await client.send({ method: "GET", path, query, signal });
+      if (!reply.ok) throw errorOf(reply, "list machines");
+      return { body: reply.body, headers: {} };
+    },
+    rows: rowsOf,
+    key: (row) => ("instance" in row ? `${row.zone}/${row.instance.name}` : `${row.zone ?? ""} ${row.words}`),
+  });
+  const silent = rows.flatMap((row) => ("instance" in row ? [] : [row]));
+  return {
+    found: rows.flatMap((row) => ("instance" in row ? [row] : [])),
+    silent: missing === null ? silent : [...silent, { zone: null, words: reasonOf(missing) }],
+  };
 }
+
+type Row = Listed | Listing["silent"][number];
+
+function rowsOf(body: unknown): Row[] {
+  const list = AggregatedInstances.safeParse(body);
+  if (!list.success) throw incomplete("it cannot be read");
+  const { items, unreachables, warning } = list.data;
+  const rows: Row[] = (unreachables ?? []).map((place) => ({
+    zone: zoneOf(place),
+    words: `${plainText(place, 100)} did not answer`,
+  }));
+  if (isWarning(warning)) rows.push({ zone: null, words: plainText(warning?.message ?? warning?.code ?? "") });
+  for (const [scope, { instances, warning: own, ...more }] of Object.entries(items ?? {})) {
+    if (isWarning(own))
+      rows.push({
+        zone: zoneOf(scope),
+        words: `${plainText(scope, 80)}: ${plainText(own?.message ?? own?.code ?? "")}`,
+      });
+    if (mayHoldMore(more))
+      rows.push({ zone: zoneOf(scope), words: `${plainText(scope, 80)} may hold more than it shows` });
+    const zone = lastPart(scope);
+    for (const instance of instances ?? []) {
+      if (!NAME.test(zone)) throw incomplete("the name of a zone cannot be one");
+      rows.push({ zone, instance });
+    }
+  }
+  return rows;
+}
+
+/** Whether members beside the machines of one zone hint at further ones. */
+function mayHoldMore(members: Record<string, unknown>): boolean {
+  const { more, next, maybeNext, links, total, unclear } = signsOf(members, {}, new Set());
+  return more === true || total !== null || [next, maybeNext, links, unclear].some((signs) => signs.length > 0);
+}
+
+const reasonOf = (error: SvcError): string => error.message.replace(/^.*is not complete: /, "").replace(/\.$/, "");
+
+/** Where machines may be that the listing does not show. */
+export const gapOf = ({ silent }: Listing): PartialListing["gap"] =>
+  silent.some(({ zone }) => zone === null) ? "anywhere" : "named";
 
 const isWarning = (warning: { code: string } | null | undefined): boolean =>
   warning !== null && warning !== undefined && warning.code !== "NO_RESULTS_ON_PAGE";

@@ -30,7 +30,7 @@ import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from 
 import { endingsOf, type Endings } from "./endings.ts";
 import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
 import { instanceBody, ownerOf, powerOff } from "./instance-body.ts";
-import { listInstances, shortOf, type Listed } from "./listing.ts";
+import { gapOf, listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
 import { missingZone, warningsOf } from "./warnings.ts";
@@ -219,19 +219,19 @@ export class CloudvmProvider implements Provider {
     const session = this.#open();
     const owner = ownerOf(prefix);
     const project = projectOf(session);
-    const listing = await listInstances(session.client, project, owner, signal);
+    const listing = await listInstances(session.client, project, owner, signal, this.#o.now);
     const owned = listing.found
       .filter(({ instance }) => isOurs(instance, prefix, owner))
       .map((one) => this.#handleOf(one, project, session.settings));
     const short = shortOf(listing);
-    if (short !== null) throw inPart(short, owned);
+    if (short !== null) throw inPart(short, owned, gapOf(listing));
     return owned;
   }
 
   async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
     const session = this.#open();
     const owner = ownerOf(prefix);
-    const listing = await listInstances(session.client, projectOf(session), null, signal);
+    const listing = await listInstances(session.client, projectOf(session), null, signal, this.#o.now);
     const short = shortOf(listing);
     if (short !== null) throw short;
     return listing.found
@@ -340,7 +340,7 @@ export class CloudvmProvider implements Provider {
   }
 
   async #isListed({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
-    const listing = await listInstances(client, place.project, ownerOf(handle.name), signal);
+    const listing = await listInstances(client, place.project, ownerOf(handle.name), signal, this.#o.now);
     const short = shortOf(listing, place.zone);
     if (short !== null) throw short;
     return listing.found.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
@@ -370,7 +370,7 @@ export class CloudvmProvider implements Provider {
     signal: AbortSignal,
   ): Promise<Endings | null> {
     try {
-      return await endingsOf(client, place, handle, account.email, signal);
+      return await endingsOf(client, place, handle, account.email, signal, this.#o.now);
     } catch (e) {
       if (e instanceof SvcError && e.code === "provider_error") return null;
       throw e;

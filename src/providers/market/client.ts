@@ -3,11 +3,12 @@
 // C1. Each endpoint has its own least interval between two calls; who comes too early waits here, not there.
 // C2. 429 is waited out and asked again where asking twice does no harm. A create call is not repeated here. What only reads is asked again
 //     after an outage of a moment, too.
-// C3. A listing is whole or it throws: every page to the end, every row with an id that can be read.
+// C3. A listing is read to its last page, and every row has an id that can be read: paging.ts.
 
 import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import { clientOf, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
+import { readList, wholeList, type List } from "../paging.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { isRetiredAddress, isTooOften, isUnclearNotFound, refusalOf, refused, saysNoSuchMachine } from "./refusals.ts";
@@ -41,7 +42,6 @@ export const CREATE_WAIT_MS = PACE.create.maxWaitMs;
 export const CREATE_INTERVAL_MS = PACE.create.minIntervalMs;
 const TIMEOUT_MS = 30_000;
 const PAGE = 25;
-const PAGES_MAX = 400;
 const ASKS_MAX = 4;
 const READS: ReadonlySet<Endpoint> = new Set<Endpoint>(["search", "names", "get", "list", "user"]);
 /** Before a read is asked again that came to nothing. */
@@ -96,8 +96,22 @@ export class MarketClient {
 
   /** Every name of a GPU that the marketplace knows, as it writes them. */
   async gpuNames(signal?: AbortSignal): Promise<string[]> {
-    const answer = await this.ask("names", { method: "GET", path: "/api/v0/gpu_names/unique/", signal });
-    return this.read(GpuNames, answer, "the names of GPUs").gpu_names;
+    const path = "/api/v0/gpu_names/unique/";
+    let answer: HttpAnswer;
+    return wholeList({
+      provider: "market",
+      what: "list of GPU names",
+      path,
+      content: ["gpu_names", "success"],
+      provesAbsence: false,
+      now: this.options.now,
+      ask: async (query) => {
+        answer = await this.ask("names", { method: "GET", path, query, signal });
+        return { body: objectOf(answer), headers: answer.headers };
+      },
+      rows: () => this.read(GpuNames, answer, "the names of GPUs").gpu_names,
+      key: (name) => name,
+    });
   }
 
   /**
@@ -142,33 +156,35 @@ export class MarketClient {
     return row;
   }
 
-  /** Every machine on the account. */
-  async list(signal?: AbortSignal): Promise<Listed[]> {
-    const found = new Map<string, Listed>();
-    const tokens = new Set<string>();
-    const cut = (why: string) => new SvcError("provider_error", { provider: "market", why: `the listing ${why}` });
-    let token: string | undefined;
-    for (let page = 0; page < PAGES_MAX; page++) {
-      const query = { limit: PAGE, after_token: token };
-      const answer = await this.ask("list", { method: "GET", path: "/api/v1/instances/", query, signal });
-      const { instances, next_token, total_instances } = this.read(ListPage, answer, "the listing of machines");
-      for (const row of instances) {
-        const oddId = oddIdOf(row.id);
-        const id = idOf(row.id) ?? (oddId === null ? null : ODD_ID);
-        if (id === null) throw cut("holds a machine whose id cannot be read");
-        found.set(oddId ?? id, { id, oddId, label: typeof row.label === "string" ? row.label.trim() : null, row });
-      }
-      token = next_token ?? "";
-      if (token === "") {
-        const total = numberOf(total_instances);
-        if (total === null && next_token === undefined) throw cut("does not say that it is whole");
-        if (total !== null && found.size < total) throw cut(`names ${found.size} machines of ${total}`);
-        return [...found.values()];
-      }
-      if (tokens.has(token)) throw cut("goes round in a circle");
-      tokens.add(token);
-    }
-    throw cut("does not end");
+  /** The machines on the account; throws where not even the first page of them can be read. */
+  list(signal?: AbortSignal): Promise<List<Listed>> {
+    const path = "/api/v1/instances/";
+    const damaged = (why: string) => new SvcError("provider_error", { provider: "market", why: `the listing ${why}` });
+    let answer: HttpAnswer;
+    return readList({
+      provider: "market",
+      what: "listing of machines",
+      path,
+      content: ["instances", "success", "instances_found", "label_counts"],
+      cursorParameter: "after_token",
+      now: this.options.now,
+      ask: async (page) => {
+        answer = await this.ask("list", { method: "GET", path, query: { limit: PAGE, ...page }, signal });
+        return { body: objectOf(answer), headers: answer.headers };
+      },
+      rows: () => {
+        const { instances, next_token, total_instances } = this.read(ListPage, answer, "the listing of machines");
+        if (next_token === undefined && numberOf(total_instances) === null)
+          throw damaged("does not say that it is whole");
+        return instances.map((row) => {
+          const oddId = oddIdOf(row.id);
+          const id = idOf(row.id) ?? (oddId === null ? null : ODD_ID);
+          if (id === null) throw damaged("holds a machine whose id cannot be read");
+          return { id, oddId, label: typeof row.label === "string" ? row.label.trim() : null, row };
+        });
+      },
+      key: ({ id, oddId }) => oddId ?? id,
+    });
   }
 
   /** Whether the provider took the wish; false where it knows no such machine. Neither is a proof. */

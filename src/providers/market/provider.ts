@@ -14,7 +14,9 @@ import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gp
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
+import type { List } from "../paging.ts";
 import {
+  inPart,
   inVain,
   type Account,
   type ForeignMachine,
@@ -90,7 +92,7 @@ export class MarketProvider implements Provider {
 
   private readonly options: RemoteOptions;
   private readonly client: MarketClient;
-  private readonly listing: SharedLook<Listed[]>;
+  private readonly listing: SharedLook<List<Listed>>;
   private readonly searches = new Map<string, SharedLook<OfferRow[]>>();
   /** Searching and renting go in turns: an offer is worth little seconds after it was seen. */
   private readonly turns: RateLimiter;
@@ -287,8 +289,14 @@ export class MarketProvider implements Provider {
     const memory = this.memories.get(handle.id);
     const age = memory?.ready === true ? LIST_AGE_MS : LIST_AGE_STARTING_MS;
     const { startedAt, value } = await this.listing.get(age, signal);
-    const listed = pick(value, handle);
+    const listed = pick(value.rows, handle);
     if (listed) return this.judge(handle, listed.row);
+    if (value.missing !== null) {
+      // The machine itself may still be looked at; that the listing does not show it proves nothing.
+      const alone = handle.id === ODD_ID ? null : await this.client.get(handle.id, signal);
+      if (alone === null || alone === "unclear") throw value.missing;
+      return this.judge(handle, alone);
+    }
     const wait = startedAt + LOOKS_APART_MS - this.options.now();
     if (wait > 0) await this.options.pause(Math.min(wait, LOOKS_APART_MS), signal);
     const row = await this.secondLook(handle, signal);
@@ -306,7 +314,9 @@ export class MarketProvider implements Provider {
     const row = handle.id === ODD_ID ? "unclear" : await this.client.get(handle.id, signal);
     if (row !== "unclear") return row;
     const { value } = await this.listing.get(0, signal);
-    return pick(value, handle)?.row ?? null;
+    const again = pick(value.rows, handle);
+    if (again === undefined && value.missing !== null) throw value.missing;
+    return again?.row ?? null;
   }
 
   private judge(handle: MachineHandle, row: InstanceRow): MachineStatus {
@@ -358,10 +368,10 @@ export class MarketProvider implements Provider {
   private async destroyOdd(name: string, signal: AbortSignal): Promise<void> {
     const { value } = await this.listing.get(0, signal);
     const key = memoryKey({ id: ODD_ID, name });
+    const ids = value.rows.flatMap(({ oddId, label }) => (oddId !== null && label === name ? [oddId] : []));
+    if (ids.length === 0 && value.missing !== null) throw value.missing;
     try {
-      for (const { oddId, label } of value)
-        if (oddId !== null && label === name)
-          await this.sightings.endingBy(key, () => this.client.destroy(oddId, signal));
+      for (const oddId of ids) await this.sightings.endingBy(key, () => this.client.destroy(oddId, signal));
     } finally {
       this.listing.forget();
     }
@@ -369,7 +379,7 @@ export class MarketProvider implements Provider {
 
   async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
     const { value } = await this.listing.get(0, signal);
-    return value.flatMap(({ id, label, row }): MachineHandle[] => {
+    const owned = value.rows.flatMap(({ id, label, row }): MachineHandle[] => {
       if (label === null || !isOurs(label, prefix)) return [];
       this.remember(memoryKey({ id, name: label }), row);
       const machineId = idOf(row.machine_id);
@@ -386,11 +396,14 @@ export class MarketProvider implements Provider {
         },
       ];
     });
+    if (value.missing !== null) throw inPart(value.missing, owned, "anywhere");
+    return owned;
   }
 
   async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
     const { value } = await this.listing.get(LIST_AGE_MS, signal);
-    return value
+    if (value.missing !== null) throw value.missing;
+    return value.rows
       .filter(({ label }) => label === null || !isOurs(label, prefix))
       .map(({ id, label }) => ({
         id: id === ODD_ID ? "(unreadable)" : id,

@@ -52,7 +52,7 @@ export type InstanceRow = Partial<z.infer<typeof InstanceRow>>;
 
 export const Offers = z.object({ offers: z.array(OfferRow.partial()) });
 
-export const GpuNames = z.object({ gpu_names: z.array(z.string().max(100)).max(5_000) });
+export const GpuNames = z.object({ gpu_names: z.array(z.string().max(100)).max(20_000) });
 
 export const ListPage = z.object({
   instances: z.array(InstanceRow.partial()),

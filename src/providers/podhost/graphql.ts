@@ -2,6 +2,7 @@
 
 import { idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
+import { readList, type List } from "../paging.ts";
 import type { Account } from "../provider.ts";
 import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
 import {
@@ -10,6 +11,7 @@ import {
   gpuNamesOf,
   gpuTypeOfGraphql,
   placeNamesOf,
+  podKey,
   podOfGraphql,
   type GpuType,
   type Place,
@@ -39,7 +41,19 @@ interface Reply {
   status: number;
   data: unknown;
   errors: string[];
+  headers: Readonly<Record<string, string>>;
+  extensions: unknown;
 }
+
+const membersOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? { ...value } : {};
+/** What stands beside the data and speaks of pages, or of something that is missing; not what a call cost. */
+const hintsOf = (extensions: unknown): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(membersOf(extensions)).filter(([name]) =>
+      /pag|cursor|more|truncat|partial|incomplete|warn/i.test(name),
+    ),
+  );
 
 export class GraphqlApi implements PodApi {
   readonly #transport: PodTransport;
@@ -121,13 +135,29 @@ export class GraphqlApi implements PodApi {
     return pod?.id === id ? pod : undefined;
   }
 
-  async list(): Promise<Pod[]> {
-    const myself = await this.#myself(LIST, "read");
-    const raw = field(myself, "pods");
-    if (!Array.isArray(raw)) throw this.#transport.error("its list of pods is missing from the answer");
-    const pods = raw.map(podOfGraphql);
-    if (pods.includes(null)) throw this.#transport.error("its list of pods is damaged");
-    return pods.filter((pod) => pod !== null);
+  /** This list is documented to be whole. An answer that hints at more than it shows is believed, and cannot be followed here. */
+  list(): Promise<List<Pod>> {
+    return readList({
+      provider: PODHOST,
+      what: "list of pods",
+      path: "/graphql",
+      content: ["pods"],
+      key: podKey,
+      now: this.#transport.now,
+      ask: async () => {
+        const { data, headers, extensions } = await this.#answer(LIST, {}, "read");
+        return { body: { ...membersOf(this.#account(data)), ...hintsOf(extensions) }, headers };
+      },
+      rows: (myself) => {
+        const raw = field(myself, "pods");
+        if (!Array.isArray(raw)) throw this.#transport.error("its list of pods is missing from the answer");
+        return raw.map((one) => {
+          const pod = podOfGraphql(one);
+          if (pod === null) throw this.#transport.error("its list of pods is damaged");
+          return pod;
+        });
+      },
+    });
   }
 
   async terminate(id: string, signal: AbortSignal): Promise<boolean> {
@@ -162,20 +192,29 @@ export class GraphqlApi implements PodApi {
 
   /** What the key's owner is; a null without an error means that there is none. */
   async #myself(document: string, purpose: Purpose, signal?: AbortSignal): Promise<unknown> {
-    const myself = field(await this.#read(document, {}, signal, purpose), "myself");
+    return this.#account(await this.#read(document, {}, signal, purpose));
+  }
+
+  #account(data: unknown): unknown {
+    const myself = field(data, "myself");
     if (myself === null) throw new SvcError("credential_refused", { provider: PODHOST, why: NO_KEY });
     return myself;
   }
 
   async #read(document: string, variables: object, signal?: AbortSignal, purpose: Purpose = "read"): Promise<unknown> {
-    const { status, data, errors } = await this.#ask(document, variables, purpose, signal);
+    return (await this.#answer(document, variables, purpose, signal)).data;
+  }
+
+  async #answer(document: string, variables: object, purpose: Purpose, signal?: AbortSignal): Promise<Reply> {
+    const reply = await this.#ask(document, variables, purpose, signal);
+    const { status, data, errors } = reply;
     if (errors.length > 0) {
       const refusal = refusalOf(this.#transport.scrub(errors.join("; ")), "");
       throw refusal?.code === "credential_refused" ? refusal : this.#transport.error(errors.join("; "));
     }
     if (status !== 200 || typeof data !== "object" || data === null)
       throw this.#transport.error(`status ${status} without data`);
-    return data;
+    return reply;
   }
 
   async #ask(query: string, variables: object, purpose: Purpose, signal?: AbortSignal): Promise<Reply> {
@@ -194,7 +233,8 @@ export class GraphqlApi implements PodApi {
     if (body === undefined) throw this.#transport.error(`status ${status} without an answer`);
     if (field(body, "errors") !== undefined && errors.length === 0 && !isEmptyList(field(body, "errors")))
       throw this.#transport.error("it reports an error without words");
-    return { status, data: field(body, "data"), errors };
+    const { headers } = answer;
+    return { status, data: field(body, "data"), errors, headers, extensions: field(body, "extensions") };
   }
 }
 

@@ -13,7 +13,9 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
+import type { List } from "../paging.ts";
 import {
+  inPart,
   withoutOthers,
   type Account,
   type Certainty,
@@ -61,7 +63,7 @@ export class PodhostProvider implements Provider {
   readonly #rest: PodApi;
   /** Set when the first API said that it is not served any more and the second one answered. */
   #graphqlRetired = false;
-  #list: { askedAt: number; pods: Promise<Pod[]> } | null = null;
+  #list: { askedAt: number; pods: Promise<List<Pod>> } | null = null;
   readonly #sightings: Sightings;
   #accountOf: { secret: string; id: string } | null = null;
   /** When a complete look first missed a pod. */
@@ -179,14 +181,17 @@ export class PodhostProvider implements Provider {
   }
 
   async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
-    const { pods } = await this.#pods(signal, Infinity);
-    return pods
+    const { pods, missing } = await this.#pods(signal, Infinity);
+    const owned = pods
       .filter((pod) => !pod.deleted && pod.name.startsWith(prefix))
       .map((pod) => this.#handle(pod, pod.name, this.#o.now()));
+    if (missing !== null) throw inPart(missing, owned, "anywhere");
+    return owned;
   }
 
   async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
-    const { pods } = await this.#pods(signal, Infinity);
+    const { pods, missing } = await this.#pods(signal, Infinity);
+    if (missing !== null) throw missing;
     return pods
       .filter((pod) => !pod.deleted && !pod.name.startsWith(prefix))
       .map((pod) => ({ id: pod.id ?? "(unreadable)", name: pod.name === "" ? null : pod.name }));
@@ -222,8 +227,10 @@ export class PodhostProvider implements Provider {
   }
 
   async #oddIds(name: string, signal: AbortSignal): Promise<string[]> {
-    const { pods } = await this.#pods(signal, Infinity);
-    return pods.flatMap((pod) => (pod.name === name && pod.oddId !== null && !pod.deleted ? [pod.oddId] : []));
+    const { pods, missing } = await this.#pods(signal, Infinity);
+    const ids = pods.flatMap((pod) => (pod.name === name && pod.oddId !== null && !pod.deleted ? [pod.oddId] : []));
+    if (ids.length === 0 && missing !== null) throw missing;
+    return ids;
   }
 
   /** Whatever can fail before anything is sent. */
@@ -273,28 +280,32 @@ export class PodhostProvider implements Provider {
     if (pod) {
       this.#missedAt.delete(memoryKey(handle));
       this.#sightings.seen(memoryKey(handle));
-    }
+    } else if (list.missing !== null) throw list.missing;
     return { pod, askedAt: list.askedAt };
   }
 
   /** A list that was asked for at or after `notBefore`. */
-  async #pods(signal: AbortSignal, notBefore: number): Promise<{ pods: Pod[]; askedAt: number }> {
+  async #pods(
+    signal: AbortSignal,
+    notBefore: number,
+  ): Promise<{ pods: Pod[]; missing: SvcError | null; askedAt: number }> {
     const recent = this.#list;
     // One from a later time than now is of any age: the clock was set back.
     const isFresh = recent !== null && recent.askedAt >= notBefore && recent.askedAt <= this.#o.now();
     const list = isFresh ? recent : this.#askForList();
     signal.throwIfAborted();
-    return { pods: await orAborted(list.pods, signal), askedAt: list.askedAt };
+    const { rows, missing } = await orAborted(list.pods, signal);
+    return { pods: rows, missing, askedAt: list.askedAt };
   }
 
   /** Not aborted with one of those who wait for it. */
-  #askForList(): { askedAt: number; pods: Promise<Pod[]> } {
+  #askForList(): { askedAt: number; pods: Promise<List<Pod>> } {
     const asked = {
       askedAt: this.#o.now(),
-      pods: this.#ask((api) => api.list()).then((pods) => {
-        for (const { id, name, deleted } of pods)
+      pods: this.#ask((api) => api.list()).then((list) => {
+        for (const { id, name, deleted } of list.rows)
           if (!deleted) this.#sightings.seen(memoryKey({ id: id ?? ODD_ID, name }));
-        return pods;
+        return list;
       }),
     };
     this.#list = asked;

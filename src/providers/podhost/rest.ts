@@ -1,13 +1,15 @@
 // The pod host's second API, which stays when the first one goes. Errors are problem documents with a status of their own.
 
 import { SvcError } from "../../errors/index.ts";
-import type { HttpAnswer } from "../http.ts";
+import type { HttpAnswer, HttpRequest } from "../http.ts";
+import { readList, type List } from "../paging.ts";
 import type { Account } from "../provider.ts";
-import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport } from "./transport.ts";
+import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
 import {
   field,
   gpuNamesOf,
   gpuTypeOfRest,
+  podKey,
   podOfRest,
   type GpuType,
   type Place,
@@ -27,27 +29,30 @@ export class RestApi implements PodApi {
   }
 
   async gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]> {
-    const answer = await this.#transport.call(
-      {
-        method: "GET",
-        path: "/v2/catalog/gpus",
-        query: {
-          include: "AVAILABILITY",
-          product: "POD",
-          count,
-          cloud: place.cloud,
-          ...(place.countryCode === null ? {} : { countryCodes: place.countryCode }),
-        },
-        signal,
-      },
-      "read",
-    );
+    const path = "/v2/catalog/gpus";
+    const query = {
+      include: "AVAILABILITY",
+      product: "POD",
+      count,
+      cloud: place.cloud,
+      ...(place.countryCode === null ? {} : { countryCodes: place.countryCode }),
+    };
+    const answer = await this.#transport.call({ method: "GET", path, query, signal }, "read");
     if (answer.status === 404 || answer.status === 405)
       return this.#otherCatalogue
         .gpuTypes(ids, count, place, signal)
         .catch(() => Promise.reject(this.#refusal(answer)));
-    const types = this.#list(answer, "gpus");
-    return types
+    // An offer of a page that could be read is an offer. That there is no such GPU is concluded from `gpuNames` alone.
+    const { rows } = await this.#read({
+      name: "gpus",
+      path,
+      query,
+      first: answer,
+      purpose: "read",
+      key: keyOfGpu,
+      signal,
+    });
+    return rows
       .map((raw) => gpuTypeOfRest(raw, place, count))
       .filter((type) => type !== null)
       .filter((type) => ids.includes(type.id))
@@ -55,9 +60,12 @@ export class RestApi implements PodApi {
   }
 
   async gpuNames(signal: AbortSignal): Promise<string[]> {
-    const answer = await this.#transport.call({ method: "GET", path: "/v2/catalog/gpus", signal }, "read");
+    const path = "/v2/catalog/gpus";
+    const answer = await this.#transport.call({ method: "GET", path, signal }, "read");
     if (answer.status === 404 || answer.status === 405) return this.#otherCatalogue.gpuNames(signal);
-    return this.#list(answer, "gpus").flatMap(gpuNamesOf);
+    const list = await this.#read({ name: "gpus", path, first: answer, purpose: "read", key: keyOfGpu, signal });
+    if (list.missing !== null) throw list.missing;
+    return list.rows.flatMap(gpuNamesOf);
   }
 
   /** It has no list of places: those of its catalogue are where some GPU is, which may not be all. */
@@ -104,11 +112,12 @@ export class RestApi implements PodApi {
     return pod?.id === id ? pod : undefined;
   }
 
-  async list(): Promise<Pod[]> {
-    const answer = await this.#transport.call({ method: "GET", path: "/v2/pods" }, "read");
-    const pods = this.#list(answer, "pods").map(podOfRest);
-    if (pods.includes(null)) throw this.#transport.error("its list of pods is damaged");
-    return pods.filter((pod) => pod !== null);
+  async list(): Promise<List<Pod>> {
+    const damaged = () => this.#transport.error("its list of pods is damaged");
+    const podOf = (raw: unknown): Pod => podOfRest(raw) ?? raise(damaged());
+    const key = (raw: unknown) => podKey(podOf(raw));
+    const list = await this.#read({ name: "pods", path: "/v2/pods", purpose: "read", key, provesAbsence: true });
+    return { rows: list.rows.map(podOf), missing: list.missing };
   }
 
   async terminate(id: string, signal: AbortSignal): Promise<boolean> {
@@ -119,7 +128,7 @@ export class RestApi implements PodApi {
 
   /** This API tells nothing of the account; that the key opens its list of pods is what can be known. */
   async account(signal: AbortSignal): Promise<Account> {
-    this.#list(await this.#transport.call({ method: "GET", path: "/v2/pods", signal }, "account"), "pods");
+    this.#rows(await this.#transport.call({ method: "GET", path: "/v2/pods", signal }, "account"), "pods");
     return { name: "account of the key", balanceUsd: null, warnings: [] };
   }
 
@@ -127,15 +136,44 @@ export class RestApi implements PodApi {
     return Promise.resolve(null);
   }
 
-  #list(answer: HttpAnswer, name: string): unknown[] {
+  #rows(answer: HttpAnswer, name: string): unknown[] {
     if (answer.status >= 300) throw this.#refusal(answer);
     const body = answer.json();
     const list = Array.isArray(body) ? body : field(body, name);
     if (!Array.isArray(list)) throw this.#transport.error(`its list of ${name} is missing from the answer`);
-    // A page of a longer list would make the rest look gone.
-    if (saysMore(body, list.length))
-      throw this.#transport.error(`its list of ${name} is cut into pages, which was not asked for`);
     return list;
+  }
+
+  /** @param first the answer with the first page, where it is there already */
+  #read(list: {
+    name: "pods" | "gpus";
+    path: string;
+    query?: HttpRequest["query"];
+    first?: HttpAnswer;
+    purpose: Purpose;
+    key: (raw: unknown) => string;
+    provesAbsence?: boolean;
+    signal?: AbortSignal;
+  }): Promise<List<unknown>> {
+    const { name, path, purpose, key, signal } = list;
+    let first = list.first;
+    let answer: HttpAnswer;
+    return readList({
+      provider: PODHOST,
+      what: `list of ${name}`,
+      path,
+      content: [name],
+      key,
+      provesAbsence: list.provesAbsence ?? false,
+      now: this.#transport.now,
+      ask: async (page) => {
+        const query = { ...list.query, ...page };
+        answer = first ?? (await this.#transport.call({ method: "GET", path, query, signal }, purpose));
+        first = undefined;
+        return { body: answer.json(), headers: answer.headers };
+      },
+      rows: () => this.#rows(answer, name),
+    });
   }
 
   #refusal(answer: HttpAnswer): SvcError {
@@ -144,15 +182,10 @@ export class RestApi implements PodApi {
   }
 }
 
-/** Whether what stands beside a list speaks of a further page, in whatever words. */
-const saysMore = (body: unknown, length: number): boolean =>
-  !Array.isArray(body) &&
-  Object.entries(body as object).some(
-    ([name, value]) =>
-      (/^(next|cursor|has_?more)/i.test(name) && value !== null && value !== false && value !== "") ||
-      (/^total/i.test(name) && typeof value === "number" && value > length),
-  );
-
+const keyOfGpu = (raw: unknown): string => JSON.stringify(field(raw, "id") ?? raw);
+const raise = (error: SvcError): never => {
+  throw error;
+};
 const podPath = (id: string): string => `/v2/pods/${encodeURIComponent(id)}`;
 /** It said itself that there is no such pod; a page of some server in between does not count. */
 const saysSo = (answer: HttpAnswer): boolean => wordsOf(answer.json()).length > 0;

@@ -70,6 +70,8 @@ export class PodTransport {
     return answer;
   }
 
+  readonly now = (): number => this.#o.now();
+
   error(why: string): SvcError<"provider_error"> {
     return new SvcError("provider_error", { provider: PODHOST, why: this.scrub(why) });
   }

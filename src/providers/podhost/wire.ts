@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { endpointOf, idOf, oddIdOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import type { List } from "../paging.ts";
 import type { Account } from "../provider.ts";
 
 export interface Pod {
@@ -57,6 +58,9 @@ export interface PodOrder extends Place {
   globalNetwork: boolean;
 }
 
+/** Tells the pods of one list apart. */
+export const podKey = ({ id, oddId, name }: Pod): string => (id === null ? `odd ${oddId ?? ""} ${name}` : `id ${id}`);
+
 /** What both APIs can do. */
 export interface PodApi {
   gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]>;
@@ -68,8 +72,8 @@ export interface PodApi {
   create(order: PodOrder): Promise<Pod>;
   /** Null: not found. Undefined: the answer does not tell. */
   get(id: string, signal: AbortSignal): Promise<Pod | null | undefined>;
-  /** All of the account's pods, or an error. */
-  list(): Promise<Pod[]>;
+  /** The account's pods; throws where not even the first page of them can be read. */
+  list(): Promise<List<Pod>>;
   /** Whether the provider took the wish; false where it knows no such pod. Neither is a proof. */
   terminate(id: string, signal: AbortSignal): Promise<boolean>;
   account(signal: AbortSignal): Promise<Account>;

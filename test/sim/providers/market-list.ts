@@ -19,11 +19,11 @@ const KNOWN = new Set(["limit", "after_token", "select_filters", "order_by", "se
 
 type Row = Record<string, unknown>;
 
-export function listPage(rows: readonly Row[], query: URLSearchParams): Row {
+export function listPage(rows: readonly Row[], query: URLSearchParams, pageSize = PAGE_MAX): Row {
   for (const name of query.keys()) if (!KNOWN.has(name)) throw new BadList(`unknown parameter ${name}`);
   const asked = Number(query.get("limit") ?? PAGE_MAX);
   if (!Number.isInteger(asked)) throw new BadList("limit");
-  const limit = asked <= 0 ? 5 : Math.min(asked, PAGE_MAX);
+  const limit = Math.min(asked <= 0 ? 5 : Math.min(asked, PAGE_MAX), pageSize);
   const found = rows.filter(filterOf(query.get("select_filters")));
   const order = orderOf(query.get("order_by"));
   found.sort((a, b) => order.sign * compare(a[order.column], b[order.column]));

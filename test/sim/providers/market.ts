@@ -47,6 +47,9 @@ export class MarketSim implements ProviderSim {
   readonly instances: MarketInstances;
   readonly accountKeys: { id: number; public_key: string }[];
   creditUsd: number;
+  #strangers = 0;
+  /** Machines on one page of the list, at the most. */
+  pageSize = 25;
   intervals: boolean;
   doubleRent: "reject" | "break";
   ignoredFilters: Set<string>;
@@ -117,7 +120,7 @@ export class MarketSim implements ProviderSim {
   addForeign(label: string | null): number {
     const offer = this.offers.find((one) => one.rentable);
     if (!offer) throw new Error("the simulated market is sold out");
-    const id = 11_000_000 + this.instances.all.size;
+    const id = 11_000_000 + (this.#strangers += 1);
     const { clock, ledger } = this.#parts;
     const order = {
       image: "nvidia/cuda:12.8.1-base-ubuntu22.04",
@@ -340,7 +343,7 @@ export class MarketSim implements ProviderSim {
       .filter((instance) => !this.instances.hidden(instance))
       .map((instance) => this.instances.shown(instance));
     try {
-      return { json: listPage(rows, call.query) };
+      return { json: listPage(rows, call.query, this.pageSize) };
     } catch (error) {
       if (error instanceof BadList) return failure(400, "invalid_args", error.message);
       throw error;

@@ -154,6 +154,8 @@ export const usersOf = (fleet: Pick<Fleet, "kind">): { ssh_user?: string } =>
 
 /** A provider's API on loopback. */
 export interface ProviderSim {
+  /** How many machines one page of a list holds at the most; absent where there is no list. */
+  pageSize?: number;
   readonly name: "podhost" | "market" | "cloudvm" | "notebook";
   /** Base address, once it listens. */
   readonly url: string;

@@ -17,11 +17,28 @@ const problem = (status: number, title: string, detail: string, errors: unknown[
 
 class Unprocessable extends Error {}
 
+/** A page of a list, and where the next one begins. A cursor that was not given out here is refused, as the real API does. */
+function paged(
+  name: "pods" | "gpus",
+  rows: readonly Record<string, unknown>[],
+  query: URLSearchParams,
+  size: number,
+): Reply {
+  const cursor = query.get("cursor");
+  const from = cursor === null ? 0 : Number(/^at:(\d+)$/.exec(Buffer.from(cursor, "base64url").toString("utf8"))?.[1]);
+  if (!Number.isInteger(from)) throw new Unprocessable("cursor is malformed");
+  const next = from + size;
+  const hasNextPage = next < rows.length;
+  const nextCursor = hasNextPage ? Buffer.from(`at:${next}`).toString("base64url") : null;
+  return { json: { [name]: rows.slice(from, next), pagination: { nextCursor, hasNextPage } } };
+}
+
 export function restRoutes(
   parts: SimParts,
   pods: PodhostPods,
   orders: PodOrders,
   callerOf: (call: Call) => Caller | null,
+  pageSize: () => number,
 ): Route[] {
   const { faults, clock } = parts;
   const guarded =
@@ -74,15 +91,20 @@ export function restRoutes(
     {
       method: "GET",
       path: "/v2/catalog/gpus",
-      run: (call) => orders.spoilt({ json: { gpus: orders.catalogue(Number(call.query.get("count") ?? 1)) } }),
+      run: (call) => {
+        const gpus = orders.catalogue(Number(call.query.get("count") ?? 1));
+        // Its pages are larger than those of pods.
+        return orders.spoilt(paged("gpus", gpus, call.query, pageSize() * 5));
+      },
     },
     { method: "POST", path: "/v2/pods", run: guarded(create) },
     {
       method: "GET",
       path: "/v2/pods",
-      run: guarded((_call, caller) => {
+      run: guarded(({ query }, caller) => {
         if (caller.kind === "pod") throw new Refused("Forbidden", { forbidden: true });
-        return orders.spoilt({ json: { pods: pods.seen().map((pod) => orders.shownByRest(pod)) } });
+        const shown = pods.seen().map((pod) => orders.shownByRest(pod));
+        return orders.spoilt(paged("pods", shown, query, pageSize()));
       }),
     },
     {

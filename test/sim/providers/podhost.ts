@@ -40,6 +40,8 @@ export class PodhostSim implements ProviderSim {
   readonly pods: PodhostPods;
   readonly orders: PodOrders;
   retired: boolean;
+  /** Pods on one page of the second API's list; the first one has no pages. */
+  pageSize = 100;
   #server: SimServer | undefined;
   readonly #parts: SimParts;
   readonly #readOnly: readonly string[];
@@ -61,7 +63,13 @@ export class PodhostSim implements ProviderSim {
       port: options.port ?? 0,
       routes: [
         { method: "POST", path: "/graphql", run: (call) => sim.#graphql(call) },
-        ...restRoutes(options, sim.pods, sim.orders, (call) => sim.#caller(call)),
+        ...restRoutes(
+          options,
+          sim.pods,
+          sim.orders,
+          (call) => sim.#caller(call),
+          () => sim.pageSize,
+        ),
       ],
       rateLimited: (call, nth) => sim.#tooMany(call, nth),
       badJson: () => ({ status: 400, json: { errors: [{ message: "POST body sent invalid JSON." }] } }),

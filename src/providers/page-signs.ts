@@ -1,0 +1,216 @@
+// What an answer that holds a list says about further pages. No provider is named here: the forms are those that HTTP APIs use
+// (cursors, links, page numbers, offsets, totals, flags, headers). A member whose name could mean "there is more" and whose meaning is
+// not understood is reported as unclear, and its list counts as incomplete.
+
+import { jsonOf } from "../domain/parsed-lines.ts";
+
+export interface Cursor {
+  /** The member that held it, as the answer spells it. */
+  member: string;
+  value: string;
+}
+
+export interface Signs {
+  /** What a flag says: there is more, there is none; null where no flag says anything. */
+  more: boolean | null;
+  /** Cursors that are said to lead to the next page. */
+  next: Cursor[];
+  /** Cursors that may also only mark where this page ends. */
+  maybeNext: Cursor[];
+  /** Addresses of the next page. */
+  links: string[];
+  /** Rows of the whole list. */
+  total: number | null;
+  page: { member: string; value: number } | null;
+  pages: number | null;
+  offset: { member: string; value: number } | null;
+  limit: number | null;
+  /** Members that may mean that something is missing, in words. */
+  unclear: string[];
+  /** A member that would lead to the next page is there, and leads nowhere. */
+  endTold: boolean;
+}
+
+const DEPTH_MAX = 4;
+
+/** @param content members that hold the rows, or that are known to say nothing about further pages */
+export function signsOf(body: unknown, headers: Readonly<Record<string, string>>, content: ReadonlySet<string>): Signs {
+  const reader = new Reader(content);
+  if (isRecord(body)) reader.readMembers(body, 0, false);
+  reader.readHeaders(headers);
+  return reader.signs;
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** `hasNextPage`, `has_next_page` and `has-next-page` are all `has next page`. */
+const wordsOf = (name: string): string =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .replace(/[^A-Za-z0-9]+/g, " ")
+    .trim()
+    .toLowerCase();
+
+/** Of the way back, of this page, or of the ends of the whole list. */
+const ELSEWHERE = /\b(prev|previous|before|first|self|current|start|base)\b/;
+const MORE = /\b(more|next|truncated|incomplete|partial|further|continues|continue|cut|capped)\b/;
+const COMPLETE = /\b(complete|last|final|done|end|ended|exhausted|finished|whole)\b/;
+const NEXT = /\b(next|continuation|continue)\b/;
+const CURSOR = /\b(cursor|token|after|marker|bookmark|scroll|key)\b/;
+const PAGES = /^(total pages?|pages? total|pages|page count|num pages|number of pages|last page|max page)$/;
+const PAGE = /^(page|page number|page no|page index|current page|current|number)$/;
+const OFFSET = /\b(offset|skip|skipped|start|start index|from)\b/;
+const LIMIT = /\b(limit|per page|page size|size|max results|take|max)\b/;
+const TOTAL = /\b(total|totals|count|found|matched|hits|results)\b/;
+const LEFT = /\b(remaining|left|more|omitted|hidden|missing|further|rest)\b/;
+const FAILED =
+  /\b(warnings?|errors?|unreachables?|unavailable|failed|failures?|missing|skipped|omitted|excluded|incomplete|partial|silent)\b/;
+const SUSPICIOUS =
+  /\b(more|next|cursor|page|pages|paging|pagination|paginated|token|continuation|continue|truncated|partial|incomplete|remaining|left|total|offset|marker|scroll|rest|omitted|hidden|further|unreachable|unreachables|unavailable|missing|capped|cut|warning|warnings)\b/;
+/** What is left of these is no part of the list. */
+const OTHER_BUSINESS = /\b(rate|ratelimit|quota|quotas|usage|throttle|cost|costs|credits?|balance|billing)\b/;
+/** An announcement that an API goes away says nothing about the list. */
+const RETIREMENT = /deprecat|sunset|retire|migrat|end[- ]of[- ]life/i;
+const LINK = /^(https?:\/\/|\/|\?)/i;
+
+class Reader {
+  readonly signs: Signs = {
+    more: null,
+    next: [],
+    maybeNext: [],
+    links: [],
+    total: null,
+    page: null,
+    pages: null,
+    offset: null,
+    limit: null,
+    unclear: [],
+    endTold: false,
+  };
+  readonly #content: ReadonlySet<string>;
+
+  constructor(content: ReadonlySet<string>) {
+    this.#content = content;
+  }
+
+  /** @param underNext every member of this object belongs to the next page */
+  readMembers(object: Record<string, unknown>, depth: number, underNext: boolean): void {
+    for (const [member, value] of Object.entries(object)) {
+      if (depth === 0 && this.#content.has(member)) continue;
+      this.#read(member, value, depth, underNext);
+    }
+  }
+
+  readHeaders(headers: Readonly<Record<string, string>>): void {
+    for (const [name, text] of Object.entries(headers)) {
+      if (name === "link") this.#linkHeader(text);
+      else if (name === "content-range") {
+        const total = /\/(\d{1,12})\s*$/.exec(text)?.[1];
+        if (total !== undefined) this.#total(Number(total));
+      } else if (/^(x-|pagination|next-|total)/.test(name) && !/rate|retry|request|trace/.test(name)) {
+        const member = name.replace(/^x-/, "");
+        if (!SUSPICIOUS.test(wordsOf(member)) && !TOTAL.test(wordsOf(member))) continue;
+        const json = /^\s*[{[]/.test(text) ? jsonOf(text) : undefined;
+        this.#read(member, json ?? plainValue(text), 1, false);
+      }
+    }
+  }
+
+  #read(member: string, value: unknown, depth: number, underNext: boolean): void {
+    const words = wordsOf(member);
+    if (OTHER_BUSINESS.test(words)) return;
+    if (typeof value === "boolean") return this.#flag(words, member, value);
+    if (typeof value === "number") return this.#number(words, member, value, underNext);
+    if (typeof value === "string" && value.trim() !== "") {
+      const number = /^\d{1,12}$/.test(value) && (TOTAL.test(words) || PAGES.test(words) || PAGE.test(words));
+      if (number) return this.#number(words, member, Number(value), underNext);
+      return this.#text(words, member, value.trim(), underNext);
+    }
+    if (Array.isArray(value) && value.length > 0) return this.#array(words, member, value, depth);
+    if (isRecord(value) && Object.keys(value).length > 0) return this.#object(words, member, value, depth, underNext);
+    // Null, or empty: a member that would lead on, and does not.
+    if (NEXT.test(words) || CURSOR.test(words)) this.signs.endTold = true;
+  }
+
+  #flag(words: string, member: string, value: boolean): void {
+    if (ELSEWHERE.test(words)) return;
+    if (MORE.test(words)) this.#more(value);
+    else if (COMPLETE.test(words)) this.#more(!value);
+    else if (value && SUSPICIOUS.test(words)) this.#unclear(member, value);
+  }
+
+  #more(more: boolean): void {
+    if (more) this.signs.more = true;
+    else {
+      this.signs.more ??= false;
+      this.signs.endTold = true;
+    }
+  }
+
+  #number(words: string, member: string, value: number, underNext: boolean): void {
+    if (NEXT.test(words) || underNext) {
+      if (value > 0) this.signs.next.push({ member, value: String(value) });
+      else this.signs.endTold = true;
+    } else if (PAGES.test(words)) this.signs.pages = value;
+    else if (PAGE.test(words)) this.signs.page = { member, value };
+    else if (ELSEWHERE.test(words) && !OFFSET.test(words)) return;
+    else if (OFFSET.test(words)) this.signs.offset = { member, value };
+    else if (LEFT.test(words)) {
+      if (value > 0) this.signs.more = true;
+    } else if (LIMIT.test(words)) this.signs.limit = value;
+    else if (TOTAL.test(words)) this.#total(value);
+    else if (CURSOR.test(words)) this.signs.maybeNext.push({ member, value: String(value) });
+    else if (value > 0 && SUSPICIOUS.test(words)) this.#unclear(member, value);
+  }
+
+  #total(value: number): void {
+    if (Number.isFinite(value)) this.signs.total = Math.max(this.signs.total ?? 0, value);
+  }
+
+  #text(words: string, member: string, value: string, underNext: boolean): void {
+    if (ELSEWHERE.test(words) || (/\blast\b/.test(words) && !underNext)) return;
+    const isNext = NEXT.test(words) || underNext;
+    if (isNext && LINK.test(value)) this.signs.links.push(value);
+    else if (isNext) this.signs.next.push({ member, value });
+    else if (CURSOR.test(words)) this.signs.maybeNext.push({ member, value });
+    else if (SUSPICIOUS.test(words) && !RETIREMENT.test(value)) this.#unclear(member, value);
+  }
+
+  #array(words: string, member: string, value: readonly unknown[], depth: number): void {
+    if (/\blinks?\b/.test(words)) {
+      for (const link of value) {
+        if (!isRecord(link) || link["rel"] !== "next") continue;
+        const address = link["href"] ?? link["url"];
+        if (typeof address === "string") this.signs.links.push(address);
+      }
+    } else if (FAILED.test(words) && !value.every((one) => RETIREMENT.test(JSON.stringify(one))))
+      this.#unclear(member, value[0]);
+    else if (depth > 0 && SUSPICIOUS.test(words)) this.#unclear(member, value[0]);
+  }
+
+  #object(words: string, member: string, value: Record<string, unknown>, depth: number, underNext: boolean): void {
+    if (FAILED.test(words)) {
+      if (!RETIREMENT.test(JSON.stringify(value))) this.#unclear(member, value);
+    } else if (ELSEWHERE.test(words) || words === "last") return;
+    else if (depth >= DEPTH_MAX) this.#unclear(member, "nested too deep");
+    else this.readMembers(value, depth + 1, underNext || NEXT.test(words));
+  }
+
+  #linkHeader(text: string): void {
+    for (const [, address = "", parameters = ""] of text.matchAll(/<([^>]*)>([^<]*)/g))
+      if (/;\s*rel\s*=\s*"?[^",;]*\bnext\b/i.test(parameters)) this.signs.links.push(address);
+  }
+
+  #unclear(member: string, value: unknown): void {
+    const shown = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+    this.signs.unclear.push(`${member}: ${shown}`.replace(/[\s\p{Cc}]+/gu, " ").slice(0, 120));
+  }
+}
+
+/** A header's text as the number or flag that it writes. */
+function plainValue(text: string): unknown {
+  if (/^\d{1,12}$/.test(text)) return Number(text);
+  if (/^(true|false)$/i.test(text)) return text.toLowerCase() === "true";
+  return text;
+}
