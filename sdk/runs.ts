@@ -150,28 +150,38 @@ export function vramFor(model: string): number {
 
 /**
  * The lines of the job's log from its beginning, as they come, without line ends; it ends when the job does. A lost
- * connection is taken up again at the byte where it broke.
+ * connection is taken up again at the byte where it broke; without an answer for a minute it rejects.
+ *
+ * While a run shows a progress bar, the current state of that unfinished line comes as well, at most twice a second. Such a
+ * text ends with `\r`, and no line does. The whole line follows when it ends.
  */
 export async function* stream(jobId: string): AsyncGenerator<string, void, undefined> {
-  const decoder = new TextDecoder();
   const quit = new AbortController();
+  const lines = new LineReader();
   let offset = 0;
-  let rest = "";
   let lostAt: number | null = null;
+  let isLive = true;
   try {
+    isLive = !ENDED.has((await driven(jobId)).status);
     for (;;) {
       try {
         const client = await clientOf(home());
-        for await (const bytes of client.followLog(jobId, offset, quit.signal)) {
+        const parts = client.followLog(jobId, offset, quit.signal)[Symbol.asyncIterator]();
+        for (let dueAt: number | null = null, next = ask(parts); ;) {
+          if (dueAt !== null && (await isLate(next, dueAt - performance.now()))) {
+            dueAt = null;
+            yield `${lines.state}\r`;
+            continue;
+          }
+          const { value: bytes, done } = await next;
+          if (done === true) break;
           lostAt = null;
           offset += bytes.byteLength;
-          const parts = (rest + decoder.decode(bytes, { stream: true })).split("\n");
-          rest = parts.pop() ?? "";
-          for (const line of parts) yield line.endsWith("\r") ? line.slice(0, -1) : line;
-          while (rest.length > LINE_MAX) {
-            yield rest.slice(0, LINE_MAX);
-            rest = rest.slice(LINE_MAX);
-          }
+          const whole = lines.take(bytes);
+          if (whole.length > 0) dueAt = null;
+          yield* whole;
+          if (isLive && lines.state !== "") dueAt ??= performance.now() + STATE_MS;
+          next = ask(parts);
         }
         // The answer ended with the job, or with the control plane that gave it.
         if (ENDED.has((await driven(jobId)).status)) break;
@@ -183,13 +193,60 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
       }
       await new Promise((r) => setTimeout(r, 200));
     }
-    rest += decoder.decode();
-    if (rest) yield rest;
+    yield* lines.end();
   } finally {
     quit.abort();
   }
 }
 
+/** Its failure counts when it is awaited, which it is not where the caller stops reading. */
+function ask<T>(parts: AsyncIterator<T>): Promise<IteratorResult<T>> {
+  const next = parts.next();
+  next.catch(() => undefined);
+  return next;
+}
+
+/** Whether `next` has not come after so long. */
+async function isLate(next: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((done) => (timer = setTimeout(() => done(true), Math.max(0, ms))));
+  try {
+    return await Promise.race([next.then(() => false), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Lines from bytes that come in any pieces. */
+class LineReader {
+  readonly #decoder = new TextDecoder();
+  #rest = "";
+
+  take(bytes: Uint8Array): string[] {
+    const parts = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split("\n");
+    this.#rest = parts.pop() ?? "";
+    const lines = parts.map(withoutReturn);
+    for (; this.#rest.length > LINE_MAX; this.#rest = this.#rest.slice(LINE_MAX))
+      lines.push(this.#rest.slice(0, LINE_MAX));
+    return lines;
+  }
+
+  /** What an unfinished line that is written over shows now; empty where it is no such line. */
+  get state(): string {
+    const tail = this.#rest.slice(-STATE_MAX);
+    return /[\r\b]/.test(tail) ? (tail.split(/[\r\b]+/).findLast((part) => part !== "") ?? "") : "";
+  }
+
+  end(): string[] {
+    const last = this.#rest + this.#decoder.decode();
+    return last === "" ? [] : [withoutReturn(last)];
+  }
+}
+
+const withoutReturn = (line: string): string => line.replace(/\r+$/, "");
+/** Between two states of an unfinished line. */
+const STATE_MS = 500;
+const STATE_MAX = 4_096;
 const LINE_MAX = 1024 * 1024;
 const home = (): string => resolveHome(process.env);
 const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";

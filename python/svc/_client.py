@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -42,6 +43,9 @@ Launcher = Literal["auto", "single", "torchrun", "ray"]
 LOST_SECONDS_MAX = 60.0
 STREAM_IDLE_SECONDS = 60.0
 LINE_BYTES_MAX = 1024 * 1024
+# Between two states of an unfinished line, and a bar does not grow beyond so many bytes.
+STATE_SECONDS = 0.5
+STATE_BYTES_MAX = 4096
 PAGE_MAX = 500
 _POLL_SECONDS = (0.05, 0.5)
 
@@ -201,7 +205,8 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
 
     :param timeout: seconds; after that ``WaitTimeout`` (also a ``TimeoutError``) is raised and the job goes on.
 
-    Raises ``JobNotFound``. Ctrl-C ends the run, where no other program uses the control plane, and says what becomes of it.
+    Raises ``JobNotFound``, and ``SvcError`` when no control plane answers for a minute. Ctrl-C that the caller catches only ends
+    the waiting, and says when the run ends.
     """
     return _wait_for(job_id, timeout)
 
@@ -268,18 +273,25 @@ def reconcile(dry_run: bool = False) -> ReconcileReport:
 def stream(job_id: str) -> LogStream:
     """The lines of the job's log from its beginning, as they come, without line ends; it ends when the job does.
 
-    Bytes that are not UTF-8 become U+FFFD; a line longer than 1 MiB comes in pieces. A lost connection is taken up again at
+    While a run shows a progress bar, the current state of that unfinished line comes as well, at most twice a second. Such a
+    text ends with ``\\r``, and no line does: ``print(line, end="" if line.endswith("\\r") else "\\n")`` shows the bar as it
+    moves, and who wants lines alone leaves those texts out. The whole line follows when it ends.
+
+    Ctrl-C that the caller catches only ends the watching, and says when the run ends. Bytes that are not UTF-8 become U+FFFD; a line longer than 1 MiB comes in pieces. A lost connection is taken up again at
     the byte where it broke. Raises ``JobNotFound`` at once, and ``SvcError`` when no control plane answers for a minute.
     """
-    _call("GET", f"/jobs/{_quoted(job_id)}")
-    return _Lines(job_id)
+    now = driven(job_id)
+    return _Lines(job_id, shows_states=not now.done)
 
 
 class _Lines(LogStream):
-    def __init__(self, job_id: str) -> None:
+    def __init__(self, job_id: str, shows_states: bool) -> None:
         self._job_id = job_id
         self._offset = 0
         self._partial = bytearray()
+        self._shows_states = shows_states
+        # When the state of an unfinished line may be handed out; None where there is none, or it was handed out.
+        self._state_due_at: float | None = None
         self._ready: deque[str] = deque()
         self._source: _http.ByteStream | None = None
         self._lost_at: float | None = None
@@ -311,15 +323,31 @@ class _Lines(LogStream):
         while not self._ready:
             if self._closed or self._ended:
                 raise StopIteration
-            with _ending_on_interrupt(self._job_id):
-                self._fill()
+            left = None if self._state_due_at is None else self._state_due_at - time.monotonic()
+            if left is not None and left <= 0:
+                self._hand_out_state()
+                continue
+            with _telling_on_interrupt(self._job_id):
+                try:
+                    self._fill(left)
+                except KeyboardInterrupt:
+                    # What was read and not taken is asked for again, should the caller go on.
+                    self._drop_source()
+                    raise
         return self._ready.popleft()
 
-    def _fill(self) -> None:
-        """Reads once; at the end of the job hands out what is left."""
+    def _hand_out_state(self) -> None:
+        self._state_due_at = None
+        state = _state_of(self._partial)
+        if state:
+            self._ready.append(state + "\r")
+
+    def _fill(self, seconds: float | None) -> None:
+        """Reads once, waiting for at most ``seconds``; at the end of the job hands out what is left."""
         try:
             if self._source is None:
                 self._source = self._open(follow=not self._over)
+            self._source.patience(STREAM_IDLE_SECONDS if seconds is None else seconds)
             chunk = self._source.read()
         except _http.Unreachable as lost:
             self._drop_source()
@@ -364,9 +392,12 @@ class _Lines(LogStream):
             *whole, rest = bytes(self._partial).split(b"\n")
             self._ready.extend(_text(line) for line in whole)
             self._partial = bytearray(rest)
+            self._state_due_at = None
         while len(self._partial) > LINE_BYTES_MAX:
             self._ready.append(_text(self._partial[:LINE_BYTES_MAX]))
             del self._partial[:LINE_BYTES_MAX]
+        if self._shows_states and self._state_due_at is None and _state_of(self._partial):
+            self._state_due_at = time.monotonic() + STATE_SECONDS
 
     def _drop_source(self) -> None:
         source, self._source = self._source, None
@@ -381,8 +412,8 @@ class _Lines(LogStream):
         time.sleep(_POLL_SECONDS[0])
 
 
-class _ending_on_interrupt:
-    """Ctrl-C: let go of the control plane, which ends it where nobody else uses it, and say what becomes of the run."""
+class _telling_on_interrupt:
+    """Ctrl-C while a run is watched ends the watching alone: says what ends the run."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -394,17 +425,18 @@ class _ending_on_interrupt:
         if kind is None or not issubclass(kind, KeyboardInterrupt):
             return
         if PLANES.keeps_one():
-            PLANES.end()
+            when = "ends when the last program that uses its control plane ends, such as this one"
         else:
-            words = f"svc: run {self._job_id} goes on, and its machine may cost money; `svc kill {self._job_id}` ends it"
-            print(words, file=sys.stderr, flush=True)
+            when = "goes on, and its machine may cost money"
+        words = f"svc: stopped watching run {self._job_id}, which {when}; `svc kill {self._job_id}` ends it now"
+        print(words, file=sys.stderr, flush=True)
 
 
 def _wait_for(job_id: str, timeout: float | None) -> Job:
     deadline = None if timeout is None else time.monotonic() + timeout
     pause, pause_max = _POLL_SECONDS
     progress = progress_of(lambda name: _call("GET", f"/jobs/{_quoted(name)}/timeline"))
-    with _ending_on_interrupt(job_id), contextlib.closing(progress):
+    with _telling_on_interrupt(job_id), contextlib.closing(progress):
         while True:
             now = driven(job_id)
             progress.saw(now)
@@ -475,4 +507,13 @@ def _quoted(job_id: str) -> str:
 
 
 def _text(line: bytes | bytearray) -> str:
-    return line.decode("utf-8", "replace").removesuffix("\r")
+    return line.decode("utf-8", "replace").rstrip("\r")
+
+
+def _state_of(partial: bytearray) -> str:
+    """What an unfinished line that is written over shows now; empty where it is no such line."""
+    tail = partial[-STATE_BYTES_MAX:]
+    if b"\r" not in tail and b"\b" not in tail:
+        return ""
+    parts = re.split(r"[\r\b]+", tail.decode("utf-8", "replace"))
+    return next((part for part in reversed(parts) if part), "")

@@ -154,7 +154,7 @@ class ReconcileReport:
 
 
 class LogStream(Protocol):
-    """The lines of a job's log as they come. ``close`` may be called from another thread and ends the iteration."""
+    """The lines of a job's log as they come, and states of an unfinished line, which end with ``\\r``. ``close`` may be called from another thread and ends the iteration."""
 
     def __iter__(self) -> Iterator[str]: ...
     def __next__(self) -> str: ...

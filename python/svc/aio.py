@@ -1,7 +1,7 @@
 """The functions of ``svc`` for asyncio: same names, same arguments, same errors.
 
 What blocks runs in a thread; ``wait``, ``run(wait=True)`` and ``stream`` end at once when their task is cancelled. A cancelled
-call does not cancel the job: ``svc.aio.kill`` does.
+call does not cancel the job: ``svc.aio.kill`` does. The same holds for Ctrl-C, where ``asyncio.run`` is caught.
 """
 
 from __future__ import annotations

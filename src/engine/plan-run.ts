@@ -151,9 +151,9 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
     ...(paid && !spec.max_runtime_minutes
       ? ["There is no limit of time: it runs until the script ends or nothing happens any more."]
       : []),
-    ...(spec.provider === "cloudvm" && stopGraceSeconds(spec) > SPOT_NOTICE_SECONDS
+    ...(spec.provider === "cloudvm" && spec.stop_grace_seconds > SPOT_NOTICE_SECONDS
       ? [
-          `A spot machine is taken back after ${SPOT_NOTICE_SECONDS} s, which is shorter than its stop_grace_seconds (${stopGraceSeconds(spec)}).`,
+          `A spot machine is taken back after ${SPOT_NOTICE_SECONDS} s, which is shorter than its stop_grace_seconds (${spec.stop_grace_seconds}).`,
         ]
       : []),
     ...(paid && !spec.terminate_on_exit

@@ -221,6 +221,22 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     expect(at.svc("kill", "--all").err).toContain("nothing to kill");
   });
 
+  test("logs -f outlives the control plane: it says so, waits for the next one, and ends 0 when the run is over", async () => {
+    at.file("count.py", COUNT);
+    const first = await at.serve();
+    const id = await at.submit(first, "count.py", ["40", "0.1", "0"]);
+    await until(async () => (await at.status(first, id)) === "running", "the run runs");
+    const follow = at.start("logs", "-f", id);
+    await until(() => follow.out() !== "", "the log is followed");
+    first.child.kill("SIGKILL");
+    await first.exited;
+    await until(() => follow.err().includes("waiting 60 s"), "it says that it waits");
+    await at.serve();
+    expect(await follow.exited).toBe(0);
+    expect(follow.err()).toContain("drives job");
+    expect(follow.out()).toBe(at.svc("logs", id).out);
+  });
+
   test("kill drives the end itself when the control plane was killed, and leaves the other run alone", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();
@@ -233,7 +249,8 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     await served.exited;
 
     const follow = at.svc("logs", "-f", two);
-    expect(follow.code).toBe(0);
+    // It is not over: 0 would say that it is.
+    expect(follow.code).toBe(5);
     expect(follow.err).toContain("No control plane drives job");
     const r = at.svc("kill", one);
     expect([r.code, r.out], r.err).toEqual([0, `${one}\tcancelled\n`]);

@@ -1,7 +1,9 @@
 """The client half, against a small real HTTP server on loopback."""
 
 import asyncio
+import contextlib
 import inspect
+import io
 import json
 import os
 import pickle
@@ -295,6 +297,43 @@ class Calls(WithHome):
         self.assertEqual(list(lines), rest)
         self.assertEqual(self.server.short, [])
 
+    def test_a_progress_bar_is_seen_while_it_moves_and_its_line_comes_whole(self):
+        self.server.log = b"start\n\r 1/3"
+        self.server.put("a")
+        lines = svc.stream("a")
+        self.assertEqual([next(lines), next(lines)], ["start", " 1/3\r"])
+        self.server.log += b"\r\x1b[2K 2/3"
+        self.assertEqual(next(lines), "\x1b[2K 2/3\r")
+        self.server.log += b"\r 3/3\r\nend"
+        self.server.put("a", "succeeded")
+        rest = [line for line in lines if not line.endswith("\r")]
+        self.assertEqual(rest, ["\r 1/3\r\x1b[2K 2/3\r 3/3", "end"])
+
+    def test_the_log_of_a_job_that_is_over_has_no_states(self):
+        self.server.log = b"\r1/2\r2/2\nno end\r3/3"
+        self.server.put("a", "succeeded")
+        self.assertEqual(list(svc.stream("a")), ["\r1/2\r2/2", "no end\r3/3"])
+
+    def test_a_stream_that_is_interrupted_goes_on_where_it_was(self):
+        self.server.log = b"one\ntwo\n"
+        self.server.put("a")
+        lines = svc.stream("a")
+        self.assertEqual([next(lines), next(lines)], ["one", "two"])
+        opened = lines._open
+        lines._drop_source()
+
+        def interrupted(follow):
+            lines._open = opened
+            raise KeyboardInterrupt
+
+        lines._open = interrupted
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(KeyboardInterrupt):
+            next(lines)
+        self.assertIn("stopped watching run a", said.getvalue())
+        self.server.log += b"three\n"
+        self.server.put("a", "succeeded")
+        self.assertEqual(list(lines), ["three"])
+
     def test_stream_of_an_unknown_job_fails_at_once(self):
         with self.assertRaises(svc.JobNotFound):
             svc.stream("nobody")
@@ -470,6 +509,24 @@ class Discovery(WithHome):
         self.assertIn("svc: ending run py-", said)
         self.assertIn("svc: ended in order", said)
         self.assertIn("KeyboardInterrupt", said)
+
+    def test_ctrl_c_that_is_caught_ends_the_waiting_and_not_the_run(self):
+        child = self.child(
+            'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
+            'job = svc.run({"entrypoint": "a.py"})\n'
+            'try: print("up", flush=True); svc.wait(job.id)\n'
+            'except KeyboardInterrupt: print(svc.job(job.id).status, flush=True); __import__("sys").stdin.readline()',
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        self.assertNotIn(child.stdout.readline().strip(), ("", "interrupted"))
+        self.assertFalse((self.home / "ended").exists())
+        _, said = child.communicate("\n", timeout=60)
+        self.assertTrue((self.home / "ended").exists())
+        self.assertIn("svc: stopped watching run", said)
+        self.assertIn("svc: ended in order", said)
+        self.assertNotIn("Traceback", said)
 
     def test_stale_and_foreign_entries_are_not_used(self):
         other = FakeControlPlane(self.home)

@@ -93,6 +93,29 @@ test("a terminal shows the steps of a run that is waited for", { timeout: 90_000
   expect(seen.stdout).toMatch(/\nsvc: \w+ failed after \d+ s, exit code 3: The script ended with exit code 3\.\r\n/);
 });
 
+test("a progress bar is seen while it moves, and its line comes whole", { timeout: 90_000 }, async () => {
+  at.file(
+    "bar.py",
+    `import os, sys, time
+print("start", flush=True)
+for i in range(10_000):
+    sys.stderr.write(f"\\r{i} of many"); sys.stderr.flush(); time.sleep(0.05)
+    if os.path.exists("seen"): break
+print("\\rdone")`,
+  );
+  const s = script(`import { writeFileSync } from "node:fs";
+const r = await run({ task: { entrypoint: "bar.py" } });
+let states = 0; const lines = [];
+for await (const line of stream(r.id)) {
+  if (line.endsWith("\\r")) { if (++states === 2) writeFileSync("seen", ""); } else lines.push(line);
+}
+console.log(JSON.stringify({ states, lines: lines.map((l) => l.split("\\r").at(-1)), first: lines[1].includes("0 of many") }));`);
+  expect(await s.exited).toBe(0);
+  const { states, lines, first } = JSON.parse(s.out()) as { states: number; lines: string[]; first: boolean };
+  expect(states).toBeGreaterThanOrEqual(2);
+  expect([lines, first]).toEqual([["start", "done"], true]);
+});
+
 test("Ctrl-C ends run and machine in order, says so, and exits with 130", { timeout: 90_000 }, async () => {
   const s = script(`${LONG} console.log(r.id); await wait(r.id);`);
   await until(() => s.out() !== "", "the run is started");

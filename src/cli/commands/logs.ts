@@ -20,6 +20,9 @@ export interface LogsOptions {
 const CHUNK_BYTES = 256 * 1024;
 /** Nobody could say how it ends. */
 const NOT_OVER = 5;
+/** So long a control plane that is gone is waited for. */
+const LOST_MS_MAX = 60_000;
+const START_ONE = "`svc serve` starts one, which goes on with the run.";
 /** To the first column, and the line empty. */
 const REWRITE = "\r\u001b[2K";
 /** Colours, and what a progress bar clears its line with. */
@@ -40,7 +43,7 @@ export const logs: Command = {
   exits: [
     ["3", "no such job"],
     ["130", "interrupted; the run goes on"],
-    ["5", "with --exit-status: the run is not over, and with -f no control plane drives it"],
+    ["5", "with -f: no control plane drives the run, which is not over; with --exit-status: the run is not over"],
     ["*", "with --exit-status: the code of the run, 1 where it has none"],
   ],
   examples: ["svc logs -f 4k2m", "svc logs 4k2m --tail 50 --timestamps", "svc logs -f 4k2m --exit-status"],
@@ -72,17 +75,35 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   // The order matters: what is stored after the run has been seen to be over is all there is.
   let over = ended();
   await stored();
+  let lostAt: number | null = null;
+  let wasFollowed = false;
   while (options.follow && !over && !io.interrupted.aborted) {
     const client = await findClient(io);
     if (!client) {
       over = ended();
       await stored();
-      if (!over)
+      if (over) continue;
+      if (!wasFollowed) {
+        io.err(`No control plane drives job ${id} now; this is what is stored.\n${START_ONE}`);
+        break;
+      }
+      if (lostAt === null) {
+        lostAt = performance.now();
         io.err(
-          `No control plane drives job ${id} now; this is what is stored.\n\`svc serve\` starts one, which goes on with the run.`,
+          `The control plane of job ${id} is gone; waiting ${LOST_MS_MAX / 1_000} s for another one.\n${START_ONE}`,
         );
-      break;
+      } else if (performance.now() - lostAt > LOST_MS_MAX) {
+        io.err(
+          `No control plane came back in ${LOST_MS_MAX / 1_000} s. Job ${id} is not over; its machine may cost money.`,
+        );
+        break;
+      }
+      await pause(200, io.interrupted);
+      continue;
     }
+    if (lostAt !== null) io.err(`A control plane drives job ${id} again.`);
+    lostAt = null;
+    wasFollowed = true;
     try {
       for await (const part of client.followLog(id, offset, io.interrupted)) {
         await printer.print(Buffer.from(part.buffer, part.byteOffset, part.byteLength), offset);
@@ -100,8 +121,9 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   const record = reads.job(id);
   if (options.follow && !options.json && record?.error && hasEnded(record.status))
     io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${hintFor(id, record.error.hint)}`);
-  if (!options.exitStatus) return 0;
-  if (record && !hasEnded(record.status)) return NOT_OVER;
+  const isOver = !record || hasEnded(record.status);
+  if (!options.exitStatus) return options.follow && !isOver ? NOT_OVER : 0;
+  if (!isOver) return NOT_OVER;
   return record?.exit_code ?? (record?.status === "succeeded" ? 0 : 1);
 }
 
