@@ -167,7 +167,7 @@ export const RENTED = {
       `The runtime behind ${d.machine} is closed: for ${d.minutes} minutes its address has answered and let nobody through (${d.why}). svc lets go of it.`,
     hint: "Open the notebook, run the bootstrap cell again, set the address that it prints, and submit the run again. What had come home by then is kept; svc is billed nothing.",
   }),
-  machine_broken: entry<{ provider: string; machine: string; why: string }>({
+  machine_broken: entry<{ provider: string; machine: string; why: string; elsewhere?: true }>({
     status: 502,
     exit: 1,
     retry: "never",

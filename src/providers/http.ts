@@ -35,6 +35,8 @@ export interface HttpRequest {
   form?: Readonly<Record<string, string>>;
   signal?: AbortSignal | undefined;
   timeoutMs?: number;
+  /** An answer that has begun and does not end in time counts with what came: for a log that the provider goes on with. */
+  partly?: true;
 }
 
 export interface HttpAnswer {
@@ -86,7 +88,11 @@ export class ProviderHttp {
     const abort = () => exchange.fail(signal?.reason);
     signal?.addEventListener("abort", abort, { once: true });
     try {
-      const answer = await exchange.run(() => this.open(url, request), this.maxBytes, new Redactor(proofsOf(request)));
+      const answer = await exchange.run(() => this.open(url, request), {
+        maxBytes: this.maxBytes,
+        proofs: new Redactor(proofsOf(request)),
+        partly: request.partly === true,
+      });
       if (answer.status >= 300 && answer.status < 400)
         throw new SvcError("provider_error", {
           provider: this.provider,
@@ -166,6 +172,12 @@ function proofsOf({ headers = {}, form = {} }: HttpRequest): string[] {
   return [...proofs, ...given.map(([, value]) => value)].filter((proof) => proof.length >= PROOF_MIN);
 }
 
+interface Wanted {
+  maxBytes: number;
+  proofs: Redactor;
+  partly: boolean;
+}
+
 /** One request and its answer. */
 class Exchange {
   private readonly provider: string;
@@ -178,6 +190,8 @@ class Exchange {
   private timer: NodeJS.Timeout | undefined;
   private connecting: NodeJS.Timeout | undefined;
   private reject: (reason: unknown) => void = () => undefined;
+  /** Settles with what came so far, where that counts. */
+  private settlePart: (() => void) | null = null;
 
   constructor(provider: string, what: string, timeoutMs: number) {
     this.provider = provider;
@@ -185,10 +199,11 @@ class Exchange {
     this.timeoutMs = timeoutMs;
   }
 
-  run(open: () => ClientRequest, maxBytes: number, proofs: Redactor): Promise<HttpAnswer> {
+  run(open: () => ClientRequest, want: Wanted): Promise<HttpAnswer> {
     return new Promise<HttpAnswer>((resolve, reject) => {
       this.reject = reject;
-      this.timer = setTimeout(() => this.unreachable(`no answer within ${this.timeoutMs / 1000} s`), this.timeoutMs);
+      const late = () => this.settlePart?.() ?? this.unreachable(`no answer within ${this.timeoutMs / 1000} s`);
+      this.timer = setTimeout(late, this.timeoutMs);
       this.connecting = setTimeout(
         () => this.unreachable(`no connection within ${CONNECT_MS / 1000} s: nothing answers at its address`),
         CONNECT_MS,
@@ -211,7 +226,7 @@ class Exchange {
         }),
       );
       this.outgoing.on("error", (e) => this.unreachable(plainWords(e), e));
-      this.outgoing.on("response", (response) => this.receive(response, maxBytes, proofs, settle));
+      this.outgoing.on("response", (response) => this.receive(response, want, settle));
     });
   }
 
@@ -253,8 +268,7 @@ class Exchange {
 
   private receive(
     response: IncomingMessage,
-    maxBytes: number,
-    proofs: Redactor,
+    { maxBytes, proofs, partly }: Wanted,
     settle: (answer: HttpAnswer) => void,
   ): void {
     response.on("error", (e) => this.unreachable(`the answer broke off (${plainWords(e)})`, e));
@@ -268,11 +282,18 @@ class Exchange {
       );
     const chunks: Buffer[] = [];
     let bytes = 0;
+    const text = () => proofs.redactText(Buffer.concat(chunks).toString("utf8"));
+    if (partly)
+      this.settlePart = () => {
+        settle(answerOf(response, text()));
+        this.outgoing?.destroy();
+      };
     body.on("error", (e) => this.unreachable("the answer broke off or is damaged", e));
     body.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes <= maxBytes) return void chunks.push(chunk);
       body.destroy();
+      if (this.settlePart) return this.settlePart();
       this.fail(
         new SvcError("provider_error", {
           provider: this.provider,
@@ -282,7 +303,7 @@ class Exchange {
     });
     body.on("end", () => {
       if (!response.complete) return this.unreachable("the answer broke off");
-      settle(answerOf(response, proofs.redactText(Buffer.concat(chunks).toString("utf8"))));
+      settle(answerOf(response, text()));
     });
   }
 }

@@ -65,7 +65,13 @@ export type MachineStatus =
       priceMicro?: number | null;
     }
   /** It exists, may cost money, and will not serve this run (any more): stopped, outbid, failed to boot. */
-  | { phase: "broken"; why: string; priceMicro?: number | null }
+  | {
+      phase: "broken";
+      why: string;
+      priceMicro?: number | null;
+      /** It never came up, and the fault is its host's: another machine of the same order may. */
+      elsewhere?: true;
+    }
   /** Proven not to exist. `why` where the provider tells: preempted, deleted by hand, its time limit. */
   | { phase: "gone"; why?: string };
 

@@ -6,6 +6,7 @@ import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
 import { heldMachine, holdMachine, lookAtMachine } from "./held-machine.ts";
 import { endLeftovers } from "./leave.ts";
 import { costSoFar, judgeMachine, type Faults } from "./machine-fit.ts";
+import { NextMachine } from "./next-machine.ts";
 import { Pace } from "./pace.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
@@ -23,14 +24,21 @@ export function awaitSshStep(services: RunServices): StepDefinition {
   /** By effect, when the machine first turned our key away. */
   const refused = new Map<number, number>();
   const faults: Faults = new Map();
+  const next = new NextMachine(services);
   return {
     name: "await_ssh",
     retry: { attemptsMax: 60, delayMsMin: 500, delayMsMax: 20_000 },
-    attemptMs: 2 * MINUTE_MS,
+    // A create call may be part of it, whose answer must not be missed.
+    attemptMs: 20 * MINUTE_MS,
     async run(context) {
       const { effectId } = context;
-      const result = await look(services, context, { refused, faults }, pace.next(effectId));
+      const before = await next.pending(context);
+      if (before !== null) return before;
+      const result = await look(services, context, { refused, faults }, pace.next(effectId)).catch((e: unknown) =>
+        next.giveUp(context, e),
+      );
       if ("done" in result) {
+        next.over(effectId);
         pace.over(effectId);
         refused.delete(effectId);
         faults.delete(effectId);

@@ -41,7 +41,10 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     if (entry) await assertSameAccount(provider, entry, context.signal, handle);
     throw new SvcError("machine_lost", { ...about, why: status.why });
   }
-  if (status.phase === "broken") throw new SvcError("machine_broken", { ...about, why: status.why });
+  if (status.phase === "broken") {
+    const elsewhere = status.elsewhere === true ? ({ elsewhere: true } as const) : {};
+    throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere });
+  }
   if (status.phase === "starting") return status;
   if (entry) await learnAccount(ports.ledger, provider, entry, handle, context.signal);
   const { priceOffered, ...last } = handle;

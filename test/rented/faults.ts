@@ -53,7 +53,8 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   port_swap: { when: "log", measure: SECOND, ends: FINE, seconds: 3 },
   boot_never: { when: "start", ends: ["step_timed_out", "machine_broken"], only: OWNED },
   // What halted itself may be deleted by its provider before anybody looks again.
-  boot_fails: { when: "start", ends: LOST, only: OWNED },
+  // Where the fault is the host's, another machine of the same order is rented.
+  boot_fails: { when: "start", ends: [...LOST, "succeeded"], only: OWNED },
   key_refused_first: { when: "start", measure: 40 * SECOND, ends: FINE, only: OWNED },
   key_refused: { when: "start", ends: ["machine_unfit"] },
   // A connection that stands is not asked again who it is: only a control plane that comes back finds out.

@@ -333,7 +333,9 @@ export class MarketProvider implements Provider {
       if (now - memory.shakySince < SHAKY_MS) return { phase: "starting", why: `${status.why}; it may come back` };
     }
     this.avoidHostOf(handle, row);
-    return status;
+    // Its container ended or its host fell silent before anybody could log in: that is the host's trouble as often as not.
+    const dead = SHAKY.has(actualStatus(row)) || actualStatus(row) === "exited";
+    return !worked && dead ? { ...status, elsewhere: true } : status;
   }
 
   private remember(id: string, row: InstanceRow): Memory {

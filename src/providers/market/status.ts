@@ -1,13 +1,10 @@
 // What the provider says of one machine, in our words.
 
 import { endpointOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { bootVerdict } from "../boot-words.ts";
 import type { MachineStatus } from "../provider.ts";
 import { oneLine } from "./refusals.ts";
 import { numberOf, textOf, type InstanceRow } from "./wire.ts";
-
-/** What its starting said of itself where it can only fail. */
-const DEAD_BOOT =
-  /OCI runtime create failed|manifest (for .{0,200} )?(unknown|not found)|pull access denied|unauthorized|failed to resolve reference|invalid reference format|no space left on device/i;
 
 const STARTING: Readonly<Record<string, string>> = {
   "": "being provisioned",
@@ -36,7 +33,7 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const actual = actualStatus(row);
   const message = oneLine(textOf(row.status_msg));
   const said = message === "" ? "" : ` (${message})`;
-  const broken = (why: string): MachineStatus => ({ phase: "broken", why, priceMicro });
+  const broken = (why: string): MachineStatus & { phase: "broken" } => ({ phase: "broken", why, priceMicro });
   if (textOf(row.cur_state).toLowerCase() === "unloaded") return broken("it is being destroyed");
   if (
     [row.cur_state, row.next_state, row.intended_status].every((state) => textOf(state).toLowerCase() === "stopped")
@@ -50,7 +47,9 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
     if (ssh.length === 0) return { phase: "starting", why: "running, but no usable address for SSH is known yet" };
     return { phase: "ready", address: ssh[0]?.host ?? null, ssh, priceMicro };
   }
-  if (DEAD_BOOT.test(message)) return broken(`it cannot start: ${message}`);
+  const verdict = bootVerdict(message);
+  if (verdict !== null)
+    return { ...broken(`it cannot start: ${verdict.why}`), ...(verdict.elsewhere && { elsewhere: true }) };
   const wait = STARTING[actual];
   if (wait !== undefined) return { phase: "starting", why: `${wait}${said}` };
   const end = BROKEN[actual];

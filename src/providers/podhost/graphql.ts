@@ -168,6 +168,10 @@ export class GraphqlApi implements PodApi {
     return errors.length === 0;
   }
 
+  log(): Promise<null> {
+    return Promise.resolve(null);
+  }
+
   async account(signal: AbortSignal): Promise<Account> {
     const myself = await this.#myself(ACCOUNT, "account", signal);
     const balance = field(myself, "clientBalance");

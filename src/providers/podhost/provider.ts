@@ -6,6 +6,7 @@
 // D3. When the first API is retired in the middle of a create call, the other one is asked what became of it, not to create.
 // D4. A pod whose id is none is ended by what the provider calls it, found by the pod's name, and used for nothing else.
 
+import { cudaOfImage, cudaText } from "../../domain/cuda.ts";
 import { memoryKey, ODD_ID } from "../../domain/endpoint.ts";
 import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -29,6 +30,7 @@ import {
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
+import { BootLog } from "./boot-log.ts";
 import { GraphqlApi } from "./graphql.ts";
 import { checkSpec, noSuchPlace, offerOf, placesOf, whyNoOffer } from "./offers.ts";
 import { RestApi } from "./rest.ts";
@@ -41,6 +43,13 @@ const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
 /** Of the default image; the newest cards want no less either. */
 const IMAGE_CUDA = "12.8";
 const DISK_GB = 40;
+
+/** A host with an older driver takes the order, and its container is refused. */
+function cudaFloor(image: string | undefined): string | null {
+  if (image === undefined) return IMAGE_CUDA;
+  const cuda = cudaOfImage(image);
+  return cuda === null ? null : cudaText(cuda);
+}
 
 /** One list serves every machine that is looked at within this time. */
 const LIST_AGE_MAX_MS = 2_000;
@@ -65,6 +74,7 @@ export class PodhostProvider implements Provider {
   #graphqlRetired = false;
   #list: { askedAt: number; pods: Promise<List<Pod>> } | null = null;
   readonly #sightings: Sightings;
+  readonly #bootLog: BootLog;
   #accountOf: { secret: string; id: string } | null = null;
   /** When a complete look first missed a pod. */
   readonly #missedAt = new Map<string, number>();
@@ -75,6 +85,8 @@ export class PodhostProvider implements Provider {
     const transport = new PodTransport(options);
     this.#graphql = new GraphqlApi(transport);
     this.#rest = new RestApi(transport, this.#graphql);
+    // The first API serves no log: whichever of the two is in use, the second one is asked for it.
+    this.#bootLog = new BootLog((id, signal) => this.#rest.log(id, signal), options.now);
   }
 
   check(spec: RunSpec): void {
@@ -150,7 +162,7 @@ export class PodhostProvider implements Provider {
 
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
     const look = await this.#look(handle, signal, this.#o.now() - LIST_AGE_MAX_MS);
-    if (look.pod) return this.#status(look.pod);
+    if (look.pod) return this.#judge(look.pod, signal);
     const key = memoryKey(handle);
     // Of the list, not of this call: then machines that vanish together share the second list, too.
     const missedAt = this.#missedAt.get(key) ?? look.askedAt;
@@ -159,7 +171,7 @@ export class PodhostProvider implements Provider {
       const wait = missedAt + LOOKS_APART_MS - this.#o.now();
       await this.#o.pause(Math.min(Math.max(0, wait), LOOKS_APART_MS), signal);
       const again = await this.#look(handle, signal, missedAt + LOOKS_APART_MS);
-      if (again.pod) return this.#status(again.pod);
+      if (again.pod) return this.#judge(again.pod, signal);
     }
     this.#missedAt.delete(key);
     const createdAt = Date.parse(handle.extra?.["createdAt"] ?? "");
@@ -245,7 +257,7 @@ export class PodhostProvider implements Provider {
       dataCenterId: extra["dataCenterId"] ?? null,
       countryCode: extra["countryCode"] ?? null,
       image: spec.image ?? IMAGE,
-      minCudaVersion: spec.image === undefined ? IMAGE_CUDA : null,
+      minCudaVersion: cudaFloor(spec.image),
       diskGb: spec.disk_gb ?? DISK_GB,
       args: startCommand({
         name,
@@ -257,6 +269,18 @@ export class PodhostProvider implements Provider {
       globalNetwork: this.#setting("network") === "global",
     };
     return { api: this.#mode() === "rest" ? this.#rest : this.#graphql, input };
+  }
+
+  async #judge(pod: Pod, signal: AbortSignal): Promise<MachineStatus> {
+    const status = this.#status(pod);
+    if (status.phase === "starting") {
+      const verdict = await this.#bootLog.verdict(pod, signal);
+      if (verdict === null) return status;
+      const elsewhere = verdict.elsewhere ? ({ elsewhere: true } as const) : {};
+      return { phase: "broken", why: `it cannot start: ${verdict.why}`, priceMicro: pod.priceMicro, ...elsewhere };
+    }
+    if (pod.id !== null) this.#bootLog.over(pod.id);
+    return status;
   }
 
   #status(pod: Pod): MachineStatus {

@@ -18,6 +18,9 @@ import {
   type PodOrder,
 } from "./wire.ts";
 
+/** A log goes on for as long as its pod does: what came within that time counts. */
+const LOG_MS = 4_000;
+
 export class RestApi implements PodApi {
   readonly #transport: PodTransport;
   readonly #otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames" | "placeNames">;
@@ -110,6 +113,16 @@ export class RestApi implements PodApi {
     if (answer.status >= 300) throw this.#refusal(answer);
     const pod = podOfRest(answer.json());
     return pod?.id === id ? pod : undefined;
+  }
+
+  async log(id: string, signal: AbortSignal): Promise<string | null> {
+    const path = `${podPath(id)}/logs`;
+    const headers = { accept: "text/plain, application/json" };
+    const answer = await this.#transport.call(
+      { method: "GET", path, headers, signal, timeoutMs: LOG_MS, partly: true },
+      "log",
+    );
+    return answer.status < 300 ? answer.text : null;
   }
 
   async list(): Promise<List<Pod>> {

@@ -9,7 +9,11 @@ const COMING = new Set(["CREATED", "PROVISIONING", "STARTING", "RESTARTING"]);
 export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
   const { priceMicro } = pod;
   // What runs in a stopped pod may be told for a while after it has stopped.
-  if (STOPPED.has(pod.status)) return { phase: "broken", why: whyStopped(pod), priceMicro };
+  if (STOPPED.has(pod.status)) {
+    const stopped = { phase: "broken", why: whyStopped(pod), priceMicro } as const;
+    // The provider's own doing, before its container ever ran: another host may start it.
+    return !pod.up && /^exited by runpod/i.test(pod.lastChange) ? { ...stopped, elsewhere: true } : stopped;
+  }
   if (pod.id === null) return { phase: "broken", why: "the provider names it by an id that cannot be one", priceMicro };
   if (COMING.has(pod.status)) return { phase: "starting", why: `the provider says ${pod.status}` };
   if (!pod.up) return { phase: "starting", why: "its image is being fetched, or its container does not come up" };

@@ -13,7 +13,7 @@ const WORDS_MAX = 450;
 const NOT_KNOWN = "it does not know the key (status 401): it is wrong, or was revoked";
 
 /** What a call is for. A right that is missing is the key's fault only where somebody can still choose another key. */
-export type Purpose = "read" | "account" | "rent" | "release";
+export type Purpose = "read" | "account" | "rent" | "release" | "log";
 
 /** Errors that say that this API is not served any more. */
 const retirements = new WeakSet<object>();
@@ -65,7 +65,7 @@ export class PodTransport {
         why: `the key may not do this (status 403): it is for reading only, or limited otherwise${this.#said(answer)}`,
       });
     if (status < 300 && answer.isHtml) throw this.error("a web page came in place of an answer");
-    if (status < 300 && answer.text.trim() !== "" && answer.json() === undefined)
+    if (status < 300 && purpose !== "log" && answer.text.trim() !== "" && answer.json() === undefined)
       throw this.error("the answer is not JSON, or it was cut short");
     return answer;
   }

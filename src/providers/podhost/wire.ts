@@ -21,6 +21,8 @@ export interface Pod {
   /** Whether its container runs; the status alone says only what was asked for. */
   up: boolean;
   ssh: SshEndpoint | null;
+  /** Port 22 is named, and no public address for it. */
+  privateOnly: boolean;
   privateAddress: string | null;
   /** The provider says that it does not exist any more, and lists it all the same. */
   deleted: boolean;
@@ -76,6 +78,8 @@ export interface PodApi {
   list(): Promise<List<Pod>>;
   /** Whether the provider took the wish; false where it knows no such pod. Neither is a proof. */
   terminate(id: string, signal: AbortSignal): Promise<boolean>;
+  /** The last lines of a pod's log; null where this API does not serve it. */
+  log(id: string, signal: AbortSignal): Promise<string | null>;
   account(signal: AbortSignal): Promise<Account>;
   /** What the provider calls the key's account; null where this API does not tell. */
   accountId(signal: AbortSignal): Promise<string | null>;
@@ -152,6 +156,7 @@ export function podOfGraphql(raw: unknown): Pod | null {
     machineId: idOf(pod.machineId),
     up: pod.runtime !== null && pod.runtime !== undefined,
     ssh: firstWay(ports.filter((port) => port.isIpPublic !== false).map((port) => [port.ip, port.publicPort, "root"])),
+    privateOnly: ports.length > 0 && ports.every((port) => port.isIpPublic === false),
     privateAddress: endpointOf(inside?.ip, 22, "root")?.host ?? null,
     deleted: false,
   };
@@ -178,6 +183,8 @@ export function podOfRest(raw: unknown): Pod | null {
       [direct?.host, direct?.port, direct?.username ?? "root"],
       ...ports.map((port): [unknown, unknown, unknown] => [port.ip, port.public, "root"]),
     ]),
+    // Its answers do not say which addresses are public.
+    privateOnly: false,
     privateAddress: endpointOf(field(pod.globalNetworking, "ip"), 22, "root")?.host ?? null,
     deleted: status === "TERMINATED",
   };

@@ -1,0 +1,31 @@
+// What a container runtime says when a machine cannot start, and whether another host would do better. Seen: messages of Docker,
+// containerd and the NVIDIA container toolkit as they stand in `status_msg` of market and in pod logs of podhost, 2024 to November 2026.
+
+export interface BootVerdict {
+  /** The provider's own words, one line. */
+  why: string;
+  /** The fault is this host's: the same order may start on another one. */
+  elsewhere: boolean;
+}
+
+const CHARACTERS_MAX = 400;
+
+/** The image cannot start anywhere: it does not exist, may not be read, or is for another processor. */
+const NOWHERE =
+  /manifest (for .{0,200} )?(unknown|not found)|no such (tag|image)|tag .{0,200} (not found|does not exist)|pull access denied|repository does not exist|requested access to the resource is denied|authentication required|unauthorized|invalid reference format|no matching manifest|exec format error|executable file not found|failed to resolve reference .{0,300}: not found/i;
+
+/** This host cannot start it. */
+const HERE =
+  /unsatisfied condition: (cuda|driver|brand)|requirement error|cuda_version_mismatch|cuda driver version is insufficient|nvidia-container-cli|could not select device driver|OCI runtime create failed|failed to create (shim|task|containerd)|no space left on device|toomanyrequests|pull rate limit|image_pull_error|failed to resolve reference|failed to (pull|register) (image|layer)|container (was )?refused/i;
+
+/** The first line that says that the machine cannot start; null where none does. */
+export function bootVerdict(words: string): BootVerdict | null {
+  for (const line of words.split(/[\r\n]+/)) {
+    const nowhere = NOWHERE.test(line);
+    if (!nowhere && !HERE.test(line)) continue;
+    // eslint-disable-next-line no-control-regex -- they are what is taken out
+    const why = line.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
+    return { why: why.length > CHARACTERS_MAX ? `${why.slice(0, CHARACTERS_MAX)}…` : why, elsewhere: !nowhere };
+  }
+  return null;
+}

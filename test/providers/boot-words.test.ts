@@ -1,0 +1,43 @@
+import { describe, expect, test } from "vitest";
+import { bootVerdict } from "../../src/providers/boot-words.ts";
+
+describe("Words that another host would not change", () => {
+  test.each([
+    "Error response from daemon: manifest for me/train:nope not found: manifest unknown: manifest unknown",
+    "pull access denied for me/secret, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
+    'failed to resolve reference "docker.io/me/x:y": docker.io/me/x:y: not found',
+    "no matching manifest for linux/amd64 in the manifest list entries",
+    'OCI runtime create failed: runc create failed: exec: "bash": executable file not found in $PATH',
+    "invalid reference format",
+  ])("%s", (words) => {
+    expect(bootVerdict(words)).toMatchObject({ elsewhere: false });
+  });
+});
+
+describe("Words of a host that cannot start it", () => {
+  test.each([
+    "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version",
+    "OCI runtime create failed: container_linux.go:380",
+    "toomanyrequests: You have reached your pull rate limit.",
+    "failed to register layer: write /usr/lib/x: no space left on device",
+    'failed to resolve reference "docker.io/me/x:y": dial tcp: i/o timeout',
+    'Error response from daemon: could not select device driver "" with capabilities: [[gpu]]',
+  ])("%s", (words) => {
+    expect(bootVerdict(words)).toMatchObject({ elsewhere: true });
+  });
+});
+
+test("Words of a machine that gets on say nothing, and of many lines the first bad one counts", () => {
+  for (const words of [
+    "",
+    "loading image layer 3 of 12",
+    "success, running me/train/ssh",
+    "Pulling from library/ubuntu",
+  ])
+    expect(bootVerdict(words)).toBeNull();
+  expect(bootVerdict("pulling\nmanifest unknown\u001b[2K\nno space left on device")).toEqual({
+    why: "manifest unknown [2K",
+    elsewhere: false,
+  });
+  expect(bootVerdict(`no space left on device ${"x".repeat(10_000)}`)?.why.length).toBeLessThan(450);
+});
