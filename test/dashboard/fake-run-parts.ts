@@ -33,7 +33,9 @@ export async function runPart(run: FakeRun, path: string, url: URL): Promise<unk
   if (path === "logs/lines") {
     const { index } = indexOf(run);
     const counted = await index.count(id);
-    const lines = await index.lines(id, from === undefined ? Math.max(0, counted.lines - count) : from - 1, count);
+    const at = numberOf(url, "at_ms");
+    const first = at === undefined ? Math.max(0, counted.lines - count) : await index.lineAtTime(id, at);
+    const lines = await index.lines(id, from === undefined ? first : from - 1, count);
     return { total_lines: counted.lines, bytes: counted.bytes, lines };
   }
   if (path === "logs/search") {

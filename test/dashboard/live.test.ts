@@ -187,8 +187,8 @@ describe("the live dashboard", { tags: "needs/chromium", timeout: 60_000 }, () =
     withPage("/", async ({ page }) => {
       const money = page.locator("details.money");
       await money.waitFor();
-      expect(await money.locator("summary").textContent()).toContain("$18.40/h");
-      expect(await money.locator("summary").textContent()).toContain("1 may still cost money");
+      expect(await money.locator("summary").innerText()).toContain("$18.40/h");
+      expect(await money.locator("summary").innerText()).toContain("1 may still cost money");
       await money.locator("summary").click();
       await page.waitForSelector("text=svc-r5-ending-0");
     }));
@@ -199,16 +199,16 @@ describe("the live dashboard", { tags: "needs/chromium", timeout: 60_000 }, () =
       const money = page.locator("details.money summary");
       const returning = "Giving the machine back; the provider has not confirmed yet.";
       await page.getByText("Bringing home what the run left; then the machine is given back.").waitFor();
-      await expect.poll(() => money.textContent(), WAIT).toContain("1 may still cost money");
+      await expect.poll(() => money.innerText(), WAIT).toContain("1 may still cost money");
       run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 1, null)];
       server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 1 });
       await page.locator(".banner-info").getByText(returning).waitFor();
-      await expect.poll(() => money.textContent(), WAIT).toContain("Giving back 1 machine");
+      await expect.poll(() => money.innerText(), WAIT).toContain("Giving back 1 machine");
       expect(await page.locator(".banner-warn, .doubt").count()).toBe(0);
       run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 61, null)];
       server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 2 });
       await page.locator(".banner-warn").getByText("the machine may still cost money").waitFor();
-      await expect.poll(() => money.textContent(), WAIT).toContain("1 may still cost money");
+      await expect.poll(() => money.innerText(), WAIT).toContain("1 may still cost money");
     }));
 
   it("calls a price unknown that the provider does not tell", async () => {
@@ -220,12 +220,12 @@ describe("the live dashboard", { tags: "needs/chromium", timeout: 60_000 }, () =
       "/machines",
       async ({ page, server }) => {
         const summary = page.locator("details.money summary");
-        await expect.poll(() => summary.textContent(), WAIT).toBe("Price unknown · 1 machine");
+        await expect.poll(() => summary.innerText(), WAIT).toBe("Price unknown · 1 machine");
         const facts = (await page.locator("main .facts").textContent()) ?? "";
         expect(facts).toBe("Machines1Price nowunknownCost so farunknown");
         server.world.machines = [...world.machines, { ...first, name: "svc-priced-0", price_per_hour_usd: 2 }];
         server.emit("machine.changed", null);
-        await expect.poll(() => summary.textContent(), WAIT).toBe("Paying $2.00/h + 1 of unknown price · 2 machines");
+        await expect.poll(() => summary.innerText(), WAIT).toBe("Paying $2.00/h + 1 of unknown price · 2 machines");
         expect(await page.locator("main").textContent()).not.toContain("$0.00");
       },
       world,

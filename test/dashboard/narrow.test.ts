@@ -108,4 +108,64 @@ describe("the dashboard where there is little room", { tags: "needs/chromium", t
       world,
     );
   });
+
+  it("keeps what is paid for within the screen and beside the logo, whatever there is to say of it", async () => {
+    const machine = {
+      name: "svc-a-0",
+      id: "a",
+      provider: "market",
+      job_id: "r1",
+      node: 0,
+      state: "held",
+      address: null,
+      price_per_hour_usd: 123.45,
+      created_at: new Date().toISOString(),
+      age_seconds: 60,
+      note: null,
+    } as const;
+    const machines = [
+      machine,
+      { ...machine, name: "svc-b-0", provider: "cloudvm", price_per_hour_usd: null } as const,
+      { ...machine, name: "svc-c-0", job_id: null } as const,
+    ];
+    await withPhone(
+      "/",
+      async (opened) => {
+        const { page } = opened;
+        await page.waitForSelector(".money summary");
+        const look = async () => {
+          const [money, brand, end] = [
+            await box(opened, ".money"),
+            await box(opened, ".brand"),
+            await box(opened, ".top .button.primary"),
+          ];
+          expect(money.x).toBeGreaterThanOrEqual(brand.right);
+          expect(end.right).toBeLessThanOrEqual(WIDTH);
+          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(WIDTH);
+          expect(await page.locator(".money summary").innerText()).toContain("$123.45/h + ?");
+        };
+        await look();
+        await page.evaluate(() => {
+          const text = document.querySelector(".connection-text");
+          if (text) text.textContent = "Offline since 12:34:56";
+          text?.parentElement?.classList.replace("connection-live", "connection-offline");
+        });
+        await look();
+      },
+      { runs: [], machines, providers: [] },
+    );
+  });
+
+  it("keeps what a credential says of itself within its card", () =>
+    withPhone("/connect", async (opened) => {
+      await opened.page.locator("#podhost .pill").waitFor();
+      // Two sources are the longest that it says.
+      await opened.page.evaluate(() => {
+        const pill = document.querySelector("#podhost .pill");
+        if (pill) pill.textContent = "connected, from the environment and by configure() and stored here";
+      });
+      const [card, pill] = [await box(opened, "#podhost"), await box(opened, "#podhost .pill")];
+      expect(pill.x).toBeGreaterThan(card.x);
+      expect(pill.right).toBeLessThan(card.right);
+    }));
 });

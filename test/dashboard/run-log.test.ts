@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { dashboard, type Opened } from "./browser.ts";
-import { fakeRun, HOSTILE } from "./fake-world.ts";
+import { fakeRun, HOSTILE, step } from "./fake-world.ts";
 
 const WAIT = { timeout: 30_000 };
 const MILLION = 1_000_000;
@@ -189,5 +189,70 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
         .poll(() => page.locator(".log-row:has-text('long')").evaluate((e) => (e as HTMLElement).offsetHeight), WAIT)
         .toBeGreaterThan(30);
     });
+  });
+
+  it.each([
+    [1440, 900],
+    [1280, 700],
+    [390, 844],
+  ])(
+    "of a failed run shows its last lines in a window of %i by %i, below what is said of the end",
+    async (width, height) => {
+      const run = fakeRun("r-bad", 60, {
+        status: "failed",
+        exit_code: 1,
+        error: {
+          code: "script_failed",
+          message: "The script ended with exit code 1: RuntimeError: it ran out of memory.",
+          hint: "Read the end of its log. The machine was given back, so nothing is paid for any more.",
+        },
+      });
+      run.log = Buffer.from(Array.from({ length: 400 }, (_, i) => `row ${i + 1}\n`).join(""));
+      const opened = await board.open(
+        "/runs/r-bad?tab=logs",
+        { viewport: { width, height } },
+        { runs: [run], machines: [], providers: [] },
+      );
+      try {
+        await opened.page.locator(row("row 400")).waitFor(WAIT);
+        const last = await opened.page.locator(row("row 400")).boundingBox();
+        expect((last?.y ?? Infinity) + (last?.height ?? 0)).toBeLessThanOrEqual(height);
+        const log = await opened.page.getByRole("log").boundingBox();
+        // Nothing of the window is left over below it.
+        expect(height - ((log?.y ?? 0) + (log?.height ?? 0))).toBeLessThan(30);
+      } finally {
+        await opened.close();
+      }
+    },
+  );
+
+  it("of a failed step opens at its end, and says how the script ended", async () => {
+    const run = fakeRun("r-bad", 60, { status: "failed", exit_code: 1 });
+    run.log = Buffer.from(Array.from({ length: 400 }, (_, i) => `row ${i + 1}\n`).join(""));
+    // The fake log was written at one moment.
+    const at = (ms: number) => new Date(1_700_000_000_000 + ms).toISOString();
+    const stream = {
+      ...step("stream", 50, 10),
+      started_at: at(-60_000),
+      ended_at: at(60_000),
+      detail: { exit_code: 1 },
+    };
+    run.timeline = { ...run.timeline, steps: [stream] };
+    const opened = await board.open(
+      "/runs/r-bad?step=stream.0.1",
+      { viewport: { width: 1440, height: 900 } },
+      { runs: [run], machines: [], providers: [] },
+    );
+    const detail = opened.page.locator(".step-detail");
+    try {
+      await detail.locator(".log-excerpt").getByText("row 400").waitFor(WAIT);
+      expect(await detail.locator(".log-excerpt").innerText()).not.toContain("row 380");
+      expect(await detail.innerText()).toContain("ended, exit code 1");
+      expect(await detail.innerText()).not.toContain("succeeded");
+      await detail.getByRole("link", { name: "Open the log at line 400" }).waitFor(WAIT);
+      await opened.page.locator(".step-failed").getByText("ended, exit code 1").waitFor(WAIT);
+    } finally {
+      await opened.close();
+    }
   });
 });

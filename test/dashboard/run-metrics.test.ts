@@ -27,6 +27,57 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
     }
   });
 
+  it("A chart draws the points that arrive while it is drawn for the first time", async () => {
+    const run = fakeRun("r-early", 60);
+    const names = ["loss", "acc", "val/loss", "grad"];
+    run.metrics = Object.fromEntries(names.map((name) => [name, points(300, (i) => 1 / (i + 1))]));
+    const opened = await board.open(
+      "/",
+      { viewport: { width: 1440, height: 900 } },
+      { runs: [run], machines: [], providers: [] },
+    );
+    const { page } = opened;
+    page.setDefaultTimeout(WAIT.timeout);
+    try {
+      // With long frames, points arrive between the wish to draw a chart and its drawing, whatever this machine's speed.
+      await page.addInitScript(() => {
+        globalThis.requestAnimationFrame = (callback) => Number(setTimeout(() => callback(performance.now()), 150));
+        globalThis.cancelAnimationFrame = (frame) => clearTimeout(frame);
+      });
+      let load = 0;
+      await page.route("**/series/points?**", async (route) => {
+        await new Promise((resolve) => setTimeout(resolve, 30 * load));
+        await route.continue();
+      });
+      for (load = 0; load < 6; load++) {
+        await page.goto(`${opened.base}/runs/r-early?tab=metrics`);
+        await page.waitForFunction(
+          (count) =>
+            [...document.querySelectorAll(".chart-value")].filter((value) => /\d/.test(value.textContent)).length ===
+            count,
+          names.length,
+        );
+        const drawn = () =>
+          page.evaluate(() =>
+            [...document.querySelectorAll("figure.chart")].flatMap((figure) => {
+              const canvas = figure.querySelector("canvas");
+              const data = canvas?.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data ?? [];
+              // The lines are coloured, all else is grey.
+              const coloured = (i: number) =>
+                Math.max(...data.slice(i, i + 3)) - Math.min(...data.slice(i, i + 3)) > 60 && (data[i + 3] ?? 0) > 60;
+              for (let i = 0; i < data.length; i += 4)
+                if (coloured(i)) return [figure.querySelector(".chart-name")?.textContent];
+              return [];
+            }),
+          );
+        // No further point comes: what is not drawn soon is never drawn.
+        await expect.poll(drawn, { timeout: 5_000, message: `load ${load}` }).toHaveLength(names.length);
+      }
+    } finally {
+      await opened.close();
+    }
+  }, 120_000);
+
   it("are compared, zoomed, smoothed and saved; the address keeps it, and names stay words", async () => {
     const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: HOSTILE })];
     const dipped = points(300, (i) => (i === 150 ? "NaN" : 1 / (i + 1)));

@@ -65,8 +65,18 @@ function Money() {
     <details className="money">
       <summary>
         {paid.length > 0 && <Paying machines={paid} />}
-        {leaving.length > 0 && <span title={RETURNING}>Giving back {plural(leaving.length, "machine")}</span>}
-        {doubt.length > 0 && <span className="doubt">{doubt.length} may still cost money</span>}
+        {leaving.length > 0 && (
+          <span title={RETURNING}>
+            <span className="roomy">Giving back {plural(leaving.length, "machine")}</span>
+            <span className="terse">{leaving.length} ending</span>
+          </span>
+        )}
+        {doubt.length > 0 && (
+          <span className="doubt">
+            {doubt.length} <span className="roomy">may still cost money</span>
+            <span className="terse">in doubt</span>
+          </span>
+        )}
       </summary>
       <div className="money-list">
         <MachineTable machines={[...doubt, ...leaving, ...paid].slice(0, 12)} />
@@ -80,13 +90,25 @@ function Money() {
 
 function Paying({ machines }: { machines: readonly LedgerMachine[] }) {
   const prices = machines.map((machine) => machine.price_per_hour_usd);
+  const known = prices.filter((price) => price !== null);
   return (
-    <span>
+    <span className="paying" title={`Paying ${perHourOf(prices)}`}>
       {prices.every((price) => price === null) ? (
         "Price unknown"
       ) : (
         <>
-          Paying <strong className="num">{perHourOf(prices)}</strong>
+          <span className="roomy">Paying </span>
+          <strong className="num roomy">{perHourOf(prices)}</strong>
+          {/* Where there is little room: what is known, and a mark where that is not all. */}
+          <strong className="num terse">
+            {perHourOf(known)}
+            {known.length < prices.length && (
+              <>
+                {" "}
+                + <abbr title="machines of unknown price">?</abbr>
+              </>
+            )}
+          </strong>
         </>
       )}
       <span className="wide"> · {plural(machines.length, "machine")}</span>

@@ -5,8 +5,10 @@ import { useAnswer } from "../parts/use-answer.ts";
 import { withCode } from "../parts/with-code.tsx";
 import { Link } from "../router.tsx";
 import { ansiNodes, parseAnsi, PLAIN } from "./log/ansi.ts";
+import type { LogLines } from "../../../src/schemas/log.ts";
 import { setParams } from "./place.ts";
 import { runApi } from "./run-api.ts";
+import { attemptWords, showsEnd } from "./step-words.ts";
 
 const LINES = 12;
 
@@ -33,7 +35,7 @@ export function StepDetail(props: {
       </div>
       {attempts.length > 1 && <Attempts attempts={attempts} shown={step} />}
       <p className="quiet">
-        {words(step.status)}
+        {attemptWords(step)}
         {step.started_at && (
           <>
             {" "}
@@ -86,7 +88,7 @@ const Attempts = ({ attempts, shown }: { attempts: readonly TimelineStep[]; show
         type="button"
         className="button small toggle"
         aria-pressed={each === shown}
-        aria-label={`Attempt ${each.attempt}, ${words(each.status)}`}
+        aria-label={`Attempt ${each.attempt}, ${attemptWords(each)}`}
         onClick={() => setParams({ step: `${each.step}.${each.node}.${each.attempt}` })}
       >
         {each.attempt}
@@ -95,16 +97,33 @@ const Attempts = ({ attempts, shown }: { attempts: readonly TimelineStep[]; show
   </div>
 );
 
-/** The beginning of what the log says of that time. */
+/** Lines of the log of that time: the last ones where the step failed or goes on, else the first. */
+async function linesOf(job: JobRecord, step: TimelineStep, from: number): Promise<LogLines> {
+  if (!showsEnd(step)) return runApi.logLines(job.id, { at_ms: from, count: LINES });
+  if (step.ended_at === null) return runApi.logLines(job.id, { count: LINES });
+  // The first line after the step, to count back from. Where there is none, the answer is the last line of all.
+  const ended = Date.parse(step.ended_at);
+  const [found] = (await runApi.logLines(job.id, { at_ms: ended + 1, count: 1 })).lines;
+  const next = found === undefined ? 1 : found.at_ms > ended ? found.line : found.line + 1;
+  return runApi.logLines(job.id, { from: Math.max(1, next - LINES), count: Math.min(LINES, Math.max(1, next - 1)) });
+}
+
 function Written({ job, step, from }: { job: JobRecord; step: TimelineStep; from: number }) {
-  const { data } = useAnswer(() => runApi.logLines(job.id, { at_ms: from, count: LINES }));
+  const { data } = useAnswer(() => linesOf(job, step, from));
   const until = step.ended_at ? Date.parse(step.ended_at) : Infinity;
   const lines = (data?.lines ?? []).filter((line) => line.at_ms >= from - 1_000 && line.at_ms <= until);
-  const [first] = lines;
-  if (!first) return <p className="quiet">Nothing was written to the log meanwhile.</p>;
+  const end = showsEnd(step);
+  const opened = end ? lines.at(-1) : lines[0];
+  if (!opened) return <p className="quiet">Nothing was written to the log meanwhile.</p>;
   return (
     <>
-      <pre className="log-excerpt" tabIndex={0} role="region" aria-label="Log of this step">
+      <pre
+        ref={(element) => void (end && element?.scrollTo(0, element.scrollHeight))}
+        className="log-excerpt"
+        tabIndex={0}
+        role="region"
+        aria-label="Log of this step"
+      >
         {lines.map((line) => (
           <span
             key={line.line}
@@ -113,8 +132,8 @@ function Written({ job, step, from }: { job: JobRecord; step: TimelineStep; from
         ))}
       </pre>
       <p>
-        <Link href={`/runs/${encodeURIComponent(job.id)}?tab=logs&line=${first.line}`}>
-          Open the log at line {first.line.toLocaleString("en-US")}
+        <Link href={`/runs/${encodeURIComponent(job.id)}?tab=logs&line=${opened.line}`}>
+          Open the log at line {opened.line.toLocaleString("en-US")}
         </Link>
       </p>
     </>

@@ -4,6 +4,7 @@ import { duration, words } from "../format.ts";
 import { useNow } from "../parts/now.ts";
 import { withCode } from "../parts/with-code.tsx";
 import { usePlace } from "../router.tsx";
+import { attemptWords, badExit } from "./step-words.ts";
 import { isActive, STEPS } from "../status.ts";
 import { useData } from "../store.ts";
 import { doingWords } from "./doing-words.ts";
@@ -111,9 +112,9 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
     last === undefined || began === null ? null : (last.ended_at ? Date.parse(last.ended_at) : now) - Date.parse(began);
   const running = last?.status === "running";
   const name = words(row.step);
-  const exit = row.step === "stream" && last?.status === "succeeded" ? (job.exit_code ?? 0) : 0;
+  const bad = last !== undefined && badExit(last) !== null;
   return (
-    <li className={last ? `step step-${exit === 0 ? last.status : "failed"}` : "step step-todo"}>
+    <li className={last ? `step step-${bad ? "failed" : last.status}` : "step step-todo"}>
       {last ? (
         <button
           type="button"
@@ -144,7 +145,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
             scale={scale}
             now={now}
             on={attempt === chosen}
-            bad={exit !== 0 && attempt === last}
+            bad={badExit(attempt) !== null}
             choose={() => choose(attempt, chosen)}
           />
         ))}
@@ -158,7 +159,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
       <span className="step-time num">
         {ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}
       </span>
-      <span className="step-state">{last ? (exit === 0 ? stateWords(last) : `exit code ${exit}`) : "to come"}</span>
+      <span className="step-state">{last ? stateWords(last) : "pending"}</span>
       {last && <StepWords job={job} last={last} now={now} />}
     </li>
   );
@@ -214,7 +215,7 @@ function Bar(props: {
       aria-hidden="true"
       className={`bar bar-${props.bad ? "failed" : attempt.status}${props.on ? " bar-on" : ""}`}
       style={style}
-      title={`attempt ${attempt.attempt}, ${words(attempt.status)}, ${duration(end - start)}`}
+      title={`attempt ${attempt.attempt}, ${attemptWords(attempt)}, ${duration(end - start)}`}
       onClick={props.choose}
     />
   );
@@ -222,7 +223,7 @@ function Bar(props: {
 
 function stateWords(last: TimelineStep): string {
   const tries = last.attempt > 1 ? `, attempt ${last.attempt}` : "";
-  return last.status === "retrying" ? "retrying" : words(last.status) + tries;
+  return last.status === "retrying" ? "retrying" : attemptWords(last) + tries;
 }
 
 /** When the next try of a step is due, in words. */

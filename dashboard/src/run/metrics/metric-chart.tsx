@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { DASH, metricValue, number, plural } from "../../format.ts";
 import { save } from "../../parts/save.ts";
 import { onTheme } from "../../prefs.ts";
@@ -82,7 +82,11 @@ export function MetricChart(props: {
     };
   }, [seen, x]);
 
-  const versions = set.readers.map((reader) => `${reader.version(name)}/${reader.version(x)}`).join();
+  // Heard here, and not read from what the parent drew: React may call this function once more for a state that did not change, keep
+  // what it computed from newer columns, and never run the effect that draws them.
+  const versions = useSyncExternalStore(set.subscribe, () =>
+    set.readers.map((reader) => `${reader.version(name)}/${reader.version(x)}`).join(),
+  );
   const lines = useMemo(
     () => linesOf(set, runs, name, x, versions),
     // The columns grow in place: their versions tell.
