@@ -1,15 +1,17 @@
 """Installs what a project needs, on the machine itself, into a virtual environment that keeps the image's torch.
 
-    python -u .../svc/_install.py KIND ENVIRONMENT          in the project's directory
+    python -u .../svc/_install.py RECIPE ENVIRONMENT          in the project's directory
 
-KIND is ``uv.lock``, ``requirements.txt``, ``pyproject.toml`` or ``environment.yml``; ENVIRONMENT is made where it is missing, and
-afterwards ENVIRONMENT/bin/python runs the project.
+RECIPE is JSON: ``{"steps": [...], "files": [...]}``, what the control plane read in the project's files (src/schemas/install.ts).
+ENVIRONMENT is made where it is missing, and afterwards ENVIRONMENT/bin/python runs the project.
 
 N1. The image's torch was built for its driver: the environment sees the packages of the Python that has it. What installs
     another one in its place fails where CUDA would be lost.
 N2. What was installed for the same files, Python and torch is not installed again: a mark in the environment says so.
-N3. The tool's output is the log, unchanged; when it fails, its last line is the last line.
+N3. The tools' output is the log, unchanged; when one fails, the last line says why.
 N4. Python 3.8 or newer, standard library only.
+N5. Dependencies that cannot be installed end the run. The project itself may fail to build: then its folders go on Python's
+    path, and a warning says so, for most projects run from their folders as well.
 """
 
 import hashlib
@@ -45,10 +47,21 @@ def say(words):
     os.write(1, ("svc: %s\n" % words).encode("utf-8", "replace"))
 
 
+WARNINGS = []
+
+
+def warn(words):
+    """Said at once, and again at the end, where the control plane reads it."""
+    WARNINGS.append(words)
+    say("warning: " + words)
+
+
 def main(argv):
-    kind, environment = argv[1], os.path.abspath(argv[2])
+    recipe, environment = json.loads(argv[1]), os.path.abspath(argv[2])
     try:
-        install(kind, environment)
+        install(recipe, environment)
+        for words in WARNINGS:
+            say("warning: " + words)
         return 0
     except Failed as failed:
         if failed.words:
@@ -56,28 +69,27 @@ def main(argv):
         return failed.code
 
 
-def install(kind, environment):
+def install(recipe, environment):
+    steps = recipe["steps"]
     python = os.path.join(environment, "bin", "python")
     base = base_python()
     before = torch_of(base)
-    say("installing from %s for %s, torch %s" % (kind, base, words_of(before)))
-    fingerprint = fingerprint_of(kind, base, before)
+    say("installing from %s for %s, torch %s" % (", ".join(recipe["files"]), base, words_of(before)))
+    fingerprint = fingerprint_of(recipe, base, before)
     mark = os.path.join(environment, MARK)
     if fingerprint is not None and read(mark) == fingerprint and told(python, "print(1)") == 1:
         say("nothing has changed since it was installed")
         return
     if os.path.lexists(mark):
         os.unlink(mark)
-    if kind.startswith("environment."):
-        install_conda(kind, environment)
-    elif kind == "uv.lock":
+    own = any(step["do"] == "conda" for step in steps)
+    if not own:
         make_environment(base, environment, before)
-        install_locked(base, environment, before)
-    else:
-        make_environment(base, environment, before)
-        install_pip(kind, base, environment, before)
+    tools = Tools(base, environment, before)
+    for step in steps:
+        STEPS[step["do"]](tools, step)
     after = torch_of(python)
-    compare(before, after, kind.startswith("environment."))
+    compare(before, after, own)
     if fingerprint is not None:
         with open(mark, "w", encoding="ascii") as file:
             file.write(fingerprint)
@@ -95,10 +107,10 @@ def base_python():
     return sys.executable
 
 
-def told(python, code, seconds=180):
+def told(python, code, seconds=180, folder=None):
     """What the code prints, as JSON; None where it cannot be told."""
     try:
-        run = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
+        run = subprocess.run([python, "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
         return json.loads(run.stdout.decode().strip().splitlines()[-1]) if run.returncode == 0 else None
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         return None
@@ -126,17 +138,24 @@ def compare(before, after, own):
         say("the image's torch %s was replaced by %s" % (words_of(before), words_of(after)))
 
 
-def fingerprint_of(kind, base, torch):
+def fingerprint_of(recipe, base, torch):
     """None where only installing tells what would change: the project's own code is part of it."""
-    if kind == "pyproject.toml":
+    if any(step["do"] == "project" for step in recipe["steps"]):
         return None
-    names = ["uv.lock", "pyproject.toml"] if kind == "uv.lock" else [kind]
-    if kind == "requirements.txt":  # it may name others
-        names = sorted(set(names + [n for n in os.listdir(".") if n.endswith(".txt")]))
-    parts = [kind, base, sys.version, json.dumps(torch)]
-    for name in names:
+    parts = [json.dumps(recipe, sort_keys=True), base, sys.version, json.dumps(torch)]
+    names = set()
+    for step in recipe["steps"]:
+        folder = step["folder"] or "."
+        if step["do"] == "uv":
+            names |= {os.path.join(folder, "uv.lock"), os.path.join(folder, "pyproject.toml")}
+        elif step.get("file"):
+            names.add(os.path.join(folder, step["file"]))
+        if step["do"] == "requirements":  # it may name others
+            inside = os.path.dirname(os.path.join(folder, step["file"])) or "."
+            names |= {os.path.join(inside, n) for n in os.listdir(inside) if n.endswith((".txt", ".in"))}
+    for name in sorted(names):
         parts += [name, hashlib.sha256((read(name) or "").encode("utf-8", "surrogateescape")).hexdigest()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def read(path):
@@ -170,12 +189,15 @@ def make_environment(base, environment, torch):
         raise Failed("the environment does not see the image's torch %s" % words_of(torch))
 
 
-def stand_in(base, environment):
+def stand_in(base, environment, paths=()):
     folder = os.path.join(environment, "bin")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "python")
     with open(path, "w", encoding="utf-8") as file:
-        file.write('#!/bin/sh\nexec "%s" "$@"\n' % base)
+        file.write("#!/bin/sh\n")
+        if paths:
+            file.write('export PYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}"\n' % ":".join(paths))
+        file.write('exec "%s" "$@"\n' % base)
     os.chmod(path, 0o755)
 
 
@@ -191,11 +213,59 @@ def quiet(command):
     return run.returncode == 0
 
 
-def run(command, **variables):
+class Ran:
+    """How a tool ended, and the last of what it said."""
+
+    def __init__(self, code, tail):
+        self.code = code
+        self.tail = tail
+
+    def require(self):
+        if self.code != 0:
+            raise Failed(unreachable(self.tail), self.code if self.code > 0 else 128 - self.code)
+
+
+def run(command, folder=".", **variables):
     say(" ".join(command))
-    code = subprocess.call(command, env=dict(os.environ, **variables))
-    if code != 0:
-        raise Failed(None, code if code > 0 else 128 - code)
+    env = dict(os.environ, **variables)
+    process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    tail = b""
+    while True:
+        data = os.read(process.stdout.fileno(), 65536)
+        if not data:
+            break
+        write_all(data)
+        tail = (tail + data)[-65536:]
+    return Ran(process.wait(), tail.decode("utf-8", "replace"))
+
+
+def write_all(data):
+    while data:
+        data = data[os.write(1, data):]
+
+
+NO_NETWORK = re.compile(
+    "Failed to establish a new connection|Temporary failure in name resolution|Name or service not known|nodename nor servname"
+    "|Network is unreachable|No route to host|ConnectTimeoutError|Could not connect|dns error|error trying to connect|Connection refused"
+)
+
+
+def unreachable(tail):
+    """pip says "no matching distribution" where it reached no index at all."""
+    found = NO_NETWORK.search(tail)
+    if not found:
+        return None
+    return "the package index cannot be reached from this machine (%s): nothing was installed from it" % found.group(0)
+
+
+def reason(tail):
+    """Why a build failed: what the build itself said last."""
+    lines = [line.strip() for line in tail.splitlines()]
+    for pattern in (r"(error|\w*Error|\w*Exception|LookupError): \S", r"(ERROR|error):? \S", r"[×x] \S"):
+        found = [line for line in lines if re.match(pattern, line) and "subprocess-exited-with-error" not in line]
+        if found:
+            return found[-1][:300]
+    return (lines or ["it said nothing"])[-1][:300]
 
 
 # ---- The tools ------------------------------------------------------------------------------------------------------
@@ -223,47 +293,228 @@ def managed(base):
     return ["--break-system-packages"] if told(base, code) == 1 else []
 
 
-def install_pip(kind, base, environment, torch):
-    wanted = ["."] if kind == "pyproject.toml" else ["-r", kind]
-    if kind == "requirements.txt" and not re.search(r"^\s*[^\s#]", read(kind) or "", re.MULTILINE):
-        say("requirements.txt names nothing")
-        return
-    pip = pip_for(base, environment)
-    if pip:
-        run(pip + ["--progress-bar", "off"] + wanted)
-        return
-    uv = shutil.which("uv")
-    if not uv:
-        raise Failed("neither pip nor uv is on the machine: choose an image that has one, or set install to a command of your own")
-    more = []
-    if torch is not None:
-        # uv does not see the image's packages: what belongs to its torch is left out.
-        path = os.path.join(environment, ".svc-overrides.txt")
+class Tools:
+    """pip or uv, as they install into the environment."""
+
+    def __init__(self, base, environment, torch):
+        self.base, self.environment, self.torch = base, environment, torch
+        self.python = os.path.join(environment, "bin", "python")
+        self.found = None
+
+    def command(self, *wanted):
+        if self.found is None:
+            pip = pip_for(self.base, self.environment)
+            uv = shutil.which("uv")
+            if pip:
+                self.found = pip + ["--progress-bar", "off"]
+            elif uv:
+                self.found = [uv, "pip", "install", "--python", self.python] + self.overrides()
+            else:
+                raise Failed(
+                    "neither pip nor uv is on the machine: choose an image that has one, or set install to a command of your own"
+                )
+        return self.found + list(wanted)
+
+    def overrides(self):
+        """uv does not see the image's packages: what belongs to its torch is left out."""
+        if self.torch is None:
+            return []
+        path = os.path.join(self.environment, ".svc-overrides.txt")
         with open(path, "w", encoding="ascii") as file:
             file.write("".join("%s; sys_platform == 'never'\n" % name for name in TORCH_FAMILY))
-        more = ["--override", path]
-    run([uv, "pip", "install", "--python", os.path.join(environment, "bin", "python")] + more + wanted)
+        return ["--override", path]
+
+    def uv(self):
+        uv = shutil.which("uv") or os.path.join(self.environment, "bin", "uv")
+        if not os.path.exists(uv):
+            pip = pip_for(self.base, self.environment)
+            if not pip:
+                raise Failed("a lock file of uv needs uv, and neither uv nor pip is on the machine")
+            run(pip + ["--progress-bar", "off", "uv"]).require()
+            uv = os.path.join(self.environment, "bin", "uv")
+        return uv
+
+    def packages(self, packages, folder=".", constraints=(), indexes=()):
+        """Through a file: a list may be longer than a command line, and an address in it may hold a password."""
+        kept = [line for line in constraints if self.torch is None or not of_torch(line)]
+        wanted = self.file("requirements", packages)
+        more = [word for url in indexes for word in ("--extra-index-url", url)]
+        more += ["-c", self.file("constraints", kept)] if kept else []
+        return run(self.command(*more, "-r", wanted), folder)
+
+    def file(self, name, lines):
+        path = os.path.join(self.environment, ".svc-%s.txt" % name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
+        return path
 
 
-def install_locked(base, environment, torch):
-    python = os.path.join(environment, "bin", "python")
-    uv = shutil.which("uv")
-    if not uv:
-        pip = pip_for(base, environment)
-        if not pip:
-            raise Failed("uv.lock needs uv, and neither uv nor pip is on the machine")
-        run(pip + ["--progress-bar", "off", "uv"])
-        uv = os.path.join(environment, "bin", "uv")
-    variables = {"UV_PROJECT_ENVIRONMENT": environment}
+def of_torch(requirement):
+    name = re.match(r"[A-Za-z0-9._-]*", requirement).group(0).lower().replace("_", "-")
+    return name in TORCH_FAMILY or name.startswith("nvidia-")
+
+
+def install_requirements(tools, step):
+    if not re.search(r"^\s*[^\s#]", read(os.path.join(step["folder"] or ".", step["file"])) or "", re.MULTILINE):
+        say("%s names nothing" % step["file"])
+        return
+    run(tools.command("-r", step["file"]), step["folder"] or ".").require()
+
+
+def install_packages(tools, step):
+    say("%s declares: %s" % (step["file"], ", ".join(plain_name(p) for p in step["packages"])[:2000]))
+    tools.packages(step["packages"], step["folder"] or ".", step["constraints"], step["indexes"]).require()
+
+
+def plain_name(requirement):
+    """Without an address, which may hold a password."""
+    return requirement.split(" @ ")[0].split("://")[0]
+
+
+def install_pylock(tools, step):
+    uv = tools.uv()
+    run([uv, "pip", "install", "--python", tools.python] + tools.overrides() + ["-r", step["file"]], step["folder"] or ".").require()
+
+
+def install_project(tools, step):
+    """Without its dependencies, which were installed before, so that a build's variables reach no other build."""
+    folder = step["folder"] or "."
+    before = distributions(tools.python)
+    built = run(tools.command("--no-deps", "."), folder, **versions(step["version"]))
+    if built.code == 0:
+        if step["dynamic"]:
+            requires = distributions(tools.python, before)
+            if requires:
+                tools.packages(requires, folder).require()
+        return
+    if step["dynamic"]:
+        requires = declared_by_setup(tools, folder, step["version"])
+        if requires is None:
+            raise Failed(
+                unreachable(built.tail)
+                or "the project cannot be built, and only a build tells what it depends on: %s" % reason(built.tail),
+                built.code,
+            )
+        if requires:
+            tools.packages(requires, folder).require()
+    on_path(tools, step["paths"])
+    warn(
+        "The project could not be built (%s). Its dependencies are installed, and the run goes on: %s put on Python's path instead."
+        % (reason(built.tail).rstrip("."), shown(step["paths"]))
+    )
+
+
+def versions(version):
+    """The sent project has no .git: builds that ask git for their version are told one."""
+    return {
+        "SETUPTOOLS_SCM_PRETEND_VERSION": version,
+        "VCS_VERSIONING_PRETEND_VERSION": version,
+        "PBR_VERSION": version.split("+")[0],
+        "PDM_BUILD_SCM_VERSION": version,
+        "POETRY_DYNAMIC_VERSIONING_BYPASS": version,
+        "UV_DYNAMIC_VERSIONING_BYPASS": version,
+    }
+
+
+def shown(paths):
+    words = [path or "the project's folder" for path in paths]
+    return "%s %s" % (" and ".join(words), "is" if len(words) == 1 else "are")
+
+
+def distributions(python, before=None):
+    """The names and versions that are there; with ``before``, what the new ones depend on."""
+    code = (
+        "import json; from importlib import metadata as m; "
+        "print(json.dumps([[d.metadata['Name'], d.version, d.requires or []] for d in m.distributions() if d.metadata['Name']]))"
+    )
+    # Elsewhere than in the project: what lies there may look like an installed package.
+    found = told(python, code, folder=os.path.dirname(os.path.dirname(python))) or []
+    if before is None:
+        return found
+    known = {(name, version) for name, version, _ in before}
+    new = [requires for name, version, requires in found if (name, version) not in known]
+    return [line for requires in new for line in requires if "extra ==" not in line.replace("extra==", "extra ==")]
+
+
+def declared_by_setup(tools, folder, version):
+    """What a setup.py depends on, without building it: as setuptools tells it, else as it is written there. None where neither tells."""
+    out = os.path.join(tools.environment, ".svc-egg")
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+    for python in (tools.python, tools.base):
+        env = dict(os.environ, **versions(version))
+        try:
+            subprocess.run([python, "setup.py", "-q", "egg_info", "--egg-base", out], cwd=folder, env=env, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, timeout=300, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        for name in os.listdir(out):
+            if os.path.exists(os.path.join(out, name, "PKG-INFO")):
+                text = read(os.path.join(out, name, "requires.txt")) or ""
+                return [line for line in text.split("\n[")[0].splitlines() if line.strip() and not line.startswith("[")]
+    return written_in_setup(os.path.join(folder, "setup.py"))
+
+
+def written_in_setup(path):
+    import ast
+
+    try:
+        tree = ast.parse(read(path) or "")
+    except (SyntaxError, ValueError):
+        return None
+    lists = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            lists[node.targets[0].id] = node.value
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) == "setup"]
+    for call in calls:
+        for keyword in call.keywords:
+            if keyword.arg == "install_requires":
+                value = lists.get(getattr(keyword.value, "id", None), keyword.value)
+                try:
+                    return [str(line) for line in ast.literal_eval(value)]
+                except (ValueError, TypeError):
+                    return None
+        return []
+    return None
+
+
+def on_path(tools, paths):
+    absolute = [os.path.abspath(path or ".") for path in paths]
+    if stands_in(tools.environment) and not os.path.isdir(os.path.join(tools.environment, "conda-meta")):
+        stand_in(tools.base, tools.environment, absolute)
+        return
+    folder = told(tools.python, "import json, sysconfig; print(json.dumps(sysconfig.get_path('purelib')))")
+    with open(os.path.join(folder, "_svc_project.pth"), "a", encoding="utf-8") as file:
+        file.write("".join(path + "\n" for path in absolute))
+
+
+def install_locked(tools, step):
+    folder = step["folder"] or "."
+    uv = tools.uv()
+    variables = {"UV_PROJECT_ENVIRONMENT": tools.environment}
+    if step["name"]:
+        name = re.sub(r"[-_.]+", "_", step["name"]).upper()
+        variables["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_" + name] = step["version"]
     kept = []
-    if torch is not None:
-        kept = kept_of_lock(read("uv.lock") or "", torch[0], python)
+    if tools.torch is not None:
+        kept = kept_of_lock(read(os.path.join(folder, "uv.lock")) or "", tools.torch[0], tools.python)
         variables["UV_PYTHON_DOWNLOADS"] = "never"
     # --inexact: what is there beside the lock, uv itself among it, stays.
-    command = [uv, "sync", "--frozen", "--inexact", "--python", python]
+    command = [uv, "sync", "--frozen", "--inexact"] + (["--all-packages"] if step["all"] else []) + ["--python", tools.python]
     for name in kept:
         command += ["--no-install-package", name]
-    run(command, **variables)
+    synced = run(command, folder, **variables)
+    if synced.code == 0:
+        return
+    if not re.search(r"[Ff]ailed to build|build backend|Failed to prepare", synced.tail):
+        synced.require()
+    run(command + ["--no-install-project"], folder, **variables).require()
+    on_path(tools, step["paths"])
+    warn(
+        "The project could not be built (%s). Its dependencies are installed, and the run goes on: %s put on Python's path instead."
+        % (reason(synced.tail).rstrip("."), shown(step["paths"]))
+    )
 
 
 def kept_of_lock(lock, version, python):
@@ -279,15 +530,25 @@ def kept_of_lock(lock, version, python):
     return family + sorted(name for name in locked if name.startswith("nvidia-"))
 
 
-def install_conda(kind, environment):
+def install_conda(tools, step):
+    kind = step["file"]
     tool = next((path for path in map(shutil.which, ("mamba", "micromamba", "conda", "/opt/conda/bin/conda")) if path), None)
     if tool is None:
         raise Failed("%s needs conda or mamba, and neither is on the machine: add a requirements.txt, or choose an image that has it" % kind)
-    there = os.path.isdir(os.path.join(environment, "conda-meta"))
+    there = os.path.isdir(os.path.join(tools.environment, "conda-meta"))
     yes = ["--yes"] if os.path.basename(tool) == "micromamba" else []
     command = ["env", "update" if there else "create"] if not yes else (["update"] if there else ["create"])
-    run([tool] + command + yes + ["--prefix", environment, "--file", kind])
+    run([tool] + command + yes + ["--prefix", tools.environment, "--file", kind]).require()
 
+
+STEPS = {
+    "requirements": install_requirements,
+    "packages": install_packages,
+    "project": install_project,
+    "uv": install_locked,
+    "pylock": install_pylock,
+    "conda": install_conda,
+}
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv))

@@ -30,6 +30,7 @@ import { checkConnected, remoteMachines, remoteProviders } from "./rented.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
 import { localPython, pathOf } from "./local-python.ts";
 import { manifestSeal, shownSecrets } from "./shown-secrets.ts";
+import { preview } from "./preview.ts";
 import { modelsOfHub } from "./hub.ts";
 import { runServices } from "./runs.ts";
 import { sinksOf } from "./sinks.ts";
@@ -49,6 +50,7 @@ import { checkData, pinData } from "../files/data-pin.ts";
 import { checkEntrypoint, checkInterpreter } from "../files/entrypoint.ts";
 import { exampleIn } from "../files/example-project.ts";
 import { checkProjectDir, listProject } from "../files/project-files.ts";
+import { installCommand } from "../steps/install-command.ts";
 import { provisionStep } from "../steps/provision.ts";
 import type { RunServices } from "../steps/run-services.ts";
 import { collectStep, installStep, launchStep, streamStep } from "../steps/run-steps.ts";
@@ -222,6 +224,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         const { files, bytes, skipped } = await listProject(await checkProjectDir(projectDir, home));
         return { files, bytes, skipped: skipped.length };
       },
+      preview: (projectDir, spec, files) => preview({ projectDir, spec, files, env, python }),
       example: () => exampleIn(programRoot),
       snapshot: async (projectDir, spec) => {
         const codeDir = join(home, "code");
@@ -231,6 +234,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         const hold = holdCode(codeDir);
         try {
           const { id } = await createSnapshot({ projectDir, codeDir, now: Date.now(), hold, manifests, ...sent });
+          // Refused here, before a machine is rented.
+          if (spec.provider !== "local") await installCommand(spec, { codeDir, id, manifests }, projectDir);
           return { id, leftOut: null, release: () => hold.release() };
         } catch (e) {
           hold.release();

@@ -10,6 +10,7 @@ import type { Guard } from "../providers/host.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { heldHandle } from "../steps/held-machine.ts";
+import type { SnapshotPlace } from "../files/code-snapshot.ts";
 import { checkEntrypoint, keptEntrypoint } from "../files/entrypoint.ts";
 import { localPython, pythonVariables } from "./local-python.ts";
 import { installCommand } from "../steps/install-command.ts";
@@ -34,7 +35,7 @@ export const nodeDir = (home: string, jobId: string, node: number): string => jo
 export async function placeOf(
   { home, env, programRoot, ledger, providers, resumes, python }: PlaceParts,
   { id, spec, projectDir }: JobFacts,
-  code: () => { codeDir: string; id: string },
+  code: () => SnapshotPlace,
   node: number,
   purpose: "run" | "install",
 ) {
@@ -66,7 +67,7 @@ export async function placeOf(
     };
   }
   const { project, checkpoints, data, packages, environment } = access.layout();
-  const installed = purpose === "run" && "environment" in (await installCommand(spec, code()));
+  const installed = purpose === "run" && "environment" in (await installCommand(spec, code(), projectDir));
   const addresses = Array.from({ length: spec.nodes }, (_, k) => {
     const peer = heldHandle(ledger, id, k);
     return spec.nodes === 1 ? "127.0.0.1" : (peer?.extra?.["private_address"] ?? peer?.ssh?.[0]?.host ?? "");

@@ -68,7 +68,10 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     packagesDir: join(parts.programRoot, "python"),
     code: (jobId, node) => ({ ...runs.code(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),
     guard: (jobId, handle) => guardOf(facts(jobId).spec, providers.get(handle.provider), handle),
-    installCommand: (jobId, inPlace) => installCommand(facts(jobId).spec, inPlace ? null : runs.code(jobId)),
+    installCommand: (jobId, inPlace) => {
+      const { spec, projectDir } = facts(jobId);
+      return installCommand(spec, inPlace ? null : runs.code(jobId), projectDir);
+    },
     plan: async (jobId, node, purpose) => {
       const { spec } = facts(jobId);
       const where = await placeOf(parts, facts(jobId), () => runs.code(jobId), node, purpose);

@@ -30,6 +30,8 @@ export interface PlanParts {
   connected: boolean;
   /** Throws `project_dir_refused`. */
   measure: () => Promise<ProjectMeasure>;
+  /** Throws what a submission would refuse of what is installed and started. */
+  preview: (files: ProjectMeasure["files"]) => Promise<Pick<Plan, "install" | "start">>;
 }
 
 /** Asks for at most `ASK_MS`; every problem becomes a refusal or a warning. */
@@ -49,6 +51,7 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     askable ? (provider.account?.(signal) ?? null)?.catch(() => null) : null,
     parts.measure().catch(refuse),
   ]);
+  const told = project === null ? null : await parts.preview(project.files).catch(refuse);
   let affordableOffers: Offer[] = [];
   if (provider && offers) {
     try {
@@ -74,6 +77,8 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
       sent: spec.provider !== "local",
       largest: project.files.toSorted((a, b) => b.size - a.size).slice(0, LARGEST_SHOWN),
     },
+    install: told?.install ?? null,
+    start: told?.start ?? null,
     account: account ? { name: account.name, balance_usd: account.balanceUsd } : null,
     stops: stopsOf(spec, provider),
     warnings: warningsOf(spec, { provider, account: account ?? null, project, price }),
@@ -139,6 +144,7 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
   const lasts = balance !== null && price !== null && price > 0 ? balance / price : null;
   return [
     ...(account?.warnings ?? []),
+    ...argumentWarnings(spec.args),
     ...(lasts !== null && lasts < 24
       ? [`The account has $${(balance ?? 0).toFixed(2)}, which lasts for ${lasts.toFixed(1)} hours at this price.`]
       : []),
@@ -167,5 +173,15 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
           `${project.skipped} ${project.skipped === 1 ? "entry" : "entries"} of the project cannot be sent: links that lead outside, pipes, odd names.`,
         ]
       : []),
+  ];
+}
+
+/** One argument that looks like several was mostly typed as a line of a shell. */
+function argumentWarnings(args: readonly string[]): string[] {
+  const joined = args.filter((arg) => /^-{1,2}[A-Za-z][^\s=]*\s|\s--?[A-Za-z]/.test(arg));
+  if (joined.length === 0) return [];
+  const which = joined.length === 1 ? "One argument holds" : `${joined.length} arguments hold`;
+  return [
+    `${which} blanks followed by what looks like an option. The script gets it as one argument, not as several: give each word by itself, in \`args\` as one item.`,
   ];
 }

@@ -66,6 +66,12 @@ export interface ServiceOptions {
   checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
   /** What of the project would be sent. Throws `project_dir_refused`. */
   measureProject: (projectDir: string) => Promise<ProjectMeasure>;
+  /** What would be installed, and how the script would be started. Throws what a submission would refuse. */
+  preview: (
+    projectDir: string,
+    spec: RunSpec,
+    files: readonly { path: string }[],
+  ) => Promise<Pick<Plan, "install" | "start">>;
   example: () => Summary["example"];
   /** Keeps the project's code. What is kept stays, used by a run or not, until `release` is called. */
   snapshot: (projectDir: string, spec: RunSpec) => Promise<KeptCode>;
@@ -108,7 +114,9 @@ function namingField(e: unknown): unknown {
         ? "spec.resume_from"
         : e.code === "python_refused"
           ? "spec.python"
-          : null;
+          : e.code === "install_refused"
+            ? "spec.install"
+            : null;
   return field === null ? e : new SvcError(e.code, e.data, { cause: e, errors: [{ field, message: e.message }] });
 }
 
@@ -242,7 +250,9 @@ export class Service implements ControlPlane {
     this.#o.checkSecrets(spec);
     await this.#checkResume(spec);
     await this.#o.checkData(spec.data);
-    const code = await this.#o.snapshot(projectDir, spec);
+    const code = await this.#o.snapshot(projectDir, spec).catch((e: unknown) => {
+      throw namingField(e);
+    });
     try {
       return await this.#submitted(body, { spec, hash, key, code });
     } finally {
@@ -311,6 +321,10 @@ export class Service implements ControlPlane {
       provider: this.#o.providers.get(spec.provider),
       connected: info?.connected ?? false,
       measure: () => this.#o.measureProject(projectDir),
+      preview: (files) =>
+        this.#o.preview(projectDir, spec, files).catch((e: unknown) => {
+          throw namingField(e);
+        }),
     });
     return secrets.redactValue(plan);
   }

@@ -78,6 +78,13 @@ export const RUNS = {
     message: (d) => `The run cannot go on from job ${d.job}: ${d.why}.`,
     hint: "`svc jobs --all` lists the jobs; each one's page lists its checkpoints. Leave resume_from out to begin anew.",
   }),
+  install_refused: entry<{ what: string; why: string }>({
+    status: 400,
+    exit: 2,
+    retry: "never",
+    message: (d) => `The project's dependencies could not be installed on a machine: ${d.what} ${d.why}.`,
+    hint: "Correct the file, or set `install` to `none` or to a command of your own. Nothing was rented and nothing costs money.",
+  }),
   install_failed: entry<{ exit_code: number; last: string }>({
     status: 500,
     exit: 1,

@@ -70,7 +70,7 @@ export interface SnapshotRequest {
   manifests?: ManifestSeal;
 }
 
-interface SnapshotPlace {
+export interface SnapshotPlace {
   codeDir: string;
   id: string;
   manifests?: ManifestSeal;
@@ -306,22 +306,27 @@ const manifestPath = (codeDir: string, id: string) => join(codeDir, "snapshots",
 /** Commit, branch and whether there are changes; null without a repository, a commit or git, or when git is too slow. */
 async function gitStateOf(root: string): Promise<GitState> {
   if (gitTop(root) === null) return null;
-  const out = await gitStatus(root).catch(() => null);
+  const [out, described] = await Promise.all([
+    gitSays(root, ["status", "--porcelain=v2", "--branch", "--", "."]).catch(() => null),
+    gitSays(root, ["describe", "--tags", "--long", "--always"]).catch(() => null),
+  ]);
   const commit = out?.match(/^# branch\.oid ([0-9a-f]{40,64})$/m)?.[1];
   if (!out || commit === undefined) return null;
   const branch = out.match(/^# branch\.head (.+)$/m)?.[1] ?? null;
-  return { commit, branch: branch === "(detached)" ? null : branch, dirty: /^[^#\n]/m.test(out) };
+  const dirty = /^[^#\n]/m.test(out);
+  const describe = described === null ? null : `${described.trim()}${dirty ? "-dirty" : ""}`;
+  return { commit, branch: branch === "(detached)" ? null : branch, dirty, describe };
 }
 
 /**
  * What git says at first. It is asked to run nothing of the repository's own making (hooks, file watchers), to fetch nothing and to take
  * no lock. Filters that the repository's configuration names do run; neither they nor git see our keys.
  */
-async function gitStatus(root: string): Promise<string | null> {
+async function gitSays(root: string, args: readonly string[]): Promise<string | null> {
   const quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
   const seen = Object.entries(withoutSecrets(process.env)).filter(([name]) => !name.startsWith("GIT_"));
   const child = await started(
-    spawn("git", [...quiet, "status", "--porcelain=v2", "--branch", "--", "."], {
+    spawn("git", [...quiet, ...args], {
       cwd: root,
       env: {
         ...Object.fromEntries(seen),

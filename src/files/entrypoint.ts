@@ -6,7 +6,7 @@ import { delimiter, isAbsolute, join, normalize, relative, resolve, sep } from "
 import { HEAD_BYTES, startOf, type Shebang, type Start } from "../domain/shebang.ts";
 import { isMissing, SvcError } from "../errors/index.ts";
 import { blobPath } from "./code-contents.ts";
-import { readSnapshot } from "./code-snapshot.ts";
+import { readSnapshot, type SnapshotPlace } from "./code-snapshot.ts";
 import { isWithin, realOrSame, whyUnreadable } from "./project-files.ts";
 
 export interface Entrypoint extends Omit<Start, "kind"> {
@@ -77,11 +77,7 @@ async function headOf(path: string): Promise<Buffer> {
  * How the entrypoint is run where its code was kept and sent: the directory may have changed since, or be gone. Without the kept file
  * the directory is asked, and last the name alone.
  */
-export async function keptEntrypoint(
-  projectDir: string,
-  entrypoint: string,
-  code: { codeDir: string; id: string },
-): Promise<Entrypoint> {
+export async function keptEntrypoint(projectDir: string, entrypoint: string, code: SnapshotPlace): Promise<Entrypoint> {
   const kept = MODULE.test(entrypoint) ? null : await keptStart(projectDir, entrypoint, code).catch(() => null);
   if (kept !== null) return kept;
   try {
@@ -93,7 +89,7 @@ export async function keptEntrypoint(
   }
 }
 
-async function keptStart(projectDir: string, entrypoint: string, code: { codeDir: string; id: string }) {
+async function keptStart(projectDir: string, entrypoint: string, code: SnapshotPlace) {
   const root = await realOrSame(projectDir);
   const absolute = resolve(root, entrypoint);
   const lexical = [root, resolve(projectDir)].find((base) => isWithin(base, absolute)) ?? root;

@@ -210,7 +210,15 @@ export const CodeSnapshot = z
     id: z.string(),
     files: z.array(CodeFile),
     bytes: z.int(),
-    git: z.object({ commit: z.string(), branch: z.string().nullable(), dirty: z.boolean() }).nullable(),
+    git: z
+      .object({
+        commit: z.string(),
+        branch: z.string().nullable(),
+        dirty: z.boolean(),
+        /** `git describe --tags --long --always`: builds that take their version from git are told it. */
+        describe: z.string().nullable().optional(),
+      })
+      .nullable(),
     created_at: Instant,
   })
   .meta({ id: "CodeSnapshot" });

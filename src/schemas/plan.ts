@@ -1,6 +1,7 @@
 // What a run would do, told before anything is paid for.
 
 import { z } from "zod";
+import { InstallPlan, StartPlan } from "./install.ts";
 import { JobStatus } from "./job.ts";
 import { ProviderName } from "./spec.ts";
 
@@ -38,6 +39,10 @@ export const Plan = z
         largest: z.array(z.object({ path: z.string(), size: z.int() })),
       })
       .nullable(),
+    /** What will be installed before the script starts; null where that cannot be told. */
+    install: InstallPlan.nullable(),
+    /** How the script will be started; null where that cannot be told. */
+    start: StartPlan.nullable(),
     account: z.object({ name: z.string(), balance_usd: z.number().nullable() }).nullable(),
     /** What ends the machine, in words. */
     stops: z.array(z.string()),

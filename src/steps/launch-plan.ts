@@ -76,7 +76,20 @@ export function launchArgv(input: LaunchInput): string[] {
   return [python, "-u", `${input.packageDir}/svc/_launch.py`, mode, "--", ...command];
 }
 
-function torchrun({ spec, entry, python, node, masterAddress }: LaunchInput): string[] {
+/** The command as a person would type it: without our launcher around it, and without the script's arguments. */
+export function shownCommand(input: Omit<LaunchInput, "packageDir" | "installed">): string[] {
+  const mode = launchMode(input);
+  if (mode === "auto" || mode === "torchrun") return torchrun(input);
+  return input.entry.kind === "sh" ? ["bash", input.entry.path] : plainCommand(input.entry, input.python);
+}
+
+function torchrun({
+  spec,
+  entry,
+  python,
+  node,
+  masterAddress,
+}: Pick<LaunchInput, "spec" | "entry" | "python" | "node" | "masterAddress">): string[] {
   const options: [name: string, value: string | null][] =
     spec.nodes === 1
       ? [["standalone", null]]

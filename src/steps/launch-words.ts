@@ -69,6 +69,10 @@ export function failingLine(tail: string): string {
   return plain(said.at(-1) ?? "it said nothing");
 }
 
+/** What the installer warns of, in whole sentences. */
+export const installWarnings = (tail: string): string[] =>
+  [...tail.matchAll(/^svc: warning: (.+)$/gm)].map(([, words = ""]) => plain(words)).slice(-10);
+
 /** One line without control characters, and not longer than a message may be. */
 function plain(words: string): string {
   const line = words.replaceAll(/[\p{Cc}\s]+/gu, " ").trim();

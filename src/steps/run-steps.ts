@@ -8,7 +8,15 @@ import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from
 import { FullDisk, isFull } from "./full-disk.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
-import { failedRank, failingLine, missingLauncher, raised, startedAlone, type FailedRank } from "./launch-words.ts";
+import {
+  failedRank,
+  failingLine,
+  installWarnings,
+  missingLauncher,
+  raised,
+  startedAlone,
+  type FailedRank,
+} from "./launch-words.ts";
 import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
 import type { RunPlan } from "./run-plan.ts";
 import { checkpointsOf, RunWatch } from "./run-watch.ts";
@@ -43,8 +51,11 @@ export function installStep(services: RunServices): StepDefinition {
         if (status.exit_code !== 0) {
           throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last: failingLine(status.tail) });
         }
-        const detail = "command" in command ? command : { installed: command.environment };
-        return { done: {}, detail: { ...detail, last: lastLineOf(status.tail) } };
+        const warnings = installWarnings(status.tail);
+        for (const words of warnings) await services.sink.notice(jobId, "warning", words);
+        const detail = "command" in command ? command : { installed: command.environment.files.join(", ") };
+        const more = warnings.length > 0 ? { warnings } : {};
+        return { done: {}, detail: { ...detail, ...more, last: lastLineOf(status.tail) } };
       });
     },
   };
@@ -54,7 +65,7 @@ function installArgv(install: Exclude<Install, { skipped: string }>, plan: RunPl
   if ("command" in install) return ["/bin/sh", "-c", install.command];
   const { packages, environment } = held.access.layout();
   const python = plan.runner.env["SVC_PYTHON"] ?? "python3";
-  return [python, "-u", `${packages}/svc/_install.py`, install.environment, environment];
+  return [python, "-u", `${packages}/svc/_install.py`, JSON.stringify(install.environment), environment];
 }
 
 export function launchStep(services: RunServices): StepDefinition {

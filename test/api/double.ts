@@ -252,6 +252,8 @@ export class PlaneDouble implements ControlPlane {
       price_per_hour_usd: null,
       cost_max_usd: null,
       code: null,
+      install: null,
+      start: null,
       account: null,
       stops: [],
       warnings: [],

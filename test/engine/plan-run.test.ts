@@ -18,7 +18,8 @@ function parts(rest: Partial<PlanParts> = {}): PlanParts & { cloud: SmallCloud }
     { path: "data.bin", size: 5_000 },
   ];
   const measure = () => Promise.resolve({ files, bytes: 5_900, skipped: 0 });
-  return { cloud, checks: [], provider: cloud, connected: true, measure, ...rest };
+  const preview = () => Promise.resolve({ install: null, start: null });
+  return { cloud, checks: [], provider: cloud, connected: true, measure, preview, ...rest };
 }
 
 describe("the plan of a run", () => {

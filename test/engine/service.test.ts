@@ -59,6 +59,7 @@ async function newService(harness: Harness): Promise<void> {
         bytes: 5_900,
         skipped: 1,
       }),
+    preview: () => Promise.resolve({ install: null, start: null }),
     example: () => null,
     snapshot: () => Promise.resolve({ id: "code1", leftOut: null, release: () => {} }),
     checkSecrets: (spec) => {

@@ -14,6 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { InstallRecipe } from "../../src/schemas/install.ts";
 import { failingLine } from "../../src/steps/launch-words.ts";
 import { TORCH_PYTHON } from "./plane.ts";
 
@@ -67,10 +68,21 @@ function wheel(name: string, files: Record<string, string>, version = "1.0"): vo
     "import json, sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n    for n, t in json.loads(sys.argv[2]).items(): z.writestr(n, t)";
   execFileSync(PYTHON, ["-c", code, at("wheels", `${name}-${version}-py3-none-any.whl`), JSON.stringify(all)]);
 }
-function install(python: string, kind: string, env: NodeJS.ProcessEnv = {}) {
+const RECIPES: Record<string, InstallRecipe> = {
+  "requirements.txt": {
+    steps: [{ do: "requirements", folder: "", file: "requirements.txt" }],
+    files: ["requirements.txt"],
+  },
+  "environment.yml": { steps: [{ do: "conda", folder: "", file: "environment.yml" }], files: ["environment.yml"] },
+  "uv.lock": {
+    steps: [{ do: "uv", folder: "", name: null, version: "0.0.0", all: false, paths: [""] }],
+    files: ["uv.lock"],
+  },
+};
+function install(python: string, kind: keyof typeof RECIPES, env: NodeJS.ProcessEnv = {}) {
   mkdirSync(at("project"), { recursive: true });
   const { PYTHONPATH: _, ...rest } = process.env;
-  const run = spawnSync(python, ["-u", SCRIPT, kind, at("environment")], {
+  const run = spawnSync(python, ["-u", SCRIPT, JSON.stringify(RECIPES[kind]), at("environment")], {
     cwd: at("project"),
     env: { ...rest, PIP_NO_INDEX: "1", PIP_FIND_LINKS: at("wheels"), ...env },
     encoding: "utf8",
