@@ -648,6 +648,132 @@ class Records:
         return bool(self.ready)
 
 
+# ---- Lines of several ranks -----------------------------------------------------------------------------------------
+
+class Rank:
+    """What one rank has written and has not been put into the log yet: less than a line."""
+
+    __slots__ = ("number", "fd", "held", "since", "prefix")
+
+    def __init__(self, number, fd):
+        self.number, self.fd, self.held, self.since = number, fd, b"", 0.0
+        self.prefix = b"[rank%d] " % number
+
+
+class Ranks:
+    """A pipe for each rank of this node: the launcher gives it to the rank as stdout and stderr.
+
+    Whole lines go into the log, each with its rank before it, so no line has bytes of two processes. A state of a progress
+    bar (what follows a carriage return) goes there when the next one comes, or after a moment. Text without a line end waits
+    longer, and 64 KiB at most. No byte of a rank is left out.
+    """
+
+    BAR_SECONDS, TEXT_SECONDS = 0.3, 5.0
+
+    def __init__(self, first, count):
+        self.by_fd = {}
+        self.writers = []
+        self.ready = b""
+        # Whose line is open at the end of the log: None where it ends with a whole line, -1 for stdout.
+        self.owner = None
+        try:
+            if count > 0 and not os.path.isdir("ranks"):
+                os.mkdir("ranks", 0o700)
+            for number in range(first, first + count):
+                path = "ranks/%d" % number
+                unlink(path)
+                os.mkfifo(path, 0o600)
+                fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    fcntl.fcntl(fd, 1031, 1 << 20)  # F_SETPIPE_SZ
+                except OSError:
+                    pass
+                self.by_fd[fd] = Rank(number, fd)
+                self.writers.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except OSError as e:
+            complain("making the pipes of the ranks: %s; those without one use stdout" % e)
+
+    def read(self, fd):
+        rank = self.by_fd[fd]
+        try:
+            data = os.read(fd, RECORD_BYTES_MAX)
+        except OSError:
+            return False
+        if not rank.held:
+            rank.since = time.monotonic()
+        rank.held += data
+        self.cut(rank)
+        return bool(data)
+
+    def cut(self, rank):
+        """Puts lines and states that are whole into `ready`."""
+        while True:
+            end = rank.held.find(b"\n") + 1
+            record = rank.held.find(b"\x1esvc1:", 0, end or len(rank.held))
+            if record >= 0:
+                # A record of a process without the pipe for records: it stands alone, and the text before it is joined.
+                if not end and len(rank.held) - record <= RECORD_BYTES_MAX:
+                    return
+                end = end or len(rank.held)
+                self.ready += rank.held[record:end]
+                rank.held = rank.held[:record] + rank.held[end:]
+                continue
+            bar = rank.held.find(b"\r", 1, (end or len(rank.held)) - (2 if end else 1))
+            if bar > 0:
+                self.put(rank, rank.held[:bar])
+                rank.held = rank.held[bar:]
+            elif end or len(rank.held) > RECORD_BYTES_MAX:
+                end = end or RECORD_BYTES_MAX
+                self.put(rank, rank.held[:end])
+                rank.held = rank.held[end:]
+            else:
+                return
+            rank.since = time.monotonic()
+
+    def put(self, rank, text):
+        if self.owner not in (None, rank.number):
+            self.ready += b"\n"
+            self.owner = None
+        bare = text.lstrip(b"\r")
+        starts = self.owner is None or len(bare) < len(text)
+        # torch puts the rank before the lines of a traceback by itself.
+        if starts and bare and not bare.startswith(rank.prefix.rstrip()):
+            text = text[: len(text) - len(bare)] + rank.prefix + bare
+        self.ready += text
+        self.owner = None if text.endswith(b"\n") else rank.number
+
+    def due(self, now, final=False):
+        """Puts what has waited long enough; returns how long the next may wait."""
+        wait = 1.0
+        for rank in self.by_fd.values():
+            if not rank.held or rank.held.find(b"\x1esvc1:") >= 0 and not final:
+                continue
+            left = rank.since + (self.BAR_SECONDS if rank.held[:1] == b"\r" else self.TEXT_SECONDS) - now
+            if left <= 0 or final:
+                self.put(rank, rank.held)
+                rank.held = b""
+            else:
+                wait = min(wait, left)
+        return wait
+
+    def beside(self, data, inside_record):
+        """What stdout has, as it goes into the log: not into the open line of a rank."""
+        if inside_record:
+            return data
+        if self.owner is not None and self.owner >= 0:
+            data = b"\n" + data
+        self.owner = None if data.endswith(b"\n") else -1
+        return data
+
+    def drain(self):
+        for fd in list(self.by_fd):
+            while len(self.ready) < CHUNK and self.read(fd):
+                pass
+        if not self.ready:
+            self.due(time.monotonic(), True)
+        return bool(self.ready)
+
+
 # ---- Samples --------------------------------------------------------------------------------------------------------
 
 def terminal_idle():
@@ -971,6 +1097,8 @@ class Run:
         # Before the claim: where there is no room for it, nothing was begun, and the nonce may be tried again.
         self.spool = Spool(int(self.spec["spool_cap_bytes"]))
         self.records = Records()
+        ranks = self.spec.get("ranks") or {}
+        self.ranks = Ranks(int(ranks.get("first", 0)), min(256, int(ranks.get("count", 0))))
         write_status(self.stat)  # R1; from here on an order to stop may come
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
@@ -1101,10 +1229,11 @@ class Run:
             # While the run is being ended nothing is sampled, and what is left is looked for often.
             wait = 0.02 if self.ending_at is not None else min(1.0, max(0.0, self.sampler.due - now))
             self.records.look(now)
-            if not self.insert_records():
+            wait = min(wait, self.ranks.due(now))
+            if not self.insert_records() or not self.insert_lines():
                 wait = min(wait, 0.02)
             wanted = self.reader
-            takes_records = not self.records.ready
+            takes_records = not self.records.ready and not self.ranks.ready
             if self.spool.pending:
                 wanted = None
                 if now >= self.spool.retry_at:
@@ -1122,7 +1251,7 @@ class Run:
                     ack_delay = 0.002
             if self.spool.pending or self.spool.room(self.ending_at is not None) <= 0:
                 takes_records = False
-            wanted_records = set(self.records.held) if takes_records else set()
+            wanted_records = {*self.records.held, *self.ranks.by_fd} if takes_records else set()
             for fd in listening_to_records - wanted_records:
                 poll.unregister(fd)
             for fd in wanted_records - listening_to_records:
@@ -1143,12 +1272,18 @@ class Run:
             for fd, _ in poll.poll(int(wait * 1000 + 0.999)):
                 if fd == self.wake_r:
                     self.heard()
+                elif fd in self.ranks.by_fd:
+                    self.ranks.read(fd)
+                    self.insert_lines()
                 elif fd in listening_to_records:
                     # First what was sent, then what was printed before it: so a record follows the text before it.
                     if not self.records.read(fd) and fd not in self.records.held:
                         poll.unregister(fd)
                         listening_to_records.discard(fd)
                     self.pump_what_is_there()
+                    for rank in self.ranks.by_fd:
+                        self.ranks.read(rank)
+                    self.insert_lines()
                     self.insert_records()
                 elif fd == self.reader:
                     self.pump()
@@ -1185,10 +1320,26 @@ class Run:
         self.spool.put(data)
         return True
 
+    def insert_lines(self):
+        """Puts lines of ranks into the log; False where they have to wait."""
+        if not self.ranks.ready:
+            return True
+        if self.spool.pending or (not self.alone and self.spool.room(self.ending_at is not None) <= 0):
+            return False
+        if self.inside_record is not None and time.monotonic() < self.inside_record + 1.0 and self.reader is not None:
+            return False
+        self.inside_record = None
+        data, self.ranks.ready = self.ranks.ready, b""
+        self.spool.put(data)
+        return True
+
     def pump(self):
         ending = self.ending_at is not None
         room = CHUNK if self.alone else min(CHUNK, self.spool.room(ending))
         if room <= 0 or self.spool.pending:
+            return False
+        # Lines of ranks that were cut before these bytes came also go into the log before them.
+        if self.ranks.ready and self.inside_record is None and (not self.insert_lines() or self.spool.pending):
             return False
         try:
             data = os.read(self.reader, room)
@@ -1197,12 +1348,13 @@ class Run:
                 return False
             data = b""
         if data:
+            inside = self.inside_record is not None
             start = data.rfind(b"\x1e")
             if start >= 0:
                 self.inside_record = time.monotonic() if data.find(b"\n", start) < 0 else None
             elif self.inside_record is not None and b"\n" in data:
                 self.inside_record = None
-            self.spool.put(data)
+            self.spool.put(self.ranks.beside(data, inside) if self.ranks.by_fd else data)
             return True
         os.close(self.reader)
         self.reader = None
@@ -1299,9 +1451,14 @@ class Run:
                 time.sleep(max(0.0, self.spool.retry_at - time.monotonic()))
                 self.spool.flush()
             if self.reader is not None:
+                if self.ranks.ready and self.inside_record is None:
+                    self.insert_lines()
+                    continue
                 if not self.pump() and self.reader is not None:
                     os.close(self.reader)
                     self.reader = None
+            elif self.ranks.drain():
+                self.insert_lines()
             elif self.records.drain():
                 self.insert_records()
             else:

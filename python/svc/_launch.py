@@ -213,6 +213,7 @@ def torchrun(arguments):
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     give_ranks_the_grace()
+    give_ranks_pipes()
     try:
         run.main(arguments)
         return 0
@@ -225,6 +226,43 @@ def torchrun(arguments):
         rank, failure = ends.first(failures) if ends else failed.get_first_failure()
         os.write(2, ("%s\n" % failed).encode("utf-8", "replace"))
         return told(rank, failure)
+
+
+def give_ranks_pipes():
+    """Each rank writes to a pipe of its own, where its stdout and stderr would be ours: the runner keeps its lines whole."""
+    import subprocess
+
+    begin = subprocess.Popen.__init__
+
+    def begin_with_pipe(self, *args, **kwargs):
+        missing = [name for name in ("stdout", "stderr") if kwargs.get(name) is None]
+        fd = rank_pipe((kwargs.get("env") or {}).get("RANK", "")) if missing else None
+        if fd is None:
+            return begin(self, *args, **kwargs)
+        try:
+            return begin(self, *args, **dict(kwargs, **dict.fromkeys(missing, fd)))
+        finally:
+            os.close(fd)
+
+    subprocess.Popen.__init__ = begin_with_pipe
+
+
+def rank_pipe(rank):
+    """The pipe that the runner has made for a rank; None where it has made none, or it is gone."""
+    import stat
+
+    folder = os.environ.get("SVC_RUN_DIR")
+    if not folder or not rank.isdigit():
+        return None
+    try:
+        fd = os.open(os.path.join(folder, "ranks", rank), os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        os.close(fd)
+        return None
+    os.set_blocking(fd, True)
+    return fd
 
 
 def give_ranks_the_grace():

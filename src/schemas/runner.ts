@@ -21,6 +21,8 @@ export const RunnerSpec = z.object({
   /** Spool bytes that the control plane has not yet acknowledged before the script's writes block. */
   spool_cap_bytes: z.int(),
   sample_seconds: z.number(),
+  /** Ranks that a launcher starts on this node: each gets a pipe of its own, so that lines are whole and bear their rank. */
+  ranks: z.object({ first: z.int(), count: z.int() }).optional(),
   /** On a guarded machine (docs/GUARD.md): the file that the runner moves forward while its run works. */
   keep: z
     .object({

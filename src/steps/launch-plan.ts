@@ -64,6 +64,17 @@ export function launchMode({ spec, entry, inPlace }: Pick<LaunchInput, "spec" | 
   return entry.kind === "python" || entry.kind === "module" ? "auto" : "plain";
 }
 
+/** The ranks that torchrun starts on one node; null where another program decides that. */
+export function ranksOf(
+  input: Pick<LaunchInput, "spec" | "entry" | "inPlace" | "node">,
+): { first: number; count: number } | null {
+  const mode = launchMode(input);
+  if (mode !== "auto" && mode !== "torchrun") return null;
+  const given = input.spec.env["PET_NPROC_PER_NODE"];
+  const count = given === undefined ? processCount(input.spec.gpus) : /^[0-9]{1,3}$/.test(given) ? Number(given) : 0;
+  return count > 0 ? { first: input.node * count, count } : null;
+}
+
 /** The argument vector for one node. */
 export function launchArgv(input: LaunchInput): string[] {
   const { spec, entry, python } = input;

@@ -27,7 +27,8 @@ export function failedRank(tail: string): FailedRank | null {
  */
 export function raised(tail: string, rank: number | null): string | null {
   const lines = tail.split("\n").map((line) => {
-    const [, of, text] = /^\[rank([0-9]{1,6})\]:[ ]?(.*)$/s.exec(line) ?? [];
+    // Before the lines that torch has marked by itself svc puts no rank (`[rank3] `).
+    const [, of, text] = /^\[rank([0-9]{1,6})\](?::[ ]?| )(.*)$/s.exec(line) ?? [];
     return { rank: of === undefined ? null : Number(of), text: text ?? line };
   });
   const own = lines.filter((line) => rank !== null && line.rank === rank).map((line) => line.text);

@@ -5,7 +5,7 @@ import type { RunSpec } from "../schemas/spec.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credentials.ts";
 import type { RunnerSpec } from "../schemas/runner.ts";
 import { gpuCount } from "../domain/gpus.ts";
-import { launchArgv, launchMode, stopGraceSeconds } from "./launch-plan.ts";
+import { launchArgv, launchMode, ranksOf, stopGraceSeconds } from "./launch-plan.ts";
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
 
 /**
@@ -124,6 +124,7 @@ export function planRun(input: PlanInput): RunPlan {
     // Null: one that this computer has is of another run.
     SVC_RESUME_FROM: input.resumeFrom,
   };
+  const ranks = ranksOf(input);
   return {
     secretEnv,
     runner: {
@@ -139,6 +140,7 @@ export function planRun(input: PlanInput): RunPlan {
       stop_grace_seconds: stopGraceSeconds(spec),
       spool_cap_bytes: SPOOL_CAP_BYTES,
       sample_seconds: sampleSeconds(spec),
+      ...(ranks ? { ranks } : {}),
       ...(input.keep ? { keep: input.keep } : {}),
     },
   };

@@ -237,6 +237,18 @@ describe("with a control plane", { timeout: 90_000 }, () => {
     expect(follow.out()).toBe(at.svc("logs", id).out);
   });
 
+  test("logs --rank prints the lines of one rank alone, on several nodes and with progress bars, too", async () => {
+    at.file(
+      "ranks.py",
+      String.raw`print("svc: words", "[rank0] a", "\r[rank1] 1/2\r[rank1] 2/2", "[rank10] b", "[node1] [rank1] c", sep="\n")`,
+    );
+    const served = await at.serve();
+    const id = await at.submit(served, "ranks.py");
+    expect(at.svc("logs", "-f", id, "--rank", "1").out).toBe("\r[rank1] 1/2\r[rank1] 2/2\n[node1] [rank1] c\n");
+    expect(at.svc("logs", id, "--rank", "0").out).toBe("[rank0] a\n");
+    expect(at.svc("logs", id, "--rank", "x").code).toBe(2);
+  });
+
   test("kill drives the end itself when the control plane was killed, and leaves the other run alone", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
-import { launchArgv, launchMode, stopGraceSeconds, type LaunchInput } from "../../src/steps/launch-plan.ts";
+import { launchArgv, launchMode, ranksOf, stopGraceSeconds, type LaunchInput } from "../../src/steps/launch-plan.ts";
 import { failedRank, failingLine, missingLauncher, raised, startedAlone } from "../../src/steps/launch-words.ts";
 
 const PY = "/usr/bin/python3";
@@ -193,4 +193,16 @@ it("the launcher's word that it starts one process where several were asked for 
   const said = /say\("(torch is not installed for %s: one plain process[^"]*)"/.exec(launcher)?.[1] ?? "";
   expect(startedAlone(`begin\nsvc: ${said.replace("%s", "/usr/bin/python3")}\nmore`)).toBe(true);
   expect(startedAlone(`it says svc: ${said}`)).toBe(false);
+});
+
+it.each<[Partial<RunSpecInput>, number, { first: number; count: number } | null]>([
+  [{}, 0, null],
+  [{ gpus: "A100:4" }, 0, { first: 0, count: 4 }],
+  [{ gpus: "A100:4", nodes: 2 }, 1, { first: 4, count: 4 }],
+  [{ gpus: "A100:4", env: { PET_NPROC_PER_NODE: "2" } }, 0, { first: 0, count: 2 }],
+  [{ gpus: "A100:4", env: { PET_NPROC_PER_NODE: "gpu" } }, 0, null],
+  [{ gpus: "A100:4", launcher: "single" }, 0, null],
+  [{ gpus: "A100:4", launcher: "ray" }, 0, null],
+])("%j on node %d has these ranks: %j", (spec, node, ranks) => {
+  expect(ranksOf({ ...input(spec), node })).toEqual(ranks);
 });

@@ -13,6 +13,7 @@ export interface LogsOptions {
   tail: number | undefined;
   timestamps: boolean;
   exitStatus: boolean;
+  rank: number | undefined;
   raw: boolean;
   json: boolean;
 }
@@ -37,6 +38,7 @@ export const logs: Command = {
     { flags: "-f, --follow", what: "Go on until the run ends" },
     { flags: "--tail <n>", what: "Begin with the last n lines" },
     { flags: "--timestamps", what: "Put before each line when it was written" },
+    { flags: "--rank <n>", what: "Print the lines of one rank alone, where a launcher starts several" },
     { flags: "--exit-status", what: "End with the exit code of the run" },
     { flags: "--raw", what: "On a terminal too, print the bytes as they are" },
   ],
@@ -53,6 +55,7 @@ export const logs: Command = {
       tail: whole(input, "tail", { min: 0, max: 1_000_000_000 }),
       timestamps: input.flags.has("timestamps"),
       exitStatus: input.flags.has("exit-status"),
+      rank: whole(input, "rank", { min: 0, max: 1_000_000 }),
       raw: input.flags.has("raw"),
       json: input.json,
     };
@@ -127,6 +130,12 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   return record?.exit_code ?? (record?.status === "succeeded" ? 0 : 1);
 }
 
+/** The rank that a line is of; null where it is of none. */
+function rankOf(line: string): number | null {
+  const rank = /^\r*(?:\[node[0-9]+\] )?\r*\[rank([0-9]+)\]/.exec(line)?.[1];
+  return rank === undefined ? null : Number(rank);
+}
+
 async function findClient(io: Io): Promise<Client | null> {
   const { runningClient } = await import("../control-plane.ts");
   return runningClient(io);
@@ -154,7 +163,7 @@ class LogPrinter {
 
   async print(part: Buffer, offset: number): Promise<void> {
     const { json, timestamps, raw } = this.#options;
-    if (!json && !timestamps && (raw || !this.#io.tty)) return this.#io.out(part);
+    if (!json && !timestamps && this.#options.rank === undefined && (raw || !this.#io.tty)) return this.#io.out(part);
     if (json || timestamps) this.#loadTimes(offset, offset + part.length);
     const whole = this.#rest.length > 0 ? Buffer.concat([this.#rest, part]) : part;
     let start = 0;
@@ -189,12 +198,14 @@ class LogPrinter {
 
   #preview(): string {
     const text = foldReturns(this.#rest.subarray(-4096).toString("utf8")).replace(UNSHOWN, "");
+    if (this.#options.rank !== undefined && rankOf(text) !== this.#options.rank) return "";
     return take(safeField(text), this.#io.columns() - 1);
   }
 
   #line(bytes: Buffer, offset: number): string {
     const { json, timestamps, raw } = this.#options;
     let text = bytes.toString("utf8");
+    if (this.#options.rank !== undefined && rankOf(text) !== this.#options.rank) return "";
     if (json) return `${toJson({ offset, at: this.#at(offset), line: text })}\n`;
     if (this.#io.tty && !raw) {
       text = terminalSafe(foldReturns(text));
