@@ -269,13 +269,18 @@ def op_read_log(ask):
         data = data[: times[RECORDS_MAX][0] - offset]
         times = times[:RECORDS_MAX]
     packed = b"".join(struct.pack("<QQ", o, t) for o, t in times)
-    return {"log_bytes": len(data), "times": len(times)}, data + packed
+    return {"log_bytes": len(data), "times": len(times), "now_ms": wall_ms()}, data + packed
 
 
 def op_read_samples(ask):
     """Whole lines only."""
     data = read_at(ask["dir"] + "/samples.jsonl", int(ask["offset"]), SAMPLES_MAX)
-    return {}, data[: data.rfind(b"\n") + 1]
+    return {"now_ms": wall_ms()}, data[: data.rfind(b"\n") + 1]
+
+
+def wall_ms():
+    """By the clock of this machine, which stamps logs, samples and metrics: it may be off."""
+    return time.time_ns() // 1000000
 
 
 def op_ack(ask):

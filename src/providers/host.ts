@@ -12,6 +12,8 @@ export interface LogSlice {
   bytes: Buffer;
   /** When bytes were written, by offset, ascending; the first entry covers the first byte. Milliseconds since the epoch. */
   times: { offset: number; atMs: number }[];
+  /** By how much the machine's clock is ahead of ours; `times` are by ours already, what the script itself stamped is not. */
+  clockAheadMs?: number;
 }
 
 export interface RemoteFile {

@@ -4,6 +4,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
+import { MachineClock } from "../domain/machine-clock.ts";
 import { startable } from "../domain/startable.ts";
 import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client.ts";
 import { askAgent } from "./ask-agent.ts";
@@ -44,7 +45,9 @@ const ANSWER_GRACE_MS = 20_000;
 
 const Nothing = z.unknown();
 const StatusAnswer = z.object({ status: z.unknown(), disk_free: z.number().min(0).nullish() });
-const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0) });
+const Now = { now_ms: z.int().min(0).max(8.64e15) };
+const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0), ...Now });
+const SamplesAnswer = z.object(Now);
 const FollowAnswer = z.object({ ...StatusAnswer.shape, ...LogAnswer.shape });
 const ListedFile = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
@@ -68,6 +71,7 @@ export class RemoteHost implements RunHost {
   readonly runDir: string;
   readonly #o: RemoteHostOptions;
   #acked = -1;
+  readonly #clock = new MachineClock();
 
   constructor(options: RemoteHostOptions) {
     this.runDir = options.runDir;
@@ -96,9 +100,11 @@ export class RemoteHost implements RunHost {
   }
 
   async readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }> {
-    const { bytes } = await this.#ask("read_samples", { offset }, Nothing, { signal, maxBytes: SAMPLES_MAX });
+    const options = { signal, maxBytes: SAMPLES_MAX };
+    const { value, bytes } = await this.#ask("read_samples", { offset }, SamplesAnswer, options);
+    const ahead = this.#clock.ahead(value.now_ms);
     const { values, length } = linesOf(bytes, RunnerSample);
-    return { samples: values, next: offset + length };
+    return { samples: values.map((one) => ({ ...one, at_ms: Math.max(0, one.at_ms - ahead) })), next: offset + length };
   }
 
   async ackLog(offset: number, signal: AbortSignal): Promise<void> {
@@ -196,11 +202,13 @@ export class RemoteHost implements RunHost {
   }
 
   #slice(answer: { value: z.infer<typeof LogAnswer>; bytes: Buffer }, offset: number, max: number): LogSlice {
-    const { log_bytes, times } = answer.value;
-    if (log_bytes > max || log_bytes + times * RECORD !== answer.bytes.length)
+    const { log_bytes, times: count } = answer.value;
+    if (log_bytes > max || log_bytes + count * RECORD !== answer.bytes.length)
       throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its log is not as long as it says" });
     const bytes = answer.bytes.subarray(0, log_bytes);
-    return { bytes, times: bytes.length === 0 ? [] : timesOf(answer.bytes.subarray(log_bytes), offset, log_bytes) };
+    const clockAheadMs = this.#clock.ahead(answer.value.now_ms);
+    const times = bytes.length === 0 ? [] : timesOf(answer.bytes.subarray(log_bytes), offset, log_bytes, clockAheadMs);
+    return { bytes, times, clockAheadMs };
   }
 
   #status(value: unknown): RunnerStatus {
@@ -243,14 +251,14 @@ export class RemoteHost implements RunHost {
 }
 
 /** Entries for the bytes from `offset` on. What a machine says of time is taken only where it can be. */
-function timesOf(packed: Buffer, offset: number, length: number): LogSlice["times"] {
+function timesOf(packed: Buffer, offset: number, length: number, aheadMs: number): LogSlice["times"] {
   const times: LogSlice["times"] = [];
   for (let at = 0; at < packed.length; at += RECORD) {
     const from = Number(packed.readBigUInt64LE(at));
     const atMs = Number(packed.readBigUInt64LE(at + 8));
     const after = times.at(-1)?.offset ?? offset;
     if (from < after || from >= offset + length || atMs > 8.64e15) return [{ offset, atMs: Date.now() }];
-    times.push({ offset: from, atMs });
+    times.push({ offset: from, atMs: Math.max(0, atMs - aheadMs) });
   }
   return times[0]?.offset === offset ? times : [{ offset, atMs: Date.now() }];
 }

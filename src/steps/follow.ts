@@ -51,14 +51,17 @@ export interface Pulled {
  * gives no more of them, and they are all that is left of its last words.
  */
 export class Undecided {
-  readonly #kept = new Map<string, { run: FollowedRun; offset: number; bytes: Buffer; times: LogSlice["times"] }>();
+  readonly #kept = new Map<
+    string,
+    { run: FollowedRun; offset: number; bytes: Buffer; slice: Omit<LogSlice, "bytes"> }
+  >();
 
   /** @param offset of the first of `bytes` in the stream. */
-  keep(run: FollowedRun, offset: number, bytes: Buffer, times: LogSlice["times"]): void {
+  keep(run: FollowedRun, offset: number, bytes: Buffer, slice: Omit<LogSlice, "bytes">): void {
     const name = nameOf(run.jobId, run.node, run.stream);
     // A copy: the bytes are the end of a part that may be megabytes.
     if (bytes.length === 0) this.#kept.delete(name);
-    else this.#kept.set(name, { run, offset, bytes: Buffer.from(bytes), times });
+    else this.#kept.set(name, { run, offset, bytes: Buffer.from(bytes), slice });
   }
 
   /** No more comes from this node: what is kept of it becomes text. May be called again, also after a failure. */
@@ -67,13 +70,15 @@ export class Undecided {
       const name = nameOf(jobId, node, stream);
       const kept = this.#kept.get(name);
       if (kept === undefined) continue;
-      const { run, offset, bytes, times } = kept;
+      const { run, offset, bytes, slice } = kept;
       const { sink, tag, mark, redactor } = run;
       const from = sink.cursor(jobId, node, stream);
       // Somebody has taken it since.
       if (from.sourceOffset === offset) {
         const { text, records } = parseLog(bytes, { mark, redactor, final: true, cut: true, wholeLines: tag !== null });
+        byOurClock(records, slice.clockAheadMs ?? 0);
         if (records.length > 0) run.hears?.(records);
+        const { times } = slice;
         const to = { ...from, sourceOffset: offset + bytes.length };
         await sink.append({ jobId, node, stream, from, to, text: tagged(text, tag), records, samples: [], times });
       }
@@ -141,6 +146,7 @@ export class Follower {
       : { samples: [], next: from.samplesOffset };
     const final = endsAt !== null && from.sourceOffset + slice.bytes.length >= endsAt;
     const parsed = parseLog(slice.bytes, { mark, redactor, final, wholeLines: tag !== null });
+    byOurClock(parsed.records, slice.clockAheadMs ?? 0);
     const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
     if (parsed.consumed > 0 || sampled.samples.length > 0) {
       const part = {
@@ -165,7 +171,10 @@ export class Follower {
       }
     }
     this.#seen = from.sourceOffset + slice.bytes.length;
-    this.#run.undecided?.keep(this.#run, to.sourceOffset, slice.bytes.subarray(parsed.consumed), slice.times);
+    this.#run.undecided?.keep(this.#run, to.sourceOffset, slice.bytes.subarray(parsed.consumed), {
+      times: slice.times,
+      clockAheadMs: slice.clockAheadMs ?? 0,
+    });
     if (to.sourceOffset - this.#acked >= ACK_EVERY_BYTES || (final && to.sourceOffset > this.#acked)) {
       await host.ackLog(to.sourceOffset, signal);
       this.#acked = to.sourceOffset;
@@ -197,6 +206,12 @@ export class Follower {
     await this.pull(this.#at.sourceOffset, true);
     return end === null ? 0 : Math.max(0, end - this.#at.sourceOffset);
   }
+}
+
+/** A script stamps its metrics by the clock of its machine. */
+function byOurClock(records: LogRecord[], aheadMs: number): void {
+  if (aheadMs === 0) return;
+  for (const record of records) if (record.kind === "metrics") record.time = Math.max(0, record.time - aheadMs / 1_000);
 }
 
 /** Each line with the tag before it, where there is one: so the lines of several nodes lie one after the other in one log. */

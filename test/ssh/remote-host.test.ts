@@ -28,6 +28,8 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
 import type { RemoteFile } from "../../src/providers/host.ts";
 import { partOf } from "../../src/ssh/fetch-file.ts";
+import { MachineLink } from "../../src/ssh/machine-link.ts";
+import { RemoteHost } from "../../src/ssh/remote-host.ts";
 import { ended, never, runnerPath, TestMachine, until } from "./machine.ts";
 import { relay, until as soon } from "./sshd.ts";
 
@@ -40,6 +42,41 @@ afterEach(() => machine.close());
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const checkpoints = (): string => join(machine.base, "checkpoints");
+
+it("A machine whose clock is hours off has its log and samples told by the clock of this computer", async () => {
+  const wrong = (path: string): Buffer => {
+    const shift = "import time\n_right = time.time_ns\ntime.time_ns = lambda: _right() + 3 * 3600 * 10**9\n";
+    return Buffer.from(shift + readFileSync(path, "utf8"));
+  };
+  const agentPath = join(import.meta.dirname, "../../runner/svc_agent.py");
+  const link = new MachineLink({
+    machine: machine.name,
+    endpoints: () => machine.endpoints,
+    key: () => Promise.resolve(machine.key),
+    pins: machine.pins,
+    agentSource: () => Promise.resolve(wrong(agentPath)),
+  });
+  machine.links.push(link);
+  const text = wrong(runnerPath);
+  const digest = createHash("sha256").update(text).digest("hex");
+  const runDir = join(machine.base, "run");
+  const runner = () => Promise.resolve({ text, digest });
+  const host = new RemoteHost({ machine: machine.name, runDir, runner, agent: link.agent });
+  machine.hosts.push(host);
+  const before = Date.now();
+  await host.start(machine.spec("echo one; sleep 1.5", { sample_seconds: 0.5 }), {}, never);
+  const status = await ended(host);
+  // What the machine itself says of its start shows how wrong its clock is.
+  expect(status.started_at_ms - before).toBeGreaterThan(2 * 3_600_000);
+  const { times, clockAheadMs } = await host.readLog(0, 100, never);
+  expect(clockAheadMs).toBeGreaterThan(2.9 * 3_600_000);
+  const { samples } = await host.readSamples(0, never);
+  expect(samples.length).toBeGreaterThan(0);
+  for (const atMs of [...times.map((time) => time.atMs), ...samples.map((sample) => sample.at_ms)]) {
+    expect(atMs).toBeGreaterThan(before - 60_000);
+    expect(atMs).toBeLessThan(Date.now() + 60_000);
+  }
+});
 
 describe("a run", () => {
   it("starts, tells its log with times and its samples, and ends with its code", async () => {

@@ -19,6 +19,7 @@ class ScriptedRun {
   acked: number[] = [];
   /** At most this much is read at once, as a busy host may do it. */
   readMax = Infinity;
+  clockAheadMs = 0;
   /** What was asked of `follow`, and what it says of the run. */
   readonly wants: Following[] = [];
   look: RunnerStatus | null = null;
@@ -29,6 +30,7 @@ class ScriptedRun {
     const slice = (offset: number, max: number) => ({
       bytes: this.log.subarray(offset, offset + Math.min(max, this.readMax)),
       times: [{ offset, atMs: 1 }],
+      clockAheadMs: this.clockAheadMs,
     });
     return {
       readLog: (offset: number, max: number) => Promise.resolve(slice(offset, max)),
@@ -114,6 +116,14 @@ describe("a pull", () => {
     run.write("c\n");
     await follower.pull(null, false);
     expect([story.text, story.steps, follower.offset]).toEqual(["a\nb\nc\n", [1], run.log.length]);
+  });
+
+  it("stores metrics by the clock of this computer where that of their machine is off", async () => {
+    run.clockAheadMs = -500_000;
+    const heard: LogRecord[] = [];
+    run.write(record(1));
+    await follow(null, run.host, (records) => heard.push(...records)).pull(null, false);
+    expect(heard).toMatchObject([{ kind: "metrics", time: 501 }]);
   });
 
   it("leaves the beginning of a record until the rest has come", async () => {
