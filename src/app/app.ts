@@ -2,6 +2,7 @@
 
 import { createHmac } from "node:crypto";
 import { statSync } from "node:fs";
+import { setGlobalProxyFromEnv } from "node:http";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { customAlphabet } from "nanoid";
@@ -9,6 +10,7 @@ import type { Clock } from "../domain/clock.ts";
 import { JobIds } from "../domain/ids.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
 import { keepFilesPrivate } from "../domain/own-umask.ts";
+import { proxyEnvOf } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../domain/steady-clock.ts";
@@ -126,6 +128,9 @@ export async function openControlPlane(options: ControlPlaneOptions): Promise<Op
 async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane> {
   const { home, purpose = "serve" } = options;
   const env = options.env ?? process.env;
+  const proxy = proxyEnvOf(env);
+  // For what calls `fetch`: sinks of Google's store. Everything else names the proxy where it makes its connections.
+  if (proxy !== undefined) setGlobalProxyFromEnv({ ...proxy });
   const known = new KnownSecrets({ home, env });
   const log = (line: string): void => options.log?.(known.redactor().redactText(line));
   keepFilesPrivate();

@@ -7,6 +7,7 @@
 
 import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { throughProxy } from "../domain/proxy-env.ts";
 import { SvcError } from "../errors/index.ts";
 
 const REDIRECTS_MAX = 8;
@@ -47,7 +48,10 @@ export interface Reply {
 export class Transfer {
   readonly base: URL;
   readonly #o: TransferOptions;
-  readonly #agents = { plain: new PlainAgent({ keepAlive: true }), tls: new TlsAgent({ keepAlive: true }) };
+  readonly #agents = {
+    plain: new PlainAgent({ keepAlive: true }),
+    tls: new TlsAgent({ keepAlive: true, ...throughProxy(process.env) }),
+  };
 
   constructor(options: TransferOptions) {
     this.#o = options;

@@ -8,10 +8,12 @@
 
 import { hash } from "node:crypto";
 import { request as plainRequest, type ClientRequest, type IncomingMessage } from "node:http";
-import { request as tlsRequest } from "node:https";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
+import type { TLSSocket } from "node:tls";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { jsonOf } from "../domain/parsed-lines.ts";
+import { proxyEnvOf, type ProxyEnv } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
@@ -58,6 +60,7 @@ export class ProviderHttp {
   private readonly timeoutMs: number;
   private readonly maxBytes: number;
   private readonly userAgent: string;
+  private readonly proxy: ProxyEnv | undefined;
 
   /** Throws `provider_unavailable` where the address must not be given a key. */
   constructor(options: {
@@ -66,12 +69,15 @@ export class ProviderHttp {
     timeoutMs?: number;
     maxBytes?: number;
     userAgent: string;
+    /** Of this process unless given: HTTPS_PROXY and NO_PROXY count. */
+    env?: NodeJS.ProcessEnv;
   }) {
     this.provider = options.provider;
     this.base = safeBase(options.provider, options.baseUrl);
     this.timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.maxBytes = options.maxBytes ?? BYTES_MAX;
     this.userAgent = options.userAgent;
+    this.proxy = proxyEnvOf(options.env ?? process.env);
   }
 
   /**
@@ -130,8 +136,9 @@ export class ProviderHttp {
       ...request.headers,
     };
     // A connection of its own for each call: one that was kept open may be closed under a request that costs money.
-    const send = url.protocol === "https:" ? tlsRequest : plainRequest;
-    const outgoing = send(url, { method: request.method, headers, agent: false });
+    const isTls = url.protocol === "https:";
+    const agent = isTls && this.proxy !== undefined ? new TlsAgent({ proxyEnv: { ...this.proxy } }) : false;
+    const outgoing = (isTls ? tlsRequest : plainRequest)(url, { method: request.method, headers, agent });
     outgoing.end(body ?? undefined);
     return outgoing;
   }
@@ -171,6 +178,9 @@ function proofsOf({ headers = {}, form = {} }: HttpRequest): string[] {
   });
   return [...proofs, ...given.map(([, value]) => value)].filter((proof) => proof.length >= PROOF_MIN);
 }
+
+/** Before the handshake is over it is null or `unknown`. */
+const isSecure = (socket: TLSSocket): boolean => (socket.getProtocol() ?? "").startsWith("TLS");
 
 interface Wanted {
   maxBytes: number;
@@ -219,12 +229,15 @@ class Exchange {
       } catch (e) {
         return this.fail(neverSent(this.unsendable(e)));
       }
-      this.outgoing.on("socket", (socket) =>
-        socket.on("encrypted" in socket ? "secureConnect" : "connect", () => {
-          this.sent = true;
-          clearTimeout(this.connecting);
-        }),
-      );
+      const connected = () => {
+        this.sent = true;
+        clearTimeout(this.connecting);
+      };
+      this.outgoing.on("socket", (socket) => {
+        // One that a proxy's tunnel was made for may have shaken hands before it is handed over.
+        if (!socket.connecting && "encrypted" in socket && isSecure(socket as TLSSocket)) connected();
+        else socket.on("encrypted" in socket ? "secureConnect" : "connect", connected);
+      });
       this.outgoing.on("error", (e) => this.unreachable(plainWords(e), e));
       this.outgoing.on("response", (response) => this.receive(response, want, settle));
     });

@@ -22,6 +22,7 @@ import {
   type S3ClientConfig,
 } from "@aws-sdk/client-s3";
 import { defaultProvider } from "@aws-sdk/credential-provider-node";
+import { throughProxy } from "../domain/proxy-env.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import {
   isBug,
@@ -51,7 +52,10 @@ export async function openS3(access: SinkAccess): Promise<ObjectStore> {
     responseChecksumValidation: "WHEN_REQUIRED",
     followRegionRedirects: true,
     maxAttempts: 2,
-    requestHandler: { connectionTimeout: 10_000 },
+    requestHandler: {
+      connectionTimeout: 10_000,
+      httpsAgent: { keepAlive: true, maxSockets: 50, ...throughProxy(process.env) },
+    },
     credentials:
       access.keys ??
       defaultProvider({
