@@ -113,19 +113,62 @@ export function instanceBody(
       onHostMaintenance: "TERMINATE",
       // A machine that comes back by itself has lost its run.
       automaticRestart: false,
-      provisioningModel: plan.spot ? "SPOT" : "STANDARD",
+      provisioningModel: plan.provisioning,
       maxRunDuration: { seconds: String(limitSeconds(order.spec)) },
       instanceTerminationAction: "DELETE",
     },
+    ...(plan.provisioning === "FLEX_START" ? { params: { requestValidForDuration: { seconds: FLEX_SECONDS } } } : {}),
+    ...reservationOf(plan, settings),
+    ...shieldedOf(settings),
     networkInterfaces: [
       {
         ...networkOf(settings, regionOf(zone)),
-        accessConfigs: [{ type: "ONE_TO_ONE_NAT", name: "External NAT", networkTier: "PREMIUM" }],
+        ...(isInternal(settings)
+          ? {}
+          : { accessConfigs: [{ type: "ONE_TO_ONE_NAT", name: "External NAT", networkTier: "PREMIUM" }] }),
       },
     ],
     metadata: { items: Object.entries(metadata).map(([key, value]) => ({ key, value })) },
     tags: { items: ["svc"] },
   };
+}
+
+/** How long a flex-start order waits for room: less than a run waits for its machine. The provider takes 90 s to 2 hours. */
+const FLEX_SECONDS = "900";
+
+function reservationOf(plan: MachinePlan, settings: Settings): { reservationAffinity?: object } {
+  // Such a machine comes from a pool of its own, and the provider refuses it with any reservation.
+  if (plan.provisioning === "FLEX_START") return { reservationAffinity: { consumeReservationType: "NO_RESERVATION" } };
+  const name = settings["reservation"]?.trim() ?? "";
+  if (name === "") return {};
+  if (!/^(projects\/[a-z0-9.:-]+\/reservations\/)?[a-z][-a-z0-9]{0,62}$/.test(name))
+    throw new SvcError("credential_missing", {
+      provider: "cloudvm",
+      missing: "reservation is neither a name nor a path such as projects/PROJECT/reservations/NAME",
+    });
+  const key = "compute.googleapis.com/reservation-name";
+  return { reservationAffinity: { consumeReservationType: "SPECIFIC_RESERVATION", key, values: [name] } };
+}
+
+/** Whether machines get no external address: then this computer has to be in their network, or in one that is joined to it. */
+export const isInternal = (settings: Settings): boolean =>
+  choiceOf(settings, "addresses", ["external", "internal"]) === "internal";
+
+function shieldedOf(settings: Settings): { shieldedInstanceConfig?: object } {
+  const choice = choiceOf(settings, "shielded", ["off", "on", "secure-boot"]);
+  if (choice === "off") return {};
+  const enableSecureBoot = choice === "secure-boot";
+  return { shieldedInstanceConfig: { enableSecureBoot, enableVtpm: true, enableIntegrityMonitoring: true } };
+}
+
+/** The first choice is what counts where nothing is set. */
+function choiceOf(settings: Settings, field: string, choices: readonly [string, ...string[]]): string {
+  const word = settings[field]?.trim().toLowerCase() ?? "";
+  if (word === "" || choices.includes(word)) return word || choices[0];
+  throw new SvcError("credential_missing", {
+    provider: "cloudvm",
+    missing: `${field} ${JSON.stringify(word.slice(0, 80))} is none of ${choices.join(", ")}`,
+  });
 }
 
 function networkOf(settings: Settings, region: string): { network?: string; subnetwork?: string } {

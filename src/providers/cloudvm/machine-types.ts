@@ -37,6 +37,20 @@ interface TableEntry {
   zones: Readonly<Partial<Record<string, string>>>;
 }
 
+/** The provider's own words for the terms on which a machine is had. */
+export type Provisioning = "STANDARD" | "SPOT" | "FLEX_START" | "RESERVATION_BOUND";
+const PROVISIONING: Readonly<Record<string, Provisioning>> = {
+  "": "STANDARD",
+  standard: "STANDARD",
+  ondemand: "STANDARD",
+  spot: "SPOT",
+  preemptible: "SPOT",
+  flexstart: "FLEX_START",
+  reservationbound: "RESERVATION_BOUND",
+};
+/** Arm processors: the usual images do not start there. */
+const ARM_FAMILY = /^(a4x|c4a|t2a)-/;
+
 export interface MachinePlan {
   machineType: string;
   /** To be named in the request; null where the machine type carries them, or there are none. */
@@ -48,7 +62,7 @@ export interface MachinePlan {
   image: string;
   /** Words where the table says that it is hardly to be had on these terms. */
   terms: string | null;
-  spot: boolean;
+  provisioning: Provisioning;
   /** Whether type and accelerator are from the table: then a zone that lacks them is no reason to give up. */
   known: boolean;
   /** Names of the table that are near to a GPU which it does not have. */
@@ -88,10 +102,12 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
     });
   const image = imageOf(spec.image ?? settings["image"]);
   const disk = diskGbOf(spec, image);
-  const spot = /^(spot|preemptible)$/i.test(settings["provisioning"]?.trim() ?? "");
+  const provisioning = provisioningOf(settings);
   const found = wish === null ? undefined : ENTRIES.get(plainGpuName(wish.model));
   const machineType =
     override ?? (wish === null ? CPU_MACHINE_TYPE : typeOf(spec, wish.model, wish.count, found?.entry));
+  if (ARM_FAMILY.test(machineType) && spec.image === undefined && !settings["image"]?.trim())
+    throw refusal("spec.image", `must name an image for Arm processors: a ${machineType} has them`);
   const bundled = BUNDLED_FAMILY.test(machineType);
   if (found !== undefined && spec.min_vram_gb !== undefined && spec.min_vram_gb > found.entry.memory_gb)
     throw refusal(
@@ -103,8 +119,11 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
       ? null
       : { type: found?.entry.accelerator ?? wish.model, count: wish.count };
   const offTerms =
-    found !== undefined && override === null && !spot && !found.entry.on_demand.includes(wish?.count ?? 1)
-      ? `${found.name}:${wish?.count ?? 1} is had here only as a spot machine (set provisioning to spot) or by a reservation`
+    found !== undefined &&
+    override === null &&
+    provisioning === "STANDARD" &&
+    !found.entry.on_demand.includes(wish?.count ?? 1)
+      ? `${found.name}:${wish?.count ?? 1} is had here only as a spot machine, by flex-start or by a reservation (set provisioning to spot, flex-start or reservation-bound)`
       : null;
   return {
     machineType,
@@ -114,11 +133,27 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
     diskGb: disk,
     image,
     terms: offTerms,
-    spot,
+    provisioning,
     known: override === null && (wish === null || found !== undefined),
     near: wish === null || found !== undefined || override !== null ? [] : nearTo(wish.model),
     zones: wish === null ? null : (found?.entry.zones ?? null),
   };
+}
+
+function provisioningOf(settings: Settings): Provisioning {
+  const word = settings["provisioning"]?.trim() ?? "";
+  const found = PROVISIONING[word.toLowerCase().replace(/[\s_-]/g, "")];
+  if (found === undefined)
+    throw new SvcError("credential_missing", {
+      provider: PROVIDER,
+      missing: `provisioning ${JSON.stringify(word.slice(0, 80))} is none; it may be spot, flex-start or reservation-bound, and is left out for on demand`,
+    });
+  if (found === "RESERVATION_BOUND" && !settings["reservation"]?.trim())
+    throw new SvcError("credential_missing", {
+      provider: PROVIDER,
+      missing: "reservation is not set; provisioning reservation-bound needs its name",
+    });
+  return found;
 }
 
 function typeOf(spec: RunSpec, model: string, count: number, entry: TableEntry | undefined): string {

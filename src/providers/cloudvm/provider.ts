@@ -29,7 +29,7 @@ import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
 import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
-import { instanceBody, ownerOf, powerOff } from "./instance-body.ts";
+import { instanceBody, isInternal, ownerOf, powerOff } from "./instance-body.ts";
 import { gapOf, listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
@@ -133,6 +133,7 @@ export class CloudvmProvider implements Provider {
       extra: {
         ...place,
         ssh_user: user,
+        ...(isInternal(settings) ? { addresses: "internal" } : {}),
         made_at_ms: String(this.#o.now()),
         ...(made.operation === null ? {} : { operation: made.operation }),
       },
@@ -423,9 +424,11 @@ export class CloudvmProvider implements Provider {
 function readyOrStarting(instance: Instance, handle: MachineHandle, settings: Settings): MachineStatus {
   const [nic] = instance.networkInterfaces;
   const natIp = nic?.accessConfigs?.find((config) => config.natIP)?.natIP;
-  if (!natIp) return { phase: "starting", why: "it runs, and has no external address yet" };
+  const reachedAt =
+    natIp ?? (handle.extra?.["addresses"] === "internal" || isInternal(settings) ? nic?.networkIP : null);
+  if (!reachedAt) return { phase: "starting", why: "it runs, and has no external address yet" };
   const { user, port } = loginOf(settings);
-  const ssh = endpointOf(natIp, port, handle.extra?.["ssh_user"] ?? user);
+  const ssh = endpointOf(reachedAt, port, handle.extra?.["ssh_user"] ?? user);
   if (ssh === null) return { phase: "broken", why: "what the provider gives as its address cannot be one" };
   const inside = endpointOf(nic?.networkIP, port, user);
   return { phase: "ready", address: ssh.host, ssh: [ssh], privateAddress: inside?.host ?? null, priceMicro: null };
