@@ -375,7 +375,7 @@ export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: n
 const within = (ms: number): number => Math.min(Math.max(0, Math.ceil(ms)), RETRY_AFTER_MAX_MS);
 
 const unsent = new WeakSet<object>();
-/** Marks an error as thrown before anything left this computer. */
+/** Marks an error as thrown before anything left this computer, or as a refusal that came before the request was carried out. */
 export function neverSent<E extends Error>(error: E): E {
   unsent.add(error);
   return error;
@@ -390,7 +390,7 @@ export async function beforeSending<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** False only where it is certain that the request never left: no name, no connection, no TLS, no slot in time. */
+/** False only where it is certain that the request had no effect: no name, no connection, no TLS, no slot in time, or refused unread. */
 export function mayHaveBeenSent(error: unknown): boolean {
   for (let e = error; typeof e === "object" && e !== null; e = (e as { cause?: unknown }).cause)
     if (unsent.has(e)) return false;

@@ -253,7 +253,10 @@ async function order(
     }
     if (e instanceof SvcError && NOTHING_MADE.has(e.code)) return refused(ports, provider, name, context, e);
     if (e instanceof SvcError && e.code !== "outcome_unknown" && !mayHaveBeenSent(e)) {
-      await ports.ledger.released(name, "the request never left this computer");
+      await ports.ledger.released(
+        name,
+        "the request never left this computer, or was refused before it was carried out",
+      );
       throw e;
     }
     await ports.ledger.unknown(

@@ -323,7 +323,6 @@ describe("a create call", () => {
     ["status 500", { status: 500, json: { errors: [{ message: poor }] } }, "outcome_unknown"],
     ["status 502", { status: 502, raw: "<html>" }, "outcome_unknown"],
     ["status 302", { status: 302, headers: { location: "/x" } }, "outcome_unknown"],
-    ["status 410", { status: 410, json: {} }, "outcome_unknown"],
     ["a page with 200", { raw: "<html>" }, "outcome_unknown"],
     ["cut JSON", { raw: '{"data":{"podFind' }, "outcome_unknown"],
     ["nothing", { raw: "" }, "outcome_unknown"],
@@ -354,7 +353,6 @@ describe("a create call", () => {
     ["credit", problem(402, "Payment required"), "no_funds"],
     ["the key", problem(401, "missing bearer token"), "credential_refused"],
     ["its rights", problem(403, "access denied"), "credential_refused"],
-    ["rate", problem(429, "rate limit exceeded for the minute window"), "outcome_unknown"],
     ["conflict", problem(409, "conflict"), "outcome_unknown"],
     ["server", problem(500, "balance is too low"), "outcome_unknown"],
     ["not there", problem(404, "not found"), "outcome_unknown"],
@@ -382,15 +380,6 @@ describe("a create call", () => {
     stub.script = ({ root }) =>
       root === "pod" ? { status: 500 } : data({ podFindAndDeployOnDemand: pod({ costPerHr }) });
     expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(null);
-  });
-
-  test("retired in the middle of it: nothing is made by the other API before that was asked what became of it", async () => {
-    const stub = await podhostStub(({ path }) => (path === "/graphql" ? { status: 410 } : { json: { pods: [] } }));
-    expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
-    expect(await stub.provider.listOwned("svc-", never)).toEqual([]);
-    stub.script = () => ({ status: 201, json: restPod() });
-    await stub.provider.create(OFFER, orderOf());
-    expect(stub.names()).toEqual(["podFindAndDeployOnDemand", "myself", "GET /v2/pods", "POST /v2/pods"]);
   });
 
   test("what fails before anything is sent says so", async () => {

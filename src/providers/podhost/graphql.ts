@@ -37,10 +37,15 @@ const RETIRED =
 const NOT_FOUND = /pod not found/i;
 const NO_KEY = "it knows no account for the key";
 
+/** Codes of errors that come before anything is carried out. */
+const INVALID = new Set(["GRAPHQL_VALIDATION_FAILED", "GRAPHQL_PARSE_FAILED", "BAD_USER_INPUT", "BAD_REQUEST"]);
+
 interface Reply {
   status: number;
   data: unknown;
   errors: string[];
+  /** `extensions.code` of each error. */
+  codes: string[];
   headers: Readonly<Record<string, string>>;
   extensions: unknown;
 }
@@ -118,7 +123,9 @@ export class GraphqlApi implements PodApi {
     if (made === null || made === undefined) {
       const refusals = reply.errors.map((one) => refusalOf(this.#transport.scrub(one), order.gpuTypeId));
       if (refusals[0] && !refusals.includes(null)) throw refusals[0];
-      if (reply.status === 400 && words !== "" && !saysNothing(words))
+      const isInvalid =
+        reply.status === 400 || (reply.codes.length > 0 && reply.codes.every((code) => INVALID.has(code)));
+      if (isInvalid && words !== "" && !saysNothing(words))
         throw new SvcError("provider_refused", { provider: PODHOST, why: this.#transport.scrub(words) });
     }
     throw this.#transport.error(words === "" ? "the answer names neither a machine nor an error" : words);
@@ -229,16 +236,21 @@ export class GraphqlApi implements PodApi {
     const { status } = answer;
     const body = answer.json();
     if (status === 410 || ((status === 404 || status === 405) && body === undefined))
-      throw this.#transport.retired(`its GraphQL API is not served any more (status ${status})`);
+      throw this.#transport.retired(`its GraphQL API is not served any more (status ${status})`, status === 410);
     const errors = wordsOf(body);
     if (errors.some((words) => RETIRED.test(this.#transport.scrub(words))))
-      throw this.#transport.retired(errors.join("; "));
+      throw this.#transport.retired(errors.join("; "), true);
     if (status !== 200 && status !== 400) throw this.#transport.error(`status ${status}: ${errors.join("; ")}`);
     if (body === undefined) throw this.#transport.error(`status ${status} without an answer`);
     if (field(body, "errors") !== undefined && errors.length === 0 && !isEmptyList(field(body, "errors")))
       throw this.#transport.error("it reports an error without words");
     const { headers } = answer;
-    return { status, data: field(body, "data"), errors, headers, extensions: field(body, "extensions") };
+    const listed = field(body, "errors");
+    const codes = (Array.isArray(listed) ? listed : []).map((one: unknown) => {
+      const code = field(field(one, "extensions"), "code");
+      return typeof code === "string" ? code : "";
+    });
+    return { status, data: field(body, "data"), errors, codes, headers, extensions: field(body, "extensions") };
   }
 }
 

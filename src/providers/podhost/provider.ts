@@ -2,8 +2,9 @@
 //
 // D1. A pod is gone when a complete list and a look by its id, twice and apart, do not have it. Of one that is younger than lists may
 //     lag it takes more: sightings.ts.
-// D2. A create call is sent once. What it means when it fails is told by `outcomeOfCreate`.
-// D3. When the first API is retired in the middle of a create call, the other one is asked what became of it, not to create.
+// D2. A create call is sent once, and again only where it was refused before it was carried out. What other failures mean is told by
+//     `outcomeOfCreate`.
+// D3. When GraphQL refuses a create call because it is not served any more, REST is asked for a pod of that name first, and then to make it.
 // D4. A pod whose id is none is ended by what the provider calls it, found by the pod's name, and used for nothing else.
 
 import { cudaOfImage, cudaText } from "../../domain/cuda.ts";
@@ -30,13 +31,14 @@ import {
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
+import { ApiChoice, type ApiMode } from "./api-choice.ts";
 import { BootLog } from "./boot-log.ts";
 import { GraphqlApi } from "./graphql.ts";
 import { checkSpec, noSuchPlace, offerOf, placesOf, whyNoOffer } from "./offers.ts";
 import { RestApi } from "./rest.ts";
 import { podEnvironment, selfEndScript, startCommand } from "./start-command.ts";
 import { statusOf } from "./status.ts";
-import { isRetired, PODHOST, PodTransport } from "./transport.ts";
+import { PODHOST, PodTransport, saysRetired, waitAfterRefusal } from "./transport.ts";
 import type { Cloud, GpuType, Pod, PodApi, PodOrder } from "./wire.ts";
 
 const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
@@ -55,7 +57,15 @@ function cudaFloor(image: string | undefined): string | null {
 const LIST_AGE_MAX_MS = 2_000;
 const LOOKS_APART_MS = 3_000;
 
-const CERTAINTY: Certainty = { horizonMs: 90_000, listingLagMs: 120_000, emptyLooks: 2, lookGapMs: 15_000 };
+/** How long an order may wait in all that is refused with "too many requests". */
+const ORDER_WAIT_MS = 20_000;
+
+const CERTAINTY: Certainty = {
+  horizonMs: 90_000 + ORDER_WAIT_MS,
+  listingLagMs: 120_000,
+  emptyLooks: 2,
+  lookGapMs: 15_000,
+};
 
 export class PodhostProvider implements Provider {
   readonly name = PODHOST;
@@ -68,10 +78,8 @@ export class PodhostProvider implements Provider {
   };
   readonly certainty = CERTAINTY;
   readonly #o: RemoteOptions;
-  readonly #graphql: PodApi;
   readonly #rest: PodApi;
-  /** Set when the first API said that it is not served any more and the second one answered. */
-  #graphqlRetired = false;
+  readonly #apis: ApiChoice;
   #list: { askedAt: number; pods: Promise<List<Pod>> } | null = null;
   readonly #sightings: Sightings;
   readonly #bootLog: BootLog;
@@ -82,9 +90,10 @@ export class PodhostProvider implements Provider {
   constructor(options: RemoteOptions) {
     this.#o = options;
     this.#sightings = new Sightings(CERTAINTY.listingLagMs, options.now);
-    const transport = new PodTransport(options);
-    this.#graphql = new GraphqlApi(transport);
-    this.#rest = new RestApi(transport, this.#graphql);
+    const transport = new PodTransport(options, (sign) => this.#apis.heard(sign));
+    const graphql = new GraphqlApi(transport);
+    this.#rest = new RestApi(transport, graphql);
+    this.#apis = new ApiChoice({ graphql, rest: this.#rest }, () => this.#mode(), options.now);
     // The first API serves no log: whichever of the two is in use, the second one is asked for it.
     this.#bootLog = new BootLog((id, signal) => this.#rest.log(id, signal), options.now);
   }
@@ -145,7 +154,7 @@ export class PodhostProvider implements Provider {
     const { api, input } = await this.#prepare(offer, order);
     let pod: Pod;
     try {
-      pod = await api.create(input);
+      pod = await this.#order(api, input);
     } catch (e) {
       throw outcomeOfCreate(e, PODHOST, `create the pod ${order.name}`);
     } finally {
@@ -158,6 +167,24 @@ export class PodhostProvider implements Provider {
       handle.priceMicro = again?.priceMicro ?? null;
     }
     return handle;
+  }
+
+  /** D2. Sent again only where it was refused before it was carried out; always under the same name. */
+  async #order(first: PodApi, input: PodOrder): Promise<Pod> {
+    const until = this.#o.now() + ORDER_WAIT_MS;
+    for (let api = first; ;) {
+      try {
+        return await api.create(input);
+      } catch (e) {
+        const wait = waitAfterRefusal(e);
+        if (wait !== null && this.#o.now() + wait <= until) await this.#o.pause(wait);
+        else if (saysRetired(e) && api !== this.#rest) {
+          const instead = await this.#apis.insteadOfGraphql(input.name);
+          if (instead === null) throw e;
+          api = instead;
+        } else throw e;
+      }
+    }
   }
 
   async inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
@@ -228,7 +255,7 @@ export class PodhostProvider implements Provider {
   /** Asked of machines that run, also while there is no credential: then no setting is known, and both ways may be tried. */
   #restOnly(): boolean {
     try {
-      return this.#mode() === "rest";
+      return this.#apis.onlyRest();
     } catch {
       return false;
     }
@@ -268,7 +295,7 @@ export class PodhostProvider implements Provider {
       env: podEnvironment(name, publicKey.trim()),
       globalNetwork: this.#setting("network") === "global",
     };
-    return { api: this.#mode() === "rest" ? this.#rest : this.#graphql, input };
+    return { api: await this.#apis.forOrders(), input };
   }
 
   async #judge(pod: Pod, signal: AbortSignal): Promise<MachineStatus> {
@@ -339,25 +366,16 @@ export class PodhostProvider implements Provider {
     return asked;
   }
 
-  /** By the API that is set, or by the second one where the first is retired. Only for what may be asked twice. */
-  async #ask<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
-    const mode = this.#mode();
-    if (mode === "rest") return use(this.#rest);
-    try {
-      return await use(this.#graphql);
-    } catch (e) {
-      if (mode !== "auto" || !isRetired(e)) throw e;
-      const answer = await use(this.#rest);
-      this.#graphqlRetired = true;
-      return answer;
-    }
+  /** Only for what may be asked twice. */
+  #ask<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
+    return this.#apis.ask(use);
   }
 
-  #mode(): "graphql" | "rest" | "auto" {
+  #mode(): ApiMode {
     const api = this.#setting("api") ?? "auto";
     if (api !== "graphql" && api !== "rest" && api !== "auto")
       throw new SvcError("credential_missing", { provider: PODHOST, missing: "api must be graphql, rest or auto" });
-    return api === "auto" && this.#graphqlRetired ? "rest" : api;
+    return api;
   }
 
   #setting(name: string): string | undefined {

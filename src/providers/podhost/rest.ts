@@ -20,6 +20,10 @@ import {
 
 /** A log goes on for as long as its pod does: what came within that time counts. */
 const LOG_MS = 4_000;
+/** Statuses with which clear words say that nothing was made. A conflict without such words may be with the pod that was just made. */
+const REFUSALS = new Set([400, 404, 409, 410, 422]);
+/** Not the pod itself: that could not be found may be the pod that was just made. */
+const NO_SUCH_PART = /\b(gpu|template|registry|data ?cent(er|re)|volume|image)\b/i;
 
 export class RestApi implements PodApi {
   readonly #transport: PodTransport;
@@ -102,8 +106,10 @@ export class RestApi implements PodApi {
     if (answer.status < 300 || words === "")
       throw this.#transport.error(`status ${answer.status}; the answer names no machine`);
     if (answer.status === 402) throw new SvcError("no_funds", { provider: PODHOST, why: words });
-    if ((answer.status === 400 || answer.status === 422) && !saysNothing(words))
-      throw refusalOf(words, order.gpuTypeId) ?? new SvcError("provider_refused", { provider: PODHOST, why: words });
+    const refusal = saysNothing(words) ? null : refusalOf(words, order.gpuTypeId);
+    if (refusal !== null && REFUSALS.has(answer.status)) throw refusal;
+    const isAboutOrder = [400, 410, 422].includes(answer.status) || (answer.status === 404 && NO_SUCH_PART.test(words));
+    if (isAboutOrder && !saysNothing(words)) throw new SvcError("provider_refused", { provider: PODHOST, why: words });
     throw this.#transport.error(`status ${answer.status}: ${words}`);
   }
 

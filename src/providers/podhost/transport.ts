@@ -1,7 +1,7 @@
 // What both APIs of the pod host share: the key, the rate limit, and the meaning of a status.
 
 import { SvcError } from "../../errors/index.ts";
-import { clientOf, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
+import { clientOf, neverSent, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
 
@@ -15,25 +15,42 @@ const NOT_KNOWN = "it does not know the key (status 401): it is wrong, or was re
 /** What a call is for. A right that is missing is the key's fault only where somebody can still choose another key. */
 export type Purpose = "read" | "account" | "rent" | "release" | "log";
 
-/** Errors that say that this API is not served any more. */
-const retirements = new WeakSet<object>();
+/** Errors that say that this API is not served any more, and whether the API said so itself. */
+const retirements = new WeakMap<object, { saidSo: boolean }>();
 export const isRetired = (error: unknown): boolean =>
   typeof error === "object" && error !== null && retirements.has(error);
+/** Then the request was not carried out. A page of some server in between does not prove that. */
+export const saysRetired = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && retirements.get(error)?.saidSo === true;
+
+/** What an answer of GraphQL says about that API: it announces its retirement, it limits requests, or neither. */
+export type GraphqlSign = "ends" | "limited" | "well";
+
+const turnedAway = new WeakMap<object, number>();
+/** For how many milliseconds an order is to wait that was refused with "too many requests" before it was carried out; null for other errors. */
+export const waitAfterRefusal = (error: unknown): number | null =>
+  typeof error === "object" && error !== null ? (turnedAway.get(error) ?? null) : null;
+const WAIT_MS = 2_000;
 
 export class PodTransport {
   readonly #o: RemoteOptions;
-  readonly #limiter: RateLimiter;
+  /** One for each API: each has limits of its own. */
+  readonly #limiters: Readonly<Record<"graphql" | "rest", RateLimiter>>;
+  readonly #heard: (sign: GraphqlSign) => void;
   readonly #http: () => ProviderHttp;
   /** Every key that was sent. The owner's may be another, or none, when the answer comes. */
   readonly #sent = new Set<string>();
 
-  constructor(options: RemoteOptions) {
+  constructor(options: RemoteOptions, heard: (sign: GraphqlSign) => void) {
     this.#o = options;
+    this.#heard = heard;
     this.#http = clientOf(() => options.baseUrl.replace(/\/+$/, "").replace(/\/graphql$/, ""), {
       provider: PODHOST,
       userAgent: USER_AGENT,
     });
-    this.#limiter = new RateLimiter({ provider: PODHOST, minIntervalMs: 0, now: options.now, pause: options.pause });
+    const limiter = () =>
+      new RateLimiter({ provider: PODHOST, minIntervalMs: 0, now: options.now, pause: options.pause });
+    this.#limiters = { graphql: limiter(), rest: limiter() };
   }
 
   /** An answer of 2xx with JSON (or nothing) in it, or one of 400, 402, 403, 404, 405, 409, 410 and 422. */
@@ -41,20 +58,32 @@ export class PodTransport {
     const { secret } = this.#o.credential();
     const http = this.#http();
     // What costs money is given back whatever a rate limit says.
-    if (purpose !== "release") await this.#limiter.slot(request.signal);
+    const isGraphql = request.path === "/graphql";
+    const limiter = this.#limiters[isGraphql ? "graphql" : "rest"];
+    if (purpose !== "release") await limiter.slot(request.signal);
     if (secret !== "") this.#sent.add(secret);
     const answer = await http.call({
       ...request,
       headers: { ...request.headers, authorization: `Bearer ${secret}` },
     });
     const { status } = answer;
+    if (isGraphql) this.#heard(status === 429 ? "limited" : announcesItsEnd(answer) ? "ends" : "well");
     if (status === 401) throw new SvcError("credential_refused", { provider: PODHOST, why: NOT_KNOWN });
     if (status === 429) {
       const wait = answer.retryAfterMs ?? 0;
-      this.#limiter.hold(wait);
+      limiter.hold(wait);
       const when = wait > 0 ? `it wants to be asked again in ${Math.ceil(wait / 1000)} s` : "it is asked again later";
-      throw this.error(`too many requests (status 429); ${when}`);
+      const error = this.error(`too many requests (status 429); ${when}`);
+      // A page of something in between, with no word about when to come back, could stand for a request that was passed on.
+      if (answer.retryAfterMs !== null || wordsOf(answer.json()).length > 0) {
+        turnedAway.set(error, answer.retryAfterMs ?? WAIT_MS);
+        neverSent(error);
+      }
+      throw error;
     }
+    const full =
+      purpose === "rent" && status === 503 ? refusalOf(this.scrub(wordsOf(answer.json()).join("; ")), "") : null;
+    if (full?.code === "offer_taken") throw full;
     if (status >= 500 || !EXPECTED.has(status)) throw this.error(`status ${status}${this.#said(answer)}`);
     const judged = purpose === "account" || purpose === "rent";
     if (status === 403 && (answer.isHtml || answer.json() === undefined || !judged))
@@ -76,9 +105,9 @@ export class PodTransport {
     return new SvcError("provider_error", { provider: PODHOST, why: this.scrub(why) });
   }
 
-  retired(why: string): SvcError<"provider_error"> {
+  retired(why: string, saidSo: boolean): SvcError<"provider_error"> {
     const error = this.error(why);
-    retirements.add(error);
+    retirements.set(error, { saidSo });
     return error;
   }
 
@@ -98,6 +127,18 @@ export class PodTransport {
 }
 
 const EXPECTED = new Set([200, 201, 202, 204, 400, 402, 403, 404, 405, 409, 410, 422]);
+
+const RETIREMENT = /\b(deprecat|sunset|retire|end[- ]of[- ]life)/i;
+
+/** By a header, or by words beside the data. */
+function announcesItsEnd(answer: HttpAnswer): boolean {
+  const { deprecation = "", sunset = "", warning = "" } = answer.headers;
+  if ((deprecation !== "" && deprecation !== "false") || sunset !== "" || RETIREMENT.test(warning)) return true;
+  const body = answer.json();
+  if (typeof body !== "object" || body === null) return false;
+  const beside = Object.entries(body).filter(([name]) => name !== "data" && name !== "errors");
+  return beside.length > 0 && RETIREMENT.test(JSON.stringify(beside));
+}
 
 /** What an answer says went wrong, in any of the forms in which it says so. */
 export function wordsOf(body: unknown): string[] {

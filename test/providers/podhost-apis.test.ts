@@ -1,0 +1,165 @@
+// podhost: when REST takes over from GraphQL, and what a refusal before execution means for an order.
+
+import { describe, expect, test } from "vitest";
+import { mayHaveBeenSent } from "../../src/providers/http.ts";
+import {
+  data,
+  errors,
+  HANDLE,
+  never,
+  orderOf,
+  pod,
+  podhostStub,
+  restPod,
+  thrownBy,
+  type Answer,
+  type Asked,
+} from "./podhost-stub.ts";
+
+const OFFER = { id: "offer", priceMicro: 1, extra: { gpuTypeId: "NVIDIA L4", gpuCount: "1", cloud: "SECURE" } };
+const NO_POD = { status: 404, json: { title: "Not Found", status: 404, detail: "pod not found" } };
+const LISTED = data({ myself: { pods: [pod()] } });
+const limited = (headers: Record<string, string> = { "retry-after": "2" }): Answer => ({
+  status: 429,
+  headers,
+  json: { errors: [{ message: "Too many requests" }] },
+});
+
+/** GraphQL as given; REST has these pods, and makes and ends them. */
+const both = (graphql: (asked: Asked, nth: number) => Answer, pods: unknown[] = [restPod()]) => {
+  let nth = 0;
+  return (asked: Asked): Answer => {
+    if (asked.path === "/graphql") return graphql(asked, (nth += 1));
+    if (asked.method === "POST") return { status: 201, json: restPod({ name: asked.body.name }) };
+    if (asked.method === "DELETE") return { status: 204 };
+    return asked.path === "/v2/pods" ? { json: { pods } } : NO_POD;
+  };
+};
+
+describe("REST takes over", () => {
+  test.each<[string, Answer]>([
+    ["a Deprecation header", { ...LISTED, headers: { deprecation: "@1798761600" } }],
+    ["a Sunset header", { ...LISTED, headers: { sunset: "Fri, 01 Jan 2027 00:00:00 GMT" } }],
+    ["a Warning header", { ...LISTED, headers: { warning: '299 - "GraphQL is deprecated"' } }],
+    [
+      "words beside the data",
+      { json: { data: { myself: { pods: [pod()] } }, extensions: { notice: "This API will be retired in 2027" } } },
+    ],
+  ])(
+    "after %s, in the middle of a run: a pod made by GraphQL is looked at, ended and ordered by REST",
+    async (_w, answer) => {
+      const stub = await podhostStub(both(() => answer));
+      expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+      stub.clock.now += 5_000;
+      expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+      await stub.provider.terminate(HANDLE, never);
+      await stub.provider.create(OFFER, orderOf());
+      expect(stub.names()).toEqual(["myself", "GET /v2/pods", "DELETE /v2/pods/q7r2vd0kx1", "POST /v2/pods"]);
+    },
+  );
+
+  test("after a third 429 in a row, and GraphQL has another chance later", async () => {
+    const stub = await podhostStub(both((_asked, nth) => (nth <= 3 ? limited() : LISTED)));
+    const look = async () => {
+      stub.clock.now += 5_000;
+      return (await stub.provider.inspect(HANDLE, never)).phase;
+    };
+    for (let i = 0; i < 2; i += 1) await expect(look()).rejects.toThrow("too many requests");
+    expect(await look()).toBe("ready");
+    expect(await look()).toBe("ready");
+    expect(stub.names()).toEqual(["myself", "myself", "myself", "GET /v2/pods", "GET /v2/pods"]);
+    stub.clock.now += 11 * 60_000;
+    expect(await look()).toBe("ready");
+    expect(stub.names().at(-1)).toBe("myself");
+  });
+
+  test("not where REST does not answer: then GraphQL is asked as before, for orders as well", async () => {
+    const made = data({ podFindAndDeployOnDemand: pod() });
+    const stub = await podhostStub(({ path, root }) =>
+      path === "/graphql"
+        ? { ...(root === "podFindAndDeployOnDemand" ? made : LISTED), headers: { deprecation: "true" } }
+        : { status: 404, raw: "<html>" },
+    );
+    for (let i = 0; i < 3; i += 1) expect(await stub.provider.listOwned("svc-", never)).toHaveLength(1);
+    await stub.provider.create(OFFER, orderOf());
+    expect(stub.names()).toEqual(["myself", "GET /v2/pods", "myself", "myself", "podFindAndDeployOnDemand"]);
+  });
+});
+
+describe("an order that GraphQL refuses because it is not served any more", () => {
+  const gone: Answer = { status: 410, json: { errors: [{ message: "Use REST v2." }] } };
+
+  test("is made by REST under the same name, once REST's list shows no pod of that name", async () => {
+    const stub = await podhostStub(both(() => gone, []));
+    expect(await stub.provider.create(OFFER, orderOf())).toMatchObject({ id: "q7r2vd0kx1", name: orderOf().name });
+    expect(stub.names()).toEqual(["podFindAndDeployOnDemand", "GET /v2/pods", "POST /v2/pods"]);
+  });
+
+  test.each<[string, Answer]>([
+    ["REST's list shows such a pod", { json: { pods: [restPod()] } }],
+    ["REST's list is incomplete", { json: { pods: [], hasMore: true } }],
+    ["REST does not answer", { status: 503, json: { title: "x" } }],
+  ])("is looked up by its name where %s", async (_what, list) => {
+    const stub = await podhostStub(({ path }) => (path === "/graphql" ? gone : list));
+    expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
+    expect(stub.names()).not.toContain("POST /v2/pods");
+  });
+
+  test("is looked up by its name where only a page in between says so", async () => {
+    const stub = await podhostStub(both(() => ({ status: 404, raw: "<html>" }), []));
+    expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
+  });
+});
+
+describe.each(["graphql", "rest"])("%s: an order that is refused with 429", (api) => {
+  const made = (name: string): Answer =>
+    api === "rest" ? { status: 201, json: restPod({ name }) } : data({ podFindAndDeployOnDemand: pod({ name }) });
+
+  test("waits as it is told and is sent again, under the same name, without a list", async () => {
+    let n = 0;
+    const stub = await podhostStub(() => ((n += 1) <= 2 ? limited() : made(orderOf().name)), { api });
+    const handle = await stub.provider.create(OFFER, orderOf());
+    expect(handle.name).toBe(orderOf().name);
+    expect(stub.clock.pauses.reduce((sum, ms) => sum + ms, 0)).toBe(4_000);
+    expect(new Set(stub.names()).size).toBe(1);
+    expect(stub.asked).toHaveLength(3);
+  });
+
+  test.each(["2", "120"])(
+    "for ever (Retry-After: %s) is given up within 20 s, and is no lost answer",
+    async (after) => {
+      const stub = await podhostStub(() => limited({ "retry-after": after }), { api });
+      const began = stub.clock.now;
+      const error = await thrownBy(stub.provider.create(OFFER, orderOf()));
+      expect(error.code).toBe("provider_error");
+      expect(error.message).toContain("too many requests");
+      expect(mayHaveBeenSent(error)).toBe(false);
+      expect(stub.clock.now - began).toBeLessThanOrEqual(20_000);
+    },
+  );
+
+  test("by a page without a word about when to come back may stand for a request that was passed on", async () => {
+    const stub = await podhostStub(() => ({ status: 429, raw: "<html>slow down</html>" }), { api });
+    expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
+  });
+});
+
+test.each<[string, string, Answer, string]>([
+  ["rest", "503 and no capacity", { status: 503, json: { detail: "no instances available" } }, "offer_taken"],
+  ["rest", "409 and no capacity", { status: 409, json: { detail: "insufficient capacity" } }, "offer_taken"],
+  ["rest", "404 and no such GPU", { status: 404, json: { detail: "gpu type not found" } }, "provider_refused"],
+  ["rest", "404 and no such pod", { status: 404, json: { detail: "pod not found" } }, "outcome_unknown"],
+  ["rest", "503", { status: 503, json: { detail: "Service Unavailable" } }, "outcome_unknown"],
+  ["graphql", "503 and no capacity", { status: 503, json: { message: "no instances available" } }, "offer_taken"],
+  ["graphql", "an error in words alone", errors("Unheard-of trouble"), "outcome_unknown"],
+  [
+    "graphql",
+    "200 and a validation error",
+    { json: { data: null, errors: [{ message: "bad gpuTypeId", extensions: { code: "BAD_USER_INPUT" } }] } },
+    "provider_refused",
+  ],
+])("%s: a create call that comes to %s", async (api, _what, answer, code) => {
+  const stub = await podhostStub(() => answer, { api });
+  expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe(code);
+  expect(stub.asked).toHaveLength(1);
+});
