@@ -88,3 +88,9 @@ export function foldReturns(line: string): string {
   const segments = line.split("\r");
   return segments.findLast((segment) => segment !== "") ?? "";
 }
+
+/** The rank that a line of the log is of, also behind its time and its node; null where it is of none. */
+export function rankOf(line: string): number | null {
+  const rank = /^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\r*(?:\[node\d+\] )?\r*\[rank(\d+)\]/.exec(line)?.[1];
+  return rank === undefined ? null : Number(rank);
+}

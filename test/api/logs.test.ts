@@ -30,6 +30,20 @@ describe("GET /jobs/{id}/logs", () => {
     expect(Buffer.from(await reply.arrayBuffer()).equals(bytes)).toBe(true);
   });
 
+  it("sends the lines of one rank alone, however long they are, also with their times", async () => {
+    const { plane, server } = await serve();
+    const { id } = plane.addJob();
+    const long = `[rank3] ${"x".repeat(200_000)}`;
+    plane.appendLog(id, `svc: words\n[rank0] a\n${long}\n[node1] [rank3] b\n[rank33] c\n\r[rank3] 1/2`);
+    const get = async (query: string): Promise<string> =>
+      (await ask({ port: server.port, path: `/jobs/${id}/logs?${query}` })).text;
+    expect(await get("rank=3")).toBe(`${long}\n[node1] [rank3] b\n\r[rank3] 1/2`);
+    expect(await get("rank=0")).toBe("[rank0] a\n");
+    expect(await get("rank=7")).toBe("");
+    expect(await get("rank=0&timestamps=1")).toMatch(/^\d{4}-\S+Z \[rank0\] a\n$/);
+    expect((await ask({ port: server.port, path: `/jobs/${id}/logs?rank=x` })).status).toBe(400);
+  });
+
   it("follows until the job has ended and its last byte is delivered", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob({ status: "provisioning" });

@@ -6,6 +6,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import type { ControlPlane } from "../../engine/control-plane.ts";
+import { rankOf } from "../../domain/log-lines.ts";
 import type { Reads } from "../../store/reads.ts";
 import { OUTCOMES } from "../../schemas/job.ts";
 import { invalid } from "../field-errors.ts";
@@ -29,6 +30,7 @@ const LogsQuery = z.strictObject({
   offset: whole(Number.MAX_SAFE_INTEGER).optional(),
   tail: whole(1_000_000).optional(),
   timestamps: Switch.optional(),
+  rank: whole(1_000_000).optional(),
 });
 
 export const LOG_ROUTE = route({
@@ -38,7 +40,8 @@ export const LOG_ROUTE = route({
   summary: "The log of a job",
   description:
     "Bytes as they were stored, from `offset` (bytes) or the last `tail` lines. `follow=1` goes on until the job has ended and " +
-    "every byte is delivered. `timestamps=1` puts the time before each line. The header svc-log-offset names the first byte.",
+    "every byte is delivered. `timestamps=1` puts the time before each line. `rank=3` leaves out the lines of " +
+    "other ranks, and those of none; what is left out is not counted, so a reader that was cut begins anew. The header svc-log-offset names the first byte.",
   query: LogsQuery,
   responses: { 200: { description: "The log.", contentType: "text/plain; charset=utf-8" } },
   errors: ["job_not_found", "invalid_request"],
@@ -56,7 +59,9 @@ export const LOG_ROUTE = route({
     response.writeHead(200, {
       "content-type": "text/plain; charset=utf-8",
       "svc-log-offset": String(start),
-      ...(end !== null && !query.timestamps ? { "content-length": String(end - start) } : {}),
+      ...(end !== null && !query.timestamps && query.rank === undefined
+        ? { "content-length": String(end - start) }
+        : {}),
     });
     if (call.request.raw.method === "HEAD") {
       response.end();
@@ -64,7 +69,8 @@ export const LOG_ROUTE = route({
     }
     response.flushHeaders();
     const bytes = end === null ? follow(cp, id, start, closed(response)) : slice(cp.reads, id, start, end);
-    await send(query.timestamps ? stamped(cp.reads, id, start, bytes) : bytes, response);
+    const all = query.timestamps ? stamped(cp.reads, id, start, bytes) : bytes;
+    await send(query.rank === undefined ? all : linesOf(query.rank, all), response);
     return null;
   },
 });
@@ -141,6 +147,36 @@ function closed(response: ServerResponse): AbortSignal {
 }
 
 const NEWLINE = 0x0a;
+
+/** So many bytes at the beginning of a line tell its rank. */
+const HEAD_BYTES = 128;
+
+/** Whole lines of one rank, from a part that begins where a line begins; a line that is cut by `start` is of none. */
+async function* linesOf(rank: number, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let head: Buffer = Buffer.alloc(0);
+  /** Null until the beginning of the line has told. */
+  let wanted: boolean | null = null;
+  for await (const chunk of source) {
+    const parts: Buffer[] = [];
+    for (let from = 0; from < chunk.length;) {
+      const newline = chunk.indexOf(NEWLINE, from);
+      const to = newline < 0 ? chunk.length : newline + 1;
+      const piece = chunk.subarray(from, to);
+      if (wanted === null) {
+        head = Buffer.concat([head, piece]);
+        if (newline >= 0 || head.length >= HEAD_BYTES) {
+          wanted = rankOf(head.toString("utf8", 0, HEAD_BYTES)) === rank;
+          if (wanted) parts.push(head);
+          head = Buffer.alloc(0);
+        }
+      } else if (wanted) parts.push(piece);
+      if (newline >= 0) wanted = null;
+      from = to;
+    }
+    if (parts.length > 0) yield Buffer.concat(parts);
+  }
+  if (head.length > 0 && rankOf(head.toString()) === rank) yield head;
+}
 
 /** Puts the time of its first byte before each line that begins in the part sent. */
 async function* stamped(

@@ -1,6 +1,6 @@
 import { SvcError as WireError } from "../../../sdk/errors.ts";
 import type { Client } from "../../../sdk/client.ts";
-import { foldReturns, terminalSafe } from "../../domain/log-lines.ts";
+import { foldReturns, rankOf, terminalSafe } from "../../domain/log-lines.ts";
 import { whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { take } from "../columns.ts";
@@ -128,12 +128,6 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
   if (!options.exitStatus) return options.follow && !isOver ? NOT_OVER : 0;
   if (!isOver) return NOT_OVER;
   return record?.exit_code ?? (record?.status === "succeeded" ? 0 : 1);
-}
-
-/** The rank that a line is of; null where it is of none. */
-function rankOf(line: string): number | null {
-  const rank = /^\r*(?:\[node[0-9]+\] )?\r*\[rank([0-9]+)\]/.exec(line)?.[1];
-  return rank === undefined ? null : Number(rank);
 }
 
 async function findClient(io: Io): Promise<Client | null> {
