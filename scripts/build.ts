@@ -1,7 +1,7 @@
 // Builds dist/: the CLI with its control plane as split chunks, so that a command loads only what it needs, and the
 // dashboard. Native and large packages that gain nothing from bundling stay in node_modules.
 
-import { rmSync, statSync } from "node:fs";
+import { copyFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { buildDashboard, DASHBOARD_DIST } from "./lib/build-dashboard.ts";
@@ -40,6 +40,23 @@ const result = await build({
   logLevel: "warning",
   metafile: true,
 });
+// The simulated providers of `svc sim`: one file, and the scripts of their machines beside it.
+await build({
+  absWorkingDir: root,
+  entryPoints: { serve: "test/sim/serve.ts" },
+  outdir: "dist/sim",
+  outExtension: { ".js": ".mjs" },
+  bundle: true,
+  format: "esm",
+  platform: "node",
+  target: "node22.14",
+  legalComments: "none",
+  minifyWhitespace: true,
+  minifySyntax: true,
+  logLevel: "warning",
+});
+for (const name of ["machine.sh", "init.py", "nvidia-smi"])
+  copyFileSync(join(root, "test", "sim", "machines", name), join(root, "dist", "sim", name));
 const sizes = Object.entries(result.metafile.outputs).filter(([name]) => name.endsWith(".mjs"));
 console.log(`dist/: ${sizes.length} files, ${Math.round(sizes.reduce((sum, [, o]) => sum + o.bytes, 0) / 1024)} KiB`);
 

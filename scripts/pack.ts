@@ -1,10 +1,19 @@
-// Makes what the npm package holds beside the build of every day. `npm pack` runs it by itself.
+// Makes what the npm package holds beside the build of every day. `npm pack` runs it by itself, before it packs, and with `--after`
+// when it has: npm takes the README.md of this folder whatever it is told, so the package's own (sdk/README.md) stands there meanwhile.
 
-import { writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildSdk, PROGRAM_MAPS, ROOT, theVersion, thirdPartyNotices } from "./package-parts.ts";
+
+const [readme, kept] = [join(ROOT, "README.md"), join(ROOT, ".cache", "README.checkout.md")];
+// One that is still there is of a packing that was cut off.
+if (existsSync(kept)) renameSync(kept, readme);
+if (process.argv.includes("--after")) process.exit();
 
 const version = theVersion();
 await buildSdk();
 writeFileSync(join(ROOT, "dist", "THIRD-PARTY.txt"), thirdPartyNotices([...PROGRAM_MAPS, "sdk/*.map"]));
 console.error(`svc ${version}: dist/sdk, dist/types and dist/THIRD-PARTY.txt are made`);
+mkdirSync(join(ROOT, ".cache"), { recursive: true });
+copyFileSync(readme, kept);
+copyFileSync(join(ROOT, "sdk", "README.md"), readme);

@@ -43,12 +43,21 @@ function take(from: string, patterns: readonly string[], to: string): void {
 
 function stage(version: string, folder: string): void {
   const python = ["svc/**/*.py", "svc/py.typed"];
-  take("python", ["pyproject.toml", ...python], folder);
+  take("python", ["pyproject.toml", "README.md", ...python], folder);
   take(".", ["LICENSE"], folder);
   const plane = join(folder, "svc", "_plane");
   take(
     ".",
-    ["LICENSE", "CHANGELOG.md", "dist/cli.mjs", "dist/chunks/*.mjs", "runner/*.py", "examples/digits/*.*"],
+    [
+      "LICENSE",
+      "CHANGELOG.md",
+      "dist/cli.mjs",
+      "dist/chunks/*.mjs",
+      "dist/sim/*",
+      "docs/**/*.md",
+      "runner/*.py",
+      "examples/digits/*.*",
+    ],
     plane,
   );
   take("dashboard", ["dist/*.*", "dist/assets/*"], join(plane, "dashboard"));

@@ -22,6 +22,10 @@ export const oneLine = (words: string): string =>
 
 /** `code` is for programs and stable; `message` says what happened, `hint` what to do. */
 export class SvcError extends Error {
+  static {
+    // Bundlers rename classes of one name, and Node prints the class's own name with an error.
+    Object.defineProperty(this, "name", { value: "SvcError" });
+  }
   override readonly name = "SvcError";
   readonly code: string;
   readonly hint: string;

@@ -34,6 +34,8 @@ export interface ServerOptions {
   projectDir: string;
   /** The built dashboard; null where there is none. */
   dashboardDir: string | null;
+  /** The pages of the documentation, for `/docs`. */
+  docsDir?: string;
   version: string;
   /** Must be given off loopback, and where the system keeps no /proc/net/tcp. Lets in callers whose user cannot be told. */
   token?: string;
@@ -111,7 +113,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     },
   });
   app.addHook("onResponse", async (request, reply) => observe(metrics, options.logger, request, reply));
-  const files = loadStatic(options.dashboardDir);
+  const files = loadStatic(options.dashboardDir, options.docsDir);
   app.addHook("onRequest", async (request, reply) => {
     if (request.ws) void reply.headers(securityHeaders(null));
     if (request.is404) return unmatched(files, request, reply);

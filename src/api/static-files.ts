@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
+import { docsPages } from "../domain/docs-pages.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 interface StaticFile {
@@ -36,11 +37,33 @@ checkout and start <code>svc serve</code> again. Until then, <code>svc jobs</cod
 const FILES_MAX = 2_000;
 
 /** Every plain file under `directory`; only the page that says how to build it where there is none. */
-export function loadStatic(directory: string | null): StaticFiles {
+export function loadStatic(directory: string | null, docs: string | null = null): StaticFiles {
   const files = new Map<string, StaticFile>();
+  if (docs !== null) collectDocs(docs, files);
   if (directory !== null) collect(directory, "", files);
   if (!files.has("/index.html")) files.set("/index.html", entry("/index.html", Buffer.from(NOT_BUILT)));
   return files;
+}
+
+/** The documentation as it is written, `/docs/CLI.md` or `/docs/CLI`, and a list of its pages at `/docs`. */
+function collectDocs(folder: string, files: Map<string, StaticFile>): void {
+  const pages = docsPages(folder);
+  for (const page of pages) {
+    const text = { ...entry(`/docs/${page}.md`, readFileSync(join(folder, `${page}.md`))), type: TYPES[".txt"] ?? "" };
+    for (const path of [`/docs/${page}`, `/docs/${page}.md`]) files.set(path, text);
+  }
+  if (pages.length === 0) return;
+  const links = pages.map((page) => `<li><a href="/docs/${page}.md">${page}</a></li>`).join("\n");
+  const list = `<!doctype html><html lang="en"><meta charset="utf-8"><title>svc: documentation</title>
+<h1>Documentation of svc</h1>
+<p><a href="/">Dashboard</a> · <a href="/openapi.json">API description</a></p>
+<ul>
+${links}
+</ul>
+</html>
+`;
+  for (const path of ["/docs", "/docs/"])
+    files.set(path, { ...entry(path, Buffer.from(list)), type: TYPES[".html"] ?? "" });
 }
 
 function collect(directory: string, prefix: string, files: Map<string, StaticFile>): void {
@@ -84,6 +107,6 @@ export function serveStatic(files: StaticFiles, path: string, request: FastifyRe
 /** Paths of the API are never the shell: a mistyped one must not look like an answer. */
 function isShell(path: string, accept: string): boolean {
   if (path === "/") return true;
-  if (/^\/(jobs|v1)(\/|$)/.test(path)) return false;
+  if (/^\/(jobs|v1|docs)(\/|$)/.test(path)) return false;
   return accept.includes("text/html") && /^(\/[\w~@:-]+)+\/?$/.test(path);
 }

@@ -61,6 +61,37 @@ const ALL_EXITS: [string, string][] = [
   ["130", "interrupted"],
 ];
 
+/** Names of commands that people know from other tools, with ours; the first that is there counts. */
+const HABITS = new Map<string, readonly string[]>(
+  Object.entries({
+    ps: ["jobs"],
+    ls: ["jobs"],
+    list: ["jobs"],
+    status: ["jobs"],
+    queue: ["jobs"],
+    stop: ["kill"],
+    cancel: ["kill"],
+    down: ["kill"],
+    terminate: ["kill"],
+    delete: ["rm", "kill"],
+    rm: ["rm", "kill"],
+    open: ["serve --open"],
+    up: ["serve"],
+    start: ["serve"],
+    dashboard: ["serve"],
+    ui: ["serve"],
+    launch: ["run"],
+    submit: ["run"],
+    exec: ["ssh"],
+    login: ["credentials"],
+    tail: ["logs"],
+    attach: ["logs"],
+    init: ["demo"],
+    example: ["demo"],
+    man: ["docs"],
+  }),
+);
+
 /** Checks `words` (without node and the program's name). Throws `usage` errors. */
 export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parsed {
   const takesValue = new Set<string>();
@@ -114,10 +145,9 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   const commandName = plain.shift() ?? null;
   const command = commands.find((c) => c.name === commandName) ?? null;
   if (commandName !== null && !command) {
-    const near = nearest(
-      commandName,
-      commands.map((c) => c.name),
-    );
+    const known = commands.map((c) => c.name);
+    const near =
+      HABITS.get(commandName)?.find((each) => known.includes(each.split(" ")[0] ?? "")) ?? nearest(commandName, known);
     throw usage(
       `There is no command \`${commandName}\`.`,
       near ? `Did you mean \`svc ${near}\`? \`svc --help\` lists them all.` : "`svc --help` lists them all.",

@@ -25,6 +25,14 @@ export interface Io {
   takeSignals(listener: (signal: EndSignal) => void): void;
 }
 
+/** As Node and most tools decide it: `NO_COLOR` first, then `FORCE_COLOR`, then whether there is a terminal that shows colours. */
+export function wantsColor(env: NodeJS.ProcessEnv, tty: boolean): boolean {
+  if (env["NO_COLOR"]) return false;
+  const forced = env["FORCE_COLOR"];
+  if (forced !== undefined) return forced !== "0" && forced !== "false";
+  return tty && env["TERM"] !== "dumb";
+}
+
 /** The process itself as `Io`. */
 export function processIo(): Io {
   const interrupt = new AbortController();
@@ -56,7 +64,7 @@ export function processIo(): Io {
       status = text;
     },
     tty,
-    color: tty && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
+    color: wantsColor(process.env, tty),
     columns: () => process.stdout.columns || 100,
     env: process.env,
     cwd: process.cwd(),

@@ -38,6 +38,10 @@ interface SvcErrorOptions {
 
 /** The one error class. Everything a caller may see is in the catalogue; `cause` keeps what led here. */
 export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
+  static {
+    // Bundlers rename classes of one name, and Node prints the class's own name with an error.
+    Object.defineProperty(this, "name", { value: "SvcError" });
+  }
   override readonly name = "SvcError";
   readonly code: C;
   readonly hint: string;

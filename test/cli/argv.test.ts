@@ -123,3 +123,14 @@ test("nearest takes slips of the finger, not other words", () => {
   expect(nearest("banana", ["logs", "jobs"])).toBeNull();
   expect(nearest("x".repeat(100_000), ["logs"])).toBeNull();
 });
+
+test.each([
+  ["ps", "svc jobs"],
+  ["status", "svc jobs"],
+  ["stop", "svc kill"],
+  ["rm", "svc "],
+  ["open", "svc serve --open"],
+  ["login", "svc credentials"],
+])("The command `%s` of other tools leads to `%s`", (typed, ours) =>
+  expect(refusal(typed).hint).toContain(`Did you mean \`${ours}`),
+);

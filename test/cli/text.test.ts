@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { wantsColor } from "../../src/cli/io.ts";
 import type { Io } from "../../src/cli/io.ts";
 import { width } from "../../src/cli/columns.ts";
 import { duration, hintFor, safeField, table, toJson } from "../../src/cli/text.ts";
@@ -93,3 +94,15 @@ test.each([
 ])("%d ms is told as %s", (ms, told) => {
   expect(duration(ms)).toBe(told);
 });
+
+test.each([
+  [{}, true, true],
+  [{}, false, false],
+  [{ TERM: "dumb" }, true, false],
+  [{ FORCE_COLOR: "1" }, false, true],
+  [{ FORCE_COLOR: "" }, false, true],
+  [{ FORCE_COLOR: "0" }, true, false],
+  [{ FORCE_COLOR: "1", NO_COLOR: "1" }, true, false],
+])("With %j and a terminal (%s) there are colours: %s", (env, tty, colours) =>
+  expect(wantsColor(env, tty)).toBe(colours),
+);

@@ -1,6 +1,6 @@
 // The npm package: `npm pack`, installed into an empty folder, with nothing else there but Node.
 
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { appears, call, copyOfSources, emptyComputer, ENDLESS, isAlive, must, ROOT, start, TRAIN } from "./harness.ts";
@@ -50,7 +50,9 @@ afterAll(() => {
 });
 
 test("holds the program, the SDK and its types, and no sources, tests or maps", () => {
-  const folders = new Set(files.map((path) => dirname(path).split("/").slice(0, 2).join("/")));
+  const folders = new Set(
+    files.filter((path) => !path.startsWith("docs/")).map((path) => dirname(path).split("/").slice(0, 2).join("/")),
+  );
   expect([...folders].toSorted()).toEqual(
     [
       ".",
@@ -59,6 +61,7 @@ test("holds the program, the SDK and its types, and no sources, tests or maps", 
       "dist",
       "dist/chunks",
       "dist/sdk",
+      "dist/sim",
       "dist/types",
       "examples/digits",
       "python/svc",
@@ -66,7 +69,38 @@ test("holds the program, the SDK and its types, and no sources, tests or maps", 
     ].toSorted(),
   );
   expect(files.filter((path) => /\.map$|\.pyc$|(?<!\.d)\.ts$/.test(path))).toEqual([]);
-  expect(files).toContain("dist/THIRD-PARTY.txt");
+  for (const file of ["dist/THIRD-PARTY.txt", "docs/CLI.md", "docs/guides/troubleshooting.md", "dist/sim/machine.sh"])
+    expect(files).toContain(file);
+  expect(files.filter((path) => path.startsWith("docs/") && !path.endsWith(".md"))).toEqual([]);
+});
+
+test("has a README of its own, whose links lead somewhere, and leaves that of the checkout as it was", () => {
+  const text = readFileSync(join(project, "node_modules/svc/README.md"), "utf8");
+  expect(text).toBe(readFileSync(join(ROOT, "sdk/README.md"), "utf8"));
+  expect(text.match(/\]\((?!https?:)/g)).toBeNull();
+  expect(readFileSync(join(sources.folder, "README.md"), "utf8")).toBe(readFileSync(join(ROOT, "README.md"), "utf8"));
+});
+
+test("brings the documentation and the simulators", () => {
+  const svc = join(project, "node_modules/.bin/svc");
+  expect(must([svc, "docs"], { env: env() })).toContain("CREDENTIALS\n");
+  expect(must([svc, "docs", "CREDENTIALS"], { env: env() })).toContain("# Credentials");
+  expect(call([svc, "sim", "nobody"], { env: env() }).err).toContain("nobody is not simulated");
+});
+
+test("an older Node on the PATH is told what to do, and one that npm installed beside svc is used", () => {
+  const old = join(computer.folder, "old");
+  mkdirSync(old);
+  writeFileSync(join(old, "node"), "#!/bin/sh\necho v20.19.0\n", { mode: 0o755 });
+  const svc = join(project, "node_modules/.bin/svc");
+  const refused = call([svc, "--version"], { env: computer.env([old]) });
+  expect(refused.err).toContain("is v20.19.0");
+  expect(refused.err).toContain("npm install node@24");
+  expect(refused.err).not.toContain("npm run setup");
+  const beside = join(project, "node_modules/.bin/node");
+  symlinkSync(process.execPath, beside);
+  expect(must([svc, "--version"], { env: computer.env([old]) })).toBe(`svc ${VERSION}\n`);
+  rmSync(beside);
 });
 
 test("brings its command, and no Node that would stand before the project's own", () => {

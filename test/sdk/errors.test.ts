@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { expect, it } from "vitest";
 import { SvcError } from "../../sdk/index.ts";
 import { CATALOGUE } from "../../src/errors/catalogue.ts";
@@ -13,4 +14,13 @@ it("an error that came over HTTP ends a command as the same error does here, as 
     const { exit: same } = new SvcError({ code, message: "", hint: "", status });
     expect([code, same === 4]).toEqual([code, exit === 4]);
   }
+});
+
+it("Node prints an error of the SDK and of the program by its name, also where a bundler renamed the class", () => {
+  class _SvcError extends SvcError {}
+  expect(SvcError.name).toBe("SvcError");
+  expect(inspect(new SvcError({ code: "x", message: "It failed.", hint: "", status: 0 }))).toMatch(
+    /^SvcError: It failed\./,
+  );
+  expect(new _SvcError({ code: "x", message: "", hint: "", status: 0 }).name).toBe("SvcError");
 });

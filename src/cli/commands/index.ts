@@ -4,6 +4,8 @@ import type { Command } from "../command.ts";
 import { code } from "./code.ts";
 import { credentials } from "./credentials.ts";
 import { data } from "./data.ts";
+import { demo } from "./demo.ts";
+import { docs } from "./docs.ts";
 import { doctor } from "./doctor.ts";
 import { gpus } from "./gpus.ts";
 import { jobs } from "./jobs.ts";
@@ -29,6 +31,8 @@ export const COMMANDS: Command[] = [
   code,
   data,
   ssh,
+  demo,
   sim,
+  docs,
   doctor,
 ];

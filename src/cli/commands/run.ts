@@ -22,7 +22,10 @@ export const run: Command = {
   async run(input, io) {
     if (input.json) await printJson(io, { ways: WAYS });
     else await io.out(`${WAYS.map((w) => `# ${w.name}\n${w.text}`).join("\n\n")}\n`);
-    if (!input.json) io.err("`svc run` starts nothing: the CLI operates runs.\nPaste one of the three ways above.");
+    if (!input.json)
+      io.err(
+        "`svc run` starts nothing: the CLI operates runs.\nPaste one of the three ways above, or try `svc demo`, which runs an example.",
+      );
     return 2;
   },
 };

@@ -112,6 +112,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
       port: options.port,
       projectDir: io.cwd,
       dashboardDir: join(root, "dashboard", "dist"),
+      docsDir: join(root, "docs"),
       version: version(),
       log: log.info,
       ...(log.requests ? { logger: log.requests } : {}),

@@ -39,7 +39,7 @@ export const sim: Command = {
     { flags: "--port <n>", what: "Port of the first API, the next ones follow (any free ones)" },
     {
       flags: "--fault <name>",
-      what: "A fault to commit, as NAME or NAME=N; docs/SIMULATORS.md lists them",
+      what: "A fault to commit, as NAME or NAME=N; `svc docs SIMULATORS` lists them",
       many: true,
     },
   ],
@@ -50,7 +50,7 @@ export const sim: Command = {
     const words = { providers: input.args, faults: input.values.get("fault") ?? [] };
     const simulators = await load();
     const objection = simulators.objectionTo(words);
-    if (objection !== null) throw usage(`${objection}.`, "See docs/SIMULATORS.md.");
+    if (objection !== null) throw usage(`${objection}.`, "`svc docs SIMULATORS` tells more.");
     const missing = simulators.missingPrograms();
     if (missing.length > 0)
       throw new SvcError("command_unavailable", {
@@ -131,11 +131,13 @@ const exports = (env: Record<string, string>): string =>
 
 async function load(): Promise<SimModule> {
   const root = checkoutRoot();
-  const path = [join(root, "test", "sim", "serve.ts"), join(root, "dist", "sim.mjs")].find((each) => existsSync(each));
+  const path = [join(root, "test", "sim", "serve.ts"), join(root, "dist", "sim", "serve.mjs")].find((each) =>
+    existsSync(each),
+  );
   if (path === undefined)
     throw new SvcError("command_unavailable", {
       what: "The simulated providers are not part of this installation.",
-      instead: "Run svc sim from a checkout of the source code.",
+      instead: "Install svc again: the files of its package are not all there.",
     });
   return (await import(pathToFileURL(path).href)) as SimModule;
 }

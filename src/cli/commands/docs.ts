@@ -1,0 +1,36 @@
+// `svc docs`: the pages of the documentation, which lie in every installation.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { docsPages } from "../../domain/docs-pages.ts";
+import { nearest } from "../../domain/nearest.ts";
+import { usage } from "../argv.ts";
+import type { Command } from "../command.ts";
+import { checkoutRoot } from "../root.ts";
+
+export const docs: Command = {
+  name: "docs",
+  args: "[page]",
+  summary: "Print a page of the documentation, or list them",
+  options: [],
+  exits: [["2", "there is no such page"]],
+  examples: ["svc docs", "svc docs CREDENTIALS", "svc docs guides/troubleshooting"],
+  async run(input, io) {
+    const folder = join(checkoutRoot(), "docs");
+    const pages = docsPages(folder);
+    const [asked] = input.args;
+    if (asked === undefined) {
+      await io.out(pages.map((page) => `${page}\n`).join(""));
+      if (io.tty) io.err("svc docs PAGE prints one; a running control plane serves them at /docs.");
+      return 0;
+    }
+    const name = asked.replace(/^docs\//, "").replace(/\.md$/, "");
+    const page = pages.find((each) => each.toLowerCase() === name.toLowerCase());
+    if (page === undefined) {
+      const near = nearest(name, pages);
+      throw usage(`There is no page ${asked}.`, near ? `Did you mean ${near}?` : "svc docs lists all pages.");
+    }
+    await io.out(readFileSync(join(folder, `${page}.md`)));
+    return 0;
+  },
+};
