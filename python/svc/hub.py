@@ -115,17 +115,25 @@ def _absolute(field: str, path: str | os.PathLike[str]) -> str:
 
 
 class _Line:
-    """One line on a terminal that tells how far it is; elsewhere nothing."""
+    """One line on a terminal that tells how far it is; elsewhere one line for each trouble, such as a hub that refuses the connection."""
 
     def __init__(self, stream: TextIO | None) -> None:
         quiet = os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false")
-        self._stream = stream if stream is not None and not quiet and stream.isatty() else None
+        self._stream = stream if stream is not None and not quiet else None
+        self._terminal = self._stream is not None and self._stream.isatty()
         self._shown = False
+        self._troubled = False
 
     def show(self, pull: Mapping[str, Any]) -> None:
         if self._stream is None:
             return
         try:
+            if not self._terminal:
+                if pull.get("note") and not self._troubled:
+                    self._stream.write(f"svc: {_words(pull)[:400]}\n")
+                    self._stream.flush()
+                self._troubled = bool(pull.get("note"))
+                return
             self._stream.write("\r\x1b[K" + _words(pull)[:200])
             self._stream.flush()
             self._shown = True

@@ -702,5 +702,18 @@ class Values(unittest.TestCase):
         self.assertEqual(parameters, set(svc.aio.RunParameters.__annotations__))
 
 
+class PullLines(unittest.TestCase):
+    def test_a_pull_without_a_terminal_tells_each_trouble_once_and_nothing_else(self) -> None:
+        from svc import hub
+
+        out = io.StringIO()
+        line = hub._Line(out)
+        for note in (None, "the connection was refused; tried again in 1 s", "tried again in 2 s", None, "refused again"):
+            line.show({"model_id": "m", "phase": "resolving", "note": note})
+        self.assertEqual(
+            out.getvalue(), "svc: m: the connection was refused; tried again in 1 s\nsvc: m: refused again\n"
+        )
+
+
 if __name__ == "__main__":
     unittest.main()

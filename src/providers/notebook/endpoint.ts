@@ -13,7 +13,7 @@ const HOST_KEY = /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z
 
 /**
  * Understands `SVC-ENDPOINT {…}` (the last one, of a cell that was run again), its bare JSON, `tcp://host:port`, `host:port`,
- * `host port`, `user@host:port` and `ssh -p port user@host`. Null for everything else, and where one part of it is not what such
+ * `host port`, `user@host:port`, `ssh [-J jump] -p port user@host` and the line that a tunnel prints. Null for everything else, and where one part of it is not what such
  * a part can be.
  */
 export function parseEndpoint(text: string): PastedEndpoint | null {
@@ -27,7 +27,17 @@ export function parseEndpoint(text: string): PastedEndpoint | null {
     /^(?:(?:tcp|ssh):\/\/)?(?:([^@\s/]+)@)?(?:\[([^\]\s]+)\]|([^:\s/@]+))(?:\s*:\s*|\s+)([0-9]{1,5})\/?$/.exec(
       pasted,
     ) ?? [];
-  return endpointOf(host, port, user);
+  return endpointOf(host, port, user) ?? ofTunnelLine(pasted);
+}
+
+/**
+ * What tunnels print, with all that stands around it: `Forwarding  tcp://4.tcp.eu.ngrok.io:17042 -> localhost:22` and `url=tcp://…` of
+ * ngrok, `listening at bore.pub:40123` of bore, `tcp://name.a.free.pinggy.link:40527` of pinggy (seen: their manuals, 2026). The last
+ * address counts: a tunnel that was started again has another one.
+ */
+function ofTunnelLine(text: string): PastedEndpoint | null {
+  const found = [...text.matchAll(/(?:\btcp:\/\/|\blistening at )([^\s:/@]+):([0-9]{1,5})(?![0-9:])/g)].at(-1);
+  return found === undefined ? null : endpointOf(found[1], found[2], USER);
 }
 
 /** A host key as it was printed, without a comment; null where it is none. */
@@ -55,11 +65,12 @@ function ofJson(text: string): PastedEndpoint | null {
   return hostKey === null ? null : { ...endpoint, hostKey };
 }
 
-/** `ssh [-p PORT] [-l USER] [-o …] [USER@]HOST [-p PORT]`; every other option is passed over, and none is ever used. */
+/** `ssh [-p PORT] [-l USER] [-J JUMP] [-o …] [USER@]HOST [-p PORT]`; every other option is passed over, and none is ever used. */
 function ofCommand(words: string[]): PastedEndpoint | null {
   let port = "22";
   let login = USER;
   let target: string | null = null;
+  let jump: string | null = null;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] ?? "";
     const [, letter, rest] = /^-([a-zA-Z46])(.*)$/.exec(word) ?? [];
@@ -70,8 +81,20 @@ function ofCommand(words: string[]): PastedEndpoint | null {
       const value = rest || (words[++i] ?? "");
       if (letter === "p") port = value;
       if (letter === "l") login = value;
+      if (letter === "J") jump = value;
     }
   }
   const [, user = login, host] = /^(?:ssh:\/\/)?(?:([^@]+)@)?(.+)$/.exec(target ?? "") ?? [];
-  return endpointOf(host, port, user);
+  const endpoint = endpointOf(host, port, user);
+  if (endpoint === null || jump === null) return endpoint;
+  const proxyCommand = throughJump(jump);
+  return proxyCommand === null ? null : { ...endpoint, proxyCommand };
+}
+
+/** `[USER@]HOST[:PORT]`, of one machine, as a command whose parts were each checked; null where one of them cannot be. */
+function throughJump(jump: string): string | null {
+  const [, user, host, port = "22"] = /^(?:ssh:\/\/)?(?:([^@\s]+)@)?([^@:\s,]+)(?::([0-9]{1,5}))?$/.exec(jump) ?? [];
+  const way = endpointOf(host, port, user ?? "root");
+  if (way === null || way.host.startsWith("-")) return null;
+  return `ssh -W [%h]:%p -p ${way.port} ${user === undefined ? "" : `${way.user}@`}${way.host}`;
 }

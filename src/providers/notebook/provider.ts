@@ -129,7 +129,7 @@ export function endpointIn({ settings }: ProviderCredential): PastedEndpoint {
     host: way.host,
     port: way.port,
     user: way.user,
-    ...(proxyCommand ? { proxyCommand } : {}),
+    ...(proxyCommand ? { proxyCommand } : way.proxyCommand ? { proxyCommand: way.proxyCommand } : {}),
     metered: true,
     ...(hostKey === null ? {} : { hostKey }),
   };
@@ -142,7 +142,8 @@ function wayOf(host: string, port: string | undefined, user: string | undefined)
   const pasted = parseEndpoint(host);
   if (!pasted) return null;
   const exact = endpointOf(pasted.host, port ?? pasted.port, user ?? pasted.user);
-  return exact && { ...exact, ...(pasted.hostKey ? { hostKey: pasted.hostKey } : {}) };
+  const { hostKey, proxyCommand } = pasted;
+  return exact && { ...exact, ...(hostKey ? { hostKey } : {}), ...(proxyCommand ? { proxyCommand } : {}) };
 }
 
 function asUser(way: PastedEndpoint | null, user: string | undefined): PastedEndpoint | null {
