@@ -175,7 +175,8 @@ export class DurableLedger implements Ledger {
 }
 
 /** A machine is owed whatever is said of its price: what is no price is unknown, and must not keep the row from being written. */
-function priceOf({ priceMicro }: MachineHandle): number | null {
+function priceOf({ priceMicro: whole, billedMicro }: MachineHandle): number | null {
+  const priceMicro = whole === null ? null : (billedMicro ?? whole);
   return Number.isFinite(priceMicro) && priceMicro !== null && priceMicro >= 0 ? Math.round(priceMicro) : null;
 }
 

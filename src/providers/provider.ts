@@ -38,6 +38,8 @@ export interface MachineHandle {
   priceMicro: number | null;
   /** `priceMicro` is the offer's, for the machine's own could not be read: it counts for the cost, and not against a cap. */
   priceOffered?: true;
+  /** What is billed until it runs, where that is less: micro-dollars an hour. It counts for the cost, and never against a cap. */
+  billedMicro?: number;
   /** Ways in, best first. */
   ssh?: SshEndpoint[];
   /** What is needed to find or reach it again: a zone, a home directory. Never a secret. */
@@ -53,7 +55,8 @@ export interface Order {
 }
 
 export type MachineStatus =
-  | { phase: "starting"; why: string }
+  /** `priceMicro` where its whole price is billed already. */
+  | { phase: "starting"; why: string; priceMicro?: number | null }
   | {
       phase: "ready";
       address: string | null;

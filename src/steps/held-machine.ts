@@ -45,9 +45,13 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     const elsewhere = status.elsewhere === true ? ({ elsewhere: true } as const) : {};
     throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere });
   }
-  if (status.phase === "starting") return status;
+  if (status.phase === "starting") {
+    if (handle.billedMicro !== undefined && (status.priceMicro ?? null) !== null)
+      await ports.ledger.known(handle.name, billedWhole({ ...handle, priceMicro: status.priceMicro ?? null }));
+    return status;
+  }
   if (entry) await learnAccount(ports.ledger, provider, entry, handle, context.signal);
-  const { priceOffered, ...last } = handle;
+  const { priceOffered, ...last } = billedWhole(handle);
   const known: MachineHandle = {
     ...last,
     ...(priceOffered && (status.priceMicro ?? null) === null ? { priceOffered } : {}),
@@ -59,6 +63,11 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   await ports.ledger.known(handle.name, known);
   checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "It is given back");
   return status;
+}
+
+/** From now on its whole price counts for the cost. */
+function billedWhole({ billedMicro: _, ...handle }: MachineHandle): MachineHandle {
+  return handle;
 }
 
 const VERDICTS: ReadonlySet<string> = new Set([

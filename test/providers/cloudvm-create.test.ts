@@ -186,7 +186,7 @@ describe("the request", () => {
         onHostMaintenance: "TERMINATE",
         automaticRestart: false,
         provisioningModel: "STANDARD",
-        maxRunDuration: { seconds: String(60 * 60 + 3 * 3_600 + 30 * 60) },
+        maxRunDuration: { seconds: String(60 * 60 + 3 * 3_600 + 30 * 60 + 10) },
         instanceTerminationAction: "DELETE",
       },
       networkInterfaces: [
@@ -254,7 +254,7 @@ describe("the request", () => {
     expect(limitSeconds(spec())).toBe(7 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 0 }))).toBe(7 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 5_000_000 }))).toBe(120 * 24 * 3_600);
-    expect(limitSeconds(spec({ max_runtime_minutes: 1, orphan_grace_minutes: 0 }))).toBe(60 + 3 * 3_600);
+    expect(limitSeconds(spec({ max_runtime_minutes: 1, orphan_grace_minutes: 0 }))).toBe(60 + 3 * 3_600 + 10);
   });
 });
 

@@ -66,7 +66,7 @@ describe("searching", () => {
       allocated_storage: 200,
       direct_port_count: { gte: 1 },
       dph_total: { lte: 3 },
-      duration: { gte: 363_600 },
+      duration: { gte: 363_610 },
       geolocation: { in: expect.arrayContaining(["US", "AU", "NZ"]) as unknown },
       order: [["dph_total", "asc"]],
     });

@@ -220,7 +220,9 @@ export class MarketProvider implements Provider {
       this.billedPrice(id, offer.priceMicro, soon),
       this.client.attachKey(id, publicKey, soon).catch(() => undefined),
     ]);
-    return { ...handle, ...price };
+    const diskMicro = numberOf(offer.extra?.disk_micro);
+    // The GPU is billed from when the machine runs, its disk from when it is made.
+    return { ...handle, ...price, ...(diskMicro === null ? {} : { billedMicro: diskMicro }) };
   }
 
   private async rent(

@@ -144,8 +144,32 @@ function offerOf(row: OfferRow, wish: Wish): Offer | null {
     id,
     priceMicro,
     facts: factsOf(row),
-    extra: { disk_gb: String(wish.diskGb), ...(machineId ? { machine_id: machineId } : {}) },
+    extra: {
+      disk_gb: String(wish.diskGb),
+      ...(machineId ? { machine_id: machineId } : {}),
+      ...diskPriceOf(row, wish, priceMicro),
+    },
   };
+}
+
+/** Hours of a month by which the provider bills disks (source: its API guide, 2026). */
+const HOURS_A_MONTH = 720;
+
+/** What the disk costs an hour, in micro-dollars: all that is billed until the machine runs. */
+function diskPriceOf(row: OfferRow, { diskGb }: Wish, priceMicro: number): { disk_micro?: string } {
+  const monthly = numberOf(row.storage_cost);
+  const micro = monthly === null ? null : Math.ceil((monthly * diskGb * 1e6) / HOURS_A_MONTH);
+  return micro === null || micro < 0 || micro > priceMicro ? {} : { disk_micro: String(micro) };
+}
+
+/** Dollars per GB of traffic, where the host tells them. */
+function trafficOf(row: OfferRow): { traffic?: string } {
+  const [up, down] = [row.inet_up_cost, row.inet_down_cost].map(numberOf);
+  const told = [
+    ...(down !== null && down !== undefined && down >= 0 ? [`$${down.toFixed(3)} per GB in`] : []),
+    ...(up !== null && up !== undefined && up >= 0 ? [`$${up.toFixed(3)} per GB out`] : []),
+  ];
+  return told.length === 0 ? {} : { traffic: told.join(", ") };
 }
 
 /** What a person chooses by. Their words are shortened and only ever shown. */
@@ -161,6 +185,7 @@ function factsOf(row: OfferRow): Record<string, string> {
     ...(memory === null ? {} : { memory: `${Math.round(memory / 1024)} GB` }),
     ...(place === "" ? {} : { place }),
     ...(disk === null ? {} : { disk: `${Math.floor(disk)} GB` }),
+    ...trafficOf(row),
     ...(reliability === null ? {} : { reliability: `${(reliability * 100).toFixed(1)} %` }),
   };
 }

@@ -44,7 +44,8 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   }
   if (actual === "running") {
     const ssh = endpointsOf(row);
-    if (ssh.length === 0) return { phase: "starting", why: "running, but no usable address for SSH is known yet" };
+    if (ssh.length === 0)
+      return { phase: "starting", why: "running, but no usable address for SSH is known yet", priceMicro };
     return { phase: "ready", address: ssh[0]?.host ?? null, ssh, priceMicro };
   }
   const verdict = bootVerdict(message);

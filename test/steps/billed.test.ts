@@ -1,0 +1,60 @@
+// A machine whose GPUs are billed from when it runs, and its disk from when it is made.
+
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import type { MachineAccess } from "../../src/providers/host.ts";
+import type { MachineStatus } from "../../src/providers/provider.ts";
+import { heldMachine, lookAtMachine } from "../../src/steps/held-machine.ts";
+import { provisionStep } from "../../src/steps/provision.ts";
+import type { StepContext } from "../../src/steps/step.ts";
+import { removeHomes } from "../engine/harness.ts";
+import { Rent } from "./rent.ts";
+
+const HOUR = 3_600_000;
+let rent: Rent;
+let status: MachineStatus;
+beforeEach(async () => {
+  rent = await Rent.open();
+  rent.want({ price_cap: 2 });
+  rent.cloud.access = () => ({ inPlace: true }) as unknown as MachineAccess;
+  const create = rent.cloud.create.bind(rent.cloud);
+  rent.cloud.create = async (offer, order) => ({ ...(await create(offer, order)), billedMicro: 10_000 });
+  rent.cloud.inspect = () => Promise.resolve(status);
+  await rent.h.create("job1");
+  await rent.run(provisionStep);
+});
+afterEach(() => rent.h.end());
+afterAll(removeHomes);
+
+const look = (): Promise<unknown> => {
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  return lookAtMachine(rent.ports, context, heldMachine(rent.ports, context));
+};
+const cost = (): number => rent.h.reads.job("job1")?.cost_usd ?? Number.NaN;
+
+test("Until it runs its disk alone counts, and then its whole price, which is what the cap is held against", async () => {
+  status = { phase: "starting", why: "loading its image" };
+  await rent.h.clock.advance(HOUR);
+  await look();
+  expect(cost()).toBeCloseTo(0.01, 4);
+  status = { phase: "starting", why: "running, but no usable address for SSH is known yet", priceMicro: 1_000_000 };
+  await look();
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(1.01, 4);
+  status = { phase: "ready", address: "10.0.0.1", priceMicro: 1_000_000 };
+  await look();
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(2.01, 4);
+});
+
+test("A machine that is ready at the first look is billed whole from then on", async () => {
+  await rent.h.clock.advance(HOUR);
+  status = { phase: "ready", address: "10.0.0.1", priceMicro: null };
+  await look();
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(1.01, 4);
+});
+
+test("A whole price above the cap ends the run, whatever is billed so far", async () => {
+  status = { phase: "ready", address: "10.0.0.1", priceMicro: 3_000_000 };
+  await expect(look()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+});
