@@ -51,7 +51,9 @@ import { holdCode } from "../files/collect-garbage.ts";
 import { checkData, pinData } from "../files/data-pin.ts";
 import { checkEntrypoint, checkInterpreter } from "../files/entrypoint.ts";
 import { exampleIn } from "../files/example-project.ts";
-import { checkProjectDir, listProject } from "../files/project-files.ts";
+import { leftOutOf } from "../files/left-out.ts";
+import { IN_PLACE, measureProject } from "../files/measured-project.ts";
+import { checkProjectDir } from "../files/project-files.ts";
 import { installCommand } from "../steps/install-command.ts";
 import { provisionStep } from "../steps/provision.ts";
 import type { RunServices } from "../steps/run-services.ts";
@@ -225,9 +227,13 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         } else await machines.key(spec.provider);
       },
       checkCredential: (provider) => checkConnected(provider, { home, env }),
-      measureProject: async (projectDir) => {
-        const { files, bytes, skipped } = await listProject(await checkProjectDir(projectDir, home));
-        return { files, bytes, skipped: skipped.length };
+      measureProject: async (projectDir, inPlace) => {
+        const root = await checkProjectDir(projectDir, home);
+        const { files, bytes, ...listing } = await measureProject(root, {
+          ignored: true,
+          ...(inPlace ? IN_PLACE : {}),
+        });
+        return { files, bytes, leftOut: leftOutOf(listing), missed: listing.leftOut.filter((e) => e.missed).length };
       },
       preview: (projectDir, spec, files) => preview({ projectDir, spec, files, env, python }),
       example: () => exampleIn(programRoot),
@@ -238,10 +244,19 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         const sent = file === undefined ? {} : { entrypoint: file };
         const hold = holdCode(codeDir);
         try {
-          const { id } = await createSnapshot({ projectDir, codeDir, now: Date.now(), hold, manifests, ...sent });
+          const inPlace = spec.provider === "local";
+          const made = await createSnapshot({
+            projectDir,
+            codeDir,
+            now: Date.now(),
+            hold,
+            manifests,
+            inPlace,
+            ...sent,
+          });
           // Refused here, before a machine is rented.
-          if (spec.provider !== "local") await installCommand(spec, { codeDir, id, manifests }, projectDir);
-          return { id, leftOut: null, release: () => hold.release() };
+          if (!inPlace) await installCommand(spec, { codeDir, id: made.id, manifests }, projectDir);
+          return { id: made.id, leftOut: made.leftOut, release: () => hold.release() };
         } catch (e) {
           hold.release();
           throw e;

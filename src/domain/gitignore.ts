@@ -7,38 +7,102 @@
 // A rule may be a stranger's, as the project that holds it may be: none takes longer than its length times that of the path.
 
 interface Rule {
-  glob: { test(text: string): boolean };
+  /** Its place in the file: of those that match, the last decides. */
+  order: number;
   takesBack: boolean;
   foldersOnly: boolean;
   /** Matched against the last name alone. */
   byName: boolean;
+  tokens: readonly Token[];
+}
+interface GlobRule extends Rule {
+  glob: { test(text: string): boolean };
 }
 
+/** Rules without a wildcard, or with the form `*.ending`, are found by their text; only the others are tried one by one. */
 export class IgnoreRules {
-  /** Last rule first: the last that matches decides. */
-  readonly #rules: readonly Rule[];
+  readonly #names = new Map<string, Rule[]>();
+  readonly #paths = new Map<string, Rule[]>();
+  readonly #endings = new Map<string, Rule[]>();
+  /** Last rule first. */
+  readonly #globs: readonly GlobRule[];
+  readonly #fold: boolean;
+  /** Whether any rule takes something back. */
+  readonly takesBack: boolean;
+  readonly empty: boolean;
 
-  constructor(text: string) {
-    this.#rules = text
-      .replace(/^\ufeff/, "")
+  /** @param ignoreCase as git's `core.ignoreCase` has it. */
+  constructor(text: string, ignoreCase = false) {
+    this.#fold = ignoreCase;
+    const rules = bytesOf(text.replace(/^\ufeff/, ""))
       .split("\n")
-      .map((line) => parseRule(line.replace(/\r$/, "")))
-      .filter((rule) => rule !== null)
-      .reverse();
+      .map((line, order) => parseRule(line.replace(/\r$/, ""), order))
+      .filter((rule) => rule !== null);
+    this.takesBack = rules.some((rule) => rule.takesBack);
+    this.empty = rules.length === 0;
+    const globs: GlobRule[] = [];
+    for (const rule of rules) {
+      const literal = literalOf(rule.tokens);
+      const ending = rule.byName ? endingOf(rule.tokens) : null;
+      if (literal !== null) add(rule.byName ? this.#names : this.#paths, this.#folded(literal), rule);
+      else if (ending !== null) add(this.#endings, this.#folded(ending), rule);
+      else globs.push({ ...rule, glob: matcherOf(rule.tokens, ignoreCase) });
+    }
+    this.#globs = globs.reverse();
   }
 
-  /** True: left out; false: taken back; undefined: nothing said. `path` is relative to the folder of the ignore file. */
-  decide(path: string, isFolder: boolean): boolean | undefined {
-    const name = path.slice(path.lastIndexOf("/") + 1);
-    for (const rule of this.#rules) {
+  /** True: left out; false: taken back; undefined: nothing said. `text` is the path relative to the folder of the ignore file. */
+  decide(text: string, isFolder: boolean): boolean | undefined {
+    if (this.empty) return undefined;
+    const path = bytesOf(text);
+    const name = this.#folded(path.slice(path.lastIndexOf("/") + 1));
+    const dot = name.lastIndexOf(".");
+    let last = lastOf(this.#names.get(name), isFolder, null);
+    if (dot !== -1) last = lastOf(this.#endings.get(name.slice(dot)), isFolder, last);
+    if (this.#paths.size > 0) last = lastOf(this.#paths.get(this.#folded(path)), isFolder, last);
+    for (const rule of this.#globs) {
+      if (last !== null && rule.order < last.order) break;
       if (rule.foldersOnly && !isFolder) continue;
-      if (rule.glob.test(rule.byName ? name : path)) return !rule.takesBack;
+      if (!rule.glob.test(rule.byName ? name : this.#folded(path))) continue;
+      last = rule;
+      break;
     }
-    return undefined;
+    return last === null ? undefined : !last.takesBack;
+  }
+
+  #folded(text: string): string {
+    return this.#fold ? lower(text) : text;
   }
 }
 
-function parseRule(line: string): Rule | null {
+/** One character for each byte, as git compares them: `?` stands for one byte of a letter that takes two. */
+// oxlint-disable-next-line no-control-regex -- all of ASCII
+const bytesOf = (text: string): string => (/^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text).toString("latin1"));
+const lower = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+
+function add(to: Map<string, Rule[]>, key: string, rule: Rule): void {
+  const rules = to.get(key);
+  if (rules) rules.push(rule);
+  else to.set(key, [rule]);
+}
+
+function lastOf(rules: readonly Rule[] | undefined, isFolder: boolean, before: Rule | null): Rule | null {
+  const rule = rules?.findLast(({ foldersOnly }) => isFolder || !foldersOnly);
+  return rule === undefined || (before !== null && before.order > rule.order) ? before : rule;
+}
+
+/** The text that alone matches, where there is no wildcard. */
+const literalOf = (tokens: readonly Token[]): string | null =>
+  tokens.every((token) => typeof token === "string") ? tokens.join("") : null;
+
+/** `.ending` of `*.ending`, where it holds no other dot: a name then matches by what follows its last one. */
+function endingOf([star, ...rest]: readonly Token[]): string | null {
+  if (star !== STAR && star !== ANY) return null;
+  const text = literalOf(rest);
+  return text !== null && text.lastIndexOf(".") === 0 ? text : null;
+}
+
+function parseRule(line: string, order: number): Rule | null {
   if (line.startsWith("#")) return null;
   let glob = withoutTrailingBlanks(line);
   const takesBack = glob.startsWith("!");
@@ -49,7 +113,7 @@ function parseRule(line: string): Rule | null {
   const byName = !glob.includes("/");
   if (glob.startsWith("/")) glob = glob.slice(1);
   const tokens = tokensOf(glob);
-  return tokens === null ? null : { glob: matcherOf(tokens), takesBack, foldersOnly, byName };
+  return tokens === null ? null : { order, takesBack, foldersOnly, byName, tokens };
 }
 
 /** Blanks at the end do not count unless a backslash stands before them. */
@@ -76,10 +140,13 @@ const FOLDERS: Many = { many: "(?:.*/)?" };
 const isMany = (token: Token | undefined): token is Many => typeof token === "object" && "many" in token;
 
 /** As a regular expression, which is faster by far, unless it could try several `*` in every combination. */
-function matcherOf(tokens: readonly Token[]): Rule["glob"] {
-  if (tokens.filter(isMany).length > 1) return new Glob(tokens);
-  const source = tokens.map((t) => (typeof t === "string" ? literal(t) : isMany(t) ? t.many : t.source)).join("");
-  return new RegExp(`^(?:${source})$`, "s");
+function matcherOf(tokens: readonly Token[], ignoreCase: boolean): GlobRule["glob"] {
+  const folded = ignoreCase
+    ? tokens.map((t) => (typeof t === "string" ? lower(t) : isMany(t) ? t : new RegExp(t.source, "si")))
+    : tokens;
+  if (folded.filter(isMany).length > 1) return new Glob(folded);
+  const source = folded.map((t) => (typeof t === "string" ? literal(t) : isMany(t) ? t.many : t.source)).join("");
+  return new RegExp(`^(?:${source})$`, ignoreCase ? "si" : "s");
 }
 
 /** Goes through a text once, with every place of the pattern at which it may be. */
@@ -188,7 +255,7 @@ const CLASSES: Record<string, string> = {
   lower: "a-z",
   print: "\\x20-\\x7e",
   punct: "!-\\/:-@\\[-`{-~",
-  space: "\\s",
+  space: " \\t\\n\\v\\f\\r",
   upper: "A-Z",
   xdigit: "A-Fa-f0-9",
 };

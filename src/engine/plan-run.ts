@@ -4,6 +4,7 @@
 import type { SvcError } from "../errors/index.ts";
 import { asSvcError } from "../errors/index.ts";
 import type { Account, Offer, Provider } from "../providers/provider.ts";
+import type { LeftOut } from "../schemas/job.ts";
 import type { Plan, PlanOffer } from "../schemas/plan.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { affordable, withinCap } from "../steps/provision.ts";
@@ -19,7 +20,9 @@ const MUCH_BYTES = 500_000_000;
 export interface ProjectMeasure {
   files: { path: string; size: number }[];
   bytes: number;
-  skipped: number;
+  leftOut: LeftOut | null;
+  /** How many of those that are left out a person might miss. */
+  missed: number;
 }
 
 export interface PlanParts {
@@ -75,7 +78,8 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
       files: project.files.length,
       bytes: project.bytes,
       sent: spec.provider !== "local",
-      largest: project.files.toSorted((a, b) => b.size - a.size).slice(0, LARGEST_SHOWN),
+      largest: largestOf(project.files),
+      left_out: project.leftOut,
     },
     install: told?.install ?? null,
     start: told?.start ?? null,
@@ -84,6 +88,19 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     warnings: warningsOf(spec, { provider, account: account ?? null, project, price }),
     refusals,
   };
+}
+
+const largestOf = (files: ProjectMeasure["files"]) =>
+  files
+    .toSorted((a, b) => b.size - a.size)
+    .slice(0, LARGEST_SHOWN)
+    .map(({ path, size }) => ({ path, size }));
+
+function missedWords({ provider }: RunSpec, { missed, leftOut }: ProjectMeasure): string {
+  const [first] = leftOut?.names ?? [];
+  const what = missed === 1 ? "One entry of the project is" : `${missed} entries of the project are`;
+  const where = provider === "local" ? "no part of the recorded code" : "not sent";
+  return `${what} ${where}${first ? `, ${missed > 1 ? "the first of them " : ""}${first.path}: ${first.why}` : ""}.`;
 }
 
 /** A refusal of these makes asking the provider pointless. */
@@ -168,11 +185,7 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
     ...(spec.provider !== "local" && project && project.bytes > MUCH_BYTES
       ? [`${(project.bytes / 1e9).toFixed(1)} GB are sent before the run begins, while the machine is paid for.`]
       : []),
-    ...(project && project.skipped > 0
-      ? [
-          `${project.skipped} ${project.skipped === 1 ? "entry" : "entries"} of the project cannot be sent: links that lead outside, pipes, odd names.`,
-        ]
-      : []),
+    ...(project && project.missed > 0 ? [missedWords(spec, project)] : []),
   ];
 }
 

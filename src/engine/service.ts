@@ -65,7 +65,7 @@ export interface ServiceOptions {
   /** Checks the project and its entrypoint; throws the error that names the field. */
   checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
   /** What of the project would be sent. Throws `project_dir_refused`. */
-  measureProject: (projectDir: string) => Promise<ProjectMeasure>;
+  measureProject: (projectDir: string, inPlace: boolean) => Promise<ProjectMeasure>;
   /** What would be installed, and how the script would be started. Throws what a submission would refuse. */
   preview: (
     projectDir: string,
@@ -320,7 +320,7 @@ export class Service implements ControlPlane {
       ],
       provider: this.#o.providers.get(spec.provider),
       connected: info?.connected ?? false,
-      measure: () => this.#o.measureProject(projectDir),
+      measure: () => this.#o.measureProject(projectDir, spec.provider === "local"),
       preview: (files) =>
         this.#o.preview(projectDir, spec, files).catch((e: unknown) => {
           throw namingField(e);

@@ -24,6 +24,14 @@ export const FILES = {
     message: (d) => `The code snapshot ${d.id} has no file ${d.path}.`,
     hint: "`svc code ls JOB` lists its files.",
   }),
+  code_file_not_kept: entry<{ path: string; id: string }>({
+    status: 404,
+    exit: 3,
+    retry: "never",
+    message: (d) =>
+      `Of ${d.path} only size and digest or time were recorded in the code snapshot ${d.id}, not its content.`,
+    hint: "A run on this computer works in the project directory: its large files and data are recorded and not copied.",
+  }),
   restore_refused: entry<{ directory: string; why: string; remedy: string }>({
     status: 409,
     exit: 1,

@@ -6,11 +6,24 @@ import { open, readFile, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
+import { keepingsOf } from "./code-or-data.ts";
 import { inParallel } from "./in-parallel.ts";
-import { checkProjectDir, listProject, type ProjectBounds, type ProjectFile } from "./project-files.ts";
+import { IN_PLACE, measureProject, type ProjectBounds, type ProjectFile } from "./measured-project.ts";
+import { checkProjectDir } from "./project-files.ts";
 
 const FILES_AT_ONCE = 8;
 const NUL_LOOK_BYTES = 8_000;
+
+export type KeptFile = CodeFile & { sha256: string };
+
+/** Whether the content was kept, and not only what tells whether it changed. */
+export const isKept = (file: CodeFile): file is KeptFile => file.kept !== false && file.sha256 !== null;
+
+/** The same, or `code_file_not_kept`. */
+function keptOf(id: string, file: CodeFile): KeptFile {
+  if (isKept(file)) return file;
+  throw new SvcError("code_file_not_kept", { path: file.path, id });
+}
 
 /** Where a home keeps the content of this digest. */
 export const blobPath = (codeDir: string, sha256: string): string => join(codeDir, "blobs", sha256.slice(0, 2), sha256);
@@ -25,14 +38,15 @@ export function fileIn(snapshot: CodeSnapshot, path: string): CodeFile {
 
 /** The content, whole. Throws `code_snapshot_damaged` when it is missing or is not what it was. */
 export async function readContent(codeDir: string, id: string, file: CodeFile): Promise<Buffer> {
-  const bytes = await told(id, file, () => readFile(blobPath(codeDir, file.sha256)));
+  const { sha256 } = keptOf(id, file);
+  const bytes = await told(id, file, () => readFile(blobPath(codeDir, sha256)));
   if (hash("sha256", bytes, "hex") !== file.sha256) throw damaged(id, file, "is not what it was");
   return bytes;
 }
 
 /** The content, opened after it was checked; the caller closes it. Throws as `readContent` does. */
 export async function openContent(codeDir: string, id: string, file: CodeFile): Promise<FileHandle> {
-  const path = blobPath(codeDir, file.sha256);
+  const path = blobPath(codeDir, keptOf(id, file).sha256);
   if ((await told(id, file, () => hashFile(path))) !== file.sha256) throw damaged(id, file, "is not what it was");
   return told(id, file, () => open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
 }
@@ -61,28 +75,46 @@ export function textOf(bytes: Buffer, beginning = false): string | null {
 /**
  * A project directory as a snapshot would take it, without keeping anything. `read` gives a file as it was described, and an empty
  * one for what has vanished since. Throws `project_dir_refused`, also above the bounds.
+ * @param options.like the files that it is compared with: what was only recorded of them is only recorded here.
  */
 export async function describeDirectory(
   directory: string,
   svcHome: string,
-  bounds?: ProjectBounds,
+  { bounds, like }: { bounds?: ProjectBounds; like?: readonly CodeFile[] } = {},
 ): Promise<{ root: string; files: CodeFile[]; read: (file: CodeFile) => Promise<Buffer> }> {
   const root = await checkProjectDir(directory, svcHome);
-  const listed = (await listProject(root, bounds)).files;
-  const described = await inParallel(listed, FILES_AT_ONCE, (file) => describe(root, file));
+  const inPlace = like?.some((file) => file.kept === false) ?? false;
+  const listed = (await measureProject(root, { ...(inPlace ? IN_PLACE : {}), ...bounds })).files;
+  const recorded = new Map(like?.map((file) => [file.path, file]));
+  const keepings = inPlace ? keepingsOf(listed) : null;
+  const items = listed.map((file, i) => {
+    const before = recorded.get(file.path);
+    // As it was recorded: a digest can only be compared with another.
+    const byTime = before ? before.sha256 === null : keepings?.[i] === "time";
+    return { file, byTime, kept: (before?.kept ?? keepings?.[i] === "copy") || !inPlace };
+  });
+  const described = await inParallel(items, FILES_AT_ONCE, ({ file, ...how }) => describe(root, file, how));
   const read = (file: CodeFile) => readBeginning(join(root, file.path), file.size);
   return { root, files: described.filter((file) => file !== null), read };
 }
 
 /** Null for what vanished since it was listed: it is not in the directory any more. */
-async function describe(root: string, { path, executable }: ProjectFile): Promise<CodeFile | null> {
+async function describe(
+  root: string,
+  { path, executable, ...file }: ProjectFile,
+  { byTime, kept }: { byTime: boolean; kept: boolean },
+): Promise<CodeFile | null> {
   const at = join(root, path);
+  const recorded = kept ? {} : ({ kept: false, modified_at: new Date(file.mtimeMs).toISOString() } as const);
+  const as = executable ? ("executable" as const) : ("file" as const);
   try {
+    if (byTime) return { path, size: file.size, sha256: null, mode: as, ...recorded };
     const sha256 = await hashFile(at);
     const { size } = await stat(at);
-    return { path, size, sha256, mode: executable ? "executable" : "file" };
+    return { path, size, sha256, mode: as, ...recorded };
   } catch (cause) {
-    if (isMissing(cause)) return null;
+    // A submission leaves out what it may not read.
+    if (isMissing(cause) || ["EACCES", "EPERM"].includes(systemCode(cause))) return null;
     const why = `holds ${path}, which cannot be read (${systemCode(cause)})`;
     throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
   }

@@ -9,12 +9,13 @@
 import type { CodeChange } from "../schemas/code.ts";
 import type { CodeFile } from "../schemas/job.ts";
 import { binaryPatch } from "./binary-patch.ts";
-import { textOf } from "./code-contents.ts";
+import { isKept, textOf } from "./code-contents.ts";
 import { editsOf, linesOf, type Edit } from "./line-diff.ts";
 
 const CONTEXT_LINES = 3;
 const TEXT_BYTES_MAX = 2 * 1024 * 1024;
 const PATCH_BYTES_MAX = 16 * 1024 * 1024;
+const ONLY_RECORDED = "the content was not kept, only what tells that it changed";
 
 export interface CodeSide {
   files: readonly CodeFile[];
@@ -39,18 +40,28 @@ function pairs(from: readonly CodeFile[], to: readonly CodeFile[]): Pair[] {
   const news = new Map(to.map((file) => [file.path, file]));
   const gone = from.filter((file) => !news.has(file.path));
   const byContent = new Map<string, CodeFile[]>();
-  for (const file of gone) byContent.set(file.sha256, [...(byContent.get(file.sha256) ?? []), file]);
+  for (const file of gone)
+    if (file.sha256 !== null) byContent.set(file.sha256, [...(byContent.get(file.sha256) ?? []), file]);
   const renamed = new Set<CodeFile>();
   const found: Pair[] = [];
   for (const after of to) {
-    const before = olds.get(after.path) ?? (after.size > 0 ? byContent.get(after.sha256)?.shift() : undefined) ?? null;
+    const before =
+      olds.get(after.path) ??
+      (after.size > 0 && after.sha256 !== null ? byContent.get(after.sha256)?.shift() : undefined) ??
+      null;
     if (before && before.path !== after.path) renamed.add(before);
-    if (before?.path === after.path && before.sha256 === after.sha256 && before.mode === after.mode) continue;
+    if (before?.path === after.path && isSame(before, after) && before.mode === after.mode) continue;
     found.push([before, after]);
   }
   for (const before of gone) if (!renamed.has(before)) found.push([before, null]);
   const path = ([before, after]: Pair): string => (after ?? before)!.path;
   return found.sort((a, b) => (path(a) < path(b) ? -1 : 1));
+}
+
+/** By content where both are known by it, else by size and time. */
+function isSame(one: CodeFile, other: CodeFile): boolean {
+  if (one.sha256 !== null && other.sha256 !== null) return one.sha256 === other.sha256;
+  return one.size === other.size && one.modified_at !== undefined && one.modified_at === other.modified_at;
 }
 
 async function changeOf(
@@ -60,7 +71,7 @@ async function changeOf(
   to: CodeSide,
   bounds: { bytesLeft: number },
 ): Promise<CodeChange> {
-  const same = before !== null && after !== null && before.sha256 === after.sha256;
+  const same = before !== null && after !== null && isSame(before, after);
   const change: CodeChange = {
     path: (after ?? before)!.path,
     old_path: before?.path ?? null,
@@ -76,6 +87,7 @@ async function changeOf(
     note: null,
   };
   if (same) return change;
+  if ((before && !isKept(before)) || (after && !isKept(after))) return { ...change, binary: true, note: ONLY_RECORDED };
   if (Math.max(before?.size ?? 0, after?.size ?? 0) > TEXT_BYTES_MAX)
     return { ...change, note: "too large to be compared line by line" };
   const old = before ? textOf(await from.read(before)) : "";
@@ -142,7 +154,7 @@ export async function* patches(changes: readonly CodeChange[], from: CodeSide, t
       continue;
     }
     const bytes = (change.old_size ?? 0) + (change.new_size ?? 0);
-    if (bytes > bytesLeft) {
+    if (change.note === ONLY_RECORDED || bytes > bytesLeft) {
       yield unified(change, `${differ(change)}\n`);
       continue;
     }

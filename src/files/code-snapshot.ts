@@ -30,11 +30,18 @@ import { dirname, join } from "node:path";
 import { withoutSecrets } from "../domain/secret-names.ts";
 import { started } from "../domain/started.ts";
 import { isMissing, nullIfMissing, orDiskFull, SvcError } from "../errors/index.ts";
-import { CodeSnapshot, type CodeFile } from "../schemas/job.ts";
-import { blobPath, damaged, hashFile } from "./code-contents.ts";
+import { CodeSnapshot, type CodeFile, type StoredLeftOut } from "../schemas/job.ts";
+import { blobPath, damaged, hashFile, isKept as isKeptFile, type KeptFile } from "./code-contents.ts";
 import { holdCode, type CodeHold } from "./collect-garbage.ts";
 import { inParallel } from "./in-parallel.ts";
-import { checkProjectDir, gitTop, listProject, type ProjectFile } from "./project-files.ts";
+import { QUIET_GIT } from "./ask-git.ts";
+import { keepingsOf, type Keeping } from "./code-or-data.ts";
+import { gitTop } from "./git-layout.ts";
+import { leftOutId, leftOutLines, leftOutList, leftOutOf, leftOutPath } from "./left-out.ts";
+import { IN_PLACE, measureProject, type MeasuredProject, type ProjectFile } from "./measured-project.ts";
+import { checkProjectDir } from "./project-files.ts";
+import { WHY } from "./protections.ts";
+import { whyNotListed } from "./why-not-listed.ts";
 
 /** Files up to this size are read once; larger ones are hashed and copied as streams. */
 const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
@@ -52,8 +59,8 @@ type GitState = CodeSnapshot["git"];
 
 /** Keeps names that hold a secret out of manifests; without it they are written as they are. */
 export interface ManifestSeal {
-  seal: (manifest: CodeSnapshot) => object;
-  unseal: (manifest: object) => object;
+  seal: <T extends object>(manifest: T) => T;
+  unseal: <T extends object>(manifest: T) => T;
 }
 
 export interface SnapshotRequest {
@@ -65,6 +72,8 @@ export interface SnapshotRequest {
   svcHome?: string;
   /** Keeps the contents from a collection of garbage until it is released; without one, they may go once this is done. */
   hold?: CodeHold;
+  /** The run works in place: its data is recorded and not copied (code-or-data.ts), and no amount of it is refused. */
+  inPlace?: boolean;
   /** A file that must be among those taken, else `entrypoint_not_runnable` tells that an ignore file leaves it out. */
   entrypoint?: string;
   manifests?: ManifestSeal;
@@ -76,30 +85,62 @@ export interface SnapshotPlace {
   manifests?: ManifestSeal;
 }
 
+export interface MadeSnapshot extends CodeSnapshot {
+  /** What of the project is no part of it; null where nothing was left out. */
+  leftOut: StoredLeftOut | null;
+  /** For the run's log: what a person might miss. */
+  leftOutLines: string[];
+}
+
 /** Keeps the project's code. Throws `project_dir_refused`, `disk_full`. Repeating it with the same code changes nothing. */
-export async function createSnapshot(request: SnapshotRequest): Promise<CodeSnapshot> {
-  const { codeDir } = request;
+export async function createSnapshot(request: SnapshotRequest): Promise<MadeSnapshot> {
+  const { codeDir, inPlace = false } = request;
   const root = await checkProjectDir(request.projectDir, request.svcHome ?? dirname(codeDir));
   const gitState = gitStateOf(root);
-  const listing = await listProject(root);
+  const listing = await measureProject(root, {
+    ignored: true,
+    ...(inPlace ? IN_PLACE : {}),
+  });
   const entrypoint = request.entrypoint?.replace(/^\.\//, "");
-  if (entrypoint !== undefined && !listing.files.some((file) => file.path === entrypoint)) {
-    throw new SvcError("entrypoint_not_runnable", {
-      entrypoint,
-      why: "is left out of the run's code by .gitignore, .svcignore or the default exclusions",
-    });
-  }
+  if (entrypoint !== undefined && !listing.files.some((file) => file.path === entrypoint))
+    throw new SvcError("entrypoint_not_runnable", { entrypoint, why: await whyNotListed(root, entrypoint, listing) });
   const hold = request.hold ?? holdCode(codeDir);
   const into: Into = { codeDir, hold };
   try {
-    const kept = await inParallel(listing.files, FILES_AT_ONCE, (file) => keep(root, file, into));
+    const keepings = inPlace ? keepingsOf(listing.files) : null;
+    const items = listing.files.map((file, i) => ({ file, keeping: keepings?.[i] ?? "copy" }));
+    const kept = await inParallel(items, FILES_AT_ONCE, ({ file, keeping }) =>
+      keep(root, file, keeping, into, listing),
+    );
     const files = kept.filter((file) => file !== null);
-    return await keepManifest(into, request, files, await gitState);
+    const snapshot = await keepManifest(into, request, files, await gitState);
+    return {
+      ...snapshot,
+      leftOut: await keepLeftOut(into, listing, request.manifests),
+      leftOutLines: leftOutLines(listing),
+    };
   } catch (cause) {
     throw orDiskFull(cause, codeDir);
   } finally {
     if (request.hold === undefined) hold.release();
   }
+}
+
+async function keepLeftOut(
+  into: Into,
+  listing: MeasuredProject,
+  manifests: ManifestSeal | undefined,
+): Promise<StoredLeftOut | null> {
+  const shown = <T extends object>(record: T): T => (manifests ? manifests.seal(record) : record);
+  const leftOut = leftOutOf(listing);
+  if (leftOut === null) return null;
+  const list = shown(leftOutList(listing));
+  const id = leftOutId(list);
+  into.hold.add(id);
+  const path = leftOutPath(into.codeDir, id);
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await renamedInto(path, (beside) => writeFile(beside, JSON.stringify(list), { mode: 0o600, flag: "wx" }));
+  return { ...shown(leftOut), list: id };
 }
 
 /** The snapshot of that id, or null when it was never made or its manifest cannot be read. */
@@ -129,6 +170,7 @@ export async function restoreSnapshot(request: SnapshotPlace & { target: string 
   try {
     let sliceEnds = performance.now() + SLICE_MS;
     for (const file of snapshot.files) {
+      if (!isKeptFile(file)) throw damaged(id, file, "was only recorded: it belongs to a run that worked in place");
       // In one go each: for small files the way to another thread and back costs many times what they do.
       if (file.size <= SYNC_BYTES_MAX) putBack(id, file, blobPath(codeDir, file.sha256), join(target, file.path));
       else await putBackLarge(id, file, blobPath(codeDir, file.sha256), join(target, file.path));
@@ -148,11 +190,23 @@ interface Into {
   hold: CodeHold;
 }
 
-/** Null when the file vanished while the snapshot was made. */
-async function keep(root: string, file: ProjectFile, into: Into): Promise<CodeFile | null> {
+/** Null when the file vanished while the snapshot was made, or cannot be read; the latter is added to what was left out. */
+async function keep(
+  root: string,
+  file: ProjectFile,
+  keeping: Keeping,
+  into: Into,
+  { leftOut }: Pick<MeasuredProject, "leftOut">,
+): Promise<CodeFile | null> {
   const source = join(root, file.path);
   const mode = file.executable ? "executable" : "file";
+  const recorded = { kept: false, modified_at: new Date(file.mtimeMs).toISOString() } as const;
   try {
+    if (keeping === "time") return { path: file.path, size: file.size, sha256: null, mode, ...recorded };
+    if (keeping === "digest") {
+      const sha256 = await hashFile(source);
+      return { path: file.path, size: file.size, sha256, mode, ...recorded };
+    }
     if (file.size <= WHOLE_BYTES_MAX) {
       // NONBLOCK: what has become a pipe since it was listed would otherwise be waited for without end.
       const bytes = await readFile(source, { flag: constants.O_RDONLY | constants.O_NONBLOCK });
@@ -169,8 +223,8 @@ async function keep(root: string, file: ProjectFile, into: Into): Promise<CodeFi
     const code = (cause as NodeJS.ErrnoException).code;
     if (isMissing(cause) && (await stat(source).catch(nullIfMissing)) === null) return null;
     if (code !== "EACCES" && code !== "EPERM") throw cause;
-    const why = `holds ${file.path}, which cannot be read: permission denied`;
-    throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
+    leftOut.push({ path: file.path, why: WHY.unreadable, missed: true });
+    return null;
   }
 }
 
@@ -230,7 +284,9 @@ async function keepManifest(
 ): Promise<CodeSnapshot> {
   const canonical = JSON.stringify({
     version: 1,
-    files: files.map(({ path, size, sha256, mode }) => [path, size, sha256, mode]),
+    files: files.map(({ path, size, sha256, mode, kept, modified_at }) =>
+      kept === false ? [path, size, sha256, mode, modified_at] : [path, size, sha256, mode],
+    ),
     git: git && [git.commit, git.branch, git.dirty],
   });
   const id = hash("sha256", canonical, "hex").slice(0, ID_CHARS);
@@ -246,7 +302,7 @@ async function keepManifest(
   return snapshot;
 }
 
-function putBack(id: string, file: CodeFile, blob: string, path: string): void {
+function putBack(id: string, file: KeptFile, blob: string, path: string): void {
   const bytes = whole(id, file, () => {
     const fd = openSync(blob, "r");
     try {
@@ -260,7 +316,7 @@ function putBack(id: string, file: CodeFile, blob: string, path: string): void {
   secondName(file, blob, path);
 }
 
-async function putBackLarge(id: string, file: CodeFile, blob: string, path: string): Promise<void> {
+async function putBackLarge(id: string, file: KeptFile, blob: string, path: string): Promise<void> {
   whole(id, file, () => utimesSync(blob, SENT_AT, SENT_AT));
   if ((await hashFile(blob)) !== file.sha256) throw damaged(id, file, "is not what it was");
   secondName(file, blob, path);
@@ -323,10 +379,9 @@ async function gitStateOf(root: string): Promise<GitState> {
  * no lock. Filters that the repository's configuration names do run; neither they nor git see our keys.
  */
 async function gitSays(root: string, args: readonly string[]): Promise<string | null> {
-  const quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
   const seen = Object.entries(withoutSecrets(process.env)).filter(([name]) => !name.startsWith("GIT_"));
   const child = await started(
-    spawn("git", [...quiet, ...args], {
+    spawn("git", [...QUIET_GIT, ...args], {
       cwd: root,
       env: {
         ...Object.fromEntries(seen),

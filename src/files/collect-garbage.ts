@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { isMissing, nullIfMissing } from "../errors/index.ts";
 import { CodeSnapshot } from "../schemas/job.ts";
+import { isKept } from "./code-contents.ts";
 
 const SLICE_MS = 8;
 /** A half-written file of this age belongs to a process that died. */
@@ -122,7 +123,7 @@ export async function collectGarbage(request: {
 async function addContents(manifest: string, used: Set<string>): Promise<string | null> {
   try {
     const { files } = CodeSnapshot.parse(JSON.parse(await readFile(manifest, "utf8")));
-    for (const file of files) used.add(file.sha256);
+    for (const file of files) if (isKept(file)) used.add(file.sha256);
     return null;
   } catch (cause) {
     if (isMissing(cause)) return null;

@@ -4,7 +4,7 @@
 // D2. A link to what lies within the same folder that was added stands for what it leads to. One that leads out of it is left
 //     out, for it could take anything of the computer along, unless `followLinks` says that it is meant.
 // D3. A link back into a folder that it lies in is left out: it would never end.
-// D4. Version control and folders of keys (NEVER in project-files.ts), the user's home directory and the home of svc are left out
+// D4. Version control and folders of keys (NEVER in protections.ts), the user's home directory and the home of svc are left out
 //     wherever they lie and whatever link leads to them, and told of.
 // D5. What cannot be looked at is told with the system's word for it; only "there is none" is absence.
 
@@ -13,7 +13,7 @@ import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
 import { isMissing, SvcError } from "../errors/index.ts";
 import { systemWords } from "./hash-file.ts";
-import { NEVER } from "./project-files.ts";
+import { NEVER } from "./protections.ts";
 
 /** Others get their turn after so long. */
 const SLICE_MS = 8;

@@ -95,7 +95,7 @@ async function keptStart(projectDir: string, entrypoint: string, code: SnapshotP
   const lexical = [root, resolve(projectDir)].find((base) => isWithin(base, absolute)) ?? root;
   const inside = relative(lexical, absolute).split(sep).join("/");
   const file = (await readSnapshot(code))?.files.find(({ path }) => path === inside);
-  if (file === undefined) return null;
+  if (file === undefined || file.sha256 === null) return null;
   const start = startOf(inside, await headOf(blobPath(code.codeDir, file.sha256)), file.mode === "executable");
   return "refused" in start ? null : { ...start, path: plainPath(inside) };
 }

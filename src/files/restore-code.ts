@@ -13,7 +13,7 @@ import { dirname, join, relative, sep } from "node:path";
 import { isInside } from "../domain/relative-path.ts";
 import { isDiskFull, SvcError, systemCode } from "../errors/index.ts";
 import type { CodeFile, CodeSnapshot } from "../schemas/job.ts";
-import { blobPath, damaged, hashFile } from "./code-contents.ts";
+import { blobPath, damaged, hashFile, isKept, type KeptFile } from "./code-contents.ts";
 
 export interface RestoreRequest {
   codeDir: string;
@@ -32,6 +32,8 @@ export interface Restored {
   replaced: string[];
   /** How many were there already, the same. */
   same: number;
+  /** Files of which no content was kept: they are not restored, and what stands in their place is left alone. */
+  not_kept: string[];
 }
 
 type Found = "absent" | "same" | "different";
@@ -43,8 +45,9 @@ export async function restoreInto(request: RestoreRequest): Promise<Restored> {
   const odd = snapshot.files.find((file) => !isInside(file.path));
   if (odd) throw damaged(snapshot.id, odd, "leads out of the project");
   const root = await rootOf(request.directory);
-  const found = new Map<CodeFile, Found>();
-  for (const file of snapshot.files) {
+  const found = new Map<KeptFile, Found>();
+  const kept = snapshot.files.filter(isKept);
+  for (const file of kept) {
     // Before anything is written: a content that is missing is found while nothing has changed.
     if ((await hashFile(blobPath(codeDir, file.sha256)).catch(absent)) !== file.sha256)
       throw damaged(snapshot.id, file, "is missing or is not what it was");
@@ -63,7 +66,13 @@ export async function restoreInto(request: RestoreRequest): Promise<Restored> {
   } catch (cause) {
     throw afterSome(cause, root, written.length);
   }
-  return { directory: root, written, replaced: different, same: snapshot.files.length - written.length };
+  return {
+    directory: root,
+    written,
+    replaced: different,
+    same: kept.length - written.length,
+    not_kept: snapshot.files.filter((file) => !isKept(file)).map(({ path }) => path),
+  };
 }
 
 /** The real path of the folder, which is made where missing. */

@@ -1,7 +1,11 @@
 // What two snapshots of code differ in, as the API and the CLI tell it.
 
 import { z } from "zod";
-import { CodeFile } from "./job.ts";
+import { CodeFile, LeftOut } from "./job.ts";
+
+/** The longer list of what was left out, which the home keeps: at most 2,000 names of each kind. */
+export const LeftOutList = LeftOut.extend({ ignored_names: z.array(z.string()) }).meta({ id: "LeftOutList" });
+export type LeftOutList = z.infer<typeof LeftOutList>;
 
 export const CodeFiles = z
   .object({ id: z.string(), files: z.array(CodeFile), bytes: z.int() })

@@ -201,8 +201,13 @@ export type Checkpoints = z.infer<typeof Checkpoints>;
 export const CodeFile = z.object({
   path: z.string(),
   size: z.int(),
-  sha256: z.string(),
+  /** Null where only size and time were recorded. */
+  sha256: z.string().nullable(),
   mode: z.enum(["file", "executable"]),
+  /** False where the content was not kept: data of a run that worked in place. */
+  kept: z.literal(false).optional(),
+  /** When it was last changed, where the content was not kept. */
+  modified_at: Instant.optional(),
 });
 export type CodeFile = z.infer<typeof CodeFile>;
 export const CodeSnapshot = z

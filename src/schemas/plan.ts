@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { InstallPlan, StartPlan } from "./install.ts";
-import { JobStatus } from "./job.ts";
+import { JobStatus, LeftOut } from "./job.ts";
 import { ProviderName } from "./spec.ts";
 
 export const PlanOffer = z
@@ -37,6 +37,8 @@ export const Plan = z
         bytes: z.int(),
         sent: z.boolean(),
         largest: z.array(z.object({ path: z.string(), size: z.int() })),
+        /** What of the project is no part of it; null where that is nothing. */
+        left_out: LeftOut.nullable(),
       })
       .nullable(),
     /** What will be installed before the script starts; null where that cannot be told. */

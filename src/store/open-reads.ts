@@ -21,6 +21,7 @@ import type {
   MetricPoint,
   Metrics,
   MetricsQuery,
+  StoredLeftOut,
   Timeline,
 } from "../schemas/job.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
@@ -379,6 +380,11 @@ export class StoreReads implements Reads {
         { cause },
       );
     }
+  }
+
+  leftOutList(id: string): string | null {
+    const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
+    return row?.left_out ? (JSON.parse(row.left_out) as StoredLeftOut).list : null;
   }
 
   heldHandle(jobId: string, node: number): string | null {

@@ -46,6 +46,8 @@ export interface Reads {
   sinks(id: string): SinkStatus[];
   /** Names of files that hold a secret are masked, unless the code is to be `restored`. */
   code(id: string, options?: { restored?: boolean }): CodeSnapshot | null;
+  /** The id of the longer list of what was left out of the job's code, or null. */
+  leftOutList(id: string): string | null;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
   /** The handle (JSON) of the machine that a node of a job holds now; null where it holds none. */

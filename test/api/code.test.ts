@@ -59,7 +59,7 @@ it.each(["../../token", "..%2f..%2ftoken", "/etc/passwd", "%2fetc%2fpasswd", "./
 it("refuses a file whose content is not what it was", async () => {
   const { submit, get, plane, codeDir } = await setUp();
   const id = await submit({ "a.py": "one" });
-  writeFileSync(blobPath(codeDir, plane.snapshots.get(id)!.files[0]!.sha256), "two");
+  writeFileSync(blobPath(codeDir, plane.snapshots.get(id)!.files[0]!.sha256 ?? ""), "two");
   expect((await get(`/jobs/${id}/code/files/a.py`)).json).toMatchObject({ code: "code_snapshot_damaged" });
 });
 

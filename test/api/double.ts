@@ -179,6 +179,7 @@ export class PlaneDouble implements ControlPlane {
     sinks: () => [],
     checkpoints: (id) => (this.files.get(id) ?? []).map((f) => f.entry),
     checkpointPath: (id, path) => this.files.get(id)?.find((f) => f.entry.path === path)?.path ?? null,
+    leftOutList: () => null,
     code: (id) => this.snapshots.get(id) ?? null,
     machines: () => [
       {
@@ -251,6 +252,7 @@ export class PlaneDouble implements ControlPlane {
       offers_total: 0,
       price_per_hour_usd: null,
       cost_max_usd: null,
+      leftOutList: () => null,
       code: null,
       install: null,
       start: null,

@@ -17,7 +17,7 @@ function parts(rest: Partial<PlanParts> = {}): PlanParts & { cloud: SmallCloud }
     { path: "train.py", size: 900 },
     { path: "data.bin", size: 5_000 },
   ];
-  const measure = () => Promise.resolve({ files, bytes: 5_900, skipped: 0 });
+  const measure = () => Promise.resolve({ files, bytes: 5_900, leftOut: null, missed: 0 });
   const preview = () => Promise.resolve({ install: null, start: null });
   return { cloud, checks: [], provider: cloud, connected: true, measure, preview, ...rest };
 }

@@ -57,7 +57,8 @@ async function newService(harness: Harness): Promise<void> {
           { path: "data.bin", size: 5_000 },
         ],
         bytes: 5_900,
-        skipped: 1,
+        leftOut: null,
+        missed: 1,
       }),
     preview: () => Promise.resolve({ install: null, start: null }),
     example: () => null,
@@ -452,7 +453,7 @@ describe("the list of runs", () => {
   it("is planned for without a trace", async () => {
     const plan = await service.plan(body({ resume_from: "job9" }), { defaultProjectDir: "/p" });
     expect(plan.refusals.map(({ field }) => field)).toEqual(["spec.resume_from"]);
-    expect(plan.warnings.join(" ")).toContain("cannot be sent");
+    expect(plan.warnings.join(" ")).toContain("is not sent");
     expect(h.reads.jobs({ limit: 1 }).jobs).toEqual([]);
     expect(cloud.machines).toEqual([]);
   });

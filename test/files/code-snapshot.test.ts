@@ -18,10 +18,12 @@ import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { hashFile } from "../../src/files/code-contents.ts";
+import { blobPath, hashFile } from "../../src/files/code-contents.ts";
 import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
 import { checkEntrypoint } from "../../src/files/entrypoint.ts";
-import { checkProjectDir, listProject } from "../../src/files/project-files.ts";
+import { measureProject } from "../../src/files/measured-project.ts";
+import { checkProjectDir } from "../../src/files/project-files.ts";
+import { listProject } from "../../src/files/project-listing.ts";
 
 let top: string;
 let project: string;
@@ -58,7 +60,7 @@ function git(...args: string[]): string {
   return execFileSync("git", args, { cwd: project, env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
 }
 
-const listed = async (root = project) => (await listProject(root)).files.map((file) => file.path);
+const listed = async (root = project) => (await listProject(root)).files;
 const asGitLists = () =>
   git("ls-files", "-z", "--others", "--cached", "--exclude-standard")
     .split("\0")
@@ -178,30 +180,34 @@ describe("listProject", () => {
     await symlink(".env", join(project, "innocent.txt"));
     await symlink("nowhere", join(project, "broken"));
     execFileSync("mkfifo", [join(project, "pipe")]);
-    const { files, skipped } = await listProject(project);
-    expect(files.map((f) => f.path)).toEqual(["alias/a.py", "b.py", "src/a.py"]);
-    expect(skipped.map((s) => s.path).sort()).toEqual([
+    const { files, leftOut } = await listProject(project);
+    expect(files).toEqual(["alias/a.py", "b.py", "src/a.py"]);
+    expect(leftOut.map((entry) => entry.path)).toEqual([
+      ".config/gcloud/",
+      ".env",
       "adc.json",
       "alias/circle",
       "broken",
       "cloud",
-      "config/gcloud",
+      "config",
       "innocent.txt",
       "out",
       "pipe",
       "src/circle",
     ]);
+    expect(leftOut.find((entry) => entry.path === "out")?.why).toContain(`to ${top}/outside`);
+    expect(leftOut.every((entry) => entry.missed)).toBe(true);
   });
 
   it("refuses more files or bytes than its bounds", async () => {
     await put({ a: "12345", b: "12345", c: "12345" });
-    await expect(listProject(project, { filesMax: 2, bytesMax: 100 })).rejects.toMatchObject({
+    await expect(measureProject(project, { filesMax: 2, bytesMax: 100 })).rejects.toMatchObject({
       code: "project_dir_refused",
     });
-    await expect(listProject(project, { filesMax: 9, bytesMax: 12 })).rejects.toMatchObject({
+    await expect(measureProject(project, { filesMax: 9, bytesMax: 12 })).rejects.toMatchObject({
       code: "project_dir_refused",
     });
-    expect((await listProject(project, { filesMax: 3, bytesMax: 15 })).bytes).toBe(15);
+    expect((await measureProject(project, { filesMax: 3, bytesMax: 15 })).bytes).toBe(15);
   });
 });
 
@@ -275,9 +281,11 @@ describe("snapshots", () => {
       ["big.bin", "file"],
       ["run", "executable"],
     ]);
-    expect(await readSnapshot({ codeDir, id: first.id })).toEqual(first);
+    const { leftOut, leftOutLines, ...manifest } = first;
+    expect([leftOut, leftOutLines]).toEqual([null, []]);
+    expect(await readSnapshot({ codeDir, id: first.id })).toEqual(manifest);
 
-    const blob = join(codeDir, "blobs", first.files[0]!.sha256.slice(0, 2), first.files[0]!.sha256);
+    const blob = blobPath(codeDir, first.files[0]!.sha256 ?? "");
     expect((await stat(blob)).mode & 0o777).toBe(0o600);
     await utimes(blob, 1, 1);
     expect((await createSnapshot({ projectDir: project, codeDir, now: 0 })).id).toBe(first.id);
@@ -304,7 +312,7 @@ describe("snapshots", () => {
   it("writes a torn content anew, and finds a changed or missing one at restore", async () => {
     await put({ "a.py": "print(1)" });
     const { id, files } = await snap();
-    const blob = join(codeDir, "blobs", files[0]!.sha256.slice(0, 2), files[0]!.sha256);
+    const blob = blobPath(codeDir, files[0]!.sha256 ?? "");
     const restore = () => restoreSnapshot({ codeDir, id, target: join(top, "t") });
     await writeFile(blob, "");
     await snap();

@@ -44,7 +44,13 @@ const text = (path: string): string => readFileSync(join(target, path), "utf8");
 
 describe("restoring code into a folder", () => {
   it("writes every file with its mode, and finds the same files there the second time", async () => {
-    expect(await restore()).toEqual({ directory: target, written: ["lib/run.sh", "train.py"], replaced: [], same: 0 });
+    expect(await restore()).toEqual({
+      directory: target,
+      not_kept: [],
+      written: ["lib/run.sh", "train.py"],
+      replaced: [],
+      same: 0,
+    });
     expect(text("train.py")).toBe("print('as it was')\n");
     expect(statSync(join(target, "lib/run.sh")).mode & 0o111).not.toBe(0);
     expect(statSync(join(target, "train.py")).mode & 0o111).toBe(0);
@@ -107,7 +113,7 @@ describe("restoring code into a folder", () => {
   });
 
   it("writes nothing of a snapshot that is damaged or leads out of the folder", async () => {
-    const { sha256 } = snapshot.files[1]!;
+    const sha256 = snapshot.files[1]!.sha256 ?? "";
     chmodSync(blobPath(codeDir, sha256), 0o600);
     writeFileSync(blobPath(codeDir, sha256), "print('as it WAS')\n");
     await expect(restore()).rejects.toThrowError(expect.objectContaining({ code: "code_snapshot_damaged" }) as Error);

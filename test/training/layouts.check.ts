@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { checkEntrypoint } from "../../src/files/entrypoint.ts";
-import { listProject } from "../../src/files/project-files.ts";
+import { listProject } from "../../src/files/project-listing.ts";
 import { directoryReader } from "../../src/files/project-reader.ts";
 import { installOf, type Install } from "../../src/steps/install-command.ts";
 import { installWarnings } from "../../src/steps/launch-words.ts";
@@ -196,7 +196,7 @@ async function decided(project: string, entrypoint: string, describe: string | n
   const { files } = await listProject(project);
   const entry = await checkEntrypoint(project, entrypoint);
   const spec = { install: "auto", provider: "podhost", entrypoint } as const;
-  return installOf(spec, { project: directoryReader(project, files), entry, describe });
+  return installOf(spec, { project: directoryReader(project, files.map((path) => ({ path }))), entry, describe });
 }
 function installed(project: string, install: Install, env: NodeJS.ProcessEnv = {}) {
   if (!("environment" in install)) throw new Error(JSON.stringify(install));

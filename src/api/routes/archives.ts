@@ -9,7 +9,7 @@ import type { FileHandle } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { Readable } from "node:stream";
 import { z } from "zod";
-import { openContent } from "../../files/code-contents.ts";
+import { isKept, openContent } from "../../files/code-contents.ts";
 import { tarOfOpened, type TarFile } from "../../files/tar-writer.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
 import { codeDir, snapshotOf } from "./code.ts";
@@ -45,7 +45,7 @@ export const ARCHIVE_ROUTES = [
     async handle(call) {
       const job = jobOf(call);
       const snapshot = snapshotOf(call, job);
-      const files = snapshot.files.map((file) => ({
+      const files = snapshot.files.filter(isKept).map((file) => ({
         about: async () => ({ path: file.path, size: file.size, executable: file.mode === "executable" }),
         open: () => openContent(codeDir(call), snapshot.id, file),
       }));

@@ -11,7 +11,7 @@ import { quotedName } from "../../domain/quoted-name.ts";
 import { SvcError } from "../../errors/index.ts";
 import { describeDirectory, fileIn, openContent, readContent, textOf } from "../../files/code-contents.ts";
 import { diffCode, type CodeSide } from "../../files/code-diff.ts";
-import type { ProjectBounds } from "../../files/project-files.ts";
+import type { ProjectBounds } from "../../files/measured-project.ts";
 import { CodeDiff, CodeFiles } from "../../schemas/code.ts";
 import { CodeSnapshot, type JobRecord } from "../../schemas/job.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
@@ -42,7 +42,8 @@ function jobSide(call: Call, job: JobRecord): Side {
 async function directorySide(call: Call, job: JobRecord): Promise<Side> {
   const directory = job.spec["project_dir"];
   if (typeof directory !== "string") throw new SvcError("code_snapshot_missing", { job: job.id });
-  const { root, files, read } = await describeDirectory(directory, call.cp.home, COMPARED_MAX);
+  const { files: like } = snapshotOf(call, job);
+  const { root, files, read } = await describeDirectory(directory, call.cp.home, { bounds: COMPARED_MAX, like });
   return { said: { job_id: null, code_snapshot: null, directory: root }, files, read };
 }
 
@@ -112,6 +113,7 @@ export const CODE_ROUTES = [
       "job_not_found",
       "code_snapshot_missing",
       "code_file_not_found",
+      "code_file_not_kept",
       "code_snapshot_damaged",
       "range_not_satisfiable",
     ],
@@ -128,7 +130,7 @@ export const CODE_ROUTES = [
           textOf(head.buffer.subarray(0, head.bytesRead), true) !== null
             ? "text/plain; charset=utf-8"
             : "application/octet-stream";
-        return await sendFile(call, file, { name: path, etag: `"${entry.sha256}"`, contentType });
+        return await sendFile(call, file, { name: path, etag: `"${entry.sha256 ?? ""}"`, contentType });
       } finally {
         await file.close();
       }

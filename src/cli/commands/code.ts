@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
-import type { CodeChange } from "../../schemas/code.ts";
+import type { CodeChange, LeftOutList } from "../../schemas/code.ts";
 import type { CodeFile, CodeSnapshot } from "../../schemas/job.ts";
 import { runAction } from "../actions.ts";
 import { usage, value } from "../argv.ts";
@@ -15,7 +15,7 @@ import { instant, printJson, safeField, safeText, table } from "../text.ts";
 const contents = () => import("../../files/code-contents.ts");
 
 const ACTIONS = {
-  ls: { usage: "svc code ls [JOB]", least: 0, most: 1, flags: [], run: ls },
+  ls: { usage: "svc code ls [JOB]", least: 0, most: 1, flags: ["left-out"], run: ls },
   show: { usage: "svc code show JOB [FILE]", least: 1, most: 2, flags: [], run: show },
   diff: { usage: "svc code diff JOB [JOB]", least: 1, most: 2, flags: ["dir", "stat", "exit-code"], run: diff },
   restore: { usage: "svc code restore JOB DIR", least: 2, most: 2, flags: ["force"], run: restore },
@@ -26,6 +26,7 @@ export const code: Command = {
   args: "[action] [...args]",
   summary: "The code that runs were started with: ls [JOB], show JOB [FILE], diff JOB [JOB], restore JOB DIR",
   options: [
+    { flags: "--left-out", what: "ls: what is no part of the code and why; without JOB, of the current directory now" },
     { flags: "--dir <dir>", what: "diff: compare with this directory (default: the current one)" },
     { flags: "--stat", what: "diff: only which files differ, and by how many lines" },
     { flags: "--exit-code", what: "diff: end with 1 when anything differs" },
@@ -34,6 +35,7 @@ export const code: Command = {
   exits: [["3", "no such job, or it has no such file"]],
   examples: [
     "svc code ls 4k2m",
+    "svc code ls --left-out",
     "svc code show 4k2m train.py",
     "svc code diff 4k2m",
     "svc code diff 4k2m 4k9x --stat",
@@ -43,6 +45,7 @@ export const code: Command = {
 };
 
 async function ls([job]: string[], input: Input, io: Io): Promise<number> {
+  if (input.flags.has("left-out")) return leftOut(job, input, io);
   if (job !== undefined) return listFiles(job, input, io);
   const reads = await openStore(io);
   try {
@@ -66,6 +69,46 @@ async function ls([job]: string[], input: Input, io: Io): Promise<number> {
   }
 }
 
+const NAMED_MAX = 10;
+const counted = (n: number): string => (n === 1 ? "1 file was" : `${n} files were`);
+
+/** Of a run what its submission left out; without one, what a submission of this directory would leave out now. */
+async function leftOut(job: string | undefined, input: Input, io: Io): Promise<number> {
+  const { leftOutList, readLeftOut } = await import("../../files/left-out.ts");
+  if (job !== undefined)
+    return withJob(io, job, async (reads, id) => {
+      const recorded = reads.leftOutList(id);
+      const list = recorded === null ? null : await readLeftOut(codeDir(io), recorded);
+      const short = reads.job(id)?.left_out ?? null;
+      return tellLeftOut(
+        list ?? { ...(short ?? { count: 0, names: [], ignored: 0 }), ignored_names: [] },
+        id,
+        input,
+        io,
+      );
+    });
+  const { listProject } = await import("../../files/project-listing.ts");
+  const { checkProjectDir } = await import("../../files/project-files.ts");
+  const listing = await listProject(await checkProjectDir(io.cwd, io.home()), { ignored: true, beyond: "leave-out" });
+  return tellLeftOut(leftOutList(listing), null, input, io);
+}
+
+async function tellLeftOut(list: LeftOutList, job: string | null, input: Input, io: Io): Promise<number> {
+  if (input.json) {
+    await printJson(io, { job_id: job, ...list });
+    return 0;
+  }
+  const rows = [
+    ...list.names.map(({ path, why }) => [path, why]),
+    ...list.ignored_names.map((path) => [path, "git ignores it"]),
+  ];
+  if (rows.length > 0) await io.out(table(io, [{ title: "LEFT OUT" }, { title: "WHY", shrinks: true }], rows));
+  const unnamed = list.count + list.ignored - rows.length;
+  if (unnamed > 0) io.err(`and ${unnamed} more that are not named here.`);
+  if (io.tty && rows.length === 0) io.err("Nothing was left out.");
+  return 0;
+}
+
 function snapshotOf(reads: OpenReads, id: string, options: { restored?: boolean } = {}): CodeSnapshot {
   const snapshot = reads.code(id, options);
   if (!snapshot) throw new SvcError("code_snapshot_missing", { job: id });
@@ -80,6 +123,8 @@ const listFiles = (job: string, input: Input, io: Io): Promise<number> =>
       return 0;
     }
     const columns = [{ title: "MODE" }, { title: "SIZE", right: true }, { title: "SHA-256" }, { title: "FILE" }];
+    const recorded = snapshot.files.filter((f) => f.kept === false).length;
+    if (recorded > 0) columns.push({ title: "KEPT" });
     await io.out(
       table(
         io,
@@ -87,13 +132,16 @@ const listFiles = (job: string, input: Input, io: Io): Promise<number> =>
         snapshot.files.map((f) => [
           f.mode === "executable" ? "755" : "644",
           io.tty ? bytes(f.size) : String(f.size),
-          io.tty ? f.sha256.slice(0, 12) : f.sha256,
+          f.sha256 === null ? "-" : io.tty ? f.sha256.slice(0, 12) : f.sha256,
           f.path,
+          ...(recorded > 0 ? [f.kept === false ? "no" : "yes"] : []),
         ]),
       ),
     );
     const git = snapshot.git && `, git ${snapshot.git.commit.slice(0, 12)}${snapshot.git.dirty ? " with changes" : ""}`;
     if (io.tty) io.err(`${snapshot.files.length} files, ${bytes(snapshot.bytes)}${safeField(git ?? "")}`);
+    if (io.tty && recorded > 0)
+      io.err(`${counted(recorded)} recorded and not kept: data of a run that worked in the project directory itself.`);
     return 0;
   });
 
@@ -133,9 +181,9 @@ async function sideOf(reads: OpenReads, id: string, io: Io): Promise<Side> {
   return { job_id: id, code_snapshot: snapshot.id, directory: null, files: snapshot.files, read };
 }
 
-async function directorySide(directory: string, io: Io): Promise<Side> {
+async function directorySide(directory: string, like: readonly CodeFile[], io: Io): Promise<Side> {
   const { describeDirectory } = await contents();
-  const { root, files, read } = await describeDirectory(directory, io.home());
+  const { root, files, read } = await describeDirectory(directory, io.home(), { like });
   return { job_id: null, code_snapshot: null, directory: root, files, read };
 }
 
@@ -148,7 +196,7 @@ function diff([job = "", other]: string[], input: Input, io: Io): Promise<number
     const from = await sideOf(reads, id, io);
     const to =
       other === undefined
-        ? await directorySide(dir === undefined ? projectOf(reads, id, io) : resolve(io.cwd, dir), io)
+        ? await directorySide(dir === undefined ? projectOf(reads, id, io) : resolve(io.cwd, dir), from.files, io)
         : await sideOf(reads, reads.resolveJobId(other), io);
     const changes = await diffCode(from, to);
     if (input.json) {
@@ -216,6 +264,10 @@ function restore([job = "", directory = ""]: string[], input: Input, io: Io): Pr
     else {
       const replaced = done.replaced.length > 0 ? `, ${done.replaced.length} of them in place of others` : "";
       const same = done.same > 0 ? `; ${done.same} were there already` : "";
+      const names = done.not_kept.slice(0, NAMED_MAX).join(", ");
+      const more = done.not_kept.length > NAMED_MAX ? ` and ${done.not_kept.length - NAMED_MAX} more` : "";
+      if (names !== "")
+        io.err(`${counted(done.not_kept.length)} not restored, for no content was kept: ${safeField(names + more)}.`);
       io.err(`${done.written.length} files written into ${safeField(done.directory)}${replaced}${same}.`);
     }
     return 0;

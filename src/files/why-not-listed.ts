@@ -1,0 +1,20 @@
+import type { ProjectListing } from "./project-listing.ts";
+import { ruleAgainstProject } from "./repository-files.ts";
+
+/** Why a file that is there is no part of the run's code, in words that follow its name, with what to do. */
+export async function whyNotListed(
+  root: string,
+  path: string,
+  { leftOut, ignored }: Pick<ProjectListing, "leftOut" | "ignored">,
+): Promise<string> {
+  const covers = (entry: string): boolean =>
+    entry === path || (entry.endsWith("/") && path.startsWith(entry)) || path.startsWith(`${entry}/`);
+  const told = leftOut.find((entry) => covers(entry.path));
+  if (told) return `is left out of the run's code: ${told.path === path ? "" : `${told.path}: `}${told.why}`;
+  if (ignored.some(covers))
+    return `is left out of the run's code: git ignores it; \`!${path}\` in a .svcignore takes it back, and so does \`git add -f\``;
+  const rule = await ruleAgainstProject(root);
+  if (rule !== null)
+    return `is left out of the run's code: git ignores the whole project directory (${rule}); change that rule, or run \`git init\` in the project`;
+  return "is left out of the run's code by .gitignore, .svcignore or the default exclusions";
+}

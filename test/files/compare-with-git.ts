@@ -1,0 +1,54 @@
+import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, vi } from "vitest";
+import { listProject } from "../../src/files/project-listing.ts";
+import { repositoryFiles } from "../../src/files/repository-files.ts";
+import { asGitLists, isPlain, isThere, RepositoryMaker } from "./random-repositories.ts";
+
+export interface Compared {
+  repositories: number;
+  /** In how many our own walk was compared as well. */
+  byOwnWalk: number;
+  paths: number;
+}
+
+/** Makes `count` repositories, one from each seed on, and compares what git lists with what svc lists. Throws at a difference. */
+export async function compareWithGit(seed: number, count: number): Promise<Compared> {
+  const compared: Compared = { repositories: 0, byOwnWalk: 0, paths: 0 };
+  for (let i = 0; i < count; i++) {
+    const top = realpathSync(mkdtempSync(join(tmpdir(), "svc-git-set-")));
+    const home = join(top, "home");
+    vi.stubEnv("HOME", home);
+    vi.stubEnv("XDG_CONFIG_HOME", undefined);
+    const { project, ownCannot, told } = new RepositoryMaker(seed + i, top, home).make();
+    const theirs = asGitLists(home, project);
+    const about = `seed ${seed + i} (${told.join(", ")}) in ${project}`;
+    expect(await taken(project, false), about).toEqual(theirs);
+    if (!ownCannot) {
+      expect(await taken(project, true), `${about}, by our own walk`).toEqual(theirs);
+      compared.byOwnWalk++;
+    }
+    const { files } = await listProject(project);
+    expect(
+      files.filter((path) => isPlain(project, path)),
+      about,
+    ).toEqual(theirs.filter((path) => isPlain(project, path)));
+    compared.repositories++;
+    compared.paths += theirs.length;
+    rmSync(top, { recursive: true, force: true });
+  }
+  vi.unstubAllEnvs();
+  return compared;
+}
+
+async function taken(project: string, own: boolean): Promise<string[]> {
+  const found: string[] = [];
+  await repositoryFiles(project, {
+    own,
+    each: async (files) => {
+      for (const { path } of files) if (isThere(project, path)) found.push(path);
+    },
+  });
+  return found.sort();
+}
