@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _INDEX = ".svc-checkpoints.jsonl"
 _INDEX_BYTES_MAX = 1 << 20
 _LOCAL_DIR = "checkpoints-local"
+# By this file the control plane knows a folder that svc made, and never takes it for code (src/files/protections.ts).
+_MADE = ".svc-made"
 _PATH_UNITS_MAX = 4096
 _DEPTH_MAX = 8
 _ENTRIES_MAX = 20_000
@@ -58,8 +60,21 @@ def checkpoint_dir() -> str:
         path = os.path.abspath(_LOCAL_DIR)
         if not os.path.isdir(path):
             _warn("local", "svc: not in a job, so checkpoints go to {}".format(path))
+        os.makedirs(path, exist_ok=True)
+        _mark_as_made(path)
+        return path
     os.makedirs(path, exist_ok=True)
     return path
+
+
+def _mark_as_made(folder: str) -> None:
+    mark = os.path.join(folder, _MADE)
+    try:
+        if not os.path.exists(mark):
+            with open(mark, "w") as file:
+                file.write("svc made this folder for a script that was run by hand. It is never sent as code of a run.\n")
+    except OSError:  # the folder is of use without it
+        pass
 
 
 def _inside(path: StrPath) -> Tuple[str, Optional[str]]:

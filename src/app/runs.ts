@@ -14,6 +14,7 @@ import type { ManifestSeal } from "../files/code-snapshot.ts";
 import { checkEntrypoint } from "../files/entrypoint.ts";
 import { STOP_GRACE_SECONDS, type RunSpec } from "../schemas/spec.ts";
 import type { KnownSecrets } from "../secrets/known.ts";
+import type { StoredLeftOut } from "../schemas/job.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import type { Sinks } from "../sinks/sinks.ts";
 import { ClosedWays } from "../steps/closed-ways.ts";
@@ -67,6 +68,11 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     gone: parts.gone,
     packagesDir: join(parts.programRoot, "python"),
     code: (jobId, node) => ({ ...runs.code(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),
+    leftOut: (jobId) => {
+      const told = engine.store.job(jobId)?.left_out;
+      // Written by us in this form when the job was submitted.
+      return told ? (JSON.parse(told) as StoredLeftOut) : null;
+    },
     guard: (jobId, handle) => guardOf(facts(jobId).spec, providers.get(handle.provider), handle),
     installCommand: (jobId, inPlace) => {
       const { spec, projectDir } = facts(jobId);

@@ -69,6 +69,14 @@ export class DurableStorySink implements StorySink {
     return turn;
   }
 
+  async preface(jobId: string, lines: readonly string[]): Promise<void> {
+    if (lines.length === 0 || this.#rows.stored(jobId) > 0) return;
+    const at = this.cursor(jobId, 0, "install");
+    const text = Buffer.from(`${lines.join("\n")}\n`);
+    const times = [{ offset: 0, atMs: this.#o.engine.clock.now() }];
+    await this.append({ jobId, node: 0, stream: "install", text, records: [], samples: [], from: at, to: at, times });
+  }
+
   async #write(log: OpenLog, part: Part): Promise<void> {
     const { jobId, text } = part;
     this.#checkTurn(part);

@@ -37,7 +37,7 @@ import { inParallel } from "./in-parallel.ts";
 import { QUIET_GIT } from "./ask-git.ts";
 import { keepingsOf, type Keeping } from "./code-or-data.ts";
 import { gitTop } from "./git-layout.ts";
-import { leftOutId, leftOutLines, leftOutList, leftOutOf, leftOutPath } from "./left-out.ts";
+import { leftOutId, leftOutList, leftOutOf, leftOutPath } from "./left-out.ts";
 import { IN_PLACE, measureProject, type MeasuredProject, type ProjectFile } from "./measured-project.ts";
 import { checkProjectDir } from "./project-files.ts";
 import { WHY } from "./protections.ts";
@@ -88,8 +88,6 @@ export interface SnapshotPlace {
 export interface MadeSnapshot extends CodeSnapshot {
   /** What of the project is no part of it; null where nothing was left out. */
   leftOut: StoredLeftOut | null;
-  /** For the run's log: what a person might miss. */
-  leftOutLines: string[];
 }
 
 /** Keeps the project's code. Throws `project_dir_refused`, `disk_full`. Repeating it with the same code changes nothing. */
@@ -114,11 +112,7 @@ export async function createSnapshot(request: SnapshotRequest): Promise<MadeSnap
     );
     const files = kept.filter((file) => file !== null);
     const snapshot = await keepManifest(into, request, files, await gitState);
-    return {
-      ...snapshot,
-      leftOut: await keepLeftOut(into, listing, request.manifests),
-      leftOutLines: leftOutLines(listing),
-    };
+    return { ...snapshot, leftOut: await keepLeftOut(into, listing, request.manifests) };
   } catch (cause) {
     throw orDiskFull(cause, codeDir);
   } finally {
@@ -140,7 +134,8 @@ async function keepLeftOut(
   const path = leftOutPath(into.codeDir, id);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await renamedInto(path, (beside) => writeFile(beside, JSON.stringify(list), { mode: 0o600, flag: "wx" }));
-  return { ...shown(leftOut), list: id };
+  const missed = listing.leftOut.filter((entry) => entry.missed).length;
+  return { ...shown(leftOut), list: id, missed };
 }
 
 /** The snapshot of that id, or null when it was never made or its manifest cannot be read. */

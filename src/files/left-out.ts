@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { nullIfMissing } from "../errors/index.ts";
 import { LeftOutList } from "../schemas/code.ts";
-import type { LeftOut } from "../schemas/job.ts";
+import type { LeftOut, StoredLeftOut } from "../schemas/job.ts";
 import type { ProjectListing } from "./project-listing.ts";
 
 const NAMES_MAX = 20;
@@ -34,13 +34,10 @@ function inOrder(leftOut: ProjectListing["leftOut"]) {
 }
 
 /** Lines for the run's log: what a person might miss, each by name. */
-export function leftOutLines({ leftOut }: Pick<ProjectListing, "leftOut">): string[] {
-  const missed = leftOut.filter((entry) => entry.missed);
-  const more = missed.length - NAMES_MAX;
+export function leftOutLines({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): string[] {
+  const more = missed - NAMES_MAX;
   return [
-    ...missed
-      .slice(0, NAMES_MAX)
-      .map(({ path, why }) => `svc: ${JSON.stringify(path)} is left out of the code: ${why}`),
+    ...names.slice(0, missed).map(({ path, why }) => `svc: ${JSON.stringify(path)} is left out of the code: ${why}`),
     ...(more > 0 ? [`svc: and ${more} more are left out; \`svc code ls JOB --left-out\` names them`] : []),
   ];
 }

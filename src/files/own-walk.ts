@@ -1,14 +1,14 @@
 // The files of a directory as git would choose them, found without git: outside of any repository, and where the git binary is
 // missing or refuses to read a repository that we can read.
 
-import { closeSync, fstatSync, openSync, readdirSync, readFileSync, type Dirent } from "node:fs";
+import { closeSync, existsSync, fstatSync, openSync, readdirSync, readFileSync, type Dirent } from "node:fs";
 import { constants } from "node:fs/promises";
-import { join, relative, sep } from "node:path";
+import { dirname, join, relative, sep } from "node:path";
 import { IgnoreRules } from "../domain/gitignore.ts";
 import { isMissing, messageOf } from "../errors/index.ts";
 import type { Tracked } from "./ask-git.ts";
 import { ignoreSettings } from "./git-config.ts";
-import { readIndex } from "./git-index.ts";
+import { IndexUnreadable, readIndex } from "./git-index.ts";
 import { isRepository, type GitDirs } from "./git-layout.ts";
 import { Slices } from "./slices.ts";
 
@@ -57,6 +57,15 @@ export async function walk(dir: string, place: WalkPlace, options: { ignored?: s
       prefix === "" ? entry.path : entry.path.startsWith(`${prefix}/`) ? entry.path.slice(prefix.length + 1) : "";
     return inside === "" ? [] : [{ ...entry, path: inside }];
   });
+  // Git reads such a file's rules from its objects, which we do not read.
+  const hidden = index.find(
+    ({ path, skipped }) =>
+      skipped &&
+      /(^|\/)\.gitignore$/.test(path) &&
+      existsSync(join(top, dirname(path))) &&
+      !existsSync(join(top, path)),
+  );
+  if (hidden) throw new IndexUnreadable(`the sparse checkout leaves out ${hidden.path}, whose rules count`);
   const frames = [
     ...(excludesFile === "" ? [] : [{ base: "", rules: readRules(excludesFile, ignoreCase) }]),
     ...(dirs ? [{ base: "", rules: readRules(join(dirs.commonDir, "info", "exclude"), ignoreCase) }] : []),

@@ -61,7 +61,7 @@ export const MARK_OF_SVC = ".svc-made";
 const OLD_MARKS = [".svc-checkpoints.jsonl", ".svc-installed"];
 export const MARKS_OF_SVC: readonly string[] = [MARK_OF_SVC, ...OLD_MARKS];
 /** What svc makes in a project under a name of its own. */
-export const MADE_BY_SVC = ["checkpoints-local/", ".svc-*"];
+export const MADE_BY_SVC = ["checkpoints-local/", ".svc-*", ".*.svc-*/"];
 
 export const never = new IgnoreRules(NEVER.join("\n"));
 export const secrets = new IgnoreRules(SECRETS.join("\n"));

@@ -7,7 +7,7 @@
 // B3. Where the choice cannot be known (a broken index, a `.git` that leads nowhere), the project is refused in words: what git
 //     ignores may hold secrets and must never be sent by a guess.
 
-import { lstatSync } from "node:fs";
+import { lstatSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import {
   GitRefused,
@@ -149,7 +149,7 @@ class Collector {
   async #within(at: string, top: string, submodules: readonly Tracked[], clones: readonly string[]): Promise<void> {
     for (const { path, skipped } of submodules) {
       const inside = below(at, path);
-      if (lstatSync(join(this.#root, inside, ".git"), { throwIfNoEntry: false })) await this.#enter(inside);
+      if (this.#isCheckedOut(inside)) await this.#enter(inside);
       else if (!skipped)
         this.#set.missing.push({
           path: inside,
@@ -167,6 +167,16 @@ class Collector {
 
   async #enter(inside: string): Promise<void> {
     await this.directory(inside);
+  }
+
+  /** Whether a repository is there, and no symlink on the way to it: what lies behind one is gone for git. */
+  #isCheckedOut(inside: string): boolean {
+    try {
+      const at = join(this.#root, inside);
+      return realpathSync(at) === at && lstatSync(join(at, ".git")) !== undefined;
+    } catch {
+      return false;
+    }
   }
 
   #unreadable(path: string, why: string): void {

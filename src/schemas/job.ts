@@ -73,8 +73,11 @@ export const LeftOut = z
   })
   .meta({ id: "LeftOut", description: "What of the project does not belong to the run's code." });
 export type LeftOut = z.infer<typeof LeftOut>;
-/** As a job's row keeps it: `list` is the id of the longer list that the home keeps, or null. */
-export type StoredLeftOut = LeftOut & { list: string | null };
+/**
+ * As a job's row keeps it. `list` is the id of the longer list that the home keeps, or null; `missed` says how many of `count` a person
+ * might miss: they come first.
+ */
+export type StoredLeftOut = LeftOut & { list: string | null; missed: number };
 
 export const JobRecord = z
   .object({

@@ -87,6 +87,8 @@ export interface StorySink {
     times: { offset: number; atMs: number }[];
   }): Promise<void>;
   checkpoints(jobId: string, files: CheckpointFile[], removed?: readonly string[]): Promise<void>;
+  /** Lines of svc's own before anything of the run: nothing is written where the log has begun. */
+  preface(jobId: string, lines: readonly string[]): Promise<void>;
   notice(jobId: string, level: "info" | "warning", message: string): Promise<void>;
   /** Sends the idle watchdog's verdict to the machine. */
   idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void>;

@@ -9,6 +9,7 @@ import type { DataManifest } from "../schemas/data.ts";
 import type { Undecided } from "./follow.ts";
 import type { Install } from "./install-command.ts";
 import type { Resume } from "./resume-from.ts";
+import type { StoredLeftOut } from "../schemas/job.ts";
 import type { RunPlan } from "./run-plan.ts";
 
 /** What the steps of a run need beyond the ledger; made in the composition root. */
@@ -23,6 +24,8 @@ export interface RunServices extends StepPorts {
   installCommand(jobId: string, inPlace: boolean): Promise<Install>;
   /** The code snapshot of the job, and a folder of this home where it may be laid out to be sent. */
   code(jobId: string, node: number): { codeDir: string; id: string; stageDir: string; manifests?: ManifestSeal };
+  /** What of the project is no part of that snapshot; null where that is nothing. */
+  leftOut(jobId: string): StoredLeftOut | null;
   /** Absolute folder that holds the package `svc`. */
   packagesDir: string;
   /** What ends the machine of this handle by itself; null where nothing can. */

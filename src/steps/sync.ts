@@ -4,6 +4,7 @@ import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { MachineAccess, TreePush, TreePushed } from "../providers/host.ts";
 import { restoreSnapshot } from "../files/code-snapshot.ts";
+import { leftOutLines } from "../files/left-out.ts";
 import { heldMachine, holdMachine, reaching } from "./held-machine.ts";
 import { linkData, sendData } from "./place-data.ts";
 import { placeResume } from "./resume-from.ts";
@@ -23,7 +24,8 @@ export function syncStep(services: RunServices): StepDefinition {
         const how = "a local run works in the project directory itself";
         const data = await linkData(services.data(jobId), services.dataDir(jobId, context.node));
         const resumed = await resume(services, context, held.access, services.checkpointDir(jobId, context.node));
-        return { done: {}, detail: { bytes: 0, how, project_dir: projectDir, ...data, ...resumed } };
+        const left = await tellLeftOut(services, context);
+        return { done: {}, detail: { bytes: 0, how, project_dir: projectDir, ...data, ...resumed, ...left } };
       }
       return reaching(services, context, held, async () => {
         await holdMachine(services, context, held);
@@ -35,10 +37,20 @@ export function syncStep(services: RunServices): StepDefinition {
         );
         const data = await sendData(services.data(jobId), held.access, held.handle.name, context);
         const resumed = await resume(services, context, held.access, layout.checkpoints);
-        return { done: {}, detail: { ...pushed, project_dir: layout.project, ...data, ...resumed } };
+        const left = await tellLeftOut(services, context);
+        return { done: {}, detail: { ...pushed, project_dir: layout.project, ...data, ...resumed, ...left } };
       });
     },
   };
+}
+
+/** In the log, and for the timeline: what of the project the run does without. */
+async function tellLeftOut(services: RunServices, { jobId, node }: StepContext) {
+  const told = services.leftOut(jobId);
+  if (told === null) return {};
+  if (node === 0) await services.sink.preface(jobId, leftOutLines(told));
+  const { count, names, ignored } = told;
+  return count === 0 ? {} : { left_out: { count, names, ignored } };
 }
 
 async function resume(services: RunServices, context: StepContext, access: MachineAccess, dir: string) {

@@ -313,7 +313,7 @@ export function asGitLists(home: string, dir: string): string[] {
     );
     for (const path of parts("-c", "-o", "--exclude-standard")) {
       if (links.has(path)) {
-        if (existsSync(join(dir, below(path), ".git"))) list(below(path));
+        if (isThere(dir, `${below(path)}/.git/HEAD`) || isThere(dir, `${below(path)}/.git`)) list(below(path));
       } else if (path.endsWith("/")) {
         const inside = below(path.slice(0, -1));
         if (commonDir(home, join(dir, inside)) !== commonDir(home, here)) list(inside);

@@ -1,3 +1,4 @@
+import { LeftOutList } from "../parts/left-out-list.tsx";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
 import { plural, usd, usdPerHour } from "../format.ts";
@@ -86,6 +87,7 @@ function Told({ plan }: { plan: Plan }) {
           </ul>
         </details>
       )}
+      {plan.code?.left_out && <LeftOutList leftOut={plan.code.left_out} />}
       <details className="more-fields" open>
         <summary>What will stop it</summary>
         <ul className="plan-stops small-text">

@@ -1,3 +1,4 @@
+import { LeftOutList } from "../parts/left-out-list.tsx";
 import { useEffect, useMemo, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
@@ -71,6 +72,7 @@ function Files({ job, path }: { job: JobRecord; path: string | null }) {
     <div className="code-two">
       <section className="panel" aria-label="Files">
         <Taken code={data} />
+        {job.left_out && <LeftOutList leftOut={job.left_out} />}
         <FileList code={data} open={open} />
       </section>
       <section className="panel code-file" aria-label="File">
