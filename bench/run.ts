@@ -18,6 +18,7 @@ import { hub } from "./hub.ts";
 import { listing } from "./listing.ts";
 import { metrics } from "./metrics.ts";
 import { runPage } from "./run-page.ts";
+import { projectFiles } from "./project-files.ts";
 import { recovery } from "./recovery.ts";
 import { svcLog } from "./svc-log.ts";
 import { rented } from "./rented.ts";
@@ -35,6 +36,7 @@ const BENCHES: Bench[] = [
   dashboard,
   rented,
   hub,
+  projectFiles,
   runPage,
 ];
 const LIMIT_MS = 10 * 60_000;

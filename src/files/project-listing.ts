@@ -15,7 +15,7 @@ import { isMissing, SvcError } from "../errors/index.ts";
 import { gitDirsOf, gitTop } from "./git-layout.ts";
 import { decideBy, readRules, walk, type Frame } from "./own-walk.ts";
 import { isWithin } from "./project-files.ts";
-import { MARKS_OF_SVC, madeAgain, madeBySvc, never, secrets, WHY } from "./protections.ts";
+import { MARKS_OF_SVC, madeAgain, madeBySvc, mayBeProtected, never, secrets, WHY } from "./protections.ts";
 import { ignoredAmong, repositoryFiles, type SetOptions, type Taken } from "./repository-files.ts";
 import { Slices } from "./slices.ts";
 
@@ -138,6 +138,7 @@ class Listing {
   }
 
   #verdict(path: string, frames: readonly Frame[], isFolder: boolean): Pick<Folder, "out" | "outUntracked"> {
+    if (frames.length === 0 && !mayBeProtected(path)) return NOWHERE;
     const full = this.#prefix + path;
     const entry = (why: string, missed: boolean): LeftOutEntry => ({ path: isFolder ? `${path}/` : path, why, missed });
     if (never.decide(full, isFolder))

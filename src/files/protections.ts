@@ -68,6 +68,11 @@ export const secrets = new IgnoreRules(SECRETS.join("\n"));
 export const madeAgain = new IgnoreRules(MADE_AGAIN.join("\n"));
 export const madeBySvc = new IgnoreRules(MADE_BY_SVC.join("\n"));
 
+/** False where no rule of these lists can speak of the last name of the path: most names are told apart by this alone. */
+const SUSPECT =
+  /^\.|^id_|\.(?:tfstate|kdbx|pem|p12|pfx|ppk|pyc)$|^(?:node_modules|__pycache__|venv|Thumbs\.db|checkpoints-local|gcloud)$/;
+export const mayBeProtected = (path: string): boolean => SUSPECT.test(path.slice(path.lastIndexOf("/") + 1));
+
 export const WHY = {
   never: "svc never sends it",
   secret: "it may hold a secret; `!name` in a .svcignore takes it back",

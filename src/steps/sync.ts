@@ -24,7 +24,7 @@ export function syncStep(services: RunServices): StepDefinition {
         const how = "a local run works in the project directory itself";
         const data = await linkData(services.data(jobId), services.dataDir(jobId, context.node));
         const resumed = await resume(services, context, held.access, services.checkpointDir(jobId, context.node));
-        const left = await tellLeftOut(services, context);
+        const left = await tellLeftOut(services, context, true);
         return { done: {}, detail: { bytes: 0, how, project_dir: projectDir, ...data, ...resumed, ...left } };
       }
       return reaching(services, context, held, async () => {
@@ -37,7 +37,7 @@ export function syncStep(services: RunServices): StepDefinition {
         );
         const data = await sendData(services.data(jobId), held.access, held.handle.name, context);
         const resumed = await resume(services, context, held.access, layout.checkpoints);
-        const left = await tellLeftOut(services, context);
+        const left = await tellLeftOut(services, context, false);
         return { done: {}, detail: { ...pushed, project_dir: layout.project, ...data, ...resumed, ...left } };
       });
     },
@@ -45,10 +45,11 @@ export function syncStep(services: RunServices): StepDefinition {
 }
 
 /** In the log, and for the timeline: what of the project the run does without. */
-async function tellLeftOut(services: RunServices, { jobId, node }: StepContext) {
+async function tellLeftOut(services: RunServices, { jobId, node }: StepContext, inPlace: boolean) {
   const told = services.leftOut(jobId);
   if (told === null) return {};
-  if (node === 0) await services.sink.preface(jobId, leftOutLines(told));
+  // A run in place has everything that lies in the directory, whatever its record lacks.
+  if (node === 0 && !inPlace) await services.sink.preface(jobId, leftOutLines(told));
   const { count, names, ignored } = told;
   return count === 0 ? {} : { left_out: { count, names, ignored } };
 }

@@ -11,21 +11,30 @@ export interface Compared {
   /** In how many our own walk was compared as well. */
   byOwnWalk: number;
   paths: number;
+  /** How many git refused. */
+  refused: number;
 }
 
 /** Makes `count` repositories, one from each seed on, and compares what git lists with what svc lists. Throws at a difference. */
 export async function compareWithGit(seed: number, count: number): Promise<Compared> {
-  const compared: Compared = { repositories: 0, byOwnWalk: 0, paths: 0 };
+  const compared: Compared = { repositories: 0, byOwnWalk: 0, paths: 0, refused: 0 };
   for (let i = 0; i < count; i++) {
+    compared.repositories++;
     const top = realpathSync(mkdtempSync(join(tmpdir(), "svc-git-set-")));
     const home = join(top, "home");
     vi.stubEnv("HOME", home);
     vi.stubEnv("XDG_CONFIG_HOME", undefined);
     const { project, ownCannot, told } = new RepositoryMaker(seed + i, top, home).make();
-    const theirs = asGitLists(home, project);
+    const theirs = listedByGit(home, project);
     const about = `seed ${seed + i} (${told.join(", ")}) in ${project}`;
+    if (theirs === null) {
+      // Git refuses a repository within: so do we, in words.
+      await expect(taken(project, false), about).rejects.toMatchObject({ code: "project_dir_refused" });
+      compared.refused++;
+      rmSync(top, { recursive: true, force: true });
+      continue;
+    }
     expect(await taken(project, false), about).toEqual(theirs);
-    compared.repositories++;
     compared.paths += theirs.length;
     if (!ownCannot) {
       const ours = await taken(project, true).catch((e: unknown) => {
@@ -46,6 +55,15 @@ export async function compareWithGit(seed: number, count: number): Promise<Compa
   }
   vi.unstubAllEnvs();
   return compared;
+}
+
+function listedByGit(home: string, project: string): string[] | null {
+  try {
+    return asGitLists(home, project);
+  } catch (e) {
+    if (String(e).includes("not a git repository")) return null;
+    throw e;
+  }
 }
 
 async function taken(project: string, own: boolean): Promise<string[]> {

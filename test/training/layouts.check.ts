@@ -196,7 +196,14 @@ async function decided(project: string, entrypoint: string, describe: string | n
   const { files } = await listProject(project);
   const entry = await checkEntrypoint(project, entrypoint);
   const spec = { install: "auto", provider: "podhost", entrypoint } as const;
-  return installOf(spec, { project: directoryReader(project, files.map((path) => ({ path }))), entry, describe });
+  return installOf(spec, {
+    project: directoryReader(
+      project,
+      files.map((path) => ({ path })),
+    ),
+    entry,
+    describe,
+  });
 }
 function installed(project: string, install: Install, env: NodeJS.ProcessEnv = {}) {
   if (!("environment" in install)) throw new Error(JSON.stringify(install));

@@ -1,0 +1,13 @@
+import { expect, it } from "vitest";
+import { MADE_AGAIN, MADE_BY_SVC, mayBeProtected, NEVER, SECRETS } from "../../src/files/protections.ts";
+
+it("The quick look at a name lets through nothing that a protection speaks of", () => {
+  for (const rule of [...NEVER, ...SECRETS, ...MADE_AGAIN, ...MADE_BY_SVC]) {
+    if (rule.startsWith("!")) continue;
+    const name = rule.replace(/\/$/, "").replace(/^.*\//, "").replaceAll("*", "x");
+    const names =
+      rule.startsWith("*.") || rule.startsWith(".*") ? [rule.replace(/\/$/, "").replaceAll("*", "x")] : [name];
+    for (const each of names) expect(mayBeProtected(`some/folder/${each}`), rule).toBe(true);
+  }
+  expect(mayBeProtected("some/folder/train.py")).toBe(false);
+});
