@@ -34,3 +34,27 @@ export function inAnyShell(script: string): string {
 
 /** A command line of these words. */
 export const commandLine = (words: readonly string[]): string => words.map(quote).join(" ");
+
+/**
+ * The words of a line as a shell splits it: blanks and line ends separate them, quotes and backslashes keep them together. Nothing is
+ * expanded. Null where a quote is not closed.
+ */
+export function splitWords(text: string): string[] | null {
+  const words: string[] = [];
+  let word: string | null = null;
+  const piece = /\s+|\\(?:\r?\n|([^]))|'([^']*)'|"((?:\\[^]|[^"\\])*)"|([^\s'"\\]+)|([^])/g;
+  for (const [all, escaped, single, double, bare, wrong] of text.matchAll(piece)) {
+    if (wrong !== undefined) return null;
+    if (/^\s/.test(all)) {
+      if (word !== null) words.push(word);
+      word = null;
+    } else if (!/^\\\r?\n$/.test(all))
+      word =
+        (word ?? "") +
+        (escaped ??
+          single ??
+          bare ??
+          (double ?? "").replaceAll(/\\(\r?\n|[$`"\\])/g, (_, one: string) => (/\n/.test(one) ? "" : one)));
+  }
+  return word === null ? words : [...words, word];
+}

@@ -47,6 +47,8 @@ export const RUNS = {
     signal: string | null;
     who: string;
     why: string | null;
+    /** The last line of its log, where that tells of no failure. */
+    last?: string | null;
     /** Of its machine, when it ended. */
     disk_full?: boolean;
   }>({
@@ -57,7 +59,8 @@ export const RUNS = {
       const disk = d.disk_full === true ? " The disk of its machine was full." : "";
       if (d.signal) return `${d.who} was ended by ${d.signal} (exit code ${d.exit_code}).${disk}`;
       const why = d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`;
-      return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}`;
+      const last = typeof d.last === "string" ? ` Its last line was: ${d.last}` : "";
+      return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}${last}`;
     },
     hint: (d) =>
       d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY

@@ -70,6 +70,23 @@ export function failingLine(tail: string): string {
   return plain(said.at(-1) ?? "it said nothing");
 }
 
+/** Words that a line says when it tells of a failure. */
+const TROUBLE =
+  /error|exception|fatal|fail|cannot|can't|could not|unable|not found|no such|denied|refused|invalid|unrecognized|unknown|missing|required|abort|killed|panic|exceeded|traceback/i;
+const LAST_LINES = 12;
+
+/** What a script that failed said last: the last line that tells of a failure, else the last line; null where it said nothing. */
+export function lastWords(tail: string): { words: string; isTrouble: boolean } | null {
+  const lines = tail
+    .split("\n")
+    .map((line) => plain(line.slice(line.lastIndexOf("\r") + 1)))
+    .filter((line) => /[\p{L}\p{N}]/u.test(line) && !line.startsWith("svc: ") && !/[█▏▎▍▌▋▊▉]|\d%\|/.test(line))
+    .slice(-LAST_LINES);
+  const trouble = lines.findLast((line) => TROUBLE.test(line));
+  const words = trouble ?? lines.at(-1);
+  return words === undefined ? null : { words, isTrouble: trouble !== undefined };
+}
+
 /** What the installer warns of, in whole sentences. */
 export const installWarnings = (tail: string): string[] =>
   [...tail.matchAll(/^svc: warning: (.+)$/gm)].map(([, words = ""]) => plain(words)).slice(-10);

@@ -9,13 +9,14 @@ import { FullDisk, isFull } from "./full-disk.ts";
 import type { Install } from "./install-command.ts";
 import type { RunServices } from "./run-services.ts";
 import {
+  type FailedRank,
   failedRank,
   failingLine,
   installWarnings,
+  lastWords,
   missingLauncher,
   raised,
   startedAlone,
-  type FailedRank,
 } from "./launch-words.ts";
 import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
 import type { RunPlan } from "./run-plan.ts";
@@ -136,7 +137,15 @@ function outcomeOf(status: RunLook & { tail: string }, spec: Spec, node: number)
   const signal = status.oom ? OUT_OF_MEMORY : (failed?.signal ?? status.signal);
   // Python ends with 1 when an exception was not caught; with another code an earlier one was not the end.
   const why = signal === null && exit_code === 1 ? raised(status.tail, failed?.rank ?? null) : null;
-  const facts = { exit_code, signal, why, who: whoOf(failed, signal !== null, spec, node) };
+  // What a launcher says at its end tells of all ranks, and is no rank's last line.
+  const last = signal === null && why === null && failed === null && !hasRanks(spec) ? lastWords(status.tail) : null;
+  const facts = {
+    exit_code,
+    signal,
+    why: why ?? (last?.isTrouble ? last.words : null),
+    last: last !== null && !last.isTrouble ? last.words : null,
+    who: whoOf(failed, signal !== null, spec, node),
+  };
   const disk_full = isFull(status);
   return { exit_code, error: describeError("script_failed", { ...facts, disk_full }) };
 }

@@ -137,7 +137,7 @@ describe("with a control plane", { timeout: 90_000 }, () => {
 
     const row = at.svc("jobs").out.trimEnd().split("\t");
     expect(row.slice(0, 3)).toEqual([id, "failed", "7"]);
-    expect(row.at(-1)).toBe("The script ended with exit code 7.");
+    expect(row.at(-1)).toBe("The script ended with exit code 7. Its last line was: line 0039");
     expect(JSON.parse(at.svc("jobs", "--json", "--status", "succeeded").out).jobs).toEqual([]);
     const steps = at
       .svc("timeline", id)

@@ -91,6 +91,16 @@ export function fakeAnswers(): Record<string, unknown> {
         price_per_hour_usd: local ? 0 : within ? 1.5 : null,
         cost_max_usd: null,
         code: { files: 3, bytes: 2_500_000, sent: !local, largest: [{ path: HOSTILE, size: 2_400_000 }] },
+        install: local
+          ? { does: "nothing", words: "Nothing is installed: a local run.", steps: [], packages: [], notes: [] }
+          : {
+              does: "packages",
+              words: "Installed from requirements.txt.",
+              steps: ["pip install -r requirements.txt", HOSTILE],
+              packages: ["numpy", HOSTILE],
+              notes: [HOSTILE],
+            },
+        start: { command: ["python3", "-u", HOSTILE], words: "A Python script.", python: "python3" },
         account: null,
         stops: ["The script ends, well or badly."],
         warnings: local ? [] : ["There is no limit of time."],

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { PLAIN, parseAnsi } from "../../dashboard/src/run/log/ansi.ts";
 import { LogScroll, SPACE_MAX_PX } from "../../dashboard/src/run/log/log-scroll.ts";
 import { LogSource, tagsOf, type Ask } from "../../dashboard/src/run/log/log-source.ts";
-import { fieldOfError, fieldsOf, fromText } from "../../dashboard/src/form/schema-fields.ts";
+import { fieldOfError, fieldsOf, fromText, toText } from "../../dashboard/src/form/schema-fields.ts";
 import { z } from "zod";
 import { SubmitBody } from "../../src/schemas/spec.ts";
 
@@ -141,12 +141,13 @@ describe("fields of the form", () => {
       choices: ["local", "podhost", "market", "cloudvm", "notebook"],
     });
     expect(of("price_cap")).toMatchObject({ kind: "number", unit: "$ per hour", title: "Price cap" });
-    expect(of("args").kind).toBe("lines");
+    expect(of("args").kind).toBe("words");
     expect(of("env").kind).toBe("pairs");
     expect(of("terminate_on_exit")).toMatchObject({ kind: "switch", initial: "true" });
   });
   it("turn text into what the API takes", () => {
-    expect(fromText(of("args"), "--lr\n0.1\n")).toEqual(["--lr", "0.1"]);
+    expect(fromText(of("args"), "--lr 0.1\n--name 'a b'")).toEqual(["--lr", "0.1", "--name", "a b"]);
+    expect(toText("words", ["--name", "a b", ""])).toBe("--name 'a b' ''");
     expect(fromText(of("env"), "A=1\nB=x=y")).toEqual({ A: "1", B: "x=y" });
     expect(fromText(of("price_cap"), "")).toBeUndefined();
     expect(fromText(of("price_cap"), "2.5")).toBe(2.5);

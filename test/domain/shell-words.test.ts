@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { commandLine, inAnyShell, quote, quoted } from "../../src/domain/shell-words.ts";
+import { commandLine, inAnyShell, quote, quoted, splitWords } from "../../src/domain/shell-words.ts";
 
 const HOSTILE = [
   "",
@@ -110,4 +110,32 @@ test("plain words stay readable; a NUL is nobody's word", () => {
   expect(quoted("/a/b-c_d.e")).toBe("'/a/b-c_d.e'");
   expect(() => quote("a\0b")).toThrow("NUL");
   expect(() => quoted("a\0b")).toThrow("NUL");
+});
+
+describe("a line is split into words", () => {
+  test("so that what was quoted comes back", () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.string(), fc.constantFrom(...HOSTILE))), (words) => {
+        expect(splitWords(words.map(quote).join(" "))).toEqual(words);
+      }),
+    );
+  });
+
+  test.each([
+    "--epochs 10 --lr 0.1",
+    `--name 'first try' --note "it's \\"good\\" \\\\ \\x" plain\\ blank ''`,
+    "a\"b\"'c'd  e\\\nf",
+    '"a\\\nb" \\\n c',
+    "line\n--other\tword",
+  ])("as sh splits it: %j", (line) => {
+    const program = `for w in "$@"; do printf '%s\\0' "$w"; done`;
+    const script = `set -f; set -- ${line.replaceAll(/(?<!\\)\n/g, " ")}\n${program}`;
+    const told = spawnSync("sh", ["-c", script], { encoding: "utf8" }).stdout;
+    expect(splitWords(line)).toEqual(told.split("\0").slice(0, -1));
+  });
+
+  test("not where a quote is not closed", () => {
+    for (const line of ["'", 'a "b', "it's", "\\"]) expect(splitWords(line)).toBeNull();
+    expect(splitWords("  \n")).toEqual([]);
+  });
 });

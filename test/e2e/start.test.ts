@@ -154,3 +154,51 @@ describe("the Python of a local run", () => {
     expect(plan.refusals).toContainEqual(expect.objectContaining({ code: "python_refused", field: "spec.python" }));
   });
 });
+
+describe("the plan", () => {
+  it("tells what starts the script and what is installed, of a run here and of a rented one", async () => {
+    put("planned/train.py", "");
+    put("planned/run.sh", "#!/usr/bin/env bash\n", 0o755);
+    put("planned/pyproject.toml", '[project]\nname = "x"\nversion = "1"\ndependencies = ["numpy>=2"]\n');
+    const told = async (spec: Record<string, unknown>) =>
+      (await (await post("/v1/plan", { project_dir: at("planned"), ...spec })).json()) as Plan;
+    const here = await told({ entrypoint: "train.py", python: at(".venv/bin/python") });
+    expect(here.start).toMatchObject({
+      command: [at(".venv/bin/python"), "-u", "train.py"],
+      python: at(".venv/bin/python"),
+    });
+    expect(here.install).toMatchObject({ does: "nothing", steps: [] });
+    expect((await told({ entrypoint: "run.sh" })).start).toMatchObject({
+      command: ["./run.sh"],
+      words: expect.stringContaining("#!/usr/bin/env bash") as string,
+    });
+    const rented = await told({ entrypoint: "train.py", provider: "podhost", gpus: "A100:2" });
+    expect(rented.start?.command).toEqual(expect.arrayContaining(["torch.distributed.run", "--nproc_per_node=2"]));
+    expect(rented.install).toMatchObject({ does: "packages", packages: ["numpy>=2"] });
+  });
+
+  it("refuses what could not be installed, naming the file and the line", async () => {
+    put("no-toml/train.py", "");
+    put("no-toml/pyproject.toml", "[project]\nname = \n");
+    const spec = { project_dir: at("no-toml"), entrypoint: "train.py", provider: "podhost", gpus: "A100" };
+    const { refusals } = (await (await post("/v1/plan", spec)).json()) as Plan;
+    expect(refusals).toContainEqual(
+      expect.objectContaining({
+        code: "install_refused",
+        field: "spec.install",
+        message: expect.stringMatching(/pyproject\.toml is not valid TOML: line 2/) as string,
+      }),
+    );
+  });
+});
+
+it("a script that fails says why in its record, by the last line of substance", async () => {
+  put("parse.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n");
+  put("three.sh", "#!/bin/sh\necho epoch 1\necho 'the disk is gone' >&2\nexit 3\n", 0o755);
+  expect((await ran({ entrypoint: "parse.py", args: ["--epochs 10 --lr 1"] })).record.error?.message).toBe(
+    "The script ended with exit code 2: parse.py: error: unrecognized arguments: --epochs 10 --lr 1.",
+  );
+  expect((await ran({ entrypoint: "three.sh" })).record.error?.message).toBe(
+    "The script ended with exit code 3. Its last line was: the disk is gone",
+  );
+});

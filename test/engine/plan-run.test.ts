@@ -115,4 +115,16 @@ describe("the plan of a run", () => {
     const plan = await planRun(spec(), given);
     expect(plan.refusals.map((refusal) => refusal.code)).toEqual(["no_offer"]);
   });
+
+  it.each([
+    [["--epochs 10 --lr 0.1"], /One argument holds blanks/],
+    [["train", "a --b"], /One argument holds blanks/],
+    [["--lr 0.1", "--n 3"], /2 arguments hold blanks/],
+    [["--prompt", "well - it is"], null],
+    [["--name=a b", "c d"], null],
+  ])("warns where the arguments %j look like a line of a shell", async (args, words) => {
+    const { warnings } = await planRun(spec({ args }), parts());
+    const told = warnings.filter((warning) => warning.includes("argument"));
+    expect(told).toEqual(words === null ? [] : [expect.stringMatching(words)]);
+  });
 });

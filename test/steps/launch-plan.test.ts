@@ -3,7 +3,15 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { launchArgv, launchMode, ranksOf, stopGraceSeconds, type LaunchInput } from "../../src/steps/launch-plan.ts";
-import { failedRank, failingLine, missingLauncher, raised, startedAlone } from "../../src/steps/launch-words.ts";
+import {
+  failedRank,
+  failingLine,
+  installWarnings,
+  lastWords,
+  missingLauncher,
+  raised,
+  startedAlone,
+} from "../../src/steps/launch-words.ts";
 
 const PY = "/usr/bin/python3";
 const shim = (mode: string) => [PY, "-u", "/pkg/svc/_launch.py", mode, "--"];
@@ -177,6 +185,29 @@ describe("the launcher's last words", () => {
     ["", "it said nothing"],
   ])("tell the line of an installer that failed: %j", (tail, said) => {
     expect(failingLine(tail)).toBe(said);
+  });
+
+  it.each([
+    [
+      "usage: train.py [-h] [--epochs N]\ntrain.py: error: unrecognized arguments: --epoch 10\n",
+      { words: "train.py: error: unrecognized arguments: --epoch 10", isTrouble: true },
+    ],
+    ["epoch 1\nError: no disk\ncleaning up\n\n", { words: "Error: no disk", isTrouble: true }],
+    [
+      "/usr/bin/env: 'fish': No such file or directory\n",
+      { words: "/usr/bin/env: 'fish': No such file or directory", isTrouble: true },
+    ],
+    ["epoch 1\nepoch 2\n-----\n 50%|█████     | 5/10\n", { words: "epoch 2", isTrouble: false }],
+    ["svc: starting: x\n", null],
+    ["", null],
+  ])("give the last line of substance of %j", (tail, said) => {
+    expect(lastWords(tail)).toEqual(said);
+  });
+
+  it("repeat the installer's warnings", () => {
+    expect(installWarnings("svc: warning: It could not be built.\nwarning: no\nsvc: x\n")).toEqual([
+      "It could not be built.",
+    ]);
   });
 
   it("name what is missing", () => {

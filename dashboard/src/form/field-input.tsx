@@ -1,3 +1,4 @@
+import { splitWords } from "../../../src/domain/shell-words.ts";
 import { withCode } from "../parts/with-code.tsx";
 import type { Field } from "./schema-fields.ts";
 
@@ -33,10 +34,13 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
         <p className="help" id={`${id}-help`}>
           {withCode(field.description)}
           {field.kind === "lines" && " One per line."}
+          {field.kind === "words" &&
+            " Typed as in a shell: blanks separate them, quotes keep one together; nothing is expanded."}
           {field.kind === "json" && " A list in JSON."}
           {field.kind === "pairs" && " One NAME=value per line."}
         </p>
       )}
+      {field.kind === "words" && <Chips words={splitWords(value) ?? []} />}
       {error && (
         <p className="field-error" id={`${id}-error`}>
           {error}
@@ -64,7 +68,9 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
   return (
     <div
       className={
-        wide || field.kind === "lines" || field.kind === "pairs" || field.kind === "json" ? "field field-wide" : "field"
+        wide || field.kind === "lines" || field.kind === "words" || field.kind === "pairs" || field.kind === "json"
+          ? "field field-wide"
+          : "field"
       }
     >
       <label htmlFor={id}>
@@ -80,7 +86,7 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
             </option>
           ))}
         </select>
-      ) : field.kind === "lines" || field.kind === "pairs" || field.kind === "json" ? (
+      ) : field.kind === "lines" || field.kind === "words" || field.kind === "pairs" || field.kind === "json" ? (
         <textarea
           {...common}
           rows={rows}
@@ -103,5 +109,22 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
       )}
       {help}
     </div>
+  );
+}
+
+/** Each argument as the script gets it. */
+function Chips({ words }: { words: readonly string[] }) {
+  if (words.length === 0) return null;
+  return (
+    <ul
+      className="chips"
+      aria-label={`${words.length === 1 ? "One argument" : `${words.length} arguments`}, as the script gets them`}
+    >
+      {words.map((word, i) => (
+        <li key={`${i} ${word}`}>
+          <code>{word === "" ? "(empty)" : word}</code>
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -1,5 +1,6 @@
 import { LeftOutList } from "../parts/left-out-list.tsx";
 import { bytes } from "../../../src/domain/bytes.ts";
+import type { InstallPlan } from "../../../src/schemas/install.ts";
 import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
 import { plural, usd, usdPerHour } from "../format.ts";
 import { Banner } from "../parts/banner.tsx";
@@ -62,6 +63,14 @@ function Told({ plan }: { plan: Plan }) {
             </dd>
           </div>
         )}
+        {plan.start && (
+          <div className="fact">
+            <dt>Started by</dt>
+            <dd>
+              <code title={plan.start.words}>{plan.start.command.join(" ")}</code>
+            </dd>
+          </div>
+        )}
         {plan.account?.balance_usd !== undefined && plan.account.balance_usd !== null && (
           <div className="fact">
             <dt>Balance</dt>
@@ -74,6 +83,7 @@ function Told({ plan }: { plan: Plan }) {
           {withCode(warning)}
         </p>
       ))}
+      {plan.install && <Installed install={plan.install} />}
       {plan.offers.length > 0 && plan.provider !== "local" && <Offers plan={plan} />}
       {plan.code && plan.code.largest.length > 0 && plan.code.bytes > 1_000_000 && (
         <details className="more-fields">
@@ -97,6 +107,30 @@ function Told({ plan }: { plan: Plan }) {
         </ul>
       </details>
     </>
+  );
+}
+
+/** What is done before the script starts. */
+function Installed({ install }: { install: InstallPlan }) {
+  if (install.does === "nothing") return <p className="quiet small-text">{withCode(install.words)}</p>;
+  return (
+    <details className="more-fields">
+      <summary>What is installed</summary>
+      <p className="small-text">{withCode(install.words)}</p>
+      <ol className="plan-stops small-text">
+        {install.steps.map((step, i) => (
+          <li key={`${i} ${step}`}>
+            <bdi>{step}</bdi>
+          </li>
+        ))}
+      </ol>
+      {install.packages.length > 0 && <p className="small-text quiet">{install.packages.join(", ")}</p>}
+      {install.notes.map((note) => (
+        <p key={note} className="small-text quiet">
+          {note}
+        </p>
+      ))}
+    </details>
   );
 }
 

@@ -1,6 +1,7 @@
 // What stands in the form of a run, and the body of POST /jobs that it makes.
 
 import schema from "virtual:submit-schema";
+import { splitWords } from "../../../src/domain/shell-words.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { GPU_ONLY_NAMES } from "../../../src/schemas/provider-names.ts";
 import { fieldsOf, fromText, isNumber, toText, type Field } from "./schema-fields.ts";
@@ -44,9 +45,11 @@ export function withGpus(values: Values): Values {
 /** What is no number where one is wanted, by field. */
 export function unreadable(values: Values): Record<string, string> {
   const wrong = FIELDS.filter((each) => each.kind === "number" && isSent(each, values));
-  return Object.fromEntries(
-    wrong.flatMap((each) => (isNumber(values[each.name] ?? "") ? [] : [[each.name, "must be a number"]])),
-  );
+  const lines = FIELDS.filter((each) => each.kind === "words" && splitWords(values[each.name] ?? "") === null);
+  return Object.fromEntries([
+    ...lines.map((each) => [each.name, "has a quote that is not closed"]),
+    ...wrong.flatMap((each) => (isNumber(values[each.name] ?? "") ? [] : [[each.name, "must be a number"]])),
+  ]) as Record<string, string>;
 }
 
 // A paid machine's cap says nothing about this computer, where the field is not shown.

@@ -1,5 +1,7 @@
 // The form's fields, read from the run spec's JSON schema.
 
+import { quote, splitWords } from "../../../src/domain/shell-words.ts";
+
 export interface JsonSchema {
   $ref?: string;
   $defs?: Record<string, JsonSchema>;
@@ -16,7 +18,8 @@ export interface JsonSchema {
   unit?: string;
 }
 
-export type FieldKind = "text" | "number" | "choice" | "switch" | "lines" | "pairs" | "json";
+// `words`: a line of a shell.
+export type FieldKind = "text" | "number" | "choice" | "switch" | "lines" | "words" | "pairs" | "json";
 
 export interface Field {
   name: string;
@@ -52,6 +55,7 @@ function kindOf(schema: JsonSchema): FieldKind {
 export function toText(kind: FieldKind, value: unknown): string {
   if (value === undefined || value === null) return "";
   if (kind === "lines" && Array.isArray(value)) return value.join("\n");
+  if (kind === "words" && Array.isArray(value)) return value.map((each) => quote(String(each))).join(" ");
   if (kind === "pairs")
     return Object.entries(value)
       .map(([name, each]) => `${name}=${String(each)}`)
@@ -68,7 +72,7 @@ export function fieldsOf(submit: JsonSchema): Field[] {
   const spec = resolved(resolved(submit, submit).properties?.["spec"] ?? {}, submit);
   return Object.entries(spec.properties ?? {}).map(([name, raw]) => {
     const schema = resolved(raw, submit);
-    const kind = kindOf(schema);
+    const kind = name === "args" ? "words" : kindOf(schema);
     return {
       name,
       kind,
@@ -94,6 +98,8 @@ export function fromText(field: Field, text: string): unknown {
       return text.trim() === "" ? undefined : isNumber(text) ? Number(text) : text;
     case "lines":
       return text === "" ? undefined : text.replace(/\n$/, "").split("\n");
+    case "words":
+      return text.trim() === "" ? undefined : (splitWords(text) ?? text);
     case "pairs": {
       const rows = text.split("\n").filter((row) => row.trim() !== "");
       if (rows.length === 0) return undefined;

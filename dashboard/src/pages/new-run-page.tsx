@@ -148,7 +148,7 @@ function RunForm({ initial }: { initial: Values }) {
         <div className="panel fields">
           {input(field("entrypoint"), { placeholder: "train.py" })}
           {input(LABEL)}
-          {input(field("args"), { placeholder: "--epochs\n10" })}
+          {input(field("args"), { placeholder: "--epochs 10 --name 'first try'" })}
           {input(field("project_dir"), { placeholder: "where svc serve was started", wide: true })}
         </div>
         <div className="panel fields">
