@@ -1,7 +1,9 @@
-// The GPU catalogue: a menu for people, not a limit. Any model may be asked for.
+// The GPU catalogue: a menu for people, not a limit. Any model may be asked for. Where a provider's own catalogue can be read, that
+// alone decides what is rented (src/providers/gpu-names.ts). As of November 2026.
 
 import type { Gpu } from "../schemas/job.ts";
 import type { ProviderName } from "../schemas/spec.ts";
+import { gpuKey } from "./gpu-name.ts";
 
 const gpu = (model: string, vramGb: number, ...providers: ProviderName[]): Gpu => ({
   model,
@@ -11,22 +13,42 @@ const gpu = (model: string, vramGb: number, ...providers: ProviderName[]): Gpu =
 
 /** Typical memory per GPU, and where it is commonly offered; largest first. */
 export const GPU_CATALOGUE: readonly Gpu[] = [
+  gpu("B300", 288, "podhost", "market"),
+  gpu("MI300X", 192, "podhost"),
+  gpu("B200", 180, "podhost", "market", "cloudvm"),
   gpu("H200", 141, "market", "podhost"),
+  gpu("RTX-PRO-6000", 96, "podhost", "market", "cloudvm"),
   gpu("H100", 80, "market", "podhost", "cloudvm"),
   gpu("A100", 80, "market", "podhost", "cloudvm", "notebook"),
   gpu("A100-PCIe", 40, "market", "cloudvm"),
   gpu("L40S", 48, "market", "podhost"),
   gpu("L40", 48, "market", "podhost"),
+  gpu("RTX6000Ada", 48, "podhost", "market"),
   gpu("A6000", 48, "market", "podhost"),
   gpu("A40", 48, "market", "podhost"),
   gpu("RTX5090", 32, "market"),
+  gpu("RTX5000Ada", 32, "podhost", "market"),
+  gpu("RTX-PRO-4500", 32, "podhost", "market"),
   gpu("RTX4090", 24, "market", "podhost"),
   gpu("RTX3090", 24, "market"),
+  gpu("RTX3090Ti", 24, "podhost", "market"),
+  gpu("A5000", 24, "podhost", "market"),
+  gpu("A30", 24, "podhost", "market"),
   gpu("L4", 24, "cloudvm", "market"),
   gpu("A10", 24, "market", "podhost"),
+  gpu("RTX4000Ada", 20, "podhost", "market"),
+  gpu("A4500", 20, "podhost", "market"),
+  gpu("RTX5080", 16, "podhost", "market"),
+  gpu("RTX4080SUPER", 16, "podhost", "market"),
+  gpu("RTX4080", 16, "podhost", "market"),
+  gpu("RTX2000Ada", 16, "podhost", "market"),
   gpu("A4000", 16, "market"),
   gpu("V100", 16, "cloudvm", "notebook"),
   gpu("T4", 16, "cloudvm", "notebook"),
+  gpu("RTX4070Ti", 12, "podhost", "market"),
+  gpu("RTX3080Ti", 12, "podhost", "market"),
+  gpu("RTX3080", 10, "podhost", "market"),
+  gpu("RTX3070", 8, "podhost", "market"),
 ];
 
 /** The catalogue, or the part of it that one provider commonly offers (none for `local`). */
@@ -37,10 +59,10 @@ export function listGpus(provider?: ProviderName): Gpu[] {
   }));
 }
 
-/** Typical GiB per GPU of a model, in any case of letters; undefined for a model that the catalogue does not have. */
+/** Typical GiB per GPU of a model, in any spelling; undefined for a model that the catalogue does not have. */
 export function vramFor(model: string): number | undefined {
-  const name = model.trim().toLowerCase();
-  return GPU_CATALOGUE.find((entry) => entry.model.toLowerCase() === name)?.vram_gb;
+  const key = gpuKey(model);
+  return GPU_CATALOGUE.find((entry) => gpuKey(entry.model) === key)?.vram_gb;
 }
 
 const CPU = /^cpu(?::([1-9][0-9]{0,2}))?$/;

@@ -1,31 +1,104 @@
-// Friendly names of GPUs to the words of the providers that take a name of their own for each.
+// Friendly names of GPUs to the words of the providers that take a name of their own for each. What a provider's own catalogue says comes
+// first; the table stands in where the catalogue cannot be read, and says since when and from where it is known.
 
 import type { GpuOnlyName } from "../schemas/provider-names.ts";
-import { parseGpus } from "../domain/gpus.ts";
+import { gpuCovers, gpuKey, readGpuName } from "../domain/gpu-name.ts";
+import { GPU_CATALOGUE, parseGpus } from "../domain/gpus.ts";
 import { nearestFew } from "../domain/nearest.ts";
 import { SvcError } from "../errors/index.ts";
-import NAMES from "./gpu-names.json" with { type: "json" };
+import TABLE from "./gpu-names.json" with { type: "json" };
 
 /** Providers whose words are in the table. */
 type Speaker = "podhost" | "market";
 
-const byPlainName = new Map(Object.entries(NAMES).map(([name, entry]) => [plainGpuName(name), entry]));
+/** A kind of GPU in a provider's own catalogue. */
+export interface SoldGpu {
+  /** What an order or a search calls it. */
+  id: string;
+  /** What people are shown, where that is another name. */
+  shownAs?: string;
+  memoryGb?: number | null;
+}
+
+interface Known {
+  id: string;
+  memoryGb: number;
+}
+
+const known = (speaker: Speaker): Known[] =>
+  Object.values(TABLE.gpus).flatMap((entry) => entry[speaker].map((id) => ({ id, memoryGb: entry.memory_gb })));
+const KNOWN: Readonly<Record<Speaker, Known[]>> = { podhost: known("podhost"), market: known("market") };
 
 /** `RTX 4090`, `rtx-4090` and `RTX4090` are one. */
 export function plainGpuName(name: string): string {
   return name.toLowerCase().replace(/[\s_-]/g, "");
 }
 
-/** The provider's identifiers of a model, best first. A model that the table does not have passes through unchanged. */
-export function gpuIds(provider: Speaker, model: string): readonly string[] {
-  return byPlainName.get(plainGpuName(model))?.[provider] ?? [model];
+/** Gigabytes that a GPU has to have to bear this name: 80 for `A100`, though there are some with 40. */
+export function leastMemoryOf(model: string): number | null {
+  const wanted = readGpuName(model);
+  if (wanted.memoryGb !== null) return wanted.memoryGb;
+  const key = gpuKey(model);
+  const entries = GPU_CATALOGUE.map(({ model: name, vram_gb }) => ({
+    ...readGpuName(name),
+    key: gpuKey(name),
+    vram_gb,
+  }));
+  const entry = entries.find((one) => one.key === key) ?? entries.find((one) => one.card === wanted.card);
+  return entry?.vram_gb ?? null;
 }
 
-/** Names that are near to one that the provider does not know: of our own table, and of what the provider says it has. */
-export function nearGpus(speaker: Speaker, model: string, sold: readonly string[]): string[] {
-  const has = new Set(sold.map(plainGpuName));
-  const own = Object.entries(NAMES).filter(([, entry]) => entry[speaker].some((name) => has.has(plainGpuName(name))));
-  return nearestFew(model, [...own.map(([name]) => name), ...sold], plainGpuName);
+/** The table's identifiers of a model, or the model itself where the table does not have it. */
+export function gpuIds(speaker: Speaker, model: string): readonly string[] {
+  const ids = tableIds(speaker, model);
+  if (ids.length > 0) return ids;
+  return isNeverSold(speaker, model) ? [] : [model];
+}
+
+function tableIds(speaker: Speaker, model: string): string[] {
+  const wanted = readGpuName(model);
+  const least = leastMemoryOf(model);
+  const ids = KNOWN[speaker].filter(({ id, memoryGb }) => {
+    const sold = readGpuName(id);
+    // In the words of the market one name stands for several sizes of memory.
+    return gpuCovers(wanted, sold, least, speaker === "market" ? null : (sold.memoryGb ?? memoryGb));
+  });
+  return [...new Set(ids.map(({ id }) => id))];
+}
+
+/** The table has this card, and never with this provider. */
+function isNeverSold(speaker: Speaker, model: string): boolean {
+  const { card } = readGpuName(model);
+  const entries = Object.entries(TABLE.gpus).filter(([name]) => readGpuName(name).card === card);
+  return entries.length > 0 && entries.every(([, entry]) => entry[speaker].length === 0);
+}
+
+/**
+ * What a request for this model may be served with.
+ * @param sold the provider's catalogue, which alone counts where it is known; null where it is not
+ */
+export function gpuIdsSold(speaker: Speaker, model: string, sold: readonly SoldGpu[] | null): readonly string[] {
+  const listed = gpuIds(speaker, model);
+  if (sold === null) return listed;
+  const wanted = readGpuName(model);
+  const least = leastMemoryOf(model);
+  const written = new Set([...listed, model].map(plainGpuName));
+  const isServed = ({ id, shownAs = id, memoryGb = null }: SoldGpu): boolean =>
+    written.has(plainGpuName(id)) ||
+    plainGpuName(shownAs) === plainGpuName(model) ||
+    [id, shownAs].some((name) => gpuCovers(wanted, readGpuName(name), least, memoryGb));
+  return [...new Set(sold.filter(isServed).map(({ id }) => id))];
+}
+
+/** Names of what can be rented that are near to one that the provider does not know. */
+export function nearGpus(speaker: Speaker, model: string, sold: readonly SoldGpu[]): string[] {
+  const has = new Set(sold.map(({ id }) => id));
+  const own = Object.keys(TABLE.gpus).filter((name) => tableIds(speaker, name).some((id) => has.has(id)));
+  const shown = sold.map(({ id, shownAs }) => shownAs ?? id).filter((name) => name !== "unknown");
+  return nearestFew(model, [...own, ...shown], (name) => {
+    const key = gpuKey(name).replaceAll(" ", "");
+    return key === "" ? plainGpuName(name) : key;
+  });
 }
 
 /** For a model, or a number of them on one machine, that a provider never has: to try again would change nothing. */

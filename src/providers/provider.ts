@@ -78,6 +78,9 @@ export type MachineStatus =
   /** Proven not to exist. `why` where the provider tells: preempted, deleted by hand, its time limit. */
   | { phase: "gone"; why?: string };
 
+/** Of machines with one name, the first one is kept: one that runs, else one that may come up, else one that is stopped. */
+export const usefulness = ({ phase }: MachineStatus): number => ["ready", "starting", "broken", "gone"].indexOf(phase);
+
 /** Codes with which `create` and `listOffers` say that nothing was made: the next offer may be tried at once. */
 export const NOTHING_MADE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "offer_taken",
@@ -167,7 +170,7 @@ export interface Provider {
   create(offer: Offer, order: Order): Promise<MachineHandle>;
   inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus>;
   terminate(handle: MachineHandle, signal: AbortSignal): Promise<void>;
-  /** Machines whose name begins with `prefix`, ours and nobody else's. */
+  /** Machines whose name begins with `prefix`, ours and nobody else's; of several with one name, the most useful first (`usefulness`). */
   listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]>;
   /** Machines on the account whose name does not begin with `prefix`; absent where it cannot be told. */
   listForeign?(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]>;

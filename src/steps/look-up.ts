@@ -11,6 +11,16 @@ const LOOK_AGAIN_MS = 5_000;
 export type Found =
   { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
 
+/** Ends machines beside the one that is kept. One whose end fails is left to the next sweep. */
+export async function endTwins(
+  provider: Provider,
+  twins: readonly MachineHandle[],
+  signal: AbortSignal,
+): Promise<void> {
+  await Promise.allSettled(twins.map((twin) => provider.terminate(twin, signal)));
+  signal.throwIfAborted();
+}
+
 /**
  * Looks an order up by its name. Found, it is held. Not found, it stays open until no request can land and no listing can lag
  * any more, and then until enough listings in a row were empty.
@@ -26,9 +36,11 @@ export async function lookUp(
   const askedAt = ports.now();
   const prefix = nodePrefix(ports.installationId, entry.jobId ?? "", entry.node);
   const { machines, missing } = await ownedMachines(provider, prefix, signal);
-  const handle = machines.find((m) => m.name === entry.name);
+  // A lost create call may have made two of them.
+  const [handle, ...twins] = machines.filter((m) => m.name === entry.name);
   if (handle) {
     await ports.ledger.held(entry.name, handle);
+    await endTwins(provider, twins, signal);
     return { is: "held", handle };
   }
   // An incomplete listing may show a machine; it never proves that there is none.

@@ -22,7 +22,7 @@ import {
   whyNotOthers,
 } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { lookUp, type Found } from "./look-up.ts";
+import { endTwins, lookUp, type Found } from "./look-up.ts";
 import { ownedMachines } from "./owned.ts";
 import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./same-account.ts";
@@ -290,9 +290,10 @@ async function refused(
       await unsure();
       throw e;
     });
-    const handle = machines.find((machine) => machine.name === name);
+    const [handle, ...twins] = machines.filter((machine) => machine.name === name);
     if (handle) {
       await ports.ledger.held(name, handle);
+      await endTwins(provider, twins, signal);
       return handle;
     }
     if (missing !== null) {

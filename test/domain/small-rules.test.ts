@@ -78,7 +78,7 @@ describe("JobIds", () => {
 
 describe("the GPU catalogue", () => {
   it("lists all models, or those of one provider", () => {
-    expect(listGpus()).toHaveLength(16);
+    expect(listGpus()).toHaveLength(36);
     expect(listGpus("notebook").map((g) => g.model)).toEqual(["A100", "V100", "T4"]);
     expect(listGpus("local")).toEqual([]);
     listGpus()[0]!.providers.length = 0;

@@ -61,8 +61,9 @@ describe("offers", () => {
       [4_780_000, "NVIDIA H100 PCIe", "SECURE"],
       [5_980_000, SXM, "SECURE"],
     ]);
-    expect(stub.asked.map(({ body }) => body.variables)).toEqual(
-      [SXM, "NVIDIA H100 PCIe", "NVIDIA H100 NVL"].map((id) => ({
+    // The catalogue's names come first: of those of the table it lacks one.
+    expect(stub.asked.slice(1).map(({ body }) => body.variables)).toEqual(
+      [SXM, "NVIDIA H100 PCIe"].map((id) => ({
         filter: { id },
         price: { gpuCount: 2, secureCloud: true },
       })),
@@ -115,7 +116,7 @@ describe("offers", () => {
     const stub = await podhostStub(catalogue(gpu(SXM)));
     const [centre] = await stub.provider.listOffers(specOf({ region: "us-tx-3" }), never);
     expect(centre?.extra).toMatchObject({ cloud: "SECURE", dataCenterId: "US-TX-3" });
-    expect(stub.asked[0]?.body.variables.price).toMatchObject({ secureCloud: true, dataCenterId: "US-TX-3" });
+    expect(stub.asked[1]?.body.variables.price).toMatchObject({ secureCloud: true, dataCenterId: "US-TX-3" });
     const [country] = await stub.provider.listOffers(specOf({ region: "se" }), never);
     expect(country).toMatchObject({ priceMicro: 5_980_000, extra: { cloud: "COMMUNITY", countryCode: "SE" } });
     stub.settings["cloud"] = "any";
@@ -148,7 +149,7 @@ describe("offers", () => {
     const prices = async (change: Record<string, unknown> = {}) =>
       (await stub.provider.listOffers(specOf(change), never)).map(({ priceMicro }) => priceMicro);
     expect(await prices()).toEqual([5_980_000]);
-    expect(Object.fromEntries(stub.asked[0]?.query ?? [])).toEqual({
+    expect(Object.fromEntries(stub.asked[1]?.query ?? [])).toEqual({
       include: "AVAILABILITY",
       product: "POD",
       count: "2",

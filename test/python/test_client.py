@@ -631,7 +631,8 @@ class Values(unittest.TestCase):
 
     def test_the_catalogue(self):
         self.assertEqual((svc.vram_for("A100"), svc.vram_for("a100-pcie:2"), svc.vram_for("H200")), (80, 40, 141))
-        self.assertEqual(len(svc.list_gpus()), 16)
+        self.assertEqual(len(svc.list_gpus()), 36)
+        self.assertEqual([svc.vram_for(name) for name in ("Tesla T4", "NVIDIA GeForce RTX 4080", "rtx 4080", "B200")], [16, 16, 16, 180])
         self.assertEqual([gpu.model for gpu in svc.list_gpus("notebook")], ["A100", "V100", "T4"])
         self.assertEqual(svc.list_gpus("local"), [])
         for call in (lambda: svc.vram_for("Abacus"), lambda: svc.vram_for(None), lambda: svc.list_gpus("nobody")):

@@ -3,6 +3,7 @@
 
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { gpuKey } from "../../domain/gpu-name.ts";
 import { nearestFew } from "../../domain/nearest.ts";
 import { gpuWish, neverSold, plainGpuName } from "../gpu-names.ts";
 import { NAME } from "./place.ts";
@@ -80,6 +81,11 @@ for (const [name, entry] of Object.entries<TableEntry>(TABLE.gpus)) {
     ENTRIES.set(plainGpuName(one), { name, entry });
 }
 
+/** In any spelling; a name as it stands in the table comes before all others that mean the same. */
+const BY_KEY = new Map([...ENTRIES.values()].map((found) => [gpuKey(found.name), found]));
+for (const [spelling, found] of ENTRIES) if (!BY_KEY.has(gpuKey(spelling))) BY_KEY.set(gpuKey(spelling), found);
+const entryOf = (model: string) => ENTRIES.get(plainGpuName(model)) ?? BY_KEY.get(gpuKey(model));
+
 /** Every zone that the table knows of, by region. */
 const ALL_ZONES: Readonly<Record<string, string>> = Object.values<TableEntry>(TABLE.gpus).reduce<
   Record<string, string>
@@ -103,7 +109,7 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
   const image = imageOf(spec.image ?? settings["image"]);
   const disk = diskGbOf(spec, image);
   const provisioning = provisioningOf(settings);
-  const found = wish === null ? undefined : ENTRIES.get(plainGpuName(wish.model));
+  const found = wish === null ? undefined : entryOf(wish.model);
   const machineType =
     override ?? (wish === null ? CPU_MACHINE_TYPE : typeOf(spec, wish.model, wish.count, found?.entry));
   if (ARM_FAMILY.test(machineType) && spec.image === undefined && !settings["image"]?.trim())

@@ -10,13 +10,14 @@
 import { idOf, memoryKey, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuWishOf, nearGpus, neverSold, plainGpuName, unknownName } from "../gpu-names.ts";
+import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type { List } from "../paging.ts";
 import {
   inPart,
+  usefulness,
   inVain,
   type Account,
   type ForeignMachine,
@@ -35,7 +36,7 @@ import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "../recent.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
-import { DEFAULT_IMAGE, everySuch, neverThatMany, offersOf, searchBody, wishOf, type Wish } from "./search.ts";
+import { defaultImageFor, everySuch, neverThatMany, offersOf, searchBody, wishOf, type Wish } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
 import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
@@ -48,6 +49,7 @@ const LOOKS_APART_MS = 3_000;
 const LIST_AGE_MS = 4_000;
 const LIST_AGE_STARTING_MS = 900;
 const SEARCH_AGE_MS = 5_000;
+const NAMES_MS = 3_600_000;
 /** A host that worked and shows no sign of life is given this long before the run is given up. */
 const SHAKY_MS = 90_000;
 /** An offer that was rented or refused a moment ago may still stand in answers. */
@@ -93,6 +95,7 @@ export class MarketProvider implements Provider {
   private readonly options: RemoteOptions;
   private readonly client: MarketClient;
   private readonly listing: SharedLook<List<Listed>>;
+  private readonly names: SharedLook<string[]>;
   private readonly searches = new Map<string, SharedLook<OfferRow[]>>();
   /** Searching and renting go in turns: an offer is worth little seconds after it was seen. */
   private readonly turns: RateLimiter;
@@ -108,6 +111,7 @@ export class MarketProvider implements Provider {
     this.options = options;
     this.client = new MarketClient(options);
     this.listing = new SharedLook(() => this.client.list(), options.now);
+    this.names = new SharedLook(() => this.client.gpuNames(), options.now);
     this.turns = new RateLimiter({
       provider: "market",
       minIntervalMs: CREATE_INTERVAL_MS,
@@ -139,10 +143,11 @@ export class MarketProvider implements Provider {
   }
 
   async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
-    const wish = wishOf(spec);
+    const asked = wishOf(spec);
     checkSshUser("market", this.options.credential().settings);
     // A key that cannot be used shows here, where nothing is ordered yet.
     await this.options.publicKey();
+    const wish = { ...asked, names: await this.namesOf(spec, signal) };
     await this.turns.slot(signal);
     const within = offersOf(await this.search(searchBody(wish, true), signal), wish);
     // Without the cap, for the price of the cheapest: whoever asked learns what would have to be paid.
@@ -160,21 +165,29 @@ export class MarketProvider implements Provider {
     return better.length > 0 ? better : free;
   }
 
+  /** The marketplace's own names for what is asked for. Throws `gpus_unsupported` where it has none, and its list of names can be read. */
+  private async namesOf(spec: RunSpec, signal: AbortSignal): Promise<readonly string[]> {
+    const { model } = gpuWishOf("market", spec.gpus);
+    const listed = await this.names.get(NAMES_MS, signal).catch((e: unknown) => {
+      if (!(e instanceof SvcError)) throw e;
+      return null;
+    });
+    const sold = listed === null || listed.value.length === 0 ? null : listed.value.map((id) => ({ id }));
+    const names = gpuIdsSold("market", model, sold);
+    if (sold !== null && names.length === 0)
+      throw neverSold("market", spec.gpus, unknownName(nearGpus("market", model, sold)));
+    return names.map((name) => name.replaceAll("_", " "));
+  }
+
   /** Throws `gpus_unsupported` where nobody has such machines, rented or not: waiting would change nothing. */
   private async assertSold(wish: Wish, spec: RunSpec, signal: AbortSignal): Promise<void> {
-    let known: string[];
     let rows: OfferRow[];
     try {
-      known = await this.client.gpuNames(signal);
       rows = await this.search(everySuch(wish), signal);
     } catch {
       signal.throwIfAborted();
       return;
     }
-    const { model } = gpuWishOf("market", spec.gpus);
-    const has = new Set(known.map(plainGpuName));
-    if (known.length > 0 && rows.length === 0 && !wish.names.some((name) => has.has(plainGpuName(name))))
-      throw neverSold("market", spec.gpus, unknownName(nearGpus("market", model, known)));
     const why = neverThatMany(rows, wish);
     if (why !== null) throw neverSold("market", spec.gpus, why);
   }
@@ -191,7 +204,7 @@ export class MarketProvider implements Provider {
     });
     const body = {
       client_id: "me",
-      image: spec.image ?? DEFAULT_IMAGE,
+      image: spec.image ?? defaultImageFor(gpuWishOf("market", spec.gpus).model),
       label: name,
       disk: numberOf(offer.extra?.disk_gb) ?? wishOf(spec).diskGb,
       runtype: "ssh_direct",
@@ -383,7 +396,9 @@ export class MarketProvider implements Provider {
 
   async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
     const { value } = await this.listing.get(0, signal);
-    const owned = value.rows.flatMap(({ id, label, row }): MachineHandle[] => {
+    const now = this.options.now();
+    const rows = value.rows.toSorted((a, b) => usefulness(statusOf(a.row, now)) - usefulness(statusOf(b.row, now)));
+    const owned = rows.flatMap(({ id, label, row }): MachineHandle[] => {
       if (label === null || !isOurs(label, prefix)) return [];
       this.remember(memoryKey({ id, name: label }), row);
       const machineId = idOf(row.machine_id);

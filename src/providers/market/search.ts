@@ -5,9 +5,9 @@
 
 import { idOf, priceMicroOf } from "../../domain/endpoint.ts";
 import { cudaOfImage, cudaServes, cudaText, parseCuda, type CudaVersion } from "../../domain/cuda.ts";
-import { GPU_CATALOGUE } from "../../domain/gpus.ts";
+import { readGpuName } from "../../domain/gpu-name.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf, plainGpuName } from "../gpu-names.ts";
+import { gpuIds, gpuWishOf, leastMemoryOf } from "../gpu-names.ts";
 import { withoutOthers, type Offer } from "../provider.ts";
 import { countriesOf, countryOf } from "./places.ts";
 import { numberOf, textOf, type OfferRow } from "./wire.ts";
@@ -39,25 +39,24 @@ export interface Wish {
 /** Throws `gpus_unsupported` and `invalid_request`, naming the field. */
 export function wishOf(spec: RunSpec): Wish {
   const { model, count } = gpuWishOf("market", spec.gpus);
-  const vramGb = spec.min_vram_gb ?? catalogueVram(model);
+  const vramGb = spec.min_vram_gb ?? leastMemoryOf(model);
   return {
     names: gpuIds("market", model).map((name) => name.replaceAll("_", " ")),
     count,
-    gpuRamMb: vramGb === undefined ? null : Math.floor(vramGb * 1024 * VRAM_TOLERANCE),
+    gpuRamMb: vramGb === null ? null : Math.floor(vramGb * 1024 * VRAM_TOLERANCE),
     diskGb: Math.max(LEAST_DISK_GB, spec.disk_gb ?? DEFAULT_DISK_GB),
     seconds: spec.max_runtime_minutes
       ? Math.ceil(spec.max_runtime_minutes * 60) + spec.stop_grace_seconds + SPARE_S
       : DAY_S,
     countries: spec.region === undefined ? null : countriesOf(spec.region),
-    cuda: cudaOfImage(spec.image ?? DEFAULT_IMAGE),
+    cuda: cudaOfImage(spec.image ?? defaultImageFor(model)),
     capUsd: spec.price_cap ?? null,
   };
 }
 
-function catalogueVram(model: string): number | undefined {
-  const wanted = plainGpuName(model);
-  return GPU_CATALOGUE.find((entry) => plainGpuName(entry.model) === wanted)?.vram_gb;
-}
+/** The newest PyTorch of the default image has no code for this card any more. */
+export const defaultImageFor = (model: string): string =>
+  readGpuName(model).card === "v100" ? "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime" : DEFAULT_IMAGE;
 
 export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown> {
   return {
@@ -94,8 +93,11 @@ export const everySuch = (wish: Wish): Record<string, unknown> => ({
 const USUAL_COUNTS: ReadonlySet<number> = new Set([1, 2, 4, 8]);
 
 /** Why nobody will ever rent this out, in words; null where somebody may. `rows` are all of that name. */
-export function neverThatMany(rows: readonly OfferRow[], { count }: Wish): string | null {
-  const counts = [...new Set(rows.map((row) => numberOf(row.num_gpus)).filter((n) => n !== null))];
+export function neverThatMany(rows: readonly OfferRow[], wish: Wish): string | null {
+  const { count } = wish;
+  // A filter is a wish: other cards may be among the rows.
+  const named = rows.filter((row) => isNamed(row, wish));
+  const counts = [...new Set(named.map((row) => numberOf(row.num_gpus)).filter((n) => n !== null))];
   const most = Math.max(...counts);
   // An answer that is full may have left some out.
   if (counts.length === 0 || counts.includes(count) || (rows.length >= LIMIT && count < most)) return null;
@@ -193,13 +195,11 @@ function factsOf(row: OfferRow): Record<string, string> {
 function fits(row: OfferRow, wish: Wish): boolean {
   const verified = row.verification === undefined ? row.verified === true : textOf(row.verification) === "verified";
   const free = (row.rentable ?? true) === true && row.rented !== true && row.external !== true && row.is_bid !== true;
-  const plain = (name: string) => name.toLowerCase().replace(/[\s_]+/g, " ");
-  const named = wish.names.some((name) => plain(name) === plain(textOf(row.gpu_name)));
   const country = countryOf(row.geolocation);
   return (
     verified &&
     free &&
-    named &&
+    isNamed(row, wish) &&
     numberOf(row.num_gpus) === wish.count &&
     (wish.gpuRamMb === null || atLeast(row.gpu_ram, wish.gpuRamMb, false)) &&
     atLeast(row.disk_space, wish.diskGb) &&
@@ -216,6 +216,11 @@ function runsCuda(value: unknown, image: CudaVersion): boolean {
   if (value === undefined || value === null) return true;
   const host = parseCuda(value);
   return host !== null && cudaServes(host, image);
+}
+
+function isNamed(row: OfferRow, wish: Wish): boolean {
+  const plain = (name: string) => name.toLowerCase().replace(/[\s_]+/g, " ");
+  return wish.names.some((name) => plain(name) === plain(textOf(row.gpu_name)));
 }
 
 /** `ifAbsent`: what a missing number counts as. What is there and is no number is never enough. */

@@ -2,17 +2,18 @@
 
 import { idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
+import type { SoldGpu } from "../gpu-names.ts";
 import { readList, type List } from "../paging.ts";
 import type { Account } from "../provider.ts";
 import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
 import {
   amount,
   field,
-  gpuNamesOf,
   gpuTypeOfGraphql,
   placeNamesOf,
   podKey,
   podOfGraphql,
+  soldGpuOf,
   type GpuType,
   type Place,
   type Pod,
@@ -22,7 +23,7 @@ import {
 
 const POD = `id name desiredStatus lastStatusChange costPerHr adjustedCostPerHr machineId runtime { ports { ip isIpPublic privatePort publicPort type } }`;
 const GPU_TYPES = `query GpuTypes($filter: GpuTypeFilter, $price: GpuLowestPriceInput) { gpuTypes(input: $filter) { id displayName memoryInGb secureCloud communityCloud securePrice communityPrice maxGpuCount lowestPrice(input: $price) { uninterruptablePrice stockStatus availableGpuCounts } } }`;
-const GPU_NAMES = `query GpuNames { gpuTypes { id displayName } }`;
+const GPU_NAMES = `query GpuNames { gpuTypes { id displayName memoryInGb } }`;
 const PLACES = `query Places { dataCenters { id } countryCodes }`;
 const CREATE = `mutation Create($input: PodFindAndDeployOnDemandInput!) { podFindAndDeployOnDemand(input: $input) { ${POD} } }`;
 const GET = `query Get($input: PodFilter!) { pod(input: $input) { ${POD} } }`;
@@ -85,9 +86,9 @@ export class GraphqlApi implements PodApi {
     return found.flat().filter((type) => type !== null);
   }
 
-  async gpuNames(signal: AbortSignal): Promise<string[]> {
+  async gpuNames(signal: AbortSignal): Promise<SoldGpu[]> {
     const types = field(await this.#read(GPU_NAMES, {}, signal), "gpuTypes");
-    return Array.isArray(types) ? types.flatMap(gpuNamesOf) : [];
+    return Array.isArray(types) ? types.flatMap(soldGpuOf) : [];
   }
 
   async placeNames(signal: AbortSignal): Promise<string[]> {

@@ -9,15 +9,17 @@
 
 import { cudaOfImage, cudaText } from "../../domain/cuda.ts";
 import { memoryKey, ODD_ID } from "../../domain/endpoint.ts";
+import { readGpuName } from "../../domain/gpu-name.ts";
 import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
+import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName, type SoldGpu } from "../gpu-names.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type { List } from "../paging.ts";
 import {
   inPart,
+  usefulness,
   withoutOthers,
   type Account,
   type Certainty,
@@ -42,17 +44,21 @@ import { PODHOST, PodTransport, saysRetired, waitAfterRefusal } from "./transpor
 import type { Cloud, GpuType, Pod, PodApi, PodOrder } from "./wire.ts";
 
 const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
-/** Of the default image; the newest cards want no less either. */
-const IMAGE_CUDA = "12.8";
+/** For cards that the default image has no code for: PyTorch of CUDA 12.8 dropped the V100, and AMD's need ROCm. As of November 2026. */
+const OTHER_IMAGES: Readonly<Record<string, string>> = {
+  v100: "runpod/pytorch:2.1.0-py3.10-cuda11.8.0-devel-ubuntu22.04",
+  mi300x: "runpod/pytorch:2.4.0-py3.10-rocm6.1.0-ubuntu22.04",
+};
 const DISK_GB = 40;
 
 /** A host with an older driver takes the order, and its container is refused. */
-function cudaFloor(image: string | undefined): string | null {
-  if (image === undefined) return IMAGE_CUDA;
+function cudaFloor(image: string): string | null {
   const cuda = cudaOfImage(image);
   return cuda === null ? null : cudaText(cuda);
 }
 
+/** The kinds of GPUs change seldom; what is in stock is asked for each time. */
+const CATALOGUE_MS = 10 * 60_000;
 /** One list serves every machine that is looked at within this time. */
 const LIST_AGE_MAX_MS = 2_000;
 const LOOKS_APART_MS = 3_000;
@@ -83,6 +89,7 @@ export class PodhostProvider implements Provider {
   #list: { askedAt: number; pods: Promise<List<Pod>> } | null = null;
   readonly #sightings: Sightings;
   readonly #bootLog: BootLog;
+  #sold: { askedAt: number; gpus: readonly SoldGpu[] } | null = null;
   #accountOf: { secret: string; id: string } | null = null;
   /** When a complete look first missed a pod. */
   readonly #missedAt = new Map<string, number>();
@@ -106,7 +113,10 @@ export class PodhostProvider implements Provider {
     checkSpec(spec);
     checkSshUser(PODHOST, this.#o.credential().settings);
     const { model, count } = gpuWishOf(PODHOST, spec.gpus);
-    const ids = gpuIds(PODHOST, model);
+    const sold = await this.#catalogue(signal);
+    const ids = gpuIdsSold(PODHOST, model, sold);
+    if (sold !== null && ids.length === 0)
+      throw neverSold(PODHOST, spec.gpus, unknownName(nearGpus(PODHOST, model, sold)));
     const places = placesOf(spec, this.#setting("cloud"));
     const offers: Offer[] = [];
     const kinds: GpuType[] = [];
@@ -119,7 +129,7 @@ export class PodhostProvider implements Provider {
     }
     if (offers.length === 0) {
       await this.#assertPlace(spec, signal);
-      await this.#assertSold(spec, kinds, signal);
+      this.#assertSold(spec, kinds);
     }
     return withoutOthers(
       offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0)),
@@ -136,18 +146,27 @@ export class PodhostProvider implements Provider {
     if (refusal !== null) throw refusal;
   }
 
-  /** Throws `gpus_unsupported` where the catalogue has no such GPUs, in stock or not: waiting would change nothing. */
-  async #assertSold(spec: RunSpec, kinds: readonly GpuType[], signal: AbortSignal): Promise<void> {
-    const { model, count } = gpuWishOf(PODHOST, spec.gpus);
+  /** Throws `gpus_unsupported` where no machine has so many of them: waiting would change nothing. */
+  #assertSold(spec: RunSpec, kinds: readonly GpuType[]): void {
+    const { count } = gpuWishOf(PODHOST, spec.gpus);
     const most = Math.max(...kinds.map(({ countMax }) => countMax ?? Infinity));
     if (kinds.length > 0 && most < count)
       throw neverSold(PODHOST, spec.gpus, `there are at most ${most} of them on one machine`);
-    if (kinds.length > 0) return;
-    const known = await this.#ask((api) => api.gpuNames(signal)).catch(() => []);
-    signal.throwIfAborted();
-    const has = new Set(known);
-    if (known.length > 0 && !gpuIds(PODHOST, model).some((id) => has.has(id)))
-      throw neverSold(PODHOST, spec.gpus, unknownName(nearGpus(PODHOST, model, known)));
+  }
+
+  /** Null where it cannot be read: the table of names stands in. */
+  async #catalogue(signal: AbortSignal): Promise<readonly SoldGpu[] | null> {
+    const now = this.#o.now();
+    if (this.#sold !== null && now >= this.#sold.askedAt && now - this.#sold.askedAt < CATALOGUE_MS)
+      return this.#sold.gpus;
+    const gpus = await this.#ask((api) => api.gpuNames(signal)).catch((e: unknown) => {
+      // A key that is refused is told by whoever asks next.
+      if (!(e instanceof SvcError)) throw e;
+      return [];
+    });
+    if (gpus.length === 0) return null;
+    this.#sold = { askedAt: now, gpus };
+    return gpus;
   }
 
   async create(offer: Offer, order: Order): Promise<MachineHandle> {
@@ -223,6 +242,7 @@ export class PodhostProvider implements Provider {
     const { pods, missing } = await this.#pods(signal, Infinity);
     const owned = pods
       .filter((pod) => !pod.deleted && pod.name.startsWith(prefix))
+      .toSorted((a, b) => usefulness(statusOf(a)) - usefulness(statusOf(b)))
       .map((pod) => this.#handle(pod, pod.name, this.#o.now()));
     if (missing !== null) throw inPart(missing, owned, "anywhere");
     return owned;
@@ -276,6 +296,7 @@ export class PodhostProvider implements Provider {
   async #prepare(offer: Offer, { name, spec }: Order): Promise<{ api: PodApi; input: PodOrder }> {
     const extra = offer.extra ?? {};
     const publicKey = await beforeSending(this.#o.publicKey());
+    const image = spec.image ?? OTHER_IMAGES[readGpuName(extra["gpuTypeId"] ?? "").card] ?? IMAGE;
     const input: PodOrder = {
       name,
       gpuTypeId: extra["gpuTypeId"] ?? "",
@@ -283,8 +304,8 @@ export class PodhostProvider implements Provider {
       cloud: (extra["cloud"] ?? "SECURE") as Cloud,
       dataCenterId: extra["dataCenterId"] ?? null,
       countryCode: extra["countryCode"] ?? null,
-      image: spec.image ?? IMAGE,
-      minCudaVersion: cudaFloor(spec.image),
+      image,
+      minCudaVersion: cudaFloor(image),
       diskGb: spec.disk_gb ?? DISK_GB,
       args: startCommand({
         name,

@@ -2,15 +2,16 @@
 
 import { SvcError } from "../../errors/index.ts";
 import type { HttpAnswer, HttpRequest } from "../http.ts";
+import type { SoldGpu } from "../gpu-names.ts";
 import { readList, type List } from "../paging.ts";
 import type { Account } from "../provider.ts";
 import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
 import {
   field,
-  gpuNamesOf,
   gpuTypeOfRest,
   podKey,
   podOfRest,
+  soldGpuOf,
   type GpuType,
   type Place,
   type Pod,
@@ -66,13 +67,13 @@ export class RestApi implements PodApi {
       .toSorted((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
   }
 
-  async gpuNames(signal: AbortSignal): Promise<string[]> {
+  async gpuNames(signal: AbortSignal): Promise<SoldGpu[]> {
     const path = "/v2/catalog/gpus";
     const answer = await this.#transport.call({ method: "GET", path, signal }, "read");
     if (answer.status === 404 || answer.status === 405) return this.#otherCatalogue.gpuNames(signal);
     const list = await this.#read({ name: "gpus", path, first: answer, purpose: "read", key: keyOfGpu, signal });
     if (list.missing !== null) throw list.missing;
-    return list.rows.flatMap(gpuNamesOf);
+    return list.rows.flatMap(soldGpuOf);
   }
 
   /** It has no list of places: those of its catalogue are where some GPU is, which may not be all. */

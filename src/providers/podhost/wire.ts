@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { endpointOf, idOf, oddIdOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import type { SoldGpu } from "../gpu-names.ts";
 import type { List } from "../paging.ts";
 import type { Account } from "../provider.ts";
 
@@ -66,8 +67,8 @@ export const podKey = ({ id, oddId, name }: Pod): string => (id === null ? `odd 
 /** What both APIs can do. */
 export interface PodApi {
   gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]>;
-  /** Every kind of GPU in the catalogue, by its id and by the name that people read. */
-  gpuNames(signal: AbortSignal): Promise<string[]>;
+  /** Every kind of GPU in the catalogue; throws where that cannot be read whole. */
+  gpuNames(signal: AbortSignal): Promise<SoldGpu[]>;
   /** Every data centre and country that there is, in upper case; of a kind that this API does not tell, none. */
   placeNames(signal: AbortSignal): Promise<string[]>;
   /** Throws one of NOTHING_MADE only where the answer says so. */
@@ -214,9 +215,14 @@ function unitPrice(...prices: unknown[]): number | null {
   return micro.length === 0 || micro.includes(null) ? null : Math.max(0, ...micro.map(Number));
 }
 
-/** What people may call a kind of GPU. */
-export const gpuNamesOf = (raw: unknown): string[] =>
-  [field(raw, "displayName"), field(raw, "name"), field(raw, "id")].map(gpuId).filter((name) => name !== null);
+/** Nothing where it has no name that can be ordered. */
+export function soldGpuOf(raw: unknown): SoldGpu[] {
+  const id = gpuId(field(raw, "id"));
+  if (id === null) return [];
+  const shownAs = gpuId(field(raw, "displayName")) ?? gpuId(field(raw, "name"));
+  const memoryGb = amount(field(raw, "memoryInGb")) ?? amount(field(raw, "memory"));
+  return [{ id, memoryGb, ...(shownAs === null ? {} : { shownAs }) }];
+}
 
 /** The names of places in a list of them or of what bears them as its id. */
 export const placeNamesOf = (raw: unknown): string[] =>

@@ -1,0 +1,92 @@
+// What a spelling of a GPU's name means: `NVIDIA GeForce RTX 4090`, `rtx-4090`, `RTX4090` and `4090` are one card; `H100 SXM` and
+// `NVIDIA H100 80GB HBM3` are one variant of another.
+
+/** A name, taken apart. */
+export interface GpuName {
+  /** The card, without vendor, form and memory: `4090`, `h100`, `6000 pro`. */
+  card: string;
+  /** Which of its variants: `sxm`, `pcie`, `server`. Empty where the name covers all of them. */
+  variants: ReadonlySet<string>;
+  /** Gigabytes, where the name tells. */
+  memoryGb: number | null;
+}
+
+/** Words that say whose it is, or that every card of the kind bears. */
+const NOISE = new Set(
+  "nvidia amd geforce tesla quadro instinct rtx gtx q generation gen edition blackwell gpu graphics ac oam google".split(
+    " ",
+  ),
+);
+const VARIANTS: Readonly<Record<string, string>> = {
+  sxm: "sxm",
+  hbm3: "sxm",
+  pcie: "pcie",
+  pci: "pcie",
+  nvl: "nvl",
+  server: "server",
+  se: "server",
+  workstation: "workstation",
+  ws: "workstation",
+  wk: "workstation",
+  maxq: "maxq",
+  sff: "sff",
+  fhhl: "fhhl",
+};
+
+export function readGpuName(name: string): GpuName {
+  const words = name
+    .slice(0, 200)
+    .toLowerCase()
+    .replace(/\bmax[\s_-]?q\b/g, "maxq")
+    .match(/[a-z]*\d+(?!\d)[a-z]?(?![a-z])|[a-z]*\d+|[a-z]+/g);
+  const card: string[] = [];
+  const variants = new Set<string>();
+  let memoryGb: number | null = null;
+  const all = (words ?? []).flatMap(partsOf);
+  for (const [at, word] of all.entries()) {
+    const next = all[at + 1];
+    if (word === "gb" || word === "g") continue;
+    if (/^\d{2,3}$/.test(word) && (next === "gb" || next === "g")) memoryGb = Number(word);
+    else if (/^sxm\d?$/.test(word)) variants.add("sxm");
+    // `RTX PRO 6000 S` is the server's; the letter behind another card's number is part of that card.
+    else if (word === "s" && all.includes("pro")) variants.add("server");
+    else if (VARIANTS[word] !== undefined) variants.add(VARIANTS[word]);
+    else if (!NOISE.has(word)) card.push(word);
+  }
+  // A Max-Q card is a workstation's as well, which its name may leave out.
+  if (variants.has("maxq")) variants.delete("workstation");
+  return { card: card.toSorted().join(" "), variants, memoryGb };
+}
+
+/** `rtx4090` is `4090`, `4080s` is `4080 super`, `pro6000` is `pro 6000`, `80g` is `80 g`. */
+function partsOf(word: string): string[] {
+  const bare = word.replace(/^(?:rtx|gtx)(?=[a-z]*\d)/, "");
+  const pro = /^(pro)(\d+)([a-z]?)$/.exec(bare);
+  if (pro) return pro.slice(1).filter((part) => part !== "");
+  const supers = /^(\d{4})s$/.exec(bare);
+  if (supers) return [supers[1] ?? bare, "super"];
+  const gigabytes = /^(\d{2,3})g$/.exec(bare);
+  return gigabytes ? [gigabytes[1] ?? bare, "g"] : [bare];
+}
+
+/** Every spelling of one card and variant gives the same key. */
+export function gpuKey(name: string): string {
+  const { card, variants, memoryGb } = readGpuName(name);
+  return [card, ...[...variants].toSorted(), ...(memoryGb === null ? [] : [`${memoryGb}gb`])].join(" ");
+}
+
+/**
+ * Whether a card that is sold under `sold` is one that `wanted` covers. A name without a variant covers all of them; one with a
+ * variant covers that one alone. `leastGb` is what a card has to have where the name itself tells no memory.
+ */
+export function gpuCovers(wanted: GpuName, sold: GpuName, leastGb: number | null, soldGb: number | null): boolean {
+  if (wanted.card === "" || wanted.card !== sold.card) return false;
+  for (const variant of wanted.variants) if (!sold.variants.has(variant)) return false;
+  const has = soldGb ?? sold.memoryGb;
+  if (wanted.memoryGb !== null) return has === null || near(has, wanted.memoryGb);
+  return leastGb === null || has === null || has >= leastGb * TOLERANCE;
+}
+
+/** Cards report less memory than is printed on them. */
+const TOLERANCE = 0.9;
+const near = (a: number, b: number): boolean => a >= b * TOLERANCE && b >= a * TOLERANCE;
