@@ -83,7 +83,7 @@ describe("how it ends", () => {
       [["/no/such/file"], "/tmp", /\/no\/such\/file does not exist/],
       [["no-such-program-anywhere"], "/tmp", /no-such-program-anywhere does not exist/],
       [[script], "/tmp", /may not be executed/],
-      [[shebang], "/tmp", /names an interpreter .* does not exist/],
+      [[shebang], "/tmp", /begins with .* no such interpreter/],
       [["true"], "/no/such/folder", /working directory \/no\/such\/folder does not exist/],
       [["true"], script, /working directory .* is not a folder/],
       [["true", "a".repeat(3 << 20)], "/tmp", /too long/],
