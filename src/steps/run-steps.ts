@@ -272,6 +272,17 @@ function followedRun(
   return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, hears, undecided };
 }
 
+/** Brings the log home while a script uses a long grace: somebody may be watching. What fails here is tried again after the end. */
+async function meanwhile(services: RunServices, follower: Follower, stopping: Promise<void>): Promise<void> {
+  const ended = stopping.then(() => true);
+  // It is awaited below, after a pull that may last longer.
+  ended.catch(() => undefined);
+  for (let isOver = false; !isOver;) {
+    await follower.pull(null, false).catch(() => undefined);
+    isOver = await Promise.race([ended, services.pause(LAST_LOOK_MS).then(() => false)]);
+  }
+}
+
 /** Ends what still runs and takes the rest of its log; null when nothing was ever started. */
 async function bringHome(services: RunServices, context: StepContext, held: HeldMachine, stream: "run" | "install") {
   const host = held.access.host(stream);
@@ -285,22 +296,23 @@ async function bringHome(services: RunServices, context: StepContext, held: Held
   };
   let seen = await look();
   if (seen === null) return null;
+  const followed = followedRun(services, context, held, stream);
+  const follower = new Follower(followed);
   if (seen === "damaged" || seen.phase === "running") {
     const isDamaged = seen === "damaged";
     context.progress({ doing: "asking the script to end" });
     const given = stopGraceSeconds(services.facts(context.jobId).spec);
     // What installs has no state to save.
     const grace = stream === "run" ? given : Math.min(STOP_GRACE_SECONDS, given);
-    await host.stop(grace, context.signal).catch((e: unknown) => {
+    const stopping = host.stop(grace, context.signal).catch((e: unknown) => {
       // What it has logged is brought home all the same; the machine is given back after that.
       const mayBe =
         e instanceof SvcError && (e.code === "machine_disk_full" || (isDamaged && e.code === "runner_failed"));
       if (!mayBe) throw e;
     });
+    await (grace > STOP_GRACE_SECONDS ? meanwhile(services, follower, stopping) : stopping);
     seen = (await look()) ?? seen;
   }
-  const followed = followedRun(services, context, held, stream);
-  const follower = new Follower(followed);
   if (seen === "damaged") {
     // Nobody knows how long it is: all that is there is.
     while ((await follower.pull(null, false)).bytes > 0) context.signal.throwIfAborted();

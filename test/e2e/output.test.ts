@@ -56,10 +56,11 @@ for entry in ("train.py", "tee.sh", "file.sh", "sub.py"):
 test("a run that is killed has its stop_grace_seconds for a last checkpoint, and no more", async () => {
   place.file(
     "train.py",
-    `import signal, sys, time, svc
+    `import os, signal, sys, time, svc
 def save(*_):
     with svc.atomic_save("last.txt", mode="w") as file:
         for i in range(int(sys.argv[1])): file.write(f"shard {i}\\n"); print("shard", i, flush=True); time.sleep(1)
+        while sys.argv[1] == "14" and not os.path.exists("go"): time.sleep(0.05)
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
 print("up", flush=True)
@@ -72,12 +73,19 @@ for shards, grace in (("14", 600), ("600", 1)):
     j = svc.run(task=svc.Task("train.py", [shards]), stop_grace_seconds=grace); ids.append(j.id)
     next(svc.stream(j.id))
 for id in ids: svc.kill(id)
+# What the script says while it uses its grace can be read meanwhile.
+for line in svc.stream(ids[0]):
+    if line == "shard 13": print("seen while", svc.job(ids[0]).status); open("go", "w").close(); break
 for id in ids:
     j = svc.wait(id)
     print(j.status, j.exit_code, j.spec["stop_grace_seconds"], os.path.exists(os.environ["SVC_HOME"] + f"/artifacts/{id}/checkpoints/last.txt"))
 `);
   expect(await s.exited, s.err()).toBe(0);
-  expect(s.out().trim().split("\n")).toEqual(["cancelled 0 600 True", "cancelled 137 1 False"]);
+  expect(s.out().trim().split("\n")).toEqual([
+    "seen while terminating",
+    "cancelled 0 600 True",
+    "cancelled 137 1 False",
+  ]);
 });
 
 test("Ctrl-C that the caller catches ends the watching alone, also of an asyncio task", async () => {
