@@ -130,12 +130,12 @@ class Download {
         const [parts, bytes] = [batch, waiting];
         [batch, waiting, flushed] = [[], 0, performance.now()];
         if (bytes === 0) return;
-        writing = this.#write(parts);
-        // Its failure is met at the next flush; until then it must not count as unhandled.
+        // Progress counts what the file holds, so that a process that is killed here leaves at least as much as it reported.
+        writing = this.#write(parts).then(() => this.#o.moved(bytes));
+        // The next flush reports a failure; until then it must not count as unhandled.
         writing.catch(() => undefined);
         this.#at += bytes;
         this.#everGained += bytes;
-        this.#o.moved(bytes);
         await this.#syncSoon(bytes);
       };
       try {

@@ -1,9 +1,11 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Pulling } from "./pulling.ts";
+import { systemClock } from "../../src/domain/clock.ts";
+import { fetchBlob } from "../../src/hub/fetch-blob.ts";
+import { PATIENCE, Pulling } from "./pulling.ts";
 
 const MIB = 1024 * 1024;
 const WEIGHTS = randomBytes(40 * MIB);
@@ -33,13 +35,48 @@ test("a large file goes to the disk in parts while it comes, and once more at it
   expect(syncs.mock.calls.length).toBe(2);
 });
 
+test("a download never reports more bytes than its file holds, so that kill -9 loses none that were reported", async () => {
+  const places = { whole: join(p.home, "whole"), partial: join(p.home, "partial") };
+  const sha256 = createHash("sha256").update(WEIGHTS).digest("hex");
+  const file = { path: "model.bin", size: WEIGHTS.length, oid: "0".repeat(40), sha256, xetHash: null };
+  async function* read(): AsyncIterable<Buffer> {
+    for (let at = 0; at < WEIGHTS.length; at += MIB) yield WEIGHTS.subarray(at, at + MIB);
+  }
+  const missing: number[] = [];
+  let reported = 0;
+  const moved = (bytes: number): void => {
+    reported += bytes;
+    missing.push(Math.max(0, reported - statSync(places.partial).size));
+  };
+  await fetchBlob(file, places, {
+    open: () =>
+      Promise.resolve({
+        status: 200,
+        headers: {},
+        hub: {},
+        elsewhere: false,
+        host: "",
+        read,
+        discard: () => undefined,
+      }),
+    moved,
+    clock: systemClock,
+    patience: PATIENCE,
+    signal: new AbortController().signal,
+    random: () => 0.5,
+  });
+  expect(missing.length).toBeGreaterThan(5);
+  expect(Math.max(...missing)).toBe(0);
+  expect(reported).toBe(WEIGHTS.length);
+});
+
 test.each(["a part", "the end"])(
   "a disk that fails at %s of a file leaves nothing that the next pull would believe",
   async (at) => {
     const syncs = vi.spyOn(handles, "datasync");
     if (at === "the end") syncs.mockImplementationOnce(() => Promise.resolve());
     syncs.mockImplementationOnce(() => Promise.reject(broken()));
-    await expect(p.pull("ann/large")).rejects.toThrow();
+    await expect(p.pull("ann/large")).rejects.toThrow("EIO");
     expect(partials().map((name) => statSync(join(p.home, name)).size)).toEqual([0]);
     const { path } = await p.pull("ann/large");
     expect(readFileSync(join(path, "model.safetensors")).equals(WEIGHTS)).toBe(true);
