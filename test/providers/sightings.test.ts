@@ -1,0 +1,133 @@
+// What a look that misses a machine means, by the rules S1 to S4 of src/providers/sightings.ts.
+
+import { describe, expect, it, test } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import { Sightings } from "../../src/providers/sightings.ts";
+
+const LAG_MS = 120_000;
+const MINUTE_MS = 60_000;
+const HERE = { address: null };
+const NOT_YET = "does not show it yet";
+const NOT_ANY_MORE = "does not show it any more";
+
+interface Case {
+  rule: string;
+  /** How old the machine is at the first look that misses it; null where nothing says when it was made. */
+  ageMs: number | null;
+  seen?:
+    | "by this process"
+    | "by another process, which left its address"
+    | "by another process, which left its SSH endpoint";
+  ending?: boolean;
+  /** How long looks have missed it in a row. */
+  missedMs?: number;
+  doubt: string | null;
+}
+
+const CASES: Case[] = [
+  { rule: "S1", ageMs: LAG_MS, doubt: null },
+  { rule: "S1", ageMs: LAG_MS, seen: "by this process", doubt: null },
+  { rule: "S1", ageMs: null, doubt: null },
+  { rule: "S1 not yet", ageMs: LAG_MS - 1, doubt: NOT_YET },
+  { rule: "S2", ageMs: 1_000, seen: "by this process", ending: true, doubt: null },
+  { rule: "S2", ageMs: 1_000, seen: "by another process, which left its address", ending: true, doubt: null },
+  { rule: "S3", ageMs: 1_000, seen: "by this process", doubt: NOT_ANY_MORE },
+  { rule: "S3", ageMs: 1_000, seen: "by another process, which left its address", doubt: NOT_ANY_MORE },
+  { rule: "S3", ageMs: 1_000, seen: "by another process, which left its SSH endpoint", doubt: NOT_ANY_MORE },
+  { rule: "S3", ageMs: 1_000, ending: true, doubt: NOT_ANY_MORE },
+  { rule: "S3 not yet", ageMs: 1_000, ending: true, missedMs: MINUTE_MS - 1, doubt: NOT_ANY_MORE },
+  { rule: "S3 after a minute", ageMs: 1_000, seen: "by this process", missedMs: MINUTE_MS, doubt: null },
+  { rule: "S3 after a minute", ageMs: 1_000, ending: true, missedMs: MINUTE_MS, doubt: null },
+  { rule: "S4", ageMs: 0, doubt: NOT_YET },
+  { rule: "S4, however often it is missed", ageMs: 1_000, missedMs: MINUTE_MS + 1, doubt: NOT_YET },
+];
+
+function words({ rule, ageMs, seen, ending, missedMs = 0, doubt }: Case): string {
+  const age = ageMs === null ? "of unknown age" : `${ageMs / 1000} s old`;
+  const known = [seen ? `seen ${seen}` : "never seen", ending ? "asked to end" : "not asked to end"].join(", ");
+  return `${rule}: a machine ${age}, ${known}, missed for ${missedMs / 1000} s ${doubt === null ? "is gone" : "is not proven gone"}`;
+}
+
+test.each(CASES.map((one) => [words(one), one] as const))("%s", (_, { ageMs, seen, ending, missedMs = 0, doubt }) => {
+  let now = 1_000_000;
+  const sightings = new Sightings(LAG_MS, () => now);
+  const madeAt = ageMs === null ? null : now - ageMs;
+  if (seen === "by this process") sightings.seen("m");
+  if (ending) sightings.ending("m", true);
+  const handle = seen?.includes("address")
+    ? { address: "10.0.0.1" }
+    : seen?.includes("endpoint")
+      ? { address: null, ssh: [{}] }
+      : HERE;
+  let said = sightings.doubt("m", madeAt, handle);
+  if (missedMs > 0) {
+    now += missedMs;
+    said = sightings.doubt("m", madeAt, handle);
+  }
+  if (doubt === null) expect(said).toBeNull();
+  else expect(said).toContain(doubt);
+});
+
+describe("Sightings", () => {
+  it("A machine that shows again begins its minute of misses anew", () => {
+    let now = 0;
+    const sightings = new Sightings(LAG_MS * 10, () => now);
+    sightings.seen("m");
+    sightings.doubt("m", 0, HERE);
+    now = MINUTE_MS - 1;
+    sightings.seen("m");
+    now = MINUTE_MS;
+    expect(sightings.doubt("m", 0, HERE)).toContain(NOT_ANY_MORE);
+    now = 2 * MINUTE_MS;
+    expect(sightings.doubt("m", 0, HERE)).toBeNull();
+  });
+
+  it("A clock that is set back does not shorten the minute of misses into the past", () => {
+    let now = 10 * MINUTE_MS;
+    const sightings = new Sightings(LAG_MS * 100, () => now);
+    sightings.seen("m");
+    sightings.doubt("m", now, HERE);
+    now -= 5 * MINUTE_MS;
+    expect(sightings.doubt("m", now, HERE)).toContain(NOT_ANY_MORE);
+    now += MINUTE_MS;
+    expect(sightings.doubt("m", now, HERE)).toBeNull();
+  });
+
+  it("One machine's sightings say nothing about another", () => {
+    const sightings = new Sightings(LAG_MS, () => 0);
+    sightings.seen("a");
+    sightings.ending("a", true);
+    expect(sightings.wasSeen("b")).toBe(false);
+    expect(sightings.doubt("b", 0, HERE)).toContain(NOT_YET);
+  });
+
+  it("A request to end that failed before it was sent is taken back", () => {
+    const sightings = new Sightings(LAG_MS, () => 0);
+    sightings.seen("m");
+    sightings.ending("m", true);
+    sightings.ending("m", false);
+    expect(sightings.doubt("m", 0, HERE)).toContain(NOT_ANY_MORE);
+  });
+
+  it.each([
+    ["An end that the provider accepted counts", () => Promise.resolve(true), null],
+    ["An end that the provider did not accept does not count", () => Promise.resolve(false), NOT_ANY_MORE],
+    [
+      "An end whose answer was lost counts, since it may have been accepted",
+      () => Promise.reject(new SvcError("provider_unreachable", { provider: "podhost", why: "the answer was lost" })),
+      null,
+    ],
+    [
+      "An end that the provider refused does not count",
+      () => Promise.reject(new SvcError("provider_error", { provider: "podhost", why: "refused" })),
+      NOT_ANY_MORE,
+    ],
+  ] as const)("%s", async (_, ask, doubt) => {
+    const sightings = new Sightings(LAG_MS, () => 0);
+    sightings.seen("m");
+    await sightings.endingBy("m", ask).catch((error: unknown) => expect(error).toBeInstanceOf(SvcError));
+    const said = sightings.doubt("m", 0, HERE);
+    if (doubt === null) expect(said).toBeNull();
+    else expect(said).toContain(doubt);
+  });
+});
