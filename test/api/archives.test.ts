@@ -88,7 +88,7 @@ describe("archives of a run", () => {
     const asked = fetch(`${server.url}/jobs/${id}/checkpoint-digest?path=large.bin`, { signal: gone.signal });
     await expect.poll(isOpen).toBe(true);
     gone.abort();
-    await expect(asked).rejects.toThrow();
+    await expect(asked).rejects.toMatchObject({ name: "AbortError" });
     await expect.poll(isOpen, { timeout: 3_000 }).toBe(false);
   });
 });

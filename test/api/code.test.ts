@@ -1,6 +1,6 @@
 import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { blobPath } from "../../src/files/code-contents.ts";
 import { createSnapshot } from "../../src/files/code-snapshot.ts";
 import { serve } from "./double.ts";
@@ -17,6 +17,7 @@ async function setUp() {
   /** The project directory stays. */
   const submitFrom = async (files: Record<string, string | Buffer>) => {
     const projectDir = mkdtempSync(join(plane.home, "..", "project-"));
+    onTestFinished(() => rmSync(projectDir, { recursive: true, force: true }));
     const { id } = plane.addJob({ spec: { entrypoint: "train.py", project_dir: projectDir } });
     for (const [path, content] of Object.entries(files)) writeFileSync(join(projectDir, path), content);
     plane.snapshots.set(id, await createSnapshot({ projectDir, codeDir, now: 0, svcHome: plane.home }));

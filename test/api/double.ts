@@ -4,7 +4,7 @@
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach } from "vitest";
+import { afterAll, afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
 import type { ControlPlane, ModelsOfHub, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
@@ -23,8 +23,18 @@ import type {
 import type { SubmitBody } from "../../src/schemas/spec.ts";
 import type { Reads } from "../../src/store/reads.ts";
 
+const homes: string[] = [];
+afterAll(() => {
+  for (const home of homes) rmSync(home, { recursive: true, force: true });
+});
+function newHome(): string {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), "svc-api-")));
+  homes.push(home);
+  return home;
+}
+
 export class PlaneDouble implements ControlPlane {
-  readonly home = realpathSync(mkdtempSync(join(tmpdir(), "svc-api-")));
+  readonly home = newHome();
   readonly installationId = "inst1";
   readonly credentials = new CredentialDesk({
     home: this.home,

@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync, readFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { startServer } from "../../src/api/server.ts";
 import { PlaneDouble, serve } from "./double.ts";
 import { ask, post } from "./wire.ts";
@@ -254,6 +254,7 @@ describe("the documentation", () => {
 describe("the dashboard's files", () => {
   const build = (): string => {
     const directory = mkdtempSync(join(tmpdir(), "svc-dash-"));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
     mkdirSync(join(directory, "assets"));
     writeFileSync(join(directory, "index.html"), "<!doctype html><p>the shell</p>");
     writeFileSync(join(directory, "assets", "app-1a2b.js"), "export {};");

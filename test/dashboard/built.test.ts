@@ -2,10 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { DASHBOARD_DIST } from "../../scripts/lib/build-dashboard.ts";
-import { hasChromium } from "../../scripts/lib/chromium.ts";
 
 // Tests run with another NODE_ENV than a build does, and leave in the checkout what they have built.
-it.runIf(hasChromium)("is built for production by its tests, too", () => {
+it("is built for production by its tests, too", { tags: "needs/chromium" }, () => {
   const assets = join(DASHBOARD_DIST, "assets");
   const scripts = readdirSync(assets).filter((name) => name.endsWith(".js"));
   expect(scripts.length).toBeGreaterThan(0);

@@ -493,7 +493,7 @@ test("the OpenAPI document describes these very answers", async () => {
     const answer = await json(path.replace("{id}", done.id) + (question[path] ?? ""));
     expect(read(path).safeParse(answer).error, path).toBeUndefined();
   }
-  expect(() => read("/jobs/{id}").parse({ ...done, status: "dead" })).toThrow();
+  expect(() => read("/jobs/{id}").parse({ ...done, status: "dead" })).toThrow("status");
 });
 
 const sha = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");

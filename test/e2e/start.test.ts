@@ -1,7 +1,7 @@
 // How scripts are started on this computer: real interpreters, real virtual environments, a real control plane.
 
 import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JobRecord, Problem } from "../../src/schemas/job.ts";
@@ -46,11 +46,9 @@ async function refused(spec: Record<string, unknown>): Promise<Problem> {
   return (await answer.json()) as Problem;
 }
 const SAY_BASH = 'A=(one "two three"); printf "%s|" "${A[@]}" "$@"; echo\n';
-const bashIsHere = existsSync("/bin/bash") || existsSync("/usr/bin/bash");
-const perlIsHere = existsSync("/usr/bin/perl");
 
 describe("a script is started", () => {
-  it.skipIf(!bashIsHere)("by its first line, whatever its ending, with and without the execute bit", async () => {
+  it("by its first line, whatever its ending, with and without the execute bit", { tags: "needs/bash" }, async () => {
     put("exec.sh", `#!/usr/bin/env bash\n${SAY_BASH}`, 0o755);
     put("named.sh", `#!/usr/bin/env bash\n${SAY_BASH}`);
     put("odd.py", `#!/usr/bin/env -S bash -eu\n${SAY_BASH}`, 0o755);
@@ -62,7 +60,7 @@ describe("a script is started", () => {
     }
   });
 
-  it.skipIf(!perlIsHere)("by Perl and Node where they are named", async () => {
+  it("by Perl and Node where they are named", { tags: "needs/perl" }, async () => {
     put("a.pl", '#!/usr/bin/perl -w\nprint "perl @ARGV\\n";\n');
     put("a.py", `#!${process.execPath}\nconsole.log("node", process.argv.slice(2).join());\n`, 0o755);
     expect((await ran({ entrypoint: "a.pl", args: ["x"] })).log).toEqual(["perl x"]);

@@ -46,7 +46,7 @@ describe("an order", () => {
 
   it("cannot be made twice under one name", async () => {
     await ledger.intend(order);
-    await expect(ledger.intend(order)).rejects.toThrow();
+    await expect(ledger.intend(order)).rejects.toThrow("UNIQUE constraint failed");
     expect(ledger.owed()).toHaveLength(1);
   });
 

@@ -479,9 +479,9 @@ describe("the way in, and the way out", () => {
     expect(execFileSync("sh", ["-c", shell], { env }).toString()).toBe(
       `own DELETE ${stub.url}/api/v0/instances/9001/ {}\n`,
     );
-    expect(() =>
-      execFileSync("sh", ["-c", shell], { env: { ...env, CONTAINER_ID: "x/../y" }, stdio: "pipe" }),
-    ).toThrow();
+    expect(() => execFileSync("sh", ["-c", shell], { env: { ...env, CONTAINER_ID: "x/../y" }, stdio: "pipe" })).toThrow(
+      "Command failed",
+    );
     execFileSync("sh", ["-n"], { input: guardScript({ name: NAME, graceSeconds: 60, stopSeconds: 10, selfEnd }) });
     expect(selfEnd).not.toContain(KEY);
   });

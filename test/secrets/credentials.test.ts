@@ -234,7 +234,7 @@ describe("the store", () => {
     expect(refusal("podhost")).toContain("not a plain file");
   });
 
-  it.runIf(process.getuid?.() === 0)("of another user is refused", () => {
+  it("of another user is refused", { tags: "needs/root" }, () => {
     store(good);
     chownSync(file(), 12_345, 12_345);
     expect(refusal("podhost")).toContain("belongs to another user");

@@ -272,7 +272,7 @@ describe("inserting", () => {
 
   it("loses answers after it has made the machine, and fails before", async () => {
     parts.faults.set("lost_after_create");
-    await expect(insert("svc-lost-1")).rejects.toThrow();
+    await expect(insert("svc-lost-1")).rejects.toThrow("fetch failed");
     parts.faults.set("error_after_create");
     expect((await insert("svc-late-1")).status).toBe(503);
     parts.faults.set("error_before_create");

@@ -227,7 +227,7 @@ describe("renting", () => {
 
   it("loses answers, fails late and early, hides what is new, and ends only when it says so", async () => {
     parts.faults.set("lost_after_create");
-    await expect(rent({ label: "svc-t-lost" })).rejects.toThrow();
+    await expect(rent({ label: "svc-t-lost" })).rejects.toThrow("fetch failed");
     parts.faults.set("error_after_create");
     expect((await rent({ label: "svc-t-late" })).status).toBe(502);
     parts.faults.set("error_before_create");
@@ -243,7 +243,7 @@ describe("renting", () => {
     expect((await api("DELETE", `/api/v0/instances/${id}/`, {})).json).toEqual({ success: true });
     expect(await get(id)).not.toBeNull();
     parts.faults.set("delete_lost");
-    await expect(api("DELETE", `/api/v0/instances/${id}/`, {})).rejects.toThrow();
+    await expect(api("DELETE", `/api/v0/instances/${id}/`, {})).rejects.toThrow("fetch failed");
     await eventually(async () => (await get(id)) === null);
     expect(alive()).toEqual(["svc-t-late"]);
   });

@@ -68,7 +68,7 @@ test("what had come when nobody waited any more is not asked for again", async (
     },
     { signal: controller.signal },
   );
-  await expect(cut).rejects.toThrow();
+  await expect(cut).rejects.toMatchObject({ name: "AbortError" });
   const had = statSync(partOf(target)).size;
   expect(had).toBeGreaterThan(1_000_000);
   expect(had).toBeLessThanOrEqual(content.length);

@@ -82,7 +82,7 @@ describe("access to a machine", () => {
         pool()
           .access(handle({ extra: { home } }))
           .layout(),
-      ).toThrow();
+      ).toThrow("it was not greeted yet");
   });
 
   it("refuses a machine that says that it is another one, and takes one that says what it should", async () => {

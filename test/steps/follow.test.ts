@@ -200,7 +200,7 @@ describe("a pull", () => {
     const follower = follow();
     run.write(Buffer.alloc(5 * 1024 * 1024, "x"));
     story.fails = new SvcError("disk_full", { path: "/home" });
-    await expect(follower.pull(run.log.length, false)).rejects.toThrow();
+    await expect(follower.pull(run.log.length, false)).rejects.toMatchObject({ code: "disk_full" });
     expect(run.acked).toEqual([]);
     while (follower.offset < run.log.length) await follower.pull(run.log.length, false);
     expect(run.acked).toEqual([run.log.length]);

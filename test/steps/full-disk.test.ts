@@ -1,10 +1,11 @@
 // A rented machine whose disk fills up under a run.
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import type { RunLook } from "../../src/providers/host.ts";
 import { FullDisk } from "../../src/steps/full-disk.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
 import type { StepContext } from "../../src/steps/step.ts";
+import { removeHomes } from "../engine/harness.ts";
 import { Rent } from "./rent.ts";
 
 let rent: Rent;
@@ -21,6 +22,7 @@ beforeEach(async () => {
   disk = new FullDisk(services, { jobId: "job1", node: 0 } as StepContext, name);
 });
 afterEach(() => void rent.h.store.db.close());
+afterAll(removeHomes);
 
 const look = (disk_free: number | null): RunLook => ({ disk_free }) as RunLook;
 const note = () => rent.ledger.row(rent.name(1))?.note ?? null;

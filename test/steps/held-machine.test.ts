@@ -1,10 +1,11 @@
 // A machine that cannot be reached: what the provider says decides, and that it says nothing decides nothing.
 
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import { reaching, type HeldMachine } from "../../src/steps/held-machine.ts";
 import type { StepContext } from "../../src/steps/step.ts";
+import { removeHomes } from "../engine/harness.ts";
 import { Rent } from "./rent.ts";
 
 let rent: Rent;
@@ -12,6 +13,7 @@ beforeEach(async () => {
   rent = await Rent.open();
 });
 afterEach(() => void rent.h.store.db.close());
+afterAll(removeHomes);
 
 const unreachable = new SvcError("ssh_unreachable", { machine: "m", why: "the connection was cut" });
 

@@ -182,7 +182,7 @@ describe("a machine that is there already", () => {
 
   it("is taken when it turns up late in the listing", async () => {
     loseAnswer();
-    await expect(provision()).rejects.toThrow();
+    await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     rent.cloud.unlisted.add("pod-1");
     expect(await provision()).toMatchObject({ later: { why: expect.stringContaining("by its name") as string } });
     await rent.h.clock.advance(60_000);
@@ -196,7 +196,7 @@ describe("a machine that is there already", () => {
       if (call.startsWith("create")) void rent.h.clock.jump(3_600_000);
     };
     loseAnswer();
-    await expect(provision()).rejects.toThrow();
+    await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     rent.cloud.unlisted.add("pod-1");
     const { horizonMs, listingLagMs } = rent.cloud.certainty;
     const until = rent.h.clock.now() + horizonMs + listingLagMs;
@@ -222,7 +222,7 @@ describe("an order that came to nothing", () => {
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) throw down();
     };
-    await expect(provision()).rejects.toThrow();
+    await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     rent.cloud.before = () => {};
   };
 

@@ -163,7 +163,9 @@ test("the end of the process ends a scan, and none begins after it", async () =>
   await until(() => fetching.length === 1);
   await collector.stop();
   expect(readdirSync(join(top, "home", ".svc-partial"))).toEqual([]);
-  await expect(collector.scan(host, { final: false, announced: new Set(["."]) })).rejects.toThrow();
+  await expect(collector.scan(host, { final: false, announced: new Set(["."]) })).rejects.toMatchObject({
+    code: "shutting_down",
+  });
   expect(fetching).toEqual(["big.pt"]);
 });
 

@@ -1,11 +1,12 @@
 // The key of another account, given while a machine is held: what does not show there is not gone.
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { lookAtMachine, type HeldMachine } from "../../src/steps/held-machine.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { down } from "../engine/small-cloud.ts";
+import { removeHomes } from "../engine/harness.ts";
 import { Rent } from "./rent.ts";
 
 let rent: Rent;
@@ -19,6 +20,7 @@ beforeEach(async () => {
   Object.assign(rent.cloud, { accountId: () => Promise.resolve(account) });
 });
 afterEach(() => rent.h.end());
+afterAll(removeHomes);
 
 function useKeyOf(other: string): void {
   machines.set(account, rent.cloud.machines);
@@ -48,7 +50,7 @@ test("proves no lost order absent, however often it is looked for; none is made 
   rent.cloud.answering = () => {
     throw down();
   };
-  await expect(rent.run(provisionStep)).rejects.toThrow();
+  await expect(rent.run(provisionStep)).rejects.toMatchObject({ code: "provider_error" });
   rent.cloud.answering = () => {};
   useKeyOf("theirs");
   for (let i = 0; i < 5; i++) {
@@ -92,7 +94,7 @@ test("that no account can be told keeps nobody from ending the machine", async (
   account = "key:111111111111";
   await rent.run(provisionStep);
   Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
-  await expect(terminate()).rejects.toThrow();
+  await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
   expect([rent.states(), rent.cloud.machines]).toEqual([["1 releasing"], []]);
 });
 

@@ -151,7 +151,7 @@ describe("giving back", () => {
     rent.cloud.answering = () => {
       throw down();
     };
-    await expect(rent.run(provisionStep)).rejects.toThrow();
+    await expect(rent.run(provisionStep)).rejects.toMatchObject({ code: "provider_error" });
     vi.spyOn(rent.cloud, "listOwned").mockImplementation(() => Promise.reject(inPart(down(), [], "named")));
     await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
     expect(rent.states()).toEqual(["1 unknown"]);
@@ -244,7 +244,7 @@ describe("an order whose answer was lost", () => {
     rent.cloud.answering = () => {
       throw down();
     };
-    await expect(rent.run(provisionStep)).rejects.toThrow();
+    await expect(rent.run(provisionStep)).rejects.toMatchObject({ code: "provider_error" });
     rent.cloud.answering = () => {};
   });
 

@@ -122,7 +122,7 @@ it("a migration that fails leaves the store as it was, and the copy", async () =
 it("keeps the last ten copies", async () => {
   (await opened()).db.close();
   for (let i = 0; i < 12; i++) {
-    await expect(opened({ ...migrations, [next]: fails })).rejects.toThrow();
+    await expect(opened({ ...migrations, [next]: fails })).rejects.toThrow("nowhere");
     await new Promise((r) => setTimeout(r, 2));
   }
   expect(readdirSync(join(home, "backups")).length).toBeLessThanOrEqual(11);
