@@ -131,7 +131,7 @@ async function inFolder(
   found.files = [...new Set(found.files)];
   if (found.steps.length > 0) {
     for (const name of ["Pipfile", ...CONDA])
-      if (has(name) && isFirst) found.notes.push(`${at(name)} is not used: ${found.files.join(" and ")} decides`);
+      if (has(name) && isFirst) found.notes.push(`${at(name)} is not used, because of ${found.files.join(" and ")}`);
     return found;
   }
   if (has("Pipfile") || has("Pipfile.lock")) {

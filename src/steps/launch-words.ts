@@ -89,7 +89,8 @@ export function lastWords(tail: string): { words: string; isTrouble: boolean } |
 
 /** What the installer warns of, in whole sentences. */
 export const installWarnings = (tail: string): string[] =>
-  [...tail.matchAll(/^svc: warning: (.+)$/gm)].map(([, words = ""]) => plain(words)).slice(-10);
+  // They are printed when they arise, and once more at the end, where the log's tail holds them.
+  [...new Set([...tail.matchAll(/^svc: warning: (.+)$/gm)].map(([, words = ""]) => plain(words)))].slice(-10);
 
 /** One line without control characters, and not longer than a message may be. */
 function plain(words: string): string {

@@ -285,7 +285,7 @@ it("the plan tells it in words: from which files, what, and what does not count"
     packages: ["b"],
     notes: [
       "groups of pyproject.toml that are not installed: dev",
-      "environment.yml is not used: requirements.txt and pyproject.toml decides",
+      "environment.yml is not used, because of requirements.txt and pyproject.toml",
     ],
   });
   expect(installPlan({ skipped: "install is none" }).words).toBe("Nothing is installed: install is none.");

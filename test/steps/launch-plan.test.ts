@@ -204,10 +204,12 @@ describe("the launcher's last words", () => {
     expect(lastWords(tail)).toEqual(said);
   });
 
-  it("repeat the installer's warnings", () => {
-    expect(installWarnings("svc: warning: It could not be built.\nwarning: no\nsvc: x\n")).toEqual([
-      "It could not be built.",
-    ]);
+  it("repeat each of the installer's warnings once", () => {
+    expect(
+      installWarnings(
+        "svc: warning: It could not be built.\nwarning: no\nsvc: x\nsvc: warning: It could not be built.\n",
+      ),
+    ).toEqual(["It could not be built."]);
   });
 
   it("name what is missing", () => {
