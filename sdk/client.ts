@@ -17,6 +17,7 @@ import type {
   Health as HealthSchema,
 } from "../src/schemas/job.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
+import type { Removed } from "../src/schemas/removal.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
@@ -86,6 +87,10 @@ export class Client {
   }
   async killAll(): Promise<string[]> {
     return (await this.#json<{ jobs: string[] }>("/jobs/kill", { method: "POST", body: { all: true } })).jobs;
+  }
+  /** Deleting large checkpoints takes a while. */
+  remove(id: string): Promise<Removed> {
+    return this.#json(job(id), { method: "DELETE", deadlineMs: 600_000 });
   }
   timeline(id: string): Promise<Timeline> {
     return this.#json(`${job(id)}/timeline`, {});

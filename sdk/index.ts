@@ -14,6 +14,7 @@ export {
   kill,
   listGpus,
   reconcile,
+  remove,
   run,
   stream,
   vramFor,

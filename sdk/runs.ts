@@ -6,7 +6,8 @@ import { resolve } from "node:path";
 import pRetry from "p-retry";
 import { GPU_CATALOGUE, listGpus as catalogue, vramFor as catalogueVram } from "../src/domain/gpus.ts";
 import { resolveHome } from "../src/domain/home.ts";
-import type { Gpu, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
+import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
+import type { Removed } from "../src/schemas/removal.ts";
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
 import type { Client, JobsFilter } from "./client.ts";
 import { asked } from "./command.ts";
@@ -84,7 +85,7 @@ export async function job(jobId: string): Promise<JobRecord> {
 /** As `job`, of one that is waited for: a control plane sees to it that it goes on. */
 const driven = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
 
-function only(jobId: string, { jobs: [record] }: Pick<JobsPage, "jobs">): JobRecord {
+function only<T extends { id: string }>(jobId: string, { jobs: [record] }: { jobs: T[] }): T {
   // The command takes the beginning of an id, too.
   if (record?.id === jobId) return record;
   throw new SvcError({
@@ -125,6 +126,19 @@ export async function kill(jobId: string): Promise<JobRecord> {
   if (await isThere(home())) return call((client) => client.kill(jobId));
   await job(jobId);
   return only(jobId, await asked(home(), ["kill", "--", jobId]));
+}
+
+/**
+ * Removes a run that is over: its log, metrics and checkpoints on this computer, and the code that no other run uses. Fails with
+ * `job_not_removable` for one that has not ended, whose machine is not proven gone, or that another run resumes from. Starts no control plane.
+ */
+export async function remove(jobId: string): Promise<Removed> {
+  if (await isThere(home())) return call((client) => client.remove(jobId));
+  await job(jobId);
+  type Answer = { removed: Removed[]; failed: { error: JobError }[] };
+  const { removed, failed } = await asked<Answer>(home(), ["rm", "--", jobId]);
+  if (failed[0]) throw new SvcError(failed[0].error);
+  return only(jobId, { jobs: removed });
 }
 
 /** Continues what a crash left, and terminates machines of ours that no live job owns. */

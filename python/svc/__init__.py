@@ -32,7 +32,7 @@ from svc._script import log
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub
-    from svc._client import configure, job, jobs, kill, list_gpus, reconcile, run, stream, vram_for, wait
+    from svc._client import configure, job, jobs, kill, list_gpus, reconcile, remove, run, stream, vram_for, wait
     from svc._errors import (
         ConfigError,
         CredentialError,
@@ -79,6 +79,7 @@ __all__ = [
     "list_gpus",
     "log",
     "reconcile",
+    "remove",
     "run",
     "stream",
     "vram_for",
@@ -86,7 +87,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "svc._client": "configure job jobs kill list_gpus reconcile run stream vram_for wait",
+    "svc._client": "configure job jobs kill list_gpus reconcile remove run stream vram_for wait",
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
     " UnsupportedError WaitTimeout",
     "svc._gpus": "Gpu",

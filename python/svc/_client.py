@@ -34,7 +34,7 @@ from svc._progress import progress_of
 from svc._records import Job, LogStream, ReconcileReport, Task
 
 __all__ = [
-    "configure", "job", "jobs", "kill", "list_gpus", "reconcile", "run", "stream", "vram_for", "wait",
+    "configure", "job", "jobs", "kill", "list_gpus", "reconcile", "remove", "run", "stream", "vram_for", "wait",
 ]  # fmt: skip
 
 ProviderName = Literal["local", "podhost", "market", "cloudvm", "notebook"]
@@ -261,6 +261,22 @@ def kill(job_id: str) -> Job:
         job(job_id)
         return Job.from_record(_only(asked("kill", "--", job_id), job_id))
     return Job.from_record(_call("POST", f"/jobs/{_quoted(job_id)}/kill", {}))
+
+
+def remove(job_id: str) -> int:
+    """Remove a run that is over: its log, metrics and checkpoints on this computer, and the code that no other run uses.
+
+    Returns how many bytes of this disk its files took. Raises ``JobNotFound``, and ``SvcError`` (``job_not_removable``) for a run
+    that has not ended, whose machine is not proven gone, or that another run resumes from. Starts no control plane.
+    """
+    if PLANES.is_there():
+        return int(_call("DELETE", f"/jobs/{_quoted(job_id)}")["freed_bytes"])
+    job(job_id)
+    answer = asked("rm", "--", job_id)
+    for failed in answer["failed"]:
+        error = failed["error"]
+        raise make_error(str(error["code"]), str(error["message"]), str(error["hint"]))
+    return int(answer["removed"][0]["freed_bytes"])
 
 
 def reconcile(dry_run: bool = False) -> ReconcileReport:

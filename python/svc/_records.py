@@ -77,6 +77,7 @@ class Job:
     machines: tuple[Machine, ...] = ()
     error: JobError | None = None
     code_snapshot: str | None = None
+    disk_bytes: int | None = None
     left_out: Mapping[str, Any] | None = field(default=None, hash=False)
     spec: Mapping[str, Any] = field(default_factory=dict, hash=False)
     note: str | None = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-__all__ = ["configure", "job", "jobs", "kill", "list_gpus", "reconcile", "run", "stream", "vram_for", "wait"]
+__all__ = ["configure", "job", "jobs", "kill", "list_gpus", "reconcile", "remove", "run", "stream", "vram_for", "wait"]
 
 _END: Any = object()
 
@@ -118,6 +118,11 @@ async def jobs(
 async def kill(job_id: str) -> Job:
     """See ``svc.kill``."""
     return await _in_thread(_client.kill, job_id)
+
+
+async def remove(job_id: str) -> int:
+    """See ``svc.remove``."""
+    return await _in_thread(_client.remove, job_id)
 
 
 async def reconcile(dry_run: bool = False) -> ReconcileReport:

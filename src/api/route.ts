@@ -80,6 +80,7 @@ export function jobOf(call: Call): JobRecord {
   const id = call.params["id"] ?? "";
   if (id === "") throw new SvcError("not_found", { path: quotedName(call.request.url) });
   const record = /^[a-z0-9][a-z0-9-]{0,63}$/.test(id) ? call.cp.reads.job(id) : null;
-  if (!record) throw new SvcError("job_not_found", { id: quotedName(id, 100) });
+  if (!record)
+    throw new SvcError("job_not_found", { id: quotedName(id, 100), removed_at: call.cp.reads.removedAt(id) });
   return record;
 }

@@ -47,7 +47,7 @@ import { injectedVariables } from "../secrets/services.ts";
 import { awaitSshStep } from "../steps/await-ssh.ts";
 import { withHiddenWords } from "../steps/hidden-words.ts";
 import { createSnapshot } from "../files/code-snapshot.ts";
-import { holdCode } from "../files/collect-garbage.ts";
+import { collectGarbage, holdCode } from "../files/collect-garbage.ts";
 import { checkData, pinData } from "../files/data-pin.ts";
 import { checkEntrypoint, checkInterpreter } from "../files/entrypoint.ts";
 import { exampleIn } from "../files/example-project.ts";
@@ -292,6 +292,15 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       },
       report: log,
       sinks,
+      forget: (jobId) => {
+        sink.forget(jobId);
+        resumes.forget(jobId);
+        services.forget(jobId);
+      },
+      collectCode: async () => {
+        const { kept } = await collectGarbage({ codeDir: join(home, "code"), inUse: () => store.codeInUse() });
+        if (kept !== null) log(`Code of removed runs was kept: ${kept}.`);
+      },
     });
     for (const { spec } of store.liveJobs())
       known.remember(secretsOfSpec(unsealSpec(JSON.parse(spec) as RunSpec, key), { home, env }));

@@ -6,6 +6,7 @@ import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled, HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
+import type { Removed } from "../schemas/removal.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { Reads } from "../store/reads.ts";
@@ -62,6 +63,8 @@ export interface ControlPlane {
   example(): Summary["example"];
   /** The kill is durable before it resolves; the job then goes through `terminating`. A second kill changes nothing. */
   kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
+  /** The run and all that is kept of it are gone when it resolves. Throws `job_not_found`, `job_not_removable`. */
+  remove(jobId: string): Promise<Removed>;
   /** Ids of the jobs that were told to end. */
   killAll(): Promise<string[]>;
   /** Tries at once what a sink of the job failed to copy, also what was given up. Throws `sinks_none`. */

@@ -8,6 +8,7 @@ import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, StoredLeftOut } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
+import type { Removed } from "../schemas/removal.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
@@ -19,6 +20,7 @@ import { planRun, type ProjectMeasure } from "./plan-run.ts";
 import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch-plan.ts";
 import { untilOver } from "./orderly-end.ts";
+import { Removals } from "./removals.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 
 const RESERVE_CHECK_MS = 30_000;
@@ -26,6 +28,7 @@ const SETTLE_LOOK_MS = 250;
 const SETTLED_LOOKS = 6;
 /** At the end, for copies of runs that are over: what is left goes on with the next start. */
 const SINKS_MS_MAX = 30_000;
+const MEASURE_EVERY_MS = 5_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 /** The first look for orphans comes soon after the start, when the first calls have been answered. */
 const FIRST_SWEEP_MS = 1_000;
@@ -98,6 +101,10 @@ export interface ServiceOptions {
   report: (message: string) => void;
   hub: ModelsOfHub;
   sinks: SinkKeeper;
+  /** Closes what is open of a run that is removed. */
+  forget: (jobId: string) => void;
+  /** Deletes code that no run uses. */
+  collectCode: () => Promise<void>;
 }
 
 /** Events after which there may be more to copy. */
@@ -137,6 +144,7 @@ export class Service implements ControlPlane {
   readonly #listeners = new Set<(event: FeedEvent | FeedHint | HubPullHint) => void>();
   readonly #timers: { cancel(): void }[] = [];
   readonly #creating = new Set<Promise<void>>();
+  readonly #removals: Removals;
   #closing = false;
   #began = false;
   #sweepAt: { cancel(): void } | null = null;
@@ -150,6 +158,7 @@ export class Service implements ControlPlane {
     this.reads = options.reads;
     this.credentials = options.credentials;
     this.hub = options.hub;
+    this.#removals = new Removals(options);
   }
 
   /** Begins the chores that run now and then. */
@@ -157,6 +166,8 @@ export class Service implements ControlPlane {
     this.#began = true;
     this.#o.reserve.restore();
     this.#o.sinks.begin();
+    this.#removals.begin();
+    this.#every(MEASURE_EVERY_MS, () => void this.#removals.measureSome());
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
     this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
     this.#every(SWEEP_EVERY_MS, () => void this.#sweep());
@@ -413,6 +424,10 @@ export class Service implements ControlPlane {
     return { record: this.#record(jobId), alreadyTerminal: false };
   }
 
+  remove(jobId: string): Promise<Removed> {
+    return this.#removals.remove(jobId);
+  }
+
   async killAll(): Promise<string[]> {
     const ids = this.#o.engine.store.liveJobs().map((row) => row.id);
     await Promise.all(ids.map((id) => this.#tell(id, "job.kill")));
@@ -488,6 +503,7 @@ export class Service implements ControlPlane {
     this.#closing = true;
     for (const timer of this.#timers) timer.cancel();
     this.#sweepAt?.cancel();
+    await this.#removals.settle();
     await this.#o.sinks.stop();
     await this.#o.engine.stop();
   }

@@ -87,6 +87,12 @@ export const RUNS = {
     retry: "never",
     message: (d) => `The project's dependencies could not be installed on a machine: ${d.what} ${d.why}.`,
     hint: "Correct the file, or set `install` to `none` or to a command of your own. Nothing was rented and nothing costs money.",
+  job_not_removable: entry<{ id: string; why: string }>({
+    status: 409,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The run ${d.id} cannot be removed: ${d.why}.`,
+    hint: "Nothing was deleted. `svc kill` ends a run; `svc reconcile` looks after machines that are not proven gone.",
   }),
   install_failed: entry<{ exit_code: number; last: string }>({
     status: 500,

@@ -98,6 +98,9 @@ export const JobRecord = z
     machines: z.array(JobMachine),
     error: JobError.nullable(),
     code_snapshot: z.string().nullable(),
+    disk_bytes: z.int().nullable().meta({
+      description: "What the run's log and checkpoints take on this disk; null until the run is over and was measured.",
+    }),
     /** Null where nothing was left out, or the run is older than this record. */
     left_out: LeftOut.nullable(),
     spec: z.record(z.string(), z.unknown()),
@@ -309,7 +312,7 @@ export const FeedEvent = z
     seq: z.int(),
     job_id: z.string().nullable(),
     at: Instant,
-    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, tracker.linked, pull.started, pull.ended, notice */
+    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, job.removed, tracker.linked, pull.started, pull.ended, notice */
     type: z.string(),
     data: z.record(z.string(), z.unknown()),
   })

@@ -28,7 +28,7 @@ import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
-import { jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
+import { isoOrNull, jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMA_0001 } from "./schema-0001.ts";
@@ -342,6 +342,14 @@ export class StoreReads implements Reads {
       id,
       id,
       from,
+    );
+  }
+
+  removedAt(id: string): string | null {
+    // A home that an older version wrote has removed nothing.
+    if (this.#all("SELECT 1 FROM sqlite_schema WHERE name = 'removal'").length === 0) return null;
+    return isoOrNull(
+      this.#get<{ begun_at: number }>("SELECT begun_at FROM removal WHERE job_id = ?", id)?.begun_at ?? null,
     );
   }
 

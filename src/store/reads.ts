@@ -39,6 +39,8 @@ export interface Reads {
   logTailOffset(id: string, lines: number): number;
   /** When each part of the log was written: ascending (offset, milliseconds since the epoch), from the entry that covers `from`. */
   logTimes(id: string, from: number): { offset: number; at_ms: number }[];
+  /** When a run was removed; null where none of this id was. */
+  removedAt(id: string): string | null;
   checkpoints(id: string): CheckpointFile[];
   /** Path on disk of a recorded checkpoint file, or null when the record does not name it. Never built from the caller's words. */
   checkpointPath(id: string, path: string): string | null;

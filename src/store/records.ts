@@ -114,6 +114,8 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     error: row.error === null ? null : (JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOf(row),
+    // Undefined in a home that an older version wrote and no newer one has opened yet.
+    disk_bytes: row.disk_bytes ?? null,
     spec: maskSpec(spec),
     note: noteOf(row, machines),
   };

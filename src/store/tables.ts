@@ -29,6 +29,8 @@ export interface Tables {
     created_at: number;
     started_at: number | null;
     ended_at: number | null;
+    /** What its files take on this disk; null until they were measured. */
+    disk_bytes: Generated<number | null>;
   };
   journal: {
     job_id: string;
@@ -111,7 +113,7 @@ export interface Tables {
     /** 1 where the script still wrote to it when it was downloaded. */
     in_progress: number;
   };
-  removal: { job_id: string; code_snapshot: string | null; begun_at: number };
+  removal: { job_id: string; begun_at: number; ended_at: number | null };
   sink: {
     job_id: string;
     /** Place in the spec's list. */

@@ -82,6 +82,7 @@ export class PlaneDouble implements ControlPlane {
       machines: [],
       error: null,
       code_snapshot: null,
+      disk_bytes: null,
       left_out: null,
       spec: { entrypoint: "train.py" },
       note: null,
@@ -187,6 +188,7 @@ export class PlaneDouble implements ControlPlane {
       );
     },
     sinks: () => [],
+    removedAt: (id) => this.removed.get(id) ?? null,
     checkpoints: (id) => (this.files.get(id) ?? []).map((f) => f.entry),
     checkpointPath: (id, path) => this.files.get(id)?.find((f) => f.entry.path === path)?.path ?? null,
     leftOutList: () => null,
@@ -231,6 +233,13 @@ export class PlaneDouble implements ControlPlane {
     const alreadyTerminal = this.#job(id).status === "cancelled";
     if (!alreadyTerminal) this.end(id, "cancelled");
     return { record: this.#job(id), alreadyTerminal };
+  }
+
+  readonly removed = new Map<string, string>();
+  remove(id: string): Promise<{ id: string; freed_bytes: number }> {
+    this.records.delete(id);
+    this.removed.set(id, "2026-01-02T03:04:05.000Z");
+    return Promise.resolve({ id, freed_bytes: 0 });
   }
 
   async killAll(): Promise<string[]> {

@@ -166,12 +166,12 @@ describe("the other reads", () => {
 describe("paths and methods", () => {
   it.each([
     ["DELETE", "/jobs", "GET, HEAD, POST"],
-    ["PUT", "/jobs/job000001", "GET, HEAD"],
+    ["PUT", "/jobs/job000001", "DELETE, GET, HEAD"],
     ["GET", "/jobs/job000001/kill", "POST"],
     ["POST", "/v1/health", "GET, HEAD"],
     ["OPTIONS", "/jobs", "GET, HEAD, POST"],
     ["PATCH", "/jobs/job000001/checkpoints/a/b", "GET, HEAD"],
-    ["DELETE", "/jobs/kill", "GET, HEAD, POST"],
+    ["PUT", "/jobs/kill", "DELETE, GET, HEAD, POST"],
     ["PROPFIND", "/jobs", "GET, HEAD, POST"],
     ["GET", "/v1/reconcile", "POST"],
   ])("answers %s %s with 405 and Allow", async (method, path, allow) => {

@@ -55,6 +55,7 @@ export function fakeRun(id: string, createdAgo: number, rest: Partial<JobRecord>
     machines: [],
     error: null,
     code_snapshot: "c0ffee",
+    disk_bytes: 12_400_000,
     left_out: null,
     note: null,
     spec: {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Checkpoints, JobRecord, JobsPage, JobsQuery, Metrics, MetricsQuery, Timeline } from "../../schemas/job.ts";
+import { Removed } from "../../schemas/removal.ts";
 import { JobSinks } from "../../schemas/sink-status.ts";
 import { Plan, Summary } from "../../schemas/plan.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
@@ -122,6 +123,17 @@ export const JOB_ROUTES = [
       const { record, alreadyTerminal } = await call.cp.kill(jobOf(call).id);
       return { status: alreadyTerminal ? 200 : 202, body: record };
     },
+  }),
+  route({
+    method: "DELETE",
+    path: "/jobs/{id}",
+    id: "removeJob",
+    summary: "Remove a run that is over",
+    description:
+      "Deletes its log, metrics, checkpoints at home and sealed secrets, and the code that no other run uses; copies in sinks and the costs in the machine ledger stay. What is interrupted is finished at the next start.",
+    responses: { 200: { description: "The run is gone; its id answers 404 from now on.", schema: Removed } },
+    errors: ["job_not_found", "job_not_removable"],
+    handle: async (call) => ok(await call.cp.remove(jobOf(call).id)),
   }),
   route({
     method: "GET",

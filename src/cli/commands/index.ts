@@ -11,7 +11,9 @@ import { gpus } from "./gpus.ts";
 import { jobs } from "./jobs.ts";
 import { kill } from "./kill.ts";
 import { logs } from "./logs.ts";
+import { prune } from "./prune.ts";
 import { reconcile } from "./reconcile.ts";
+import { rm } from "./rm.ts";
 import { run } from "./run.ts";
 import { serve } from "./serve.ts";
 import { sim } from "./sim.ts";
@@ -24,6 +26,8 @@ export const COMMANDS: Command[] = [
   logs,
   timeline,
   kill,
+  rm,
+  prune,
   reconcile,
   run,
   gpus,

@@ -1,3 +1,4 @@
+import { bytes } from "../../domain/bytes.ts";
 import { dollars } from "../../errors/dollars.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../schemas/job.ts";
@@ -143,6 +144,7 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
       { title: "TOOK", right: true },
       { title: "LABEL", shrinks: true },
       { title: "ENTRYPOINT", shrinks: true, leaves: 1 },
+      { title: "SIZE", right: true, leaves: 6 },
     ],
     list.map((j) => [
       j.id,
@@ -155,9 +157,16 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
       took(io, j),
       j.label ?? (io.tty ? "-" : ""),
       j.entrypoint,
+      size(io, j),
     ]),
     list.map(reason),
   );
+
+/** What it takes on this disk, once it is over and was measured. */
+function size(io: Io, { disk_bytes }: JobRecord): string {
+  if (disk_bytes === null) return io.tty ? "-" : "";
+  return io.tty ? bytes(disk_bytes) : String(disk_bytes);
+}
 
 /** For people: what is billed without a known price is not nothing. */
 function cost(j: JobRecord): string {

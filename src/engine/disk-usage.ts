@@ -1,0 +1,29 @@
+import { lstat, readdir } from "node:fs/promises";
+import { join } from "node:path";
+
+/** The folders and files of the home that belong to one run. */
+export const pathsOf = (home: string, jobId: string): string[] => [
+  join(home, "artifacts", jobId),
+  join(home, "runs", jobId),
+  join(home, "logs", `${jobId}.log`),
+  join(home, "sinks", `${jobId}.sealed`),
+];
+
+/** What the files of a run take on the disk: a file with several names counts once, and holes of a sparse file do not count. */
+export async function diskUsage(home: string, jobId: string): Promise<number> {
+  const seen = new Set<string>();
+  let bytes = 0;
+  const measure = async (path: string): Promise<void> => {
+    const stats = await lstat(path).catch(() => null);
+    if (stats === null) return;
+    const inode = `${stats.dev}:${stats.ino}`;
+    if (!seen.has(inode)) bytes += stats.blocks * 512;
+    if (stats.nlink > 1 && !stats.isDirectory()) seen.add(inode);
+    if (!stats.isDirectory()) return;
+    // What cannot be read, or goes meanwhile, is left out of the sum.
+    const names = await readdir(path).catch(() => []);
+    for (const name of names) await measure(join(path, name));
+  };
+  for (const path of pathsOf(home, jobId)) await measure(path);
+  return bytes;
+}

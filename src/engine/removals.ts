@@ -1,0 +1,160 @@
+// Removing runs: rows, logs, metrics, checkpoints, sealed secrets, and code that no other run uses.
+//
+// RM3. Only a run that is over is removed, and only when every machine of it is proven gone and no other live run may still go on from its
+//      checkpoints.
+// RM4. The removal is durable before the first file goes: from then on the run is unknown. Whatever interrupts it, the next start goes on.
+//      Every part of it may be repeated.
+// RM5. Code goes last, and once for all removals that are under way: finding out what is unused reads every manifest.
+
+import { rm } from "node:fs/promises";
+import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
+import type { Removed } from "../schemas/removal.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import type { SinkStatus } from "../schemas/sink-status.ts";
+import type { Reads } from "../store/reads.ts";
+import { RemovalStore } from "../store/removal-store.ts";
+import { diskUsage, pathsOf } from "./disk-usage.ts";
+import type { Engine } from "./engine.ts";
+import type { DurableLedger } from "./ledger.ts";
+
+const ROWS_AT_ONCE = 5_000;
+const MEASURED_AT_ONCE = 20;
+/** A chain of runs that go on from each other is followed so far. */
+const CHAIN_MAX = 1_000;
+
+export interface RemovalParts {
+  home: string;
+  engine: Engine;
+  ledger: DurableLedger;
+  reads: Reads;
+  /** Closes what this process holds open of the run. */
+  forget: (jobId: string) => void;
+  /** Deletes code that no run uses. */
+  collectCode: () => Promise<void>;
+  report: (line: string) => void;
+}
+
+export class Removals {
+  readonly #o: RemovalParts;
+  readonly #rows: RemovalStore;
+  /** What of removals goes on behind their answers. */
+  #rest: Promise<void> = Promise.resolve();
+  readonly #waiting = new Set<string>();
+  #measuring = false;
+
+  constructor(parts: RemovalParts) {
+    this.#o = parts;
+    this.#rows = new RemovalStore(parts.engine.store.db);
+  }
+
+  /** The run is gone for good when it resolves. Throws `job_not_found`, `job_not_removable`. */
+  async remove(jobId: string): Promise<Removed> {
+    const { engine, home } = this.#o;
+    this.#check(jobId);
+    const bytes = await diskUsage(home, jobId);
+    await engine.commit((tx) => {
+      // It may have become what another run goes on from.
+      this.#check(jobId);
+      this.#rows.begin(jobId, tx.at);
+      tx.feed(jobId, "job.removed", {});
+    });
+    await this.#finish(jobId);
+    return { id: jobId, freed_bytes: bytes };
+  }
+
+  /** Finishes what an earlier process began. */
+  begin(): void {
+    for (const jobId of this.#rows.open()) void this.#finish(jobId);
+  }
+
+  /** Resolves when nothing of a removal is under way. */
+  async settle(): Promise<void> {
+    await this.#rest;
+  }
+
+  /** Measures what the files of a run take, once it is over and whenever something of it was deleted. */
+  async measure(jobId: string): Promise<void> {
+    const bytes = await diskUsage(this.#o.home, jobId);
+    await this.#o.engine.commit(() => this.#rows.measured(jobId, bytes));
+  }
+
+  /** Measures a few runs that are over and were not measured yet. Never rejects: a size that is not known is shown as unknown. */
+  async measureSome(): Promise<void> {
+    if (this.#measuring) return;
+    this.#measuring = true;
+    try {
+      for (const jobId of this.#rows.unmeasured(MEASURED_AT_ONCE)) await this.measure(jobId);
+    } catch (e) {
+      this.#o.report(`The size of a run could not be measured: ${messageOf(asSvcError(e))}`);
+    } finally {
+      this.#measuring = false;
+    }
+  }
+
+  /** RM3. */
+  #check(jobId: string): void {
+    const { engine, ledger } = this.#o;
+    const refuse = (why: string): never => {
+      throw new SvcError("job_not_removable", { id: jobId, why });
+    };
+    const row = engine.store.job(jobId);
+    if (!row) throw new SvcError("job_not_found", { id: jobId });
+    if (row.state !== "terminal") refuse("it has not ended");
+    const owed = ledger.owed().find((machine) => machine.job_id === jobId);
+    if (owed) refuse(`its machine ${owed.name} is not proven gone and may still cost money`);
+    const heir = this.#liveHeirOf(jobId);
+    if (heir !== null) refuse(`the run ${heir}, which has not ended, resumes from it`);
+    const open = ({ state, waiting }: SinkStatus): boolean =>
+      state !== "done" && state !== "gave_up" && waiting.files > 0;
+    const sink = this.#o.reads.sinks(jobId).find(open);
+    if (sink) refuse(`${sink.waiting.files} of its files are still being copied to ${sink.url}`);
+  }
+
+  /** A run that lives and resumes from this one, perhaps by way of others. */
+  #liveHeirOf(jobId: string): string | null {
+    const { store } = this.#o.engine;
+    for (const live of store.liveJobs()) {
+      let next = (JSON.parse(live.spec) as RunSpec).resume_from;
+      for (let n = 0; next !== undefined && n < CHAIN_MAX; n++) {
+        if (next === jobId) return live.id;
+        const row = store.job(next);
+        next = row ? (JSON.parse(row.spec) as RunSpec).resume_from : undefined;
+      }
+    }
+    return null;
+  }
+
+  /** RM4. Never rejects: what could not be deleted is reported, and tried again at the next start. */
+  async #finish(jobId: string): Promise<void> {
+    const { engine, home } = this.#o;
+    try {
+      this.#o.forget(jobId);
+      for (const path of pathsOf(home, jobId)) await rm(path, { recursive: true, force: true });
+      while (await engine.commit(() => this.#rows.dropSome(jobId, ROWS_AT_ONCE)));
+    } catch (e) {
+      const why = messageOf(asSvcError(e));
+      this.#o.report(
+        `The removal of the run ${jobId} could not be finished: ${why} The next start of svc finishes it.`,
+      );
+      return;
+    }
+    this.#waiting.add(jobId);
+    this.#rest = this.#rest.then(() => this.#collect());
+  }
+
+  /** RM5. */
+  async #collect(): Promise<void> {
+    const done = [...this.#waiting];
+    this.#waiting.clear();
+    if (done.length === 0) return;
+    try {
+      await this.#o.collectCode();
+      await this.#o.engine.commit((tx) => {
+        for (const jobId of done) this.#rows.end(jobId, tx.at);
+      });
+    } catch (e) {
+      const why = messageOf(asSvcError(e));
+      this.#o.report(`Code of removed runs could not be deleted: ${why} The next start tries again.`);
+    }
+  }
+}
