@@ -104,6 +104,7 @@ def run(
     max_runtime_minutes: float | None = None,
     orphan_grace_minutes: float | None = None,
     stop_grace_seconds: int | None = None,
+    keep_checkpoints: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     install: str | None = None,
     python: str | os.PathLike[str] | None = None,
@@ -130,6 +131,9 @@ def run(
     :param terminate_on_exit: end the machine when the control plane ends; true by default.
     :param idle_timeout_minutes: end a run that has done nothing for so long; 0 turns it off.
     :param max_runtime_minutes: hard limit from launch.
+    :param keep_checkpoints: which complete checkpoints stay on this computer, all by default: ``{"last": 3}``, ``{"best": "loss:3"}``
+        (the lowest; ``"acc:3:max"``: the highest), ``{"rotation": "follow"}`` (what the script removes goes here, too), or several. The
+        newest one always stays.
     :param orphan_grace_minutes: after this long without a control plane, a finished or idle machine ends itself.
     :param stop_grace_seconds: time from TERM to KILL when the run is ended, 0 to 3600: to save a last checkpoint in.
     :param env: variables of the run; ``env://NAME`` and ``store://path`` values are looked up and kept secret.
@@ -159,6 +163,7 @@ def run(
         "max_runtime_minutes": max_runtime_minutes,
         "orphan_grace_minutes": orphan_grace_minutes,
         "stop_grace_seconds": stop_grace_seconds,
+        "keep_checkpoints": None if keep_checkpoints is None else dict(keep_checkpoints),
         "env": dict(env) if isinstance(env, Mapping) else env,
         "install": install,
         "python": _own_python(provider) if python is None else _python_path(python),

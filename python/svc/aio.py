@@ -45,6 +45,7 @@ class RunParameters(TypedDict, total=False):
     max_runtime_minutes: float | None
     orphan_grace_minutes: float | None
     stop_grace_seconds: int | None
+    keep_checkpoints: Mapping[str, Any] | None
     env: Mapping[str, str] | None
     install: str | None
     python: str | os.PathLike[str] | None

@@ -33,6 +33,7 @@ import type { HubPullHint } from "../schemas/hub.ts";
 import { localPython, pathOf } from "./local-python.ts";
 import { manifestSeal, shownSecrets } from "./shown-secrets.ts";
 import { preview } from "./preview.ts";
+import { homeDefaults } from "./home-defaults.ts";
 import { modelsOfHub } from "./hub.ts";
 import { runServices } from "./runs.ts";
 import { sinksOf } from "./sinks.ts";
@@ -189,6 +190,10 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       resumes,
       python,
       gone,
+      points: (jobId: string, metric: string) =>
+        (reads.metrics(jobId, { name: metric }).series[metric] ?? []).flatMap(({ step, value }) =>
+          typeof value === "number" ? [{ step, value }] : [],
+        ),
     };
     const services = runServices(parts);
     const steps = stepRegistry(services, known);
@@ -292,6 +297,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       },
       report: log,
       sinks,
+      defaults: () => homeDefaults(home),
       forget: (jobId) => {
         sink.forget(jobId);
         resumes.forget(jobId);

@@ -23,6 +23,7 @@ import { nodeFolder, Undecided } from "../steps/follow.ts";
 import { installCommand } from "../steps/install-command.ts";
 import type { JobFacts } from "../steps/ports.ts";
 import { planRun } from "../steps/run-plan.ts";
+import type { KeepRules } from "../steps/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
 
 export interface RunParts extends PlaceParts {
@@ -33,6 +34,8 @@ export interface RunParts extends PlaceParts {
   engine: Engine;
   sink: DurableStorySink;
   sinks: Sinks;
+  /** Points of a metric, in the order in which they were logged. */
+  points: (jobId: string, metric: string) => { step: number; value: number }[];
   /** A machine that is gone is not to be spoken to any more. */
   gone: (machine: string) => void;
 }
@@ -49,7 +52,11 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     spec: (jobId) => facts(jobId).spec,
     ofSinks: (jobId, spec) => sinks.secretsOf(jobId, spec),
   });
-  const collectors = collectorsOf(home, resumes);
+  const collectors = collectorsOf(home, resumes, (jobId) => {
+    const { keep_checkpoints: keep } = facts(jobId).spec;
+    if (keep === undefined) return undefined;
+    return { keep, announced: () => resumes.announced(jobId), points: (metric) => parts.points(jobId, metric) };
+  });
   const undecided = new Undecided();
   return {
     installationId: engine.store.installationId,
@@ -141,7 +148,7 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
 }
 
 /** One collector a node: it remembers what it has brought home. */
-function collectorsOf(home: string, resumes: Resumes) {
+function collectorsOf(home: string, resumes: Resumes, keepOf: (jobId: string) => KeepRules | undefined) {
   const made = new Map<string, CheckpointCollector>();
   return {
     of: (jobId: string, node: number): CheckpointCollector => {
@@ -157,6 +164,7 @@ function collectorsOf(home: string, resumes: Resumes) {
             now: Date.now,
             given: resumes.given(jobId),
             announced: () => resumes.announcements(jobId),
+            keep: keepOf(jobId),
           })),
         );
       }

@@ -5,7 +5,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "n
 import { join } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { chooseResume, pinResume, readAnnounced, Resume } from "../steps/resume-from.ts";
+import { chooseResume, pinResume, readAnnounced, Resume, type Announced } from "../steps/resume-from.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 
 /** More than this many announcements tell nothing new: it bounds what a script can make us keep. */
@@ -54,17 +54,26 @@ export class Resumes {
   }
 
   /** By name, how often the script has called it complete. */
-  announcements(jobId: string): Promise<Map<string, number>> {
+  async announcements(jobId: string): Promise<Map<string, number>> {
+    return (await readAnnounced(this.#announcedFile(jobId))).times;
+  }
+
+  /** The same, with the steps. */
+  announced(jobId: string): Promise<Announced> {
     return readAnnounced(this.#announcedFile(jobId));
   }
 
   /** Names of the other nodes lie below `node<k>/` at home and are not written down: rank 0 announces for all. */
-  announce(jobId: string, node: number, names: readonly string[]): void {
+  announce(jobId: string, node: number, names: readonly { path: string; step: number | null }[]): void {
     if (names.length === 0 || node !== 0) return;
     const file = this.#announcedFile(jobId);
     mkdirSync(join(this.#home, "artifacts", jobId), { recursive: true, mode: 0o700 });
     if (existsSync(file) && statSync(file).size > ANNOUNCED_BYTES_MAX) return;
-    appendFileSync(file, names.map((name) => `${JSON.stringify(name)}\n`).join(""), { mode: 0o600 });
+    appendFileSync(
+      file,
+      names.map(({ path, step }) => `${JSON.stringify(step === null ? path : { path, step })}\n`).join(""),
+      { mode: 0o600 },
+    );
   }
 
   forget(jobId: string): void {

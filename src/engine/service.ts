@@ -101,6 +101,8 @@ export interface ServiceOptions {
   report: (message: string) => void;
   hub: ModelsOfHub;
   sinks: SinkKeeper;
+  /** What a run of this home gets where its spec does not say. */
+  defaults: () => Pick<RunSpec, "keep_checkpoints">;
   /** Closes what is open of a run that is removed. */
   forget: (jobId: string) => void;
   /** Deletes code that no run uses. */
@@ -128,7 +130,8 @@ function namingField(e: unknown): unknown {
 }
 
 /** The spec with its project directory made absolute. */
-const placed = (body: SubmitBody, defaultProjectDir: string): RunSpec => ({
+const placed = (body: SubmitBody, defaultProjectDir: string, defaults: Partial<RunSpec>): RunSpec => ({
+  ...defaults,
   ...body.spec,
   project_dir: resolve(defaultProjectDir, body.spec.project_dir ?? "."),
 });
@@ -245,7 +248,7 @@ export class Service implements ControlPlane {
 
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { reserve } = this.#o;
-    const spec = placed(body, options.defaultProjectDir);
+    const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
     const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec }));
     this.#o.remember(spec);
     const secrets = this.#o.secrets();
@@ -316,7 +319,7 @@ export class Service implements ControlPlane {
   }
 
   async plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
-    const spec = placed(body, options.defaultProjectDir);
+    const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     const info = this.#o.describeProviders().find((each) => each.name === spec.provider);
     const secrets = this.#o.secrets(spec);

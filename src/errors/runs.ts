@@ -87,6 +87,7 @@ export const RUNS = {
     retry: "never",
     message: (d) => `The project's dependencies could not be installed on a machine: ${d.what} ${d.why}.`,
     hint: "Correct the file, or set `install` to `none` or to a command of your own. Nothing was rented and nothing costs money.",
+  }),
   job_not_removable: entry<{ id: string; why: string }>({
     status: 409,
     exit: 1,

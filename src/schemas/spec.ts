@@ -2,6 +2,7 @@
 // messages and the dashboard's form; `title`, `description` and `unit` travel with it through `z.toJSONSchema`.
 
 import { z } from "zod";
+import { BEST } from "../domain/best-runs.ts";
 import { line } from "./line.ts";
 import { PROVIDER_NAMES } from "./provider-names.ts";
 import { Sinks } from "./sink.ts";
@@ -71,6 +72,35 @@ export const EnvValue = z
     (s) => !/^(file|literal):\/\//.test(s),
     "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://",
   );
+
+export const KeepCheckpoints = z
+  .strictObject({
+    last: whole(100_000)
+      .optional()
+      .meta({ title: "Last", description: "How many of the newest complete checkpoints stay." }),
+    best: z
+      .string()
+      .regex(BEST, "must be METRIC:N, for example loss:3, or METRIC:N:max where more is better")
+      .optional()
+      .meta({
+        title: "Best",
+        description: "`loss:3` keeps the three with the lowest loss at their step, `acc:3:max` those with the highest.",
+      }),
+    rotation: z.enum(["ignore", "follow"]).optional().meta({
+      title: "Rotation",
+      description: "`follow` also removes here what the script has removed on its machine.",
+    }),
+  })
+  .refine(
+    ({ last, best, rotation }) => last !== undefined || best !== undefined || rotation !== undefined,
+    "must say what to keep",
+  )
+  .meta({
+    id: "KeepCheckpoints",
+    title: "Keep checkpoints",
+    description: "Which complete checkpoints stay at home; all, where left out. The newest complete one always stays.",
+  });
+export type KeepCheckpoints = z.infer<typeof KeepCheckpoints>;
 
 export const RunSpec = z
   .strictObject({
@@ -145,6 +175,7 @@ export const RunSpec = z
     resume_from: line(64)
       .optional()
       .meta({ title: "Resume from", description: "A job whose last complete checkpoint starts this run." }),
+    keep_checkpoints: KeepCheckpoints.optional(),
     sinks: Sinks,
   })
   .meta({ id: "RunSpec", title: "Run spec" });

@@ -5,7 +5,8 @@
 //     mixture of two that were saved under one name.
 // U2. It is complete anew when it was announced again, or when its last file is another one. Without that its files may be at any stage of
 //     being written over, or of being removed.
-// U3. What is kept changes by one rename: the one before goes when the new one stands. The tree at home always has the newest of each file.
+// U3. What is kept changes by one rename: the one before goes when the new one stands. The tree at home has the newest of each file; once a
+//     set is complete, its folder holds the files of that set and no others.
 
 import { hash, randomBytes } from "node:crypto";
 import { lstat, mkdir, readFile, rm } from "node:fs/promises";
@@ -16,7 +17,7 @@ import { jsonOf } from "../domain/parsed-lines.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 import { nullIfMissing, orDiskFull } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
-import { isCopyOf, isOurs } from "./checkpoint-files.ts";
+import { isCopyOf, isOurs, readCheckpoints } from "./checkpoint-files.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./checkpoint-names.ts";
 
 /** Beside the checkpoints of a node at home: what is kept of its sets, and a file that tells of each. */
@@ -71,8 +72,12 @@ export class CheckpointSets {
     await mkdir(join(this.#targetDir, SETS), { recursive: true, mode: 0o700 });
   }
 
-  /** Keeps every set of the listing that is complete (U2) and wholly at home. Throws `disk_full`. */
-  async keep(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<void> {
+  /**
+   * Keeps every set of the listing that is complete (U2) and wholly at home. Throws `disk_full`.
+   * @returns paths of files that an earlier save under the same name had and this one has not: they are not at home any more.
+   */
+  async keep(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<string[]> {
+    const stale: string[] = [];
     const announced = await this.#announced();
     for (const [name, files] of setsIn(listing, announced)) {
       const times = announced.get(name) ?? 0;
@@ -81,7 +86,22 @@ export class CheckpointSets {
       await this.#keep(name, times, files).catch((cause: unknown) => {
         throw orDiskFull(cause, this.#targetDir);
       });
+      stale.push(...(await this.#removeStale(name, files)));
     }
+    return stale;
+  }
+
+  /** U3. */
+  async #removeStale(name: string, files: readonly RemoteFile[]): Promise<string[]> {
+    const listed = new Set(files.map(({ path }) => path));
+    const stale: string[] = [];
+    for (const file of await readCheckpoints(join(this.#targetDir, name))) {
+      const path = `${name}/${file.path}`;
+      if (listed.has(path)) continue;
+      await rm(join(this.#targetDir, path), { force: true });
+      stale.push(path);
+    }
+    return stale;
   }
 
   /** Whether the script has called it complete. */

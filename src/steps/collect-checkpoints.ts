@@ -52,6 +52,7 @@ import {
 } from "./checkpoint-names.ts";
 import { CheckpointSets, type Announcements } from "./checkpoint-sets.ts";
 import { GrowingFiles } from "./growing-files.ts";
+import { Retention, type KeepRules } from "./retention.ts";
 import type { CheckpointHost } from "./home-names.ts";
 
 export const SETTLE_MS = 10_000;
@@ -104,6 +105,7 @@ export class CheckpointCollector {
   readonly #recorded = new Set<string>();
   readonly #sets: CheckpointSets;
   readonly #growing: GrowingFiles;
+  readonly #retention: Retention | null;
   #prepared = false;
   /** The scan that is under way. */
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
@@ -119,12 +121,15 @@ export class CheckpointCollector {
     now: () => number;
     given?: readonly { path: string; size: number; mtime_ms: number }[];
     announced?: Announcements;
+    /** Which complete checkpoints stay; all where absent. */
+    keep?: KeepRules | undefined;
   }) {
     this.#targetDir = options.targetDir;
     this.#now = options.now;
     this.#given = new Map(options.given?.map((file) => [file.path, file]));
     this.#sets = new CheckpointSets(options.targetDir, options.announced ?? (() => Promise.resolve(new Map())));
     this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
+    this.#retention = options.keep ? new Retention(options.targetDir, options.keep, this.#sets) : null;
   }
 
   /**
@@ -179,7 +184,7 @@ export class CheckpointCollector {
           moved.push(...fetched.moved);
           listing = fetched.after;
         }
-        if (ready.length === 0) await this.#keepSets(listing);
+        if (ready.length === 0) await this.#keepSets(listing, options);
         if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
         if (options.final) {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
@@ -205,8 +210,10 @@ export class CheckpointCollector {
     }
   }
 
-  #keepSets(listing: readonly RemoteFile[]): Promise<void> {
-    return this.#sets.keep(listing, (file) => this.#isHome(file));
+  async #keepSets(listing: readonly RemoteFile[], options: OneScan): Promise<void> {
+    const stale = await this.#sets.keep(listing, (file) => this.#isHome(file));
+    const removed = (await this.#retention?.apply(listing)) ?? [];
+    await this.#record([], options, [...stale, ...removed]);
   }
 
   /** What is at home by now, whichever process and scan brought it. */
@@ -225,6 +232,7 @@ export class CheckpointCollector {
     const skipped: ScanResult["skipped"] = [];
     const found: CheckpointFile[] = [];
     const moving: RemoteFile[] = [];
+    this.#retention?.saw(listing);
     for (const file of listing) {
       const bad = whyRefused(file);
       if (bad !== null) {
@@ -233,7 +241,7 @@ export class CheckpointCollector {
       }
       // Our own bookkeeping: the index of announced checkpoints.
       if (file.path.split("/").some(isOurs)) continue;
-      if (this.#isGiven(file)) continue;
+      if (this.#isGiven(file) || this.#retention?.isDropped(file)) continue;
       const before = this.#seen.get(file.path);
       const entry = before !== undefined && same(before.file, file) ? before : { file, sinceMs: now };
       seen.set(file.path, entry);
@@ -317,7 +325,7 @@ export class CheckpointCollector {
       for (const folder of folders) if ((await lstat(folder).catch(nullIfMissing)) !== null) await flushFolder(folder);
       await this.#record(saved, options, removed);
       // Now, not at the end of the scan: the machine may be lost while the next one comes.
-      await this.#keepSets(after);
+      await this.#keepSets(after, options);
       if (failure !== undefined) throw failure;
       // A file that vanished is no loss of ours: rotation removed it.
       return { saved, moved: moved.filter((path) => now.has(path)), refused, after, rest: files.slice(begun) };
@@ -383,6 +391,7 @@ export class CheckpointCollector {
       await mkdir(staging, { mode: 0o700 });
       await this.#sets.prepare();
       await this.#growing.prepare();
+      await this.#retention?.prepare();
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }

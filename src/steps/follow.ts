@@ -229,10 +229,12 @@ function tagged(text: Buffer, tag: string | null): Buffer {
 }
 
 /** Paths, relative to the checkpoint directory, that the script itself called complete. */
-export function announced(records: LogRecord[], checkpointDir: string): string[] {
+export function announced(records: LogRecord[], checkpointDir: string): { path: string; step: number | null }[] {
   const root = checkpointDir.endsWith("/") ? checkpointDir : `${checkpointDir}/`;
   return records.flatMap((r) =>
-    r.kind !== "checkpoint" ? [] : [r.path.startsWith(root) ? r.path.slice(root.length) : r.path],
+    r.kind !== "checkpoint"
+      ? []
+      : [{ path: r.path.startsWith(root) ? r.path.slice(root.length) : r.path, step: r.step }],
   );
 }
 

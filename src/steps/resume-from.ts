@@ -12,6 +12,7 @@ import { lstat, mkdir, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { copyWithHoles } from "../domain/copy-with-holes.ts";
+import { jsonOf } from "../domain/parsed-lines.ts";
 import { linkOrCopy } from "../domain/link-or-copy.ts";
 import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import type { MachineAccess } from "../providers/host.ts";
@@ -68,7 +69,13 @@ export async function chooseResume(
   return null;
 }
 
-export async function lastComplete({ job, checkpoints, announced, nodes }: Leavings): Promise<Resume | null> {
+export async function lastComplete(leavings: Leavings): Promise<Resume | null> {
+  for await (const found of completeOnes(leavings)) return found;
+  return null;
+}
+
+/** Every complete checkpoint, the newest first. */
+export async function* completeOnes({ job, checkpoints, announced, nodes }: Leavings): AsyncGenerator<Resume> {
   const all = (await readCheckpoints(checkpoints)).filter((f) => !f.path.split("/").some((n) => TEMPORARY.test(n)));
   // Checkpoints of node 0 lie at the top, those of the others below node1, node2, ...
   const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
@@ -109,9 +116,8 @@ export async function lastComplete({ job, checkpoints, announced, nodes }: Leavi
         chosen.push(file);
       }
     }
-    return { job, name, files: chosen };
+    yield { job, name, files: chosen };
   }
-  return null;
 }
 
 const gone = (resume: Resume, cause?: unknown): SvcError =>
@@ -211,21 +217,26 @@ export async function placeResume(
   }
 }
 
-/** The names that the script called complete, and how often, as they were written down; lines that a crash cut short are passed over. */
-export async function readAnnounced(file: string): Promise<Map<string, number>> {
+/** What the script called complete, as it was written down: how often, and the step of the last time. */
+export interface Announced {
+  times: Map<string, number>;
+  steps: Map<string, number>;
+}
+
+const AnnouncedLine = z.union([z.string(), z.object({ path: z.string(), step: z.number() })]);
+
+/** Lines that a crash cut short are passed over. */
+export async function readAnnounced(file: string): Promise<Announced> {
   const text = await readFile(file, "utf8").catch(() => "");
-  const names = new Map<string, number>();
+  const found: Announced = { times: new Map(), steps: new Map() };
   for (const line of text.split("\n")) {
-    try {
-      const name: unknown = JSON.parse(line);
-      if (typeof name !== "string") continue;
-      const plain = plainName(name);
-      names.set(plain, (names.get(plain) ?? 0) + 1);
-    } catch {
-      continue;
-    }
+    const said = AnnouncedLine.safeParse(jsonOf(line));
+    if (!said.success) continue;
+    const plain = plainName(typeof said.data === "string" ? said.data : said.data.path);
+    found.times.set(plain, (found.times.get(plain) ?? 0) + 1);
+    if (typeof said.data !== "string") found.steps.set(plain, said.data.step);
   }
-  return names;
+  return found;
 }
 
 /** The files that each name stands for: itself, or all below it. Each path is looked up by its folders: there may be very many of both. */

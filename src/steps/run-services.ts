@@ -38,7 +38,7 @@ export interface RunServices extends StepPorts {
   /** The checkpoint that the run goes on from, chosen when it is first asked for; null where it begins anew. */
   resume(jobId: string): Promise<Resume | null>;
   /** Writes down what the script called complete: names in the checkpoint directory. */
-  announced(jobId: string, node: number, names: readonly string[]): void;
+  announced(jobId: string, node: number, names: readonly { path: string; step: number | null }[]): void;
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;
   undecided: Undecided;

@@ -107,7 +107,7 @@ export class RunWatch {
   async saw(pulled: Pulled): Promise<void> {
     if (this.#run.stream !== "run") return;
     const names = announced(pulled.records, checkpointsOf(this.#services, this.#context, this.#held));
-    for (const name of names) this.#names.add(name);
+    for (const { path } of names) this.#names.add(path);
     if (pulled.bytes > 0) this.#last.log = Date.now();
     if (pulled.records.length > 0) this.#last.metric = Date.now();
     if (this.#scanFailed) throw this.#scanFailed.cause;

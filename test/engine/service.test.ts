@@ -80,6 +80,7 @@ async function newService(harness: Harness): Promise<void> {
     pinData: () => () => {},
     onTerminal: (id) => void over.push(id),
     report: (message) => void reported.push(message),
+    defaults: () => ({}),
     forget: () => undefined,
     collectCode: () => Promise.resolve(),
     // Nothing here pulls models.

@@ -103,12 +103,14 @@ describe("the last complete checkpoint", () => {
 });
 
 it("announcements are read as far as they are whole", async () => {
-  writeFileSync(join(dir, "a.jsonl"), '"./x/"\n"y"\n17\n"cut');
-  expect([...(await readAnnounced(join(dir, "a.jsonl")))]).toEqual([
-    ["x", 1],
+  writeFileSync(join(dir, "a.jsonl"), '"./x/"\n"y"\n17\n{"path":"x","step":7}\n"cut');
+  const { times, steps } = await readAnnounced(join(dir, "a.jsonl"));
+  expect([...times]).toEqual([
+    ["x", 2],
     ["y", 1],
   ]);
-  expect((await readAnnounced(join(dir, "none"))).size).toBe(0);
+  expect([...steps]).toEqual([["x", 7]]);
+  expect((await readAnnounced(join(dir, "none"))).times.size).toBe(0);
 });
 
 describe("placing it", () => {

@@ -1,0 +1,26 @@
+// What runs of this home get where they do not say otherwise: `settings.json`, written by its owner.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { isMissing, messageOf, SvcError } from "../errors/index.ts";
+import { KeepCheckpoints } from "../schemas/spec.ts";
+
+const HomeDefaults = z.strictObject({ keep_checkpoints: KeepCheckpoints.optional() });
+export type HomeDefaults = z.infer<typeof HomeDefaults>;
+
+/** Throws `home_unusable`, naming the file, where it cannot be read or holds something else. */
+export function homeDefaults(home: string): HomeDefaults {
+  const file = join(home, "settings.json");
+  try {
+    return HomeDefaults.parse(JSON.parse(readFileSync(file, "utf8")));
+  } catch (e) {
+    if (isMissing(e)) return {};
+    const why = e instanceof z.ZodError ? (e.issues[0]?.message ?? "") : messageOf(e);
+    throw new SvcError(
+      "home_unusable",
+      { home, why: `has a settings.json that cannot be used (${why})` },
+      { cause: e },
+    );
+  }
+}
