@@ -80,7 +80,11 @@ export function jobOf(call: Call): JobRecord {
   const id = call.params["id"] ?? "";
   if (id === "") throw new SvcError("not_found", { path: quotedName(call.request.url) });
   const record = /^[a-z0-9][a-z0-9-]{0,63}$/.test(id) ? call.cp.reads.job(id) : null;
-  if (!record)
-    throw new SvcError("job_not_found", { id: quotedName(id, 100), removed_at: call.cp.reads.removedAt(id) });
+  if (!record) {
+    const at = call.cp.reads.removedAt(id);
+    const which =
+      at === null ? quotedName(id, 100) : `${id}, which was removed on ${at.slice(0, 16).replace("T", " ")} UTC,`;
+    throw new SvcError("job_not_found", { id: which });
+  }
   return record;
 }

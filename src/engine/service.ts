@@ -20,6 +20,7 @@ import { planRun, type ProjectMeasure } from "./plan-run.ts";
 import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch-plan.ts";
 import { untilOver } from "./orderly-end.ts";
+import { namingField } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 
@@ -111,23 +112,6 @@ export interface ServiceOptions {
 
 /** Events after which there may be more to copy. */
 const BRINGS_HOME = new Set(["job.created", "job.transition", "checkpoint.saved", "log.advanced"]);
-
-/** The error with the field that it is about, for whoever filled in a form. */
-function namingField(e: unknown): unknown {
-  if (!(e instanceof SvcError) || e.errors !== undefined) return e;
-  const field = e.code.startsWith("entrypoint_")
-    ? "spec.entrypoint"
-    : e.code === "project_dir_refused"
-      ? "spec.project_dir"
-      : e.code === "resume_unavailable"
-        ? "spec.resume_from"
-        : e.code === "python_refused"
-          ? "spec.python"
-          : e.code === "install_refused"
-            ? "spec.install"
-            : null;
-  return field === null ? e : new SvcError(e.code, e.data, { cause: e, errors: [{ field, message: e.message }] });
-}
 
 /** The spec with its project directory made absolute. */
 const placed = (body: SubmitBody, defaultProjectDir: string, defaults: Partial<RunSpec>): RunSpec => ({

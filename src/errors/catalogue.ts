@@ -115,14 +115,11 @@ export const CATALOGUE = {
   }),
 
   // What is not there
-  job_not_found: entry<{ id: string; removed_at?: string | null }>({
+  job_not_found: entry<{ id: string }>({
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) =>
-      d.removed_at
-        ? `The job ${d.id} was removed on ${d.removed_at.slice(0, 16).replace("T", " ")} UTC, with its log, metrics and checkpoints.`
-        : `There is no job ${d.id} in this home.`,
+    message: (d) => `There is no job ${d.id} in this home.`,
     hint: "`svc jobs --all` lists them; check SVC_HOME if you expected it here.",
   }),
   job_ambiguous: entry<{ id: string; matches: string[] }>({

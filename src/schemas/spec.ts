@@ -2,7 +2,7 @@
 // messages and the dashboard's form; `title`, `description` and `unit` travel with it through `z.toJSONSchema`.
 
 import { z } from "zod";
-import { BEST } from "../domain/best-runs.ts";
+import { BEST } from "./best.ts";
 import { line } from "./line.ts";
 import { PROVIDER_NAMES } from "./provider-names.ts";
 import { Sinks } from "./sink.ts";

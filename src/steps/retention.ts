@@ -9,7 +9,7 @@
 import { lstat, readFile, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { bestOf, parseBest } from "../domain/best-runs.ts";
+import { bestOf, parseBest } from "../schemas/best.ts";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 import { nullIfMissing } from "../errors/index.ts";

@@ -62,7 +62,7 @@ test(
     expect(await record(third)).toMatchObject({
       status: 404,
       code: "job_not_found",
-      detail: expect.stringContaining("was removed on") as string,
+      detail: expect.stringContaining("which was removed on") as string,
     });
     const list = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { id: string }[] };
     expect(list.jobs.map(({ id }) => id).toSorted()).toEqual([first, second].toSorted());

@@ -1,6 +1,6 @@
 // Removing many runs at once, by age, all but the best. Only runs that are over.
 
-import { bestOf, parseBest } from "../../domain/best-runs.ts";
+import { bestOf, parseBest } from "../../schemas/best.ts";
 import { bytes } from "../../domain/bytes.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
