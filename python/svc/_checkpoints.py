@@ -19,7 +19,7 @@ from svc._script import _LINE_BYTES_MAX, _emit, _quote, _step_text, _this, _warn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import IO, Any, Dict, List, Optional, Tuple, Type, Union
+    from typing import IO, Any, Dict, List, Optional, Set, Tuple, Type, Union
 
     StrPath = Union[str, "os.PathLike[str]"]
 
@@ -32,8 +32,10 @@ _PATH_UNITS_MAX = 4096
 _DEPTH_MAX = 8
 _ENTRIES_MAX = 20_000
 _INCOMPLETE = "checkpoint-is-incomplete.txt"
-# Written last by the frameworks that save a directory: distributed PyTorch checkpoints, and the Hugging Face Trainer.
-_LAST_WRITTEN = (".metadata", "trainer_state.json")
+# By these files frameworks mark a directory as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax.
+_ORBAX = "_CHECKPOINT_METADATA"
+_LAST_WRITTEN = (".metadata", "trainer_state.json", _ORBAX)
+_SHARD_INDEX_MAX = 64 << 20
 _SINGLE = (".ckpt", ".pt", ".pth", ".keras", ".safetensors", ".npz")
 # Who finds one of these in a directory looks at a checkpoint of many files (C3) ...
 _UNIT_NAMES = frozenset(
@@ -147,7 +149,8 @@ def latest_checkpoint() -> Optional[str]:
     """The full path of the newest complete checkpoint (a file or a directory), or None when the run starts afresh.
 
     It is looked for in ``checkpoint_dir()``. Complete are: what ``checkpoint`` or ``atomic_save`` announced; what
-    ``resume_from`` put there (``SVC_RESUME_FROM``); directories with ``.metadata`` or ``trainer_state.json`` and without
+    ``resume_from`` put there (``SVC_RESUME_FROM``); directories with ``.metadata``, ``trainer_state.json`` or ``_CHECKPOINT_METADATA`` (Orbax), with
+    every shard that an index in them names, and without
     ``checkpoint-is-incomplete.txt``; and single files (``.ckpt``, ``.pt``, ``.pth``, ``.keras``, ``.safetensors``, ``.npz``) that
     are whole. Files and directories with temporary names (``tmp-…``, ``….tmp``, ``….partial``) never count.
     """
@@ -229,7 +232,13 @@ class _Search:
 
 
 def _is_temporary(name: str) -> bool:
-    return name.startswith(("tmp-", ".svc-")) or name.endswith((".tmp", ".partial"))
+    # Also those of Orbax (300.orbax-checkpoint-tmp-170000) and of TensorFlow (ckpt-1_temp, ckpt-1.tempstate123).
+    return (
+        name.startswith(("tmp-", ".svc-"))
+        or name.endswith((".tmp", ".partial", "_temp"))
+        or ".orbax-checkpoint-tmp" in name
+        or name.rstrip("0123456789").endswith(".tempstate")
+    )
 
 
 def _looks_saved_as_one(path: str) -> bool:
@@ -249,7 +258,27 @@ def _whole(path: str) -> bool:
         if os.path.exists(full) and os.path.getsize(full) == 0:
             return False
     with os.scandir(path) as entries:
-        return all(_whole_file(entry.path) for entry in entries if entry.name.endswith(_SINGLE) and entry.is_file())
+        listed = list(entries)
+    names = {entry.name for entry in listed}
+    # Orbax renames each item of a checkpoint into its place: without one there is only the mark.
+    if _ORBAX in names and not any(name != _ORBAX and not _is_temporary(name) for name in names):
+        return False
+    if not all(_has_shards(entry.path, names) for entry in listed if entry.name.endswith(".index.json")):
+        return False
+    return all(_whole_file(entry.path) for entry in listed if entry.name.endswith(_SINGLE) and entry.is_file())
+
+
+def _has_shards(index: str, names: Set[str]) -> bool:
+    """Whether every shard that an index of weights names is there. What is no such index names none."""
+    import json
+
+    try:
+        if os.path.getsize(index) > _SHARD_INDEX_MAX:
+            return True
+        with open(index, encoding="utf-8") as file:
+            return all(shard in names for shard in json.load(file)["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return True
 
 
 def _whole_file(path: str) -> bool:

@@ -38,9 +38,12 @@ export const unfinishedFolders = (listing: readonly RemoteFile[]): Set<string> =
       .map(({ path }) => path.slice(0, -INCOMPLETE.length - 1)),
   );
 
+/** Also those of Orbax (`300.orbax-checkpoint-tmp-170000`) and of TensorFlow (`ckpt-1_temp`, `ckpt-1.tempstate123`). */
+export const TEMPORARY = /^tmp-|\.tmp$|\.partial$|\.orbax-checkpoint-tmp|_temp$|\.tempstate[0-9]*$/;
+
 /** The names by which programs call what they have not finished. */
 export function whyTemporary(path: string, unfinished: ReadonlySet<string>): string | null {
-  const name = path.split("/").find((n) => n.startsWith("tmp-") || n.endsWith(".tmp") || n.endsWith(".partial"));
+  const name = path.split("/").find((n) => TEMPORARY.test(n));
   if (name !== undefined) return `${name} is a temporary name: it was not finished`;
   return foldersOf(path).some((folder) => unfinished.has(folder))
     ? `its folder holds ${INCOMPLETE}: it was not finished`

@@ -22,8 +22,8 @@ import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./checkp
 
 /** Beside the checkpoints of a node at home: what is kept of its sets, and a file that tells of each. */
 export const SETS = ".svc-sets";
-/** Files that frameworks write last. */
-export const LAST_WRITTEN = [".metadata", "trainer_state.json"];
+/** Files by which frameworks mark a folder as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax. */
+export const LAST_WRITTEN = [".metadata", "trainer_state.json", "_CHECKPOINT_METADATA"];
 
 const Kept = z.object({
   name: z.string(),

@@ -18,7 +18,7 @@ import { isMissing, orDiskFull, SvcError } from "../errors/index.ts";
 import type { MachineAccess } from "../providers/host.ts";
 import type { CheckpointFile } from "../schemas/job.ts";
 import { readCheckpoints } from "./checkpoint-files.ts";
-import { foldersOf, INCOMPLETE, plainName } from "./checkpoint-names.ts";
+import { foldersOf, INCOMPLETE, plainName, TEMPORARY } from "./checkpoint-names.ts";
 import { keptSet, knowsSets, LAST_WRITTEN, rootOf } from "./checkpoint-sets.ts";
 import { readInProgress } from "./growing-files.ts";
 import { isWhole, SINGLE } from "./whole-file.ts";
@@ -43,6 +43,7 @@ export interface Leavings {
 }
 
 const CHAIN_MAX = 32;
+const SHARD_INDEX_MAX = 64 << 20;
 /** Who finds one of these beside a file looks at a checkpoint of many files ... */
 const UNIT =
   /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|\.pkl|_states\.pt)$/;
@@ -51,7 +52,6 @@ const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step)/;
 /** ... whose members are called like this, and are no checkpoints by themselves. */
 const MEMBER =
   /^(?:model[.-]|pytorch_model|adapter_model|optimizer|scheduler|scaler|rng_state|random_states|sampler|training_args|mp_rank_|(?:bf16_)?zero_pp_rank_|custom_checkpoint_)/;
-const TEMPORARY = /^(?:tmp-|\.svc-)|(?:\.tmp|\.partial)$/;
 
 /** The last complete checkpoint of the job, or of the one that it was resumed from; null when there is none. */
 export async function chooseResume(
@@ -76,7 +76,9 @@ export async function lastComplete(leavings: Leavings): Promise<Resume | null> {
 
 /** Every complete checkpoint, the newest first. */
 export async function* completeOnes({ job, checkpoints, announced, nodes }: Leavings): AsyncGenerator<Resume> {
-  const all = (await readCheckpoints(checkpoints)).filter((f) => !f.path.split("/").some((n) => TEMPORARY.test(n)));
+  const all = (await readCheckpoints(checkpoints)).filter(
+    (f) => !f.path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)),
+  );
   // Checkpoints of node 0 lie at the top, those of the others below node1, node2, ...
   const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
   const files = all.filter((f) => !ofOthers(f.path));
@@ -97,7 +99,7 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
   for (const name of [...byName.keys()].toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
     const members = byName.get(name)!;
     const direct = members.filter((f) => isDirect(f.path, name));
-    if (!(await areWhole(direct))) continue;
+    if (!(await areWhole(direct)) || !(await haveShards(direct)) || isUnwrittenOrbax(name, members)) continue;
     const chosen = [...members];
     const taken = new Set(members.map((f) => f.path));
     // Shards of other nodes belong to the same checkpoint; every node is given all of it.
@@ -288,6 +290,23 @@ const parentsOf = (path: string): string[] => (path === "" ? [] : foldersOf(path
 
 const lastName = (path: string): string => path.split("/").at(-1)!;
 const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");
+
+/** Orbax renames each item of a checkpoint into its place: without one there is only the mark. */
+const isUnwrittenOrbax = (name: string, members: readonly Member[]): boolean =>
+  members.some(({ path }) => path === `${name}/_CHECKPOINT_METADATA`) && members.length === 1;
+
+const ShardIndex = z.object({ weight_map: z.record(z.string(), z.string()) });
+
+/** Whether every shard that an index of weights names is there. */
+async function haveShards(files: readonly Member[]): Promise<boolean> {
+  const names = new Set(files.map(({ path }) => lastName(path)));
+  for (const { root, path, size } of files) {
+    if (!path.endsWith(".index.json") || size > SHARD_INDEX_MAX) continue;
+    const index = ShardIndex.safeParse(jsonOf(await readFile(join(root, path), "utf8").catch(() => "")));
+    if (index.success && Object.values(index.data.weight_map).some((shard) => !names.has(shard))) return false;
+  }
+  return true;
+}
 
 /** One after the other: each is opened, and there may be more of them than a process may have open. */
 async function areWhole(files: readonly Member[]): Promise<boolean> {

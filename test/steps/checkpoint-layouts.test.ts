@@ -1,0 +1,67 @@
+// What each framework writes, and which of it is a complete checkpoint: one table, for `resume_from` here and for `svc.latest_checkpoint`
+// on the machine, which must never disagree. Layouts are those that the frameworks document.
+
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { z } from "zod";
+import { fetchFile, listFiles } from "../../src/providers/local/checkpoint-files.ts";
+import { CheckpointCollector } from "../../src/steps/collect-checkpoints.ts";
+import { lastComplete } from "../../src/steps/resume-from.ts";
+
+const Layout = z.object({
+  framework: z.string(),
+  files: z.record(z.string(), z.string()),
+  complete: z.string().nullable(),
+});
+const layouts = z
+  .array(Layout)
+  .parse(JSON.parse(readFileSync(join(import.meta.dirname, "checkpoint-layouts.json"), "utf8")));
+const top = mkdtempSync(join(tmpdir(), "svc-layouts-"));
+afterAll(() => rmSync(top, { recursive: true, force: true }));
+
+const { signal } = new AbortController();
+const zip = Buffer.concat([Buffer.from("PK\u0003\u0004weights"), Buffer.from(`PK\u0005\u0006${"\0".repeat(18)}`)]);
+const header = Buffer.from('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}');
+const length = Buffer.alloc(8);
+length.writeBigUInt64LE(BigInt(header.length));
+const CONTENTS: Record<string, Buffer> = {
+  "<zip>": zip,
+  "<cut zip>": zip.subarray(0, 9),
+  "<safetensors>": Buffer.concat([length, header, Buffer.from("wwww")]),
+};
+
+function write(name: string, files: Record<string, string>): string {
+  const folder = join(top, name.replaceAll(/[^a-z]/gi, "-"));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), CONTENTS[text] ?? text);
+  }
+  return folder;
+}
+
+test.each(layouts)(
+  "What is complete of $framework is the same at home and on the machine",
+  async ({ framework, files, complete }) => {
+    const source = write(framework, files);
+    const targetDir = join(top, "homes", framework.replaceAll(/[^a-z]/gi, "-"));
+    const host = {
+      listCheckpoints: () => listFiles(source, signal),
+      fetchCheckpoint: (file: Parameters<typeof fetchFile>[1], target: string) => fetchFile(source, file, target),
+    };
+    await new CheckpointCollector({ targetDir, now: () => 0 }).scan(host, {
+      final: true,
+      announced: new Set(),
+      signal,
+    });
+    const found = await lastComplete({ job: "a", checkpoints: targetDir, announced: new Set(), nodes: 1 });
+    expect(found?.name ?? null).toBe(complete);
+
+    const env = { ...process.env, SVC_CHECKPOINT_DIR: source, PYTHONPATH: join(import.meta.dirname, "../../python") };
+    const program = "import svc; print(svc.latest_checkpoint())";
+    const python = spawnSync("python3", ["-c", program], { env, encoding: "utf8" });
+    expect([python.stderr, python.stdout.trim()]).toEqual(["", complete === null ? "None" : join(source, complete)]);
+  },
+);
