@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { shownInPart } from "../../src/providers/provider.ts";
-import { machineRow, NAME, page, PREFIX, Stub } from "./market-stub.ts";
+import { machineRow, NAME, offerRow, page, PREFIX, spec, Stub } from "./market-stub.ts";
 
 const LIST = "GET /api/v1/instances/";
 const GET = "GET /api/v0/instances/9001/";
@@ -14,6 +14,24 @@ beforeEach(async () => {
   stub = await new Stub().start();
 });
 afterEach(() => stub.close());
+
+it("A full answer without an offer that fits proves no absence: the dearer offers are asked for, four times at most", async () => {
+  const bodies: Record<string, unknown>[] = [];
+  const small = (from: number) =>
+    Array.from({ length: 64 }, (_, i) => offerRow({ id: from + i, gpu_ram: 1_000, dph_total: (from + i) / 1_000 }));
+  let last: unknown[] = [offerRow()];
+  stub.routes["POST /api/v0/bundles/"] = ({ body }) => {
+    bodies.push(body);
+    return { json: { offers: bodies.length % 3 === 0 ? last : small(bodies.length * 100) } };
+  };
+  expect(await stub.provider().listOffers(spec(), signal)).toHaveLength(1);
+  expect(bodies.map((body) => body["dph_total"])).toEqual([undefined, { gte: 0.163 }, { gte: 0.263 }]);
+  bodies.length = 0;
+  last = small(900);
+  expect(await stub.provider().listOffers(spec(), signal)).toEqual([]);
+  // And once for whatever there is of that name.
+  expect(bodies.length).toBeLessThanOrEqual(5);
+});
 
 it("An incomplete listing proves what it shows; a machine that it lacks is asked for by its id", async () => {
   stub.routes[LIST] = () => page([machineRow()], null, 2);

@@ -36,7 +36,7 @@ import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "../recent.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
-import { defaultImageFor, everySuch, neverThatMany, offersOf, searchBody, wishOf, type Wish } from "./search.ts";
+import { defaultImageFor, everySuch, neverThatMany, offersFor, searchBody, wishOf, type Wish } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
 import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
@@ -149,12 +149,11 @@ export class MarketProvider implements Provider {
     await this.options.publicKey();
     const wish = { ...asked, names: await this.namesOf(spec, signal) };
     await this.turns.slot(signal);
-    const within = offersOf(await this.search(searchBody(wish, true), signal), wish);
+    const search = (body: Record<string, unknown>) => this.search(body, signal);
+    const within = await offersFor(search, wish, searchBody(wish, true));
     // Without the cap, for the price of the cheapest: whoever asked learns what would have to be paid.
     const offers =
-      within.length > 0 || wish.capUsd === null
-        ? within
-        : offersOf(await this.search(searchBody(wish, false), signal), wish);
+      within.length > 0 || wish.capUsd === null ? within : await offersFor(search, wish, searchBody(wish, false));
     if (offers.length === 0) await this.assertSold(wish, spec, signal);
     const free = withoutOthers(
       offers.filter((offer) => !this.isTaken(offer.id)),

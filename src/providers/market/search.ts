@@ -24,6 +24,8 @@ const DAY_S = 86_400;
 const SPARE_S = 3_600;
 /** The provider answers no more than that, whatever is asked for. */
 const LIMIT = 64;
+/** Searches are six seconds apart. */
+const SEARCHES_MAX = 4;
 
 export interface Wish {
   names: readonly string[];
@@ -88,6 +90,30 @@ export const everySuch = (wish: Wish): Record<string, unknown> => ({
   order: [["num_gpus", "desc"]],
   limit: LIMIT,
 });
+
+/** The same search for what costs as much as the last of these rows, or more; null where they are all that there is. */
+function dearerThan(rows: readonly OfferRow[], body: Record<string, unknown>): Record<string, unknown> | null {
+  const last = Math.max(...rows.map((row) => numberOf(row.dph_total)).filter((price) => price !== null));
+  const asked = (body["dph_total"] ?? {}) as { gte?: number };
+  if (rows.length < LIMIT || !Number.isFinite(last) || asked.gte === last) return null;
+  return { ...body, dph_total: { ...asked, gte: last } };
+}
+
+/** An answer holds so many offers at the most: while it is full and none of them fits, the dearer ones are asked for. */
+export async function offersFor(
+  search: (body: Record<string, unknown>) => Promise<OfferRow[]>,
+  wish: Wish,
+  first: Record<string, unknown>,
+): Promise<Offer[]> {
+  let body: Record<string, unknown> | null = first;
+  let offers: Offer[] = [];
+  for (let page = 1; body !== null && offers.length === 0 && page <= SEARCHES_MAX; page++) {
+    const rows = await search(body);
+    offers = offersOf(rows, wish);
+    body = dearerThan(rows, body);
+  }
+  return offers;
+}
 
 /** Counts that machines commonly have: that there is none just now does not mean that there never is. */
 const USUAL_COUNTS: ReadonlySet<number> = new Set([1, 2, 4, 8]);
