@@ -451,7 +451,7 @@ test("health, gpus and providers are what the pages say", async () => {
   expect(health).toMatchObject({ status: "ok", pid: served.pid, home: place.home });
   const Gpus = z.strictObject({ gpus: z.array(shape.Gpu) });
   const { gpus } = Gpus.parse(await json("/v1/gpus"));
-  expect(gpus).toHaveLength(16);
+  expect(gpus).toHaveLength(36);
   expect(gpus[0]).toEqual({ model: "H200", vram_gb: 141, providers: ["market", "podhost"] });
   expect(Gpus.parse(await json("/v1/gpus?provider=notebook")).gpus.map((g) => g.model)).toEqual(["A100", "V100", "T4"]);
   expect(Gpus.parse(await json("/v1/gpus?provider=local")).gpus).toEqual([]);
