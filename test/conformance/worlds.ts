@@ -34,7 +34,7 @@ export const cloudvmWorld = (): Promise<World & { sim: CloudvmSim }> =>
     provider: (remote) => new CloudvmProvider(remote),
     spec: { provider: "cloudvm", gpus: "L4" },
     // Its API tells no prices.
-    faults: FAULTS.filter((fault) => !fault.startsWith("price_")),
+    faults: FAULTS.filter((fault) => !fault.startsWith("price_") && fault !== "container_refused"),
     addForeign: (sim, name) => sim.addForeign(name),
     everythingShown: (sim) =>
       Promise.resolve(JSON.stringify([...sim.instances.all.values()].map((one) => shownInstance(sim.project, one)))),

@@ -55,6 +55,11 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   // What halted itself may be deleted by its provider before anybody looks again.
   // Where the fault is the host's, another machine of the same order is rented.
   boot_fails: { when: "start", ends: [...LOST, "succeeded"], only: OWNED },
+  // The host is to blame: another machine of the same order is rented.
+  container_refused: { when: "start", ends: FINE, only: PRICED },
+  // Machines that share this computer have no nvidia-smi, and pass with a warning.
+  gpu_lost: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
+  gpu_other: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
   key_refused_first: { when: "start", measure: 40 * SECOND, ends: FINE, only: OWNED },
   key_refused: { when: "start", ends: ["machine_unfit"] },
   // A connection that stands is not asked again who it is: only a control plane that comes back finds out.

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import type { InsertOrder, Json } from "./cloudvm-insert.ts";
 import { Forwarder } from "./forwarder.ts";
-import { MachineFaults } from "./machine-faults.ts";
+import { gpuShown, MachineFaults } from "./machine-faults.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
 
 /** Milliseconds of the simulator's clock. */
@@ -236,7 +236,7 @@ export class CloudInstances {
       startScript: metadata["startup-script"] ?? null,
       bootMs: this.#timings.stagingMs,
       gpus: gpus?.count ?? 0,
-      gpuName: gpus?.type.gpuName ?? "",
+      gpuName: gpuShown(this.#parts.faults, gpus?.type.gpuName ?? ""),
       diskMb: order.diskGb * 1024,
       apiPort: this.#apiPort(),
     });

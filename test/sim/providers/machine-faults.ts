@@ -17,6 +17,14 @@ const STRIKE_MS = 1_000;
 /** As good as no limit on a loopback. */
 const FAST_KBIT = 20_000_000;
 
+/** What nvidia-smi on the machine shows: the GPU that was rented, another one, or a failure (`!EXIT WORDS`). */
+export function gpuShown(faults: SimParts["faults"], gpuName: string): string {
+  if (gpuName === "") return gpuName;
+  if (faults.get("gpu_lost") !== null)
+    return "!15 Unable to determine the device handle for GPU0000:01:00.0: GPU is lost. Reboot the system to recover this GPU";
+  return faults.get("gpu_other") === null ? gpuName : "NVIDIA GeForce RTX 3060";
+}
+
 export class MachineFaults {
   readonly #parts: SimParts;
   readonly #hooks: MachineFaultHooks;

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { strike } from "./faults.ts";
 import { Forwarder } from "./forwarder.ts";
-import { MachineFaults } from "./machine-faults.ts";
+import { gpuShown, MachineFaults } from "./machine-faults.ts";
 import { numbersFrom, type MarketOffer } from "./market-offers.ts";
 import type { MarketOrder } from "./market-order.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
@@ -136,6 +136,12 @@ export class MarketInstances {
     instance.actual = "loading";
     instance.message = `Pulling from ${instance.order.image}`;
     if (faults.take("boot_never")) return;
+    if (faults.take("container_refused")) {
+      await clock.wait(this.#timings.loadingMs);
+      instance.message =
+        "Error response from daemon: nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver\n";
+      return;
+    }
     if (faults.take("boot_fails") || broken) {
       await clock.wait(this.#timings.loadingMs);
       instance.actual = "created";
@@ -165,7 +171,7 @@ export class MarketInstances {
       startScript: order.onstart === "" ? null : order.onstart,
       bootMs: this.#timings.loadingMs,
       gpus: offer.numGpus,
-      gpuName: `NVIDIA ${offer.gpuName}`,
+      gpuName: gpuShown(this.#parts.faults, `NVIDIA ${offer.gpuName}`),
       diskMb: order.diskGb * 1024,
       apiPort: this.#apiPort(),
     });

@@ -110,6 +110,9 @@ export const FAULTS = [
   "port_swap", // the way in changes while the run runs
   "boot_never", // it never becomes ready
   "boot_fails", // it comes up broken, and says so
+  "container_refused", // its host cannot start the image, which only words of the provider tell
+  "gpu_lost", // nvidia-smi fails
+  "gpu_other", // another model than was ordered
   "key_refused_first", // sshd refuses the key for some seconds
   "key_refused", // and for ever
   "host_key_changes",

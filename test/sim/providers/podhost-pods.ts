@@ -7,7 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { strike } from "./faults.ts";
 import { Forwarder } from "./forwarder.ts";
-import { MachineFaults } from "./machine-faults.ts";
+import { gpuShown, MachineFaults } from "./machine-faults.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
 import { podGpus, type PodGpu } from "./podhost-catalogue.ts";
 
@@ -51,6 +51,8 @@ export interface Pod extends PodRequest {
   costPerHr: number;
   up: boolean;
   broken: boolean;
+  /** What its host's runtime said; served as the pod's log. */
+  log: string;
   machine: SimMachine | null;
   tunnel: Forwarder | null;
   portsShown: boolean;
@@ -140,6 +142,7 @@ export class PodhostPods {
       costPerHr: Number((usual * ((dearer ?? 100) / 100)).toFixed(4)),
       up: foreign,
       broken: false,
+      log: "create container\npulling image\n",
       machine: null,
       tunnel: null,
       portsShown: false,
@@ -159,8 +162,12 @@ export class PodhostPods {
     const alive = (): boolean => !this.closed && pod.desiredStatus === "RUNNING" && this.all.has(pod.id);
     const never = faults.take("boot_never");
     const fails = faults.take("boot_fails");
+    const refused = faults.take("container_refused");
     await clock.wait(pullMs);
-    if (!alive() || never) return;
+    if (refused)
+      pod.log +=
+        "error creating container: nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver\n";
+    if (!alive() || never || refused) return;
     if (fails) return this.#fail(pod);
     try {
       const machine = await fleet.boot({
@@ -171,7 +178,7 @@ export class PodhostPods {
         startScript: startScript(pod, fleet.kind),
         bootMs: portsMs + sshdMs,
         gpus: pod.gpuCount,
-        gpuName: pod.gpu.id,
+        gpuName: gpuShown(this.#parts.faults, pod.gpu.id),
         diskMb: 2048,
         apiPort: this.#apiPort(),
       });

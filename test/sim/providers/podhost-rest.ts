@@ -116,6 +116,14 @@ export function restRoutes(
         return pod ? orders.spoilt({ json: orders.shownByRest(pod) }) : gone();
       }),
     },
+    {
+      method: "GET",
+      path: "/v2/pods/:id/logs",
+      run: guarded(({ params }) => {
+        const pod = seen(params["id"]);
+        return pod ? { text: pod.log } : gone();
+      }),
+    },
     { method: "DELETE", path: "/v2/pods/:id", run: guarded(remove) },
     {
       method: "POST",

@@ -1,0 +1,45 @@
+// @module-tag needs/sshd
+
+// A host that refuses a container, which only words of its provider tell.
+
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { MachineHandle, MachineStatus, Provider } from "../../src/providers/provider.ts";
+import { eventually } from "../sim/harness-parts.ts";
+import { marketWorld } from "./worlds.ts";
+
+const LONG = 60_000;
+let world: Awaited<ReturnType<typeof marketWorld>>;
+let provider: Provider;
+let ordinal = 0;
+beforeAll(async () => {
+  world = await marketWorld();
+  provider = world.provider();
+}, LONG);
+afterEach(async () => {
+  world.simulated?.parts.faults.clear();
+  await world.simulated?.clear();
+});
+afterAll(() => world.close(), LONG);
+
+const soon = (): AbortSignal => AbortSignal.timeout(25_000);
+async function make(): Promise<MachineHandle> {
+  const [offer] = await provider.listOffers(world.spec, soon());
+  if (!offer) throw new Error("nothing is offered");
+  const name = `svc-c0nf0rm1-refused-n0-${(ordinal += 1)}`;
+  return provider.create(offer, { name, jobId: "refused", node: 0, spec: world.spec });
+}
+const reach = (handle: MachineHandle): Promise<MachineStatus> =>
+  eventually(async () => {
+    const status = await provider.inspect(handle, soon());
+    return status.phase === "starting" ? null : status;
+  });
+
+test("The machine is broken in the provider's words, and the next one works", { timeout: LONG }, async () => {
+  world.simulated?.parts.faults.set("container_refused");
+  expect(await reach(await make())).toMatchObject({
+    phase: "broken",
+    elsewhere: true,
+    why: expect.stringContaining("unsatisfied condition: cuda>=12.8") as string,
+  });
+  expect((await reach(await make())).phase).toBe("ready");
+});
