@@ -124,6 +124,7 @@ describe("the OpenAPI document", () => {
       "query:offset",
       "query:tail",
       "query:timestamps",
+      "query:rank",
     ]);
     expect(doc.paths["/jobs"].post.requestBody.required).toBe(true);
     expect(doc.paths["/v1/reconcile"].post.requestBody.required).toBe(false);
