@@ -291,7 +291,7 @@ export function processesWith(text: string): number[] {
 export async function until(
   is: () => boolean | Promise<boolean>,
   what: string | (() => string),
-  msMax = 45_000,
+  msMax = 120_000,
 ): Promise<void> {
   for (const end = performance.now() + msMax; !(await is());) {
     if (performance.now() > end) throw new Error(`not within ${msMax} ms: ${typeof what === "string" ? what : what()}`);

@@ -1,0 +1,69 @@
+// Loaded before each test file: a file that leaves a process, a listening server or a temporary folder behind is reported, and fails
+// where SVC_TEST_LEAKS=fail is set.
+//
+// L1. A file has a temporary folder of its own (TMPDIR), so that what is left there is its own; the folder goes with the file.
+// L2. Processes that a file starts inherit its mark, whoever their parent is by the end.
+// L3. What is about to end is waited for: only what stays counts.
+
+import { mkdtempSync, chmodSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+
+const WAIT_MS = 3_000;
+/** Made by tools for every process that uses them, and reused: no test makes them. */
+const SHARED = /^(node-compile-cache|tsx-|v8-compile-cache)/;
+
+const folder = mkdtempSync(join(realpathSync(tmpdir()), "svc"));
+// As /tmp itself: tests that act as another user reach it too.
+chmodSync(folder, 0o1777);
+const mark = `SVC_TEST_MARK=${folder}`;
+process.env["TMPDIR"] = folder;
+process.env["SVC_TEST_MARK"] = folder;
+
+function processes(): string[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc")
+    .filter((name) => /^[0-9]+$/.test(name) && Number(name) !== process.pid)
+    .filter((pid) => read(`/proc/${pid}/environ`).split("\0").includes(mark))
+    .map((pid) => `process ${pid}: ${read(`/proc/${pid}/cmdline`).replaceAll("\0", " ").slice(0, 200)}`);
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    // It ended meanwhile, or belongs to another user.
+    return "";
+  }
+}
+
+/** Node has no public list of what keeps a process alive that tells a server from another handle. */
+function servers(): string[] {
+  const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): unknown[] };
+  return handles
+    .call(process)
+    .filter((handle): handle is Server => handle instanceof Server && handle.listening)
+    .map((server) => `server at ${JSON.stringify(server.address())}`);
+}
+
+const folders = (): string[] =>
+  readdirSync(folder)
+    .filter((name) => !SHARED.test(name))
+    .map((name) => `temporary ${join(folder, name)}`);
+
+afterAll(async () => {
+  const left = (): string[] => [...processes(), ...servers(), ...folders()];
+  const end = performance.now() + WAIT_MS;
+  let found = left();
+  while (found.length > 0 && performance.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    found = left();
+  }
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  if (found.length === 0) return;
+  const report = `This test file left behind:\n${found.join("\n")}`;
+  if (process.env["SVC_TEST_LEAKS"] === "fail") throw new Error(report);
+  console.error(report);
+}, WAIT_MS * 8);
