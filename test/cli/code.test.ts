@@ -1,7 +1,16 @@
 // `svc code` as processes, on a real home, during a run and after the control plane has ended.
 
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { CLI, Workplace } from "./serving.ts";
@@ -95,4 +104,32 @@ test("words that code does not take are refused with what it takes", () => {
     expect([words, code]).toEqual([words, 2]);
     expect(err).toContain("svc code");
   }
+});
+
+test("what was left out is told of a run and of the current directory", { timeout: 120_000 }, async () => {
+  at.file("train.py", "print('trained')\n");
+  at.file(".env", "TOKEN=1\n");
+  symlinkSync(at.root, join(at.project, "outside"));
+  const served = await at.serve();
+  const job = await at.submit(served, "train.py");
+  await expect.poll(() => at.status(served, job), { timeout: 90_000 }).toBe("succeeded");
+  served.child.kill("SIGTERM");
+  await served.exited;
+  const [secret, link] = at.svc("code", "ls", job, "--left-out").out.trimEnd().split("\n");
+  expect(secret).toBe(".env\tit may hold a secret; `!name` in a .svcignore takes it back");
+  expect(link).toContain(`outside\tthe symlink leads out of the project, to ${realpathSync(at.root)}; `);
+  rmSync(join(at.project, "outside"));
+  expect(JSON.parse(at.svc("code", "ls", job, "--left-out", "--json").out)).toMatchObject({ job_id: job, count: 2 });
+  expect(JSON.parse(at.svc("code", "ls", "--left-out", "--json").out)).toMatchObject({
+    job_id: null,
+    count: 1,
+    names: [{ path: ".env" }],
+    ignored: 0,
+    ignored_names: [],
+  });
+  expect(JSON.parse(at.svc("jobs", job, "--json").out)).toMatchObject({ jobs: [{ left_out: { count: 2 } }] });
+  const timeline = JSON.parse(at.svc("timeline", job, "--json").out) as {
+    steps: { step: string; detail: object | null }[];
+  };
+  expect(timeline.steps.find(({ step }) => step === "sync")?.detail).toMatchObject({ left_out: { count: 2 } });
 });

@@ -1,0 +1,259 @@
+// Which files of a project belong to a run, case by case. test/files/git-set.test.ts compares random repositories with git.
+
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { truncate } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { describeDirectory } from "../../src/files/code-contents.ts";
+import { diffCode } from "../../src/files/code-diff.ts";
+import { createSnapshot } from "../../src/files/code-snapshot.ts";
+import { leftOutLines, leftOutOf } from "../../src/files/left-out.ts";
+import { listProject } from "../../src/files/project-listing.ts";
+import { restoreInto } from "../../src/files/restore-code.ts";
+
+let top: string;
+let project: string;
+beforeEach(() => {
+  top = realpathSync(mkdtempSync(join(tmpdir(), "svc-listing-")));
+  project = join(top, "project");
+  mkdirSync(project);
+  vi.stubEnv("HOME", top);
+  vi.stubEnv("XDG_CONFIG_HOME", undefined);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(top, { recursive: true, force: true });
+});
+
+function put(files: Record<string, string>, root = project): void {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+}
+const who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"];
+const git = (...args: string[]): string =>
+  execFileSync("git", [...who, ...args], { cwd: project, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const listed = async (): Promise<string[]> => (await listProject(project)).files;
+const whys = async (): Promise<Record<string, string>> =>
+  Object.fromEntries((await listProject(project)).leftOut.map(({ path, why }) => [path, why]));
+const refusal = async (): Promise<string> => {
+  const started = performance.now();
+  const error = await listProject(project).then(
+    () => new Error("it was listed"),
+    (e: Error) => e,
+  );
+  expect(error).toMatchObject({ code: "project_dir_refused" });
+  expect(performance.now() - started).toBeLessThan(90_000);
+  return error.message;
+};
+
+it("Files that git tracks belong to the run although a rule ignores them", async () => {
+  git("init", "-q");
+  put({
+    ".gitignore": "*.csv\nlib/\nvenv/\n",
+    "lib/core.py": "",
+    "labels.csv": "",
+    "venv/kept.py": "",
+    "train.py": "",
+  });
+  git("add", "-f", "-A");
+  put({ "lib/not-added.py": "", "other.csv": "", "venv/not-added.py": "" });
+  const files = [".gitignore", "labels.csv", "lib/core.py", "train.py", "venv/kept.py"];
+  expect(await listed()).toEqual(files);
+  expect((await listProject(project, { own: true })).files).toEqual(files);
+});
+
+it("A folder that svc made is no code, under any name and as older versions left it, unless git tracks it", async () => {
+  put({ "train.py": "", "checkpoints-local/model.pt": "", "renamed/.svc-made": "", "renamed/model.pt": "" });
+  put({ "old/.svc-checkpoints.jsonl": "", "old/a.pt": "", ".svc-restore-12": "" });
+  expect(await listed()).toEqual(["train.py"]);
+  expect(Object.keys(await whys())).toEqual([".svc-restore-12", "checkpoints-local/", "old/", "renamed/"]);
+  git("init", "-q");
+  git("add", "-f", "renamed/model.pt");
+  expect(await listed()).toEqual(["renamed/model.pt", "train.py"]);
+});
+
+it("svc marks the folder that it makes for a script that is run by hand", async () => {
+  put({ "train.py": "import svc\nopen(svc.checkpoint_dir() + '/model.pt', 'w').write('x')\n" });
+  const env = { ...process.env, PYTHONPATH: join(import.meta.dirname, "../../python"), SVC_CHECKPOINT_DIR: "" };
+  expect(spawnSync("python3", ["train.py"], { cwd: project, env }).status).toBe(0);
+  expect(existsSync(join(project, "checkpoints-local/.svc-made"))).toBe(true);
+  expect(await listed()).toEqual(["train.py"]);
+});
+
+it("A symlink out of the project is left out with its target and what to do, first in the record and in the log", async () => {
+  put({ "common/__init__.py": "" }, top);
+  put({ "train.py": "", "node_modules/x.js": "", ".env": "TOKEN=1" });
+  symlinkSync("../common", join(project, "common"));
+  const listing = await listProject(project, { ignored: true });
+  expect(listing.files).toEqual(["train.py"]);
+  const told = leftOutOf(listing);
+  expect(told).toMatchObject({ count: 3, ignored: 0 });
+  expect(told?.names.map(({ path }) => path)).toEqual([".env", "common", "node_modules/"]);
+  expect(told?.names[1]?.why).toContain(`to ${join(top, "common")}; put a copy in its place`);
+  const lines = leftOutLines({ names: told?.names ?? [], missed: 2 });
+  expect(lines).toHaveLength(2);
+  expect(lines[1]).toMatch(/^svc: "common" is left out of the code: the symlink leads out of the project/);
+});
+
+it("A symlink does not bring what git ignores", async () => {
+  git("init", "-q");
+  put({ ".gitignore": "secret/\n", "secret/key.txt": "s", "train.py": "" });
+  symlinkSync("secret", join(project, "data"));
+  symlinkSync("secret/key.txt", join(project, "innocent.txt"));
+  expect(await listed()).toEqual([".gitignore", "train.py"]);
+  expect(Object.keys(await whys())).toEqual(["data", "innocent.txt"]);
+});
+
+it("Secrets stay behind although git tracks them, and a .svcignore takes back what git ignores", async () => {
+  git("init", "-q");
+  put({ ".env": "s", "ca.pem": "s", "data/a.bin": "", "data/b.log": "", "out.txt": "", "train.py": "" });
+  git("add", "-f", ".env", "ca.pem", "train.py");
+  put({ ".gitignore": "data/\n*.log\nout.txt\n" });
+  expect(await listed()).toEqual([".gitignore", "train.py"]);
+  expect((await whys())[".env"]).toContain("it may hold a secret");
+  put({ ".svcignore": "!data/\n!out.txt\n!ca.pem\n" });
+  expect(await listed()).toEqual([".gitignore", ".svcignore", "ca.pem", "data/a.bin", "out.txt", "train.py"]);
+});
+
+it("A submodule brings its files by its own rules where it is checked out, and is named where it is not", async () => {
+  const library = join(top, "library");
+  mkdirSync(library);
+  put({ ".gitignore": "*.tmp\n", "lib.py": "" }, library);
+  const inLibrary = (...args: string[]) => execFileSync("git", [...who, ...args], { cwd: library });
+  inLibrary("init", "-q");
+  inLibrary("add", "-A");
+  inLibrary("commit", "-qm", "one");
+  git("init", "-q");
+  put({ "train.py": "", ".gitignore": "*.py\n" });
+  git("add", "-f", "train.py");
+  git("submodule", "add", "-q", library, "lib");
+  put({ "lib/a.tmp": "", "lib/b.py": "" });
+  const files = [".gitignore", ".gitmodules", "lib/.gitignore", "lib/b.py", "lib/lib.py", "train.py"];
+  expect(await listed()).toEqual(files);
+  expect((await listProject(project, { own: true })).files).toEqual(files);
+  git("submodule", "deinit", "-q", "-f", "lib");
+  expect(await listed()).toEqual([".gitignore", ".gitmodules", "train.py"]);
+  expect((await whys())["lib"]).toContain("git submodule update --init lib");
+});
+
+it("Variables of git and commands that the repository names change nothing and are not run", async () => {
+  git("init", "-q");
+  put({ "train.py": "" });
+  git("add", "-A");
+  const ran = join(top, "ran");
+  git("config", "core.fsmonitor", `touch ${ran}; true`);
+  git("config", "core.pager", `touch ${ran}`);
+  vi.stubEnv("GIT_DIR", "/nowhere");
+  vi.stubEnv("GIT_INDEX_FILE", "/nowhere/index");
+  expect(await listed()).toEqual(["train.py"]);
+  expect(existsSync(ran)).toBe(false);
+});
+
+it.skipIf(process.getuid?.() !== 0)("A repository that belongs to another user is listed", async () => {
+  git("init", "-q");
+  put({ ".gitignore": "a\n", a: "", b: "" });
+  for (const path of ["", ".git", ".git/config", ".git/HEAD"]) chownSync(join(project, path), 12_345, 12_345);
+  expect(
+    spawnSync("git", ["ls-files"], { cwd: project, env: { PATH: process.env["PATH"], HOME: top } }).status,
+  ).not.toBe(0);
+  expect(await listed()).toEqual([".gitignore", "b"]);
+});
+
+it("Without a git binary our own walk lists the repository, and refuses an index that it cannot read", async () => {
+  git("init", "-q");
+  put({ ".gitignore": "*.csv\n", "a.csv": "", "b.csv": "", "train.py": "" });
+  git("add", "-f", "a.csv");
+  const path = process.env["PATH"];
+  vi.stubEnv("PATH", top);
+  expect(await listed()).toEqual([".gitignore", "a.csv", "train.py"]);
+  vi.stubEnv("PATH", path);
+  git("update-index", "--split-index");
+  vi.stubEnv("PATH", top);
+  expect(await refusal()).toContain("git is not there to be asked");
+});
+
+it("A repository in the middle of a rebase is listed, each file in conflict once", async () => {
+  git("init", "-q", "-b", "main");
+  for (const [branch, text] of [
+    ["main", "0"],
+    ["side", "1"],
+  ] as const) {
+    if (branch === "side") git("checkout", "-q", "-b", "side");
+    put({ "a.py": text });
+    git("add", "-A");
+    git("commit", "-qm", text);
+  }
+  git("checkout", "-q", "main");
+  put({ "a.py": "2" });
+  git("commit", "-qam", "2");
+  expect(() => git("rebase", "side")).toThrow();
+  expect(git("ls-files", "-u")).not.toBe("");
+  expect(await listed()).toEqual(["a.py"]);
+  expect((await listProject(project, { own: true })).files).toEqual(["a.py"]);
+});
+
+it("A broken index, a .git that leads nowhere and a repository without its HEAD are refused in words", async () => {
+  git("init", "-q");
+  put({ "a.py": "", ".gitignore": "secret\n", secret: "" });
+  git("add", "a.py");
+  writeFileSync(join(project, ".git/index"), "DIRC and then nothing that an index has, at some length");
+  expect(await refusal()).toMatch(/lies in a git repository, and which files belong to it is not known: .*index/);
+  await expect(listProject(project, { own: true })).rejects.toMatchObject({ code: "project_dir_refused" });
+  rmSync(join(project, ".git/HEAD"));
+  expect(await refusal()).toContain("not a git repository");
+  rmSync(join(project, ".git"), { recursive: true });
+  writeFileSync(join(project, ".git"), "gitdir: /nowhere/at/all\n");
+  expect(await refusal()).toContain("/nowhere/at/all");
+  writeFileSync(join(project, ".git"), "no words of git\n");
+  expect(await refusal()).toContain("remove its .git");
+});
+
+it("A .gitignore with 100,000 rules is heeded by git and by our own walk", async () => {
+  const rules = Array.from({ length: 100_000 }, (_, i) => (i % 2 === 0 ? `ignored-${i}` : `some/where-${i}/*.tmp`));
+  put({ ".gitignore": `${rules.join("\n")}\n`, "ignored-99998": "", "a.py": "", "some/where-99999/x.tmp": "" });
+  expect(await listed()).toEqual([".gitignore", "a.py"]);
+  git("init", "-q");
+  expect(await listed()).toEqual([".gitignore", "a.py"]);
+}, 120_000);
+
+it("A run in place records data and copies code, compares both, and restores only the code", async () => {
+  const codeDir = join(top, "home", "code");
+  put({ "train.py": "print(1)\n", "data/labels.csv": "1,2\n", "data/small.npy": "x".repeat(100_000) });
+  put({ "data/images.bin": "" });
+  await truncate(join(project, "data/images.bin"), 11 * 1024 ** 3);
+  const snapshot = await createSnapshot({ projectDir: project, codeDir, now: 0, inPlace: true });
+  expect(snapshot.files.map(({ path, kept, sha256 }) => [path, kept, typeof sha256])).toEqual([
+    ["data/images.bin", false, "object"],
+    ["data/labels.csv", undefined, "string"],
+    ["data/small.npy", false, "string"],
+    ["train.py", undefined, "string"],
+  ]);
+  await expect(createSnapshot({ projectDir: project, codeDir, now: 0 })).rejects.toMatchObject({
+    code: "project_dir_refused",
+  });
+  const side = () => describeDirectory(project, join(top, "home"), { like: snapshot.files });
+  const before = { files: snapshot.files, read: () => Promise.reject(new Error("nothing is read")) };
+  expect(await diffCode(before, await side())).toEqual([]);
+  await truncate(join(project, "data/images.bin"), 12 * 1024 ** 3);
+  expect(await diffCode(before, await side())).toMatchObject([
+    { path: "data/images.bin", status: "changed", patch: null },
+  ]);
+  const done = await restoreInto({ codeDir, snapshot, directory: join(top, "back"), force: false });
+  expect(done).toMatchObject({
+    written: ["data/labels.csv", "train.py"],
+    not_kept: ["data/images.bin", "data/small.npy"],
+  });
+});
