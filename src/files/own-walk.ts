@@ -72,7 +72,8 @@ export async function walk(dir: string, place: WalkPlace, options: { ignored?: s
   ];
   const above = prefix === "" ? [] : prefix.split("/");
   const walker = new Walker(dir, prefix, ignoreCase, tracked);
-  let out = false;
+  // What lies in a submodule that is not checked out is nothing to the repository around it.
+  let out = index.some(({ path, gitlink }) => gitlink && (prefix === path || prefix.startsWith(`${path}/`)));
   for (let i = 0; i < above.length; i++) {
     const base = above.slice(0, i).join("/");
     frames.push({ base, rules: readRules(join(top, base, ".gitignore"), ignoreCase, true) });
