@@ -117,6 +117,7 @@ export const api = {
   ) => get<JobsPage>(`/jobs${query(q)}`, signal),
   job: (id: string, signal?: AbortSignal) => get<JobRecord>(job(id), signal),
   kill: (id: string) => post<JobRecord>(`${job(id)}/kill`, {}),
+  remove: async (id: string) => void (await call(job(id), { method: "DELETE" })),
   submit: (body: unknown, key: string) => post<JobRecord>("/jobs", body, { "idempotency-key": key }),
   timeline: (id: string) => get<Timeline>(`${job(id)}/timeline`),
   metrics: (id: string, q: { since_step?: number; max_points?: number }) =>

@@ -30,6 +30,8 @@ export const isActive = (job: Pick<JobRecord, "status">): boolean =>
 /** It ended because somebody wanted it to: nothing went wrong. */
 export const isAsked = (job: Pick<JobRecord, "error">): boolean => job.error?.code === "cancelled_by_user";
 export const isKillable = (job: Pick<JobRecord, "status">): boolean => isActive(job) && job.status !== "terminating";
+/** What can be selected in a list: to be killed, or to be deleted. */
+export const isSelectable = (job: Pick<JobRecord, "status">): boolean => isKillable(job) || !isActive(job);
 export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string => inOrder(job.label ?? job.entrypoint);
 
 /**

@@ -129,6 +129,10 @@ export const store = createStore({
       const jobs = { ...data.jobs, [job.id]: job };
       return { ...data, jobs, list: placed(data.list, jobs, job), problems: without(data.problems, job.id) };
     },
+    jobRemoved: (data, { id }: { id: string }) => {
+      const { [id]: _gone, ...jobs } = data.jobs;
+      return { ...data, jobs, list: { ...data.list, ids: data.list.ids.filter((each) => each !== id) } };
+    },
     jobFailed: (data, { id, problem }: { id: string; problem: Problem }) => ({
       ...data,
       problems: { ...data.problems, [id]: problem },

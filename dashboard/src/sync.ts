@@ -192,6 +192,11 @@ function heard(event: FeedEvent): void {
   }
   if (event.type.startsWith("pull.")) for (const listener of hintListeners) listener({ type: "pulls.changed" });
   if (event.job_id === null) return;
+  if (event.type === "job.removed") {
+    store.trigger.jobRemoved({ id: event.job_id });
+    summary.mark();
+    return;
+  }
   touch(event.job_id);
   if (event.job_id !== shown) return;
   timeline.mark();

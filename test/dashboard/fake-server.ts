@@ -184,6 +184,10 @@ export class FakeServer {
     if (id === undefined) return method === "POST" ? this.#submit(body, key, response) : this.#list(url, response);
     const run = this.world.runs.find((each) => each.record.id === id);
     if (!run) return json(response, 404, problem(404, "job_not_found", `There is no job ${id}.`, "See `svc jobs`."));
+    if (part === undefined && method === "DELETE") {
+      this.world.runs.splice(this.world.runs.indexOf(run), 1);
+      return json(response, 200, { id, freed_bytes: run.record.disk_bytes ?? 0 });
+    }
     if (part === undefined) return json(response, 200, run.record);
     if (part === "kill") return this.#kill(run, response);
     const answer = await runPart(run, [part, ...rest].join("/"), url);

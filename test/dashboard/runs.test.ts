@@ -148,6 +148,26 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(killed).toContain("/jobs/r1-digits/kill");
     }));
 
+  it("deletes several runs that are over after it has named them with their sizes", () =>
+    withPage("/?status=succeeded", async ({ page, server }) => {
+      const boxes = page.getByLabel(/^Select (?!all)/);
+      await boxes.nth(0).check();
+      await boxes.nth(1).check();
+      const bar = page.getByRole("region", { name: "Selected runs" });
+      expect(await bar.getByRole("button", { name: "Kill…" }).count()).toBe(0);
+      await bar.getByRole("button", { name: "Delete…" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.waitFor();
+      expect((await dialog.textContent()) ?? "").toContain("12 MB");
+      await expectAccessible(page);
+      expect(server.seen.some((each) => each.method === "DELETE")).toBe(false);
+      await dialog.getByRole("button", { name: "Delete 2 runs" }).click();
+      await dialog.waitFor({ state: "detached" });
+      const gone = server.seen.filter((each) => each.method === "DELETE").map((each) => each.path);
+      expect(new Set(gone).size).toBe(2);
+      for (const path of gone) expect(await page.locator(`[id="run-${path.slice("/jobs/".length)}"]`).count()).toBe(0);
+    }));
+
   it("says how old it is while nobody answers, and catches up without loading the page again", () =>
     withPage(
       "/",

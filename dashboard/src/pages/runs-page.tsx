@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { useKeys } from "../keys.ts";
 import { plural } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
+import { DeleteDialog } from "../parts/delete-dialog.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { KillManyDialog } from "../parts/kill-many-dialog.tsx";
 import { useTitle } from "../parts/title.ts";
@@ -11,7 +12,7 @@ import { FirstRun } from "../runs/first-run.tsx";
 import { RunFilters } from "../runs/run-filters.tsx";
 import { RunTable } from "../runs/run-table.tsx";
 import { SelectionBar } from "../runs/selection-bar.tsx";
-import { isKillable } from "../status.ts";
+import { isActive, isKillable, isSelectable } from "../status.ts";
 import { useData } from "../store.ts";
 import { showList } from "../sync.ts";
 
@@ -25,6 +26,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const summary = useData((data) => data.summary);
   const [killing, setKilling] = useState<string | null>(null);
   const [killingMany, setKillingMany] = useState(false);
+  const [deleting, setDeleting] = useState(false);
   // What was selected in one list means nothing in another.
   const [selection, setSelection] = useState<{ list: string; ids: ReadonlySet<string> }>({ list: asked, ids: NOBODY });
   const selected = selection.list === asked ? selection.ids : NOBODY;
@@ -34,7 +36,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const ids = here ? list.ids : NONE;
   const loading = list.phase === "loading" || !here;
   const target = killing === null ? undefined : jobs[killing];
-  const chosen = [...selected].flatMap((id) => jobs[id] ?? []).filter(isKillable);
+  const chosen = [...selected].flatMap((id) => jobs[id] ?? []).filter(isSelectable);
 
   const toggle = (id: string) => {
     const after = new Set(selected);
@@ -74,10 +76,16 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         </p>
       )}
       {chosen.length > 0 && (
-        <SelectionBar jobs={chosen} onKill={() => setKillingMany(true)} onClear={() => select(NOBODY)} />
+        <SelectionBar
+          jobs={chosen}
+          onKill={() => setKillingMany(true)}
+          onDelete={() => setDeleting(true)}
+          onClear={() => select(NOBODY)}
+        />
       )}
       {target && <KillDialog job={target} onClose={() => setKilling(null)} />}
-      {killingMany && <KillManyDialog jobs={chosen} onClose={() => setKillingMany(false)} />}
+      {killingMany && <KillManyDialog jobs={chosen.filter(isKillable)} onClose={() => setKillingMany(false)} />}
+      {deleting && <DeleteDialog jobs={chosen.filter((job) => !isActive(job))} onClose={() => setDeleting(false)} />}
     </div>
   );
 }

@@ -1,12 +1,14 @@
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import { api } from "../api.ts";
 import { costOf, inOrder, usdPerHour } from "../format.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
+import { DeleteDialog } from "../parts/delete-dialog.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { StatusPill } from "../parts/status-pill.tsx";
 import { At, DURATION_COUNTS, Span } from "../parts/time.tsx";
-import { Link } from "../router.tsx";
+import { Link, navigate } from "../router.tsx";
 import { isActive, titleOf } from "../status.ts";
 import { runApi } from "./run-api.ts";
 import { RunBanners } from "./run-banners.tsx";
@@ -14,6 +16,7 @@ import { RunBanners } from "./run-banners.tsx";
 /** What a run is, what can be done with it, and what its owner should know; `brief` above a part of it, where a screen is small. */
 export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
   const [killing, setKilling] = useState(false);
+  const [deleting, setDeleting] = useState(false);
   const args = job.args.length > 0 ? ` ${job.args.join(" ")}` : "";
   const held = job.machines.some((machine) => machine.terminated_at === null && machine.address !== null);
   return (
@@ -37,6 +40,11 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
           {isActive(job) && job.status !== "terminating" && (
             <button type="button" className="button danger" onClick={() => setKilling(true)}>
               Kill
+            </button>
+          )}
+          {!isActive(job) && (
+            <button type="button" className="button" onClick={() => setDeleting(true)}>
+              Delete
             </button>
           )}
         </div>
@@ -63,6 +71,11 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
             <span className="quiet"> at {usdPerHour(job.price_per_hour_usd)}</span>
           )}
         </Fact>
+        {job.disk_bytes !== null && (
+          <Fact name="On this disk">
+            <span className="num">{bytes(job.disk_bytes)}</span>
+          </Fact>
+        )}
         {job.exit_code !== null && (
           <Fact name="Exit code">
             <span className="num">{job.exit_code}</span>
@@ -70,6 +83,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
         )}
       </dl>
       <RunBanners job={job} />
+      {deleting && <DeleteDialog jobs={[job]} onClose={() => setDeleting(false)} onDone={() => navigate("/")} />}
       {killing && <KillDialog job={job} onClose={() => setKilling(false)} />}
     </div>
   );

@@ -1,5 +1,6 @@
 import { memo, useEffect, useRef, useState, type FocusEvent } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
 import { costOf, plural, usdPerHour } from "../format.ts";
@@ -7,7 +8,7 @@ import { StatusPill } from "../parts/status-pill.tsx";
 import { Ago, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
 import { Link, navigate, runPath } from "../router.tsx";
-import { isActive, isAsked, isKillable, shortReason, titleOf } from "../status.ts";
+import { isActive, isAsked, isKillable, isSelectable, shortReason, titleOf } from "../status.ts";
 import { loadMore } from "../sync.ts";
 
 /** Heights of a row, by the style sheet `runs.css`. */
@@ -66,7 +67,7 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
     { keys: "j", does: "Next run", run: () => step(1) },
     { keys: "k", does: "Run before", run: () => step(-1) },
     { keys: "o", does: "Open the run", run: () => atCurrent((job) => navigate(runPath(job.id))) },
-    { keys: "x", does: "Select the run", run: () => atCurrent((job) => isKillable(job) && onToggle(job.id)) },
+    { keys: "x", does: "Select the run", run: () => atCurrent((job) => isSelectable(job) && onToggle(job.id)) },
   ]);
 
   const focused = (event: FocusEvent) => {
@@ -205,7 +206,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
   return (
     <tr aria-rowindex={index} className={selected ? "selected" : undefined}>
       <td className="cell-select">
-        {killable && (
+        {isSelectable(job) && (
           <input type="checkbox" aria-label={`Select ${name}`} checked={selected} onChange={() => onToggle(job.id)} />
         )}
       </td>
@@ -218,6 +219,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
         </Link>
         <span className="run-sub">
           <code>{job.id}</code>
+          {job.disk_bytes !== null && <span className="quiet num">{bytes(job.disk_bytes)}</span>}
           {reason && (
             <span
               className={job.error && !isAsked(job) ? "reason bad" : "reason"}

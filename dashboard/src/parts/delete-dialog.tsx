@@ -1,0 +1,70 @@
+import { useRef, useState } from "react";
+import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
+import { api, asProblem } from "../api.ts";
+import { plural } from "../format.ts";
+import { titleOf } from "../status.ts";
+import { store } from "../store.ts";
+import { ProblemBanner } from "./banner.tsx";
+import { Modal } from "./modal.tsx";
+
+const SHOWN = 50;
+
+/** Asks before runs that are over are deleted, naming each with what it takes on the disk. `onDone`: all of them are gone. */
+export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () => void; onDone?: () => void }) {
+  const keep = useRef<HTMLButtonElement>(null);
+  const [asked] = useState(props.jobs);
+  const [done, setDone] = useState<number | null>(null);
+  const [problems, setProblems] = useState<Problem[]>([]);
+  const size = asked.reduce((sum, job) => sum + (job.disk_bytes ?? 0), 0);
+  const remove = async () => {
+    if (done !== null) return;
+    setDone(0);
+    setProblems([]);
+    const failed: Problem[] = [];
+    for (const job of asked) {
+      try {
+        await api.remove(job.id);
+        store.trigger.jobRemoved({ id: job.id });
+      } catch (error) {
+        failed.push(asProblem(error));
+      }
+      setDone((n) => (n ?? 0) + 1);
+    }
+    if (failed.length === 0) return (props.onDone ?? props.onClose)();
+    setProblems(failed);
+    setDone(null);
+  };
+  return (
+    <Modal titleId="delete-title" wide first={keep} onClose={props.onClose}>
+      <h2 id="delete-title">Delete {plural(asked.length, "run")}?</h2>
+      <p>
+        Logs, metrics and checkpoints on this computer are deleted{size > 0 && <>: {bytes(size)}</>}. What the runs cost
+        stays counted, and copies in sinks stay. This cannot be undone.
+      </p>
+      <ul className="plain kill-list" tabIndex={0} aria-label="Runs">
+        {asked.slice(0, SHOWN).map((job) => (
+          <li key={job.id}>
+            <bdi>{titleOf(job)}</bdi> <code>{job.id}</code>
+            <span className="quiet"> {job.disk_bytes === null ? "size unknown" : bytes(job.disk_bytes)}</span>
+          </li>
+        ))}
+        {asked.length > SHOWN && <li className="quiet">and {asked.length - SHOWN} more</li>}
+      </ul>
+      {problems[0] && (
+        <>
+          <p className="bad">{plural(problems.length, "run")} could not be deleted:</p>
+          <ProblemBanner problem={problems[0]} />
+        </>
+      )}
+      <div className="actions">
+        <button ref={keep} type="button" className="button" onClick={props.onClose}>
+          Keep
+        </button>
+        <button type="button" className="button danger" onClick={() => void remove()} aria-disabled={done !== null}>
+          {done === null ? `Delete ${plural(asked.length, "run")}` : `Deleting ${done} of ${asked.length}…`}
+        </button>
+      </div>
+    </Modal>
+  );
+}
