@@ -12,6 +12,7 @@ import { installationPrefix } from "../domain/machine-names.ts";
 import { keepFilesPrivate } from "../domain/own-umask.ts";
 import { proxyEnvOf } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
+import { onTightened } from "../domain/tightened.ts";
 import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../domain/steady-clock.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
@@ -136,6 +137,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
   if (proxy !== undefined) setGlobalProxyFromEnv({ ...proxy });
   const known = new KnownSecrets({ home, env });
   const log = (line: string): void => options.log?.(known.redactor().redactText(line));
+  onTightened(log);
   keepFilesPrivate();
   prepareHome(home);
   const startedAt = new Date().toISOString();

@@ -1,5 +1,6 @@
 // The CLI as a whole: which commands there are, how an error is told, and with which code the process ends.
 
+import { onTightened } from "../domain/tightened.ts";
 import { asSvcError } from "../errors/index.ts";
 import { asksForJson, declare, parseArgv, printHelp } from "./argv.ts";
 import { COMMANDS } from "./commands/index.ts";
@@ -10,6 +11,7 @@ import { safeField, toJson } from "./text.ts";
 /** Runs one command line and ends the process with its exit code. */
 export async function runCli(words: string[]): Promise<void> {
   const io = processIo();
+  onTightened((words) => io.err(words));
   let code: number;
   try {
     const cli = declare(COMMANDS, version());

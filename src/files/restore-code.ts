@@ -6,6 +6,7 @@
 // R3. A file appears whole, with its mode, or not at all: it is written beside its place and put there in one go.
 // R4. Only "there is none" is taken as absence. What else the system says of a path is told.
 
+import { givenUmask } from "../domain/own-umask.ts";
 import { randomBytes } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, link, lstat, mkdir, open, realpath, rename, rm } from "node:fs/promises";
@@ -129,7 +130,7 @@ async function put(root: string, file: CodeFile, blob: string, force: boolean): 
   const beside = join(folder, `.svc-restore-${randomBytes(6).toString("hex")}`);
   try {
     await copyFile(blob, beside, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
-    await chmod(beside, (file.mode === "executable" ? 0o777 : 0o666) & ~process.umask());
+    await chmod(beside, (file.mode === "executable" ? 0o777 : 0o666) & ~givenUmask());
     if (force) await rename(beside, path);
     else await appear(root, file.path, beside, path);
   } finally {

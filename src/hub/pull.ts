@@ -13,7 +13,7 @@ import { fetchBlob, hasBlob, partialBytes } from "./fetch-blob.ts";
 import { firstObjection } from "./paths.ts";
 import { chooserOf } from "./patterns.ts";
 import type { Place } from "./place.ts";
-import { persistently, type RetryOptions } from "./retry.ts";
+import { UNHEARD_MS_MAX, persistently, type RetryOptions } from "./retry.ts";
 
 const FILES_AT_ONCE = 6;
 /** Left free for everything else: the store, logs, checkpoints. */
@@ -44,15 +44,17 @@ export interface PullParts extends Omit<RetryOptions, "gained" | "waiting"> {
 
 export async function pullModel(parts: PullParts): Promise<HubPulled> {
   const { client, place, asked, signal, report } = parts;
-  const patiently = <T>(work: () => Promise<T>): Promise<T> =>
+  const patiently = <T>(work: () => Promise<T>, more: { unheardMsMax?: number } = {}): Promise<T> =>
     persistently(work, {
       ...parts,
+      ...more,
       waiting: (error, ms) => report({ note: error && waitWords(error, ms) }),
     });
 
   report({ phase: "resolving" });
   await place.prepare();
-  const commit = parts.commit ?? (await patiently(() => client.commitOf(asked, signal)));
+  const commit =
+    parts.commit ?? (await patiently(() => client.commitOf(asked, signal), { unheardMsMax: UNHEARD_MS_MAX }));
   report({ commit });
   const all = await patiently(() => client.files(asked, commit, signal));
   const files = chosen(all, asked, parts.patterns);

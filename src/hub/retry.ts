@@ -13,6 +13,9 @@ export interface Patience {
   askedMsMax: number;
 }
 
+/** A wrong address or no network is told within ten seconds, connecting included. */
+export const UNHEARD_MS_MAX = 7_000;
+
 export const PATIENCE: Patience = { attemptsMax: 8, delayMsMin: 500, delayMsMax: 30_000, askedMsMax: 10 * 60_000 };
 
 export interface RetryOptions {
@@ -23,13 +26,16 @@ export interface RetryOptions {
   random: () => number;
   /** Grows with what was gained; a try that gained something counts as the first. */
   gained?: () => number;
+  /** How long a hub is tried that never answered. Who waits for the pull is then told, and no worse off: nothing was transferred. */
+  unheardMsMax?: number;
   /** Told before each wait, and with null after it. */
   waiting?: (error: SvcError | null, ms: number) => void;
 }
 
 /** Calls `work` until it does not throw `Transient`; at last throws the error inside of it. */
 export async function persistently<T>(work: () => Promise<T>, options: RetryOptions): Promise<T> {
-  const { patience, gained = () => 0 } = options;
+  const { patience, gained = () => 0, unheardMsMax = Infinity } = options;
+  const began = options.clock.monotonic();
   let before = gained();
   for (let attempt = 1; ; attempt++) {
     options.signal.throwIfAborted();
@@ -42,6 +48,7 @@ export async function persistently<T>(work: () => Promise<T>, options: RetryOpti
       if (attempt >= patience.attemptsMax || (e.waitMs ?? 0) > patience.askedMsMax) throw e.error;
       const grown = Math.min(patience.delayMsMax, patience.delayMsMin * 2 ** (attempt - 1));
       const ms = Math.max(e.waitMs ?? 0, grown * (0.5 + options.random() / 2));
+      if (e.unheard && options.clock.monotonic() - began + ms > unheardMsMax) throw e.error;
       options.waiting?.(e.error, ms);
       await pause(options.clock, ms, options.signal);
       options.waiting?.(null, 0);

@@ -24,10 +24,13 @@ export interface TransferOptions {
 export class Transient extends Error {
   readonly error: SvcError;
   readonly waitMs: number | null;
-  constructor(error: SvcError, waitMs: number | null = null) {
+  /** Nothing came back at all: no connection, no such name, a certificate that is not trusted. */
+  readonly unheard: boolean;
+  constructor(error: SvcError, waitMs: number | null = null, { unheard = false } = {}) {
     super(error.message);
     this.error = error;
     this.waitMs = waitMs;
+    this.unheard = unheard;
   }
 }
 
@@ -196,6 +199,8 @@ const unreachable = (host: string, e: NodeJS.ErrnoException): Transient =>
       { host, why: WORDS[e.code ?? ""] ?? (e.message === "aborted" ? "the connection was cut" : e.message) },
       { cause: e },
     ),
+    null,
+    { unheard: e.code !== "ECONNRESET" },
   );
 
 export const bad = (url: URL, why: string): SvcError =>

@@ -122,9 +122,7 @@ export const RunSpec = z
       .meta({ title: "Arguments", description: "Passed to the script exactly as given." }),
     provider: ProviderName.default("local"),
     gpus: GpuRequest.default("cpu"),
-    min_vram_gb: whole(10_000)
-      .optional()
-      .meta({ title: "Least VRAM", unit: "gb", description: "Least memory per GPU." }),
+    min_vram_gb: whole(10_000).optional().meta({ title: "Min VRAM", unit: "gb", description: "Least memory per GPU." }),
     disk_gb: whole(1_000_000)
       .optional()
       .meta({ title: "Disk", unit: "gb", description: "Scratch disk on the machine." }),

@@ -7,6 +7,7 @@
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { isMissing } from "../errors/index.ts";
+import { tightened } from "../domain/tightened.ts";
 import { replaceFile } from "../domain/replace-file.ts";
 import { isService, type CredentialName } from "../schemas/credentials.ts";
 
@@ -75,6 +76,7 @@ function makeOwnersAlone(file: string, fd: number, facts: { uid: number; mode: n
   if ((facts.mode & 0o077) === 0) return;
   try {
     fchmodSync(fd, 0o600);
+    tightened(file, facts.mode);
   } catch {
     throw new UnusableFile(`${file} may be read by others, and its mode cannot be changed to 600`);
   }

@@ -91,6 +91,16 @@ function leftOutOf({ left_out }: JobRow): JobRecord["left_out"] {
   return { count, names, ignored };
 }
 
+/** A local run had no machine: what its error says of a rented one is not true of it. */
+export function errorOf(provider: string, error: JobError): JobError {
+  if (provider !== "local") return error;
+  const hint = error.hint
+    .replace(/,? and a rented machine (is )?given back(?=[.,;])/g, "")
+    .replace(/\s*A rented machine is given back\./g, "")
+    .trim();
+  return { ...error, hint };
+}
+
 export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
   const spec = JSON.parse(row.spec) as RunSpec;
   const prices = machines.filter((m) => m.released_at === null || row.state === "terminal").map((m) => m.price_micro);
@@ -111,7 +121,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     ended_at: isoOrNull(row.ended_at),
     price_per_hour_usd: known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / 1e6,
     machines: machines.map(jobMachineOf),
-    error: row.error === null ? null : (JSON.parse(row.error) as JobError),
+    error: row.error === null ? null : errorOf(spec.provider, JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOf(row),
     // Undefined in a home that an older version wrote and no newer one has opened yet.

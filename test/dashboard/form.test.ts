@@ -28,7 +28,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       await page.getByRole("button", { name: "A100 80 GB" }).click();
       expect(await page.getByLabel("GPUs").inputValue()).toBe("A100:1");
       await page.getByRole("button", { name: "Start run, $1.50/h" }).waitFor();
-      const plan = page.getByRole("region", { name: "Before anything is paid" });
+      const plan = page.getByRole("region", { name: "Cost preview" });
       const words = (await plan.textContent()) ?? "";
       for (const told of [
         "$1.50/h",
@@ -49,7 +49,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
     withPage("/new?entrypoint=train.py", async (opened) => {
       const { page, server } = opened;
       const gpus = page.getByLabel("GPUs");
-      const plan = page.getByRole("region", { name: "Before anything is paid" });
+      const plan = page.getByRole("region", { name: "Cost preview" });
       server.world.answers = {
         ...server.world.answers,
         plan: (body: { spec: { gpus?: string } }) => ({

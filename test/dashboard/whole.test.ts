@@ -49,7 +49,7 @@ describe("the dashboard of a real control plane", { tags: "needs/chromium" }, ()
       await page.getByRole("link", { name: "New run" }).click();
       await page.getByLabel("Entrypoint").fill("train.py");
       await page.getByLabel("Label").fill("by the form");
-      const plan = page.getByRole("region", { name: "Before anything is paid" });
+      const plan = page.getByRole("region", { name: "Cost preview" });
       await plan.getByText("1 file").waitFor(WAIT);
       await page.getByRole("button", { name: "Start run" }).click();
       await page.waitForURL("**/runs/*", WAIT);

@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { keepFilesPrivate } from "../../src/domain/own-umask.ts";
 import { blobPath } from "../../src/files/code-contents.ts";
 import { createSnapshot } from "../../src/files/code-snapshot.ts";
 import { restoreInto } from "../../src/files/restore-code.ts";
@@ -124,4 +125,16 @@ describe("restoring code into a folder", () => {
     );
     expect(existsSync(join(top, "out.py"))).toBe(false);
   });
+});
+
+it("Restored files have the modes that the user's own programs give, though svc keeps its own files private", async () => {
+  const before = process.umask(0o022);
+  try {
+    keepFilesPrivate();
+    await restore();
+    expect(statSync(join(target, "train.py")).mode & 0o777).toBe(0o644);
+    expect(statSync(join(target, "lib", "run.sh")).mode & 0o777).toBe(0o755);
+  } finally {
+    process.umask(before);
+  }
 });

@@ -1,3 +1,4 @@
+import { onTightened } from "../../src/domain/tightened.ts";
 import { execFileSync } from "node:child_process";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -194,6 +195,21 @@ describe("the store", () => {
     chmodSync(file(), 0o644);
     expect(read("podhost").credential?.secret).toBe("k");
     expect(statSync(file()).mode & 0o777).toBe(0o600);
+  });
+
+  it("that others could read is said once, with its mode and what to do", () => {
+    const said: string[] = [];
+    onTightened((words) => said.push(words));
+    store(good);
+    for (let i = 0; i < 2; i++) {
+      chmodSync(file(), 0o640);
+      read("podhost");
+    }
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain(
+      `${file()} could be read by other users of this computer (mode 640). Its mode is 600 now.`,
+    );
+    expect(said[0]).not.toContain("topsecret");
   });
 
   it("keeps a stricter mode", () => {

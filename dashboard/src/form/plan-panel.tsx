@@ -13,7 +13,7 @@ export function PlanPanel({ plan, problem, busy }: PlanState) {
   return (
     <section className="panel plan" aria-labelledby="plan" aria-busy={busy}>
       <div className="panel-head">
-        <h2 id="plan">Before anything is paid</h2>
+        <h2 id="plan">Cost preview</h2>
         <span className="quiet small-text" role="status">
           {busy ? "asking…" : plan ? "up to date" : ""}
         </span>

@@ -72,7 +72,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
       {loading && <p className="quiet pad">Reading the runs…</p>}
       {!loading && ids.length === 0 && list.phase === "ready" && (
         <p className="quiet pad">
-          No run is like that. <Link href="/">Show all runs</Link>.
+          No matching runs. <Link href="/">Show all runs</Link>.
         </p>
       )}
       {chosen.length > 0 && (

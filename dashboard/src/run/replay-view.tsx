@@ -60,7 +60,7 @@ export function Replay(props: { job: JobRecord; timeline: Timeline; scale: TimeS
           onChange={(event) => go(Number(event.target.value))}
         />
         {at === null ? (
-          <span className="quiet num">{plural(stops.length, "moment")}</span>
+          <span className="quiet num">{plural(stops.length, "event")}</span>
         ) : (
           <button
             type="button"
