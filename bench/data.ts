@@ -7,9 +7,9 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { addData, UNTRUSTED_MS } from "../src/files/data-add.ts";
-import { manifestFile, readManifest, removeManifest } from "../src/files/data-store.ts";
-import { doubts, verifyData } from "../src/files/data-verify.ts";
+import { addData, UNTRUSTED_MS } from "../src/files/data/add.ts";
+import { manifestFile, readManifest, removeManifest } from "../src/files/data/store.ts";
+import { doubts, verifyData } from "../src/files/data/verify.ts";
 import { withFolder } from "./lib/home.ts";
 import { rowOf, type Bench, type Row } from "./lib/measure.ts";
 

@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseLog, type LogRecord } from "../src/domain/log-stream.ts";
 import { Redactor } from "../src/domain/redaction.ts";
-import { DurableStorySink } from "../src/engine/story-sink.ts";
+import { DurableStorySink } from "../src/engine/run-log-writer.ts";
 import { engineOf, instantSteps } from "../scripts/lib/instant-engine.ts";
 import { newJobId, openHome, withFolder } from "./lib/home.ts";
 import { rowOf, type Bench, type Row } from "./lib/measure.ts";

@@ -4,8 +4,8 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { listProject } from "../src/files/project-listing.ts";
-import { measureProject } from "../src/files/measured-project.ts";
+import { listProject } from "../src/files/listing/project-listing.ts";
+import { measureProject } from "../src/files/listing/measured-project.ts";
 import { withFolder } from "./lib/home.ts";
 import { rowOf, type Bench, type Row } from "./lib/measure.ts";
 

@@ -9,7 +9,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { appendFileSync, chmodSync, closeSync, constants, existsSync, openSync, readFileSync, statSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { homeObjection, makeHome } from "../src/domain/home.ts";
+import { homeObjection, makeHome } from "../src/platform/home.ts";
 import { Client } from "./client.ts";
 import { findControlPlane, readToken } from "./discover.ts";
 import { SvcError, type ErrorWords } from "./errors.ts";

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import pRetry from "p-retry";
 import { GPU_CATALOGUE, listGpus as catalogue, vramFor as catalogueVram } from "../src/domain/gpus.ts";
-import { resolveHome } from "../src/domain/home.ts";
+import { resolveHome } from "../src/platform/home.ts";
 import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
 import type { Removed } from "../src/schemas/removal.ts";
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";

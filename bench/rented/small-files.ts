@@ -6,7 +6,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { HOST_WORD, sshForRsync } from "../../src/ssh/system-ssh.ts";
-import { CheckpointCollector } from "../../src/steps/collect-checkpoints.ts";
+import { CheckpointCollector } from "../../src/steps/checkpoints/collector.ts";
 import { never, TestMachine } from "../../test/ssh/machine.ts";
 import { relay } from "../../test/ssh/sshd.ts";
 import { rowOf, type Row } from "../lib/measure.ts";

@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import type { TreePush } from "../../src/providers/host.ts";
 import type { MachineLink } from "../../src/ssh/machine-link.ts";
 import { HOST_WORD, sshForRsync } from "../../src/ssh/system-ssh.ts";
-import { createSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
+import { createSnapshot, restoreSnapshot } from "../../src/files/code/code-snapshot.ts";
 import { never, TestMachine } from "../../test/ssh/machine.ts";
 import { rowOf, type Row } from "../lib/measure.ts";
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _INDEX = ".svc-checkpoints.jsonl"
 _INDEX_BYTES_MAX = 1 << 20
 _LOCAL_DIR = "checkpoints-local"
-# By this file the control plane knows a folder that svc made, and never takes it for code (src/files/protections.ts).
+# By this file the control plane knows a folder that svc made, and never takes it for code (src/files/listing/protections.ts).
 _MADE = ".svc-made"
 _PATH_UNITS_MAX = 4096
 _DEPTH_MAX = 8

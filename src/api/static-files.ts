@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
-import { docsPages } from "../domain/docs-pages.ts";
+import { docsPages } from "../platform/docs-pages.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 interface StaticFile {

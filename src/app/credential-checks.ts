@@ -9,7 +9,7 @@ import { SvcError } from "../errors/index.ts";
 import { ProviderHttp, type HttpAnswer } from "../providers/http.ts";
 import { readKeyFile, TokenSource, USER_AGENT } from "../providers/cloudvm/auth.ts";
 import type { CredentialCheck, ServiceName } from "../schemas/credentials.ts";
-import type { Places } from "../secrets/given.ts";
+import type { Places } from "../secrets/read-credential.ts";
 import { readHub, readObjstore, readTracker } from "../secrets/services.ts";
 
 const TIMEOUT_MS = 20_000;

@@ -9,9 +9,9 @@ import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "../providers/registry.ts";
 import type { RemoteName } from "../schemas/provider-names.ts";
 import { isService, type CredentialCheck, type CredentialName } from "../schemas/credentials.ts";
 import { baseUrlOf, readCredential } from "../secrets/credentials.ts";
-import { CredentialDesk } from "../secrets/desk.ts";
+import { CredentialService } from "../secrets/credential-service.ts";
 import { blockIn } from "../secrets/store-file.ts";
-import { storeOf, type Places } from "../secrets/given.ts";
+import { storeOf, type Places } from "../secrets/read-credential.ts";
 import { readHub, readObjstore, readTracker } from "../secrets/services.ts";
 import { loadSshKey } from "../ssh/keys.ts";
 import { exclusively } from "../store/file-lock.ts";
@@ -25,8 +25,8 @@ export interface DeskParts extends Places {
   log: (line: string) => void;
 }
 
-export function credentialDesk(parts: DeskParts): CredentialDesk {
-  return new CredentialDesk({
+export function credentialDesk(parts: DeskParts): CredentialService {
+  return new CredentialService({
     home: parts.home,
     env: parts.env,
     exclusively,

@@ -1,12 +1,12 @@
 // What a run would install, and how it would start its script, told before anything is rented.
 
 import { checkEntrypoint, type Entrypoint } from "../files/entrypoint.ts";
-import { directoryReader } from "../files/project-reader.ts";
+import { directoryReader } from "../files/install/project-reader.ts";
 import type { InstallPlan, StartPlan } from "../schemas/install.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { givenInstall, installOf, installPlan } from "../steps/install-command.ts";
-import { shownCommand } from "../steps/launch-plan.ts";
-import { localPython } from "./local-python.ts";
+import { givenInstall, installOf, installPlan } from "../steps/launch/install-command.ts";
+import { shownCommand } from "../steps/launch/launcher-argv.ts";
+import { localPython } from "../steps/launch/local-python.ts";
 
 export interface PreviewRequest {
   projectDir: string;

@@ -3,27 +3,27 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { guardOf, nodeDir, placeOf, type PlaceParts } from "./run-place.ts";
-import { RunSecrets } from "./run-secrets.ts";
+import { guardOf, nodeDir, placeOf, type PlaceParts } from "../steps/launch/run-paths.ts";
+import { RunSecrets } from "../steps/launch/run-secrets.ts";
 import { assert } from "../errors/assert.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { Resumes } from "../engine/resumes.ts";
-import type { DurableStorySink } from "../engine/story-sink.ts";
-import { pinnedData } from "../files/data-pin.ts";
-import type { ManifestSeal } from "../files/code-snapshot.ts";
+import type { Resumes } from "../steps/checkpoints/resume-choices.ts";
+import type { DurableStorySink } from "../engine/run-log-writer.ts";
+import { pinnedData } from "../files/data/pin.ts";
+import type { ManifestSeal } from "../files/code/code-snapshot.ts";
 import { checkEntrypoint } from "../files/entrypoint.ts";
 import { STOP_GRACE_SECONDS, type RunSpec } from "../schemas/spec.ts";
 import type { KnownSecrets } from "../secrets/known.ts";
 import type { StoredLeftOut } from "../schemas/job.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import type { Sinks } from "../sinks/sinks.ts";
-import { ClosedWays } from "../steps/closed-ways.ts";
-import { CheckpointCollector } from "../steps/collect-checkpoints.ts";
-import { nodeFolder, Undecided } from "../steps/follow.ts";
-import { installCommand } from "../steps/install-command.ts";
+import { TunnelOutages } from "../steps/rental/tunnel-outage.ts";
+import { CheckpointCollector } from "../steps/checkpoints/collector.ts";
+import { nodeFolder, Undecided } from "../steps/follow/log-follower.ts";
+import { installCommand } from "../steps/launch/install-command.ts";
 import type { JobFacts } from "../steps/ports.ts";
-import { planRun } from "../steps/run-plan.ts";
-import type { KeepRules } from "../steps/retention.ts";
+import { planRun } from "../steps/launch/runner-spec.ts";
+import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
 
 export interface RunParts extends PlaceParts {
@@ -71,7 +71,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     sink,
     secrecy: (jobId) => ({ mark: secrets.mark(jobId), redactor: secrets.redactor(jobId) }),
     entry: checkEntrypoint,
-    ways: new ClosedWays(engine.clock.now),
+    ways: new TunnelOutages(engine.clock.now),
     gone: parts.gone,
     packagesDir: join(parts.programRoot, "python"),
     code: (jobId, node) => ({ ...runs.code(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),

@@ -1,6 +1,6 @@
 // What masks secrets in what is shown and written, for the control plane and for commands that read the store themselves.
 
-import type { ManifestSeal } from "../files/code-snapshot.ts";
+import type { ManifestSeal } from "../files/code/code-snapshot.ts";
 import { installationKey } from "../secrets/installation-key.ts";
 import { KnownSecrets } from "../secrets/known.ts";
 import { sealRecord, unsealRecord } from "../secrets/sealed-record.ts";

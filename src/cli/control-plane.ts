@@ -3,7 +3,7 @@
 import { findControlPlane, type Found } from "../../sdk/discover.ts";
 import type { Client } from "../../sdk/client.ts";
 import type { OpenControlPlane, Purpose } from "../app/app.ts";
-import { keepFilesPrivate } from "../domain/own-umask.ts";
+import { keepFilesPrivate } from "../platform/own-umask.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Io } from "./io.ts";
 import { safeField } from "./text.ts";

@@ -1,6 +1,6 @@
 // Where a command's words go. Data goes to stdout, talk to stderr; a reader that went away (`| head`) ends the command quietly.
 
-import { resolveHome } from "../domain/home.ts";
+import { resolveHome } from "../platform/home.ts";
 import { take } from "./columns.ts";
 
 export type EndSignal = "SIGINT" | "SIGTERM" | "SIGHUP";

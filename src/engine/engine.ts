@@ -12,16 +12,16 @@ import type { Clock } from "../domain/clock.ts";
 import { JOB_MACHINE_VERSION, jobMachine, type SetTimer, type StartSteps } from "../machines/job-machine.ts";
 import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
 import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
-import { extraGraceMs } from "../steps/launch-plan.ts";
+import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import type { StepName } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import type { EffectRow, JobRow } from "../store/tables.ts";
-import { Agenda } from "./agenda.ts";
+import { TimerQueue } from "./timer-queue.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
 import type { EngineOptions, EventBody, NewJob, Rebased, SendResult } from "./engine-options.ts";
 import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
 import { fingerprint, timerEvent, withLastSeen } from "./journal.ts";
-import { surely } from "./surely.ts";
+import { surely } from "./commit-with-retry.ts";
 import { Committer, type Transaction } from "./transaction.ts";
 
 /** Even a wait of years is looked at again after this long: clocks jump and laptops sleep. */
@@ -40,7 +40,7 @@ export class Engine {
   readonly #o: EngineOptions;
   readonly #committer: Committer;
   readonly #effects: EffectRunner;
-  readonly #agenda = new Agenda();
+  readonly #agenda = new TimerQueue();
   readonly #live = new Map<string, Live>();
   #alarm: { at: number; cancel: () => void } | null = null;
   #stopped = false;
@@ -84,7 +84,7 @@ export class Engine {
   }
 
   /** As `commit`, for what has happened in the world and must be written down: while that cannot be done it tries again. */
-  commitSurely<T>(fn: (tx: Transaction) => T): Promise<T> {
+  commitWithRetry<T>(fn: (tx: Transaction) => T): Promise<T> {
     return surely(
       () => this.commit(fn),
       this.clock,
@@ -286,7 +286,7 @@ export class Engine {
   async #settle(effect: EffectRow, verdict: EffectVerdict): Promise<void> {
     if (this.#stopped) return;
     try {
-      await this.commitSurely((tx) => this.#take(tx, effect, verdict));
+      await this.commitWithRetry((tx) => this.#take(tx, effect, verdict));
     } catch (e) {
       this.#report(e);
     }
@@ -377,7 +377,7 @@ export class Engine {
   }
 
   #surely(fn: (tx: Transaction) => void): void {
-    void this.commitSurely(fn).catch((e: unknown) => this.#report(e));
+    void this.commitWithRetry(fn).catch((e: unknown) => this.#report(e));
   }
 
   #arm(): void {

@@ -90,7 +90,7 @@ export class DurableLedger implements Ledger {
   }
 
   async emptyLook(name: string): Promise<number> {
-    return await this.#engine.commitSurely((tx) => {
+    return await this.#engine.commitWithRetry((tx) => {
       const looks = (this.#rows.get(name)?.empty_looks ?? 0) + 1;
       this.#rows.look(name, looks, tx.at);
       return looks;
@@ -162,7 +162,7 @@ export class DurableLedger implements Ledger {
   }
 
   #surely(name: string, fn: (tx: Transaction) => void): Promise<void> {
-    return this.#engine.commitSurely((tx) => {
+    return this.#engine.commitWithRetry((tx) => {
       fn(tx);
       this.#tell(tx, name);
     });

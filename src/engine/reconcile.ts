@@ -8,7 +8,7 @@ import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
 import { usd } from "../store/records.ts";
 import type { MachineRow } from "../store/tables.ts";
-import { ownedMachines } from "../steps/owned.ts";
+import { ownedMachines } from "../steps/rental/list-owned.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
 import type { Engine } from "./engine.ts";

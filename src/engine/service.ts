@@ -16,10 +16,10 @@ import type { DiskReserve } from "../store/disk-reserve.ts";
 import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./control-plane.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
-import { planRun, type ProjectMeasure } from "./plan-run.ts";
+import { planRun, type ProjectMeasure } from "./cost-preview.ts";
 import { refuseMasked } from "./refuse-masked.ts";
-import { extraGraceMs } from "../steps/launch-plan.ts";
-import { untilOver } from "./orderly-end.ts";
+import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
+import { untilOver } from "./graceful-shutdown.ts";
 import { namingField } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
 import { reconcile, sweep } from "./reconcile.ts";
@@ -424,7 +424,7 @@ export class Service implements ControlPlane {
   async #tell(jobId: string, type: "job.kill" | "control.end"): Promise<void> {
     const error = describeError(type === "job.kill" ? "cancelled_by_user" : "control_plane_ended", {});
     this.#o.reserve.spendIfFull();
-    await this.#o.engine.commitSurely((tx) => this.#o.engine.apply(tx, jobId, { type, error }));
+    await this.#o.engine.commitWithRetry((tx) => this.#o.engine.apply(tx, jobId, { type, error }));
   }
 
   providers(): ProviderInfo[] {

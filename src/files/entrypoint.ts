@@ -5,9 +5,9 @@ import { access, constants, open, realpath, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
 import { HEAD_BYTES, startOf, type Shebang, type Start } from "../domain/shebang.ts";
 import { isMissing, SvcError } from "../errors/index.ts";
-import { blobPath } from "./code-contents.ts";
-import { readSnapshot, type SnapshotPlace } from "./code-snapshot.ts";
-import { isWithin, realOrSame, whyUnreadable } from "./project-files.ts";
+import { blobPath } from "./code/contents.ts";
+import { readSnapshot, type SnapshotPlace } from "./code/code-snapshot.ts";
+import { isWithin, realOrSame, whyUnreadable } from "./listing/project-files.ts";
 
 export interface Entrypoint extends Omit<Start, "kind"> {
   kind: Start["kind"] | "module";

@@ -7,7 +7,7 @@
 
 import { copyFile, mkdir, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { replaceFile } from "../domain/replace-file.ts";
+import { replaceFile } from "../platform/replace-file.ts";
 import { nullIfMissing, SvcError } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
 import { hasBlob } from "./fetch-blob.ts";

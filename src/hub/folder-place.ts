@@ -8,7 +8,7 @@
 import { existsSync, statSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, readlink, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { linkOrCopy } from "../domain/link-or-copy.ts";
+import { linkOrCopy } from "../platform/link-or-copy.ts";
 import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import { blobName, type HubFile } from "./client.ts";
 import { nameOfContent } from "./fetch-blob.ts";

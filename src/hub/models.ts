@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { replaceFile } from "../domain/replace-file.ts";
+import { replaceFile } from "../platform/replace-file.ts";
 import { nullIfMissing } from "../errors/index.ts";
 import type { HubModel } from "../schemas/hub.ts";
 import { repoFolder } from "./cache-place.ts";

@@ -3,7 +3,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { replaceFile } from "../domain/replace-file.ts";
+import { replaceFile } from "../platform/replace-file.ts";
 import { HubPull } from "../schemas/hub.ts";
 
 const KEPT = 50;

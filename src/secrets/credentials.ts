@@ -23,7 +23,7 @@ import {
   type FieldPlace,
   type Found,
   type Places,
-} from "./given.ts";
+} from "./read-credential.ts";
 import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
 
 export interface CredentialReading {

@@ -11,9 +11,9 @@ import { holdsSecret, secretParts } from "../domain/secret-names.ts";
 import { JobStatus, STEP_NAMES } from "../schemas/job.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credentials.ts";
 import { PROVIDER_NAMES } from "../schemas/provider-names.ts";
-import { keyFileText, type Places } from "./given.ts";
+import { keyFileText, type Places } from "./read-credential.ts";
 import { readStored, registryFile, valuesOf } from "./registry.ts";
-import { foundIn } from "./shown.ts";
+import { foundIn } from "./masked.ts";
 import { blockIn, isRecord, readPlainFile, readStore, storePath } from "./store-file.ts";
 
 /** Shorter secrets are masked in the log of the run that has them, and not in records: they would match ordinary words there. */

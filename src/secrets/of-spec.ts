@@ -2,7 +2,7 @@
 
 import { holdsSecret, isReference, secretArguments, secretParts } from "../domain/secret-names.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import type { Places } from "./given.ts";
+import type { Places } from "./read-credential.ts";
 import { resolveSecret } from "./resolve.ts";
 
 /** A reference that leads nowhere gives nothing: whoever needs it says so. */

@@ -1,12 +1,12 @@
 // Taking over what `configure()` names. The rules are those of registry.ts.
 
 import { join } from "node:path";
-import { replaceFile } from "../domain/replace-file.ts";
+import { replaceFile } from "../platform/replace-file.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
 import { REMOTE_NAMES, type RemoteName } from "../schemas/provider-names.ts";
 import type { Registry, RegistryBody, RegistryCredential, RegistryInUse } from "../schemas/registry.ts";
 import type { ProviderName } from "../schemas/spec.ts";
-import type { Places } from "./given.ts";
+import type { Places } from "./read-credential.ts";
 import { installationKey } from "./installation-key.ts";
 import { readStored, registryFile, valuesOf, type StoredRegistry, type Values } from "./registry.ts";
 import { resolveOwnersSecret } from "./resolve.ts";

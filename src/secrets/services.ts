@@ -15,7 +15,7 @@ import {
   unusable,
   type Found,
   type Places,
-} from "./given.ts";
+} from "./read-credential.ts";
 import type { Configured } from "./registry.ts";
 import { blockIn, isRecord, storePath } from "./store-file.ts";
 

@@ -8,7 +8,7 @@ import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from 
 import { join } from "node:path";
 import { isMissing } from "../errors/index.ts";
 import { tightened } from "../domain/tightened.ts";
-import { replaceFile } from "../domain/replace-file.ts";
+import { replaceFile } from "../platform/replace-file.ts";
 import { isService, type CredentialName } from "../schemas/credentials.ts";
 
 const STORE_BYTES_MAX = 1024 * 1024;

@@ -8,7 +8,7 @@ import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
 import { credentialsOf, placeOf, type Sink, type SinkKind } from "../schemas/sink.ts";
-import { keyFileText } from "../secrets/given.ts";
+import { keyFileText } from "../secrets/read-credential.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
 import type { Given } from "../secrets/sealed.ts";
 import { readObjstore } from "../secrets/services.ts";

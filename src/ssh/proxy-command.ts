@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { Duplex } from "node:stream";
 import type { SshEndpoint } from "../domain/endpoint.ts";
-import { started } from "../domain/started.ts";
+import { started } from "../platform/started.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { oneLine } from "./words.ts";
 

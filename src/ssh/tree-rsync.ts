@@ -1,7 +1,7 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { Duplex } from "node:stream";
-import { started } from "../domain/started.ts";
+import { started } from "../platform/started.ts";
 import { SvcError } from "../errors/index.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { carry, CHANNEL_FD, CHANNEL_SHELL, type Carried } from "./rsync-channel.ts";

@@ -3,11 +3,11 @@
 import { SvcError } from "../errors/index.ts";
 import type { MachineFacts } from "../providers/host.ts";
 import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
-import { heldMachine, holdMachine, lookAtMachine } from "./held-machine.ts";
-import { endLeftovers } from "./leave.ts";
-import { costSoFar, judgeMachine, type Faults } from "./machine-fit.ts";
-import { NextMachine } from "./next-machine.ts";
-import { Pace } from "./pace.ts";
+import { heldMachine, holdMachine, lookAtMachine } from "./rental/held-machine.ts";
+import { endLeftovers } from "./rental/release-borrowed.ts";
+import { costSoFar, judgeMachine, type Faults } from "./rental/machine-fit.ts";
+import { NextMachine } from "./rental/next-machine.ts";
+import { Pace } from "./poll-backoff.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 

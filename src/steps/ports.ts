@@ -1,6 +1,6 @@
 // What steps need from the control plane. The engine's side implements these over the store; a simulation does too.
 
-import type { ClosedWays } from "./closed-ways.ts";
+import type { TunnelOutages } from "./rental/tunnel-outage.ts";
 import type { MachineState } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
@@ -72,7 +72,7 @@ export interface LogCursor {
 }
 
 /** Where a run's story is written down: text, metrics, samples and the place in the source, together. */
-export interface StorySink {
+export interface RunLogWriter {
   cursor(jobId: string, node: number, stream: "run" | "install"): LogCursor;
   append(part: {
     jobId: string;
@@ -104,7 +104,7 @@ export interface StepPorts {
   provider(name: string): Provider;
   ledger: Ledger;
   /** Of machines that their provider cannot be asked about. */
-  ways: ClosedWays;
+  ways: TunnelOutages;
   /** The machine is proven gone: connections and pins of it may be forgotten. */
   gone?: (machine: string) => void;
   /** No machine of this node is left: nothing more comes from it. */

@@ -22,10 +22,10 @@ import {
   whyNotOthers,
 } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { endTwins, lookUp, type Found } from "./look-up.ts";
-import { ownedMachines } from "./owned.ts";
+import { endTwins, lookUp, type Found } from "./rental/resolve-lost-order.ts";
+import { ownedMachines } from "./rental/list-owned.ts";
 import type { LedgerEntry, StepPorts } from "./ports.ts";
-import { accountFor, assertSameAccount } from "./same-account.ts";
+import { accountFor, assertSameAccount } from "./rental/account-check.ts";
 import { release } from "./terminate.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 

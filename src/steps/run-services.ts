@@ -1,20 +1,20 @@
 import type { Redactor } from "../domain/redaction.ts";
-import type { CheckpointCollector } from "./collect-checkpoints.ts";
-import type { StepPorts, StorySink } from "./ports.ts";
+import type { CheckpointCollector } from "./checkpoints/collector.ts";
+import type { StepPorts, RunLogWriter } from "./ports.ts";
 import type { Guard } from "../providers/host.ts";
 import type { MachineHandle } from "../providers/provider.ts";
-import type { ManifestSeal } from "../files/code-snapshot.ts";
+import type { ManifestSeal } from "../files/code/code-snapshot.ts";
 import type { Entrypoint } from "../files/entrypoint.ts";
 import type { DataManifest } from "../schemas/data.ts";
-import type { Undecided } from "./follow.ts";
-import type { Install } from "./install-command.ts";
-import type { Resume } from "./resume-from.ts";
+import type { Undecided } from "./follow/log-follower.ts";
+import type { Install } from "./launch/install-command.ts";
+import type { Resume } from "./checkpoints/resume.ts";
 import type { StoredLeftOut } from "../schemas/job.ts";
-import type { RunPlan } from "./run-plan.ts";
+import type { RunPlan } from "./launch/runner-spec.ts";
 
 /** What the steps of a run need beyond the ledger; made in the composition root. */
 export interface RunServices extends StepPorts {
-  sink: StorySink;
+  sink: RunLogWriter;
   /** The metrics mark of the job and the matcher of all its secrets. */
   secrecy(jobId: string): { mark: string; redactor: Redactor };
   /** Checks the entrypoint where it lies. Throws `entrypoint_not_found` and its kin. */

@@ -3,10 +3,10 @@
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
 import type { RunLook } from "../providers/host.ts";
 import { STOP_GRACE_SECONDS } from "../schemas/spec.ts";
-import { announced, collectNow, Follower, type FollowedRun } from "./follow.ts";
-import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from "./held-machine.ts";
-import { FullDisk, isFull } from "./full-disk.ts";
-import type { Install } from "./install-command.ts";
+import { announced, collectNow, Follower, type FollowedRun } from "./follow/log-follower.ts";
+import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from "./rental/held-machine.ts";
+import { FullDisk, isFull } from "./follow/disk-watch.ts";
+import type { Install } from "./launch/install-command.ts";
 import type { RunServices } from "./run-services.ts";
 import {
   type FailedRank,
@@ -17,10 +17,10 @@ import {
   missingLauncher,
   raised,
   startedAlone,
-} from "./launch-words.ts";
-import { hasRanks, stopGraceSeconds } from "./launch-plan.ts";
-import type { RunPlan } from "./run-plan.ts";
-import { checkpointsOf, RunWatch } from "./run-watch.ts";
+} from "./launch/failure-message.ts";
+import { hasRanks, stopGraceSeconds } from "./launch/launcher-argv.ts";
+import type { RunPlan } from "./launch/runner-spec.ts";
+import { checkpointsOf, RunWatch } from "./follow/run-watch.ts";
 import type { StepContext, StepDefinition } from "./step.ts";
 
 const MINUTE_MS = 60_000;

@@ -3,11 +3,11 @@
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { MachineAccess, TreePush, TreePushed } from "../providers/host.ts";
-import { restoreSnapshot } from "../files/code-snapshot.ts";
-import { leftOutLines } from "../files/left-out.ts";
-import { heldMachine, holdMachine, reaching } from "./held-machine.ts";
-import { linkData, sendData } from "./place-data.ts";
-import { placeResume } from "./resume-from.ts";
+import { restoreSnapshot } from "../files/code/code-snapshot.ts";
+import { leftOutLines } from "../files/listing/left-out.ts";
+import { heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
+import { linkData, sendData } from "./launch/place-data.ts";
+import { placeResume } from "./checkpoints/resume.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition } from "./step.ts";
 

@@ -1,11 +1,11 @@
 // Giving the machine back, until the provider proves it gone. Nothing here gives up.
 
 import { nodePrefix } from "../domain/machine-names.ts";
-import { askAhead, assertSameAccount, learnAccount } from "./same-account.ts";
-import { leave, NOT_LEFT } from "./leave.ts";
-import { lookUp } from "./look-up.ts";
-import { ownedMachines } from "./owned.ts";
-import { Pace } from "./pace.ts";
+import { askAhead, assertSameAccount, learnAccount } from "./rental/account-check.ts";
+import { leave, NOT_LEFT } from "./rental/release-borrowed.ts";
+import { lookUp } from "./rental/resolve-lost-order.ts";
+import { ownedMachines } from "./rental/list-owned.ts";
+import { Pace } from "./poll-backoff.ts";
 import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { messageOf, SvcError } from "../errors/index.ts";

@@ -27,8 +27,8 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { homeObjection, makeHome } from "../domain/home.ts";
-import { replaceFile } from "../domain/replace-file.ts";
+import { homeObjection, makeHome } from "../platform/home.ts";
+import { replaceFile } from "../platform/replace-file.ts";
 import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
 

@@ -3,7 +3,7 @@
 import Database from "better-sqlite3";
 import { chmodSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { replaceFile } from "../domain/replace-file.ts";
+import { replaceFile } from "../platform/replace-file.ts";
 import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
 
 export interface Holder {

@@ -1,8 +1,8 @@
 import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { blobPath } from "../../src/files/code-contents.ts";
-import { createSnapshot } from "../../src/files/code-snapshot.ts";
+import { blobPath } from "../../src/files/code/contents.ts";
+import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
 import { serve } from "./double.ts";
 import { ask } from "./wire.ts";
 

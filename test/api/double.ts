@@ -9,7 +9,7 @@ import { startServer, type RunningServer, type ServerOptions } from "../../src/a
 import type { ControlPlane, ModelsOfHub, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
-import { CredentialDesk } from "../../src/secrets/desk.ts";
+import { CredentialService } from "../../src/secrets/credential-service.ts";
 import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type {
   CheckpointFile,
@@ -36,7 +36,7 @@ function newHome(): string {
 export class PlaneDouble implements ControlPlane {
   readonly home = newHome();
   readonly installationId = "inst1";
-  readonly credentials = new CredentialDesk({
+  readonly credentials = new CredentialService({
     home: this.home,
     env: {},
     exclusively: (_file, work) => work(),

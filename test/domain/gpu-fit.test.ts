@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { cudaOfImage, cudaServes, cudaText, parseCuda } from "../../src/domain/cuda.ts";
 import { chipOf, compareGpus, type GpuOrder } from "../../src/domain/gpu-fit.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
-import { orderOf } from "../../src/steps/machine-fit.ts";
+import { orderOf } from "../../src/steps/rental/machine-fit.ts";
 
 function order(gpus: string, over: Partial<GpuOrder> = {}): GpuOrder {
   const made = orderOf(RunSpec.parse({ entrypoint: "train.py", provider: "market", gpus }));

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../src/domain/clock.ts";
-import { Agenda } from "../../src/engine/agenda.ts";
+import { TimerQueue } from "../../src/engine/timer-queue.ts";
 import type { EngineOptions, EventBody } from "../../src/engine/engine-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { refold } from "../../src/engine/journal.ts";
@@ -31,7 +31,7 @@ export const INSTALLATION = "testtest00000001";
 export class TestClock implements Clock {
   #now = START;
   #made = 0;
-  readonly #agenda = new Agenda();
+  readonly #agenda = new TimerQueue();
   readonly now = (): number => this.#now;
   readonly monotonic = (): number => this.#now;
   readonly setTimer = (ms: number, fn: () => void) => {

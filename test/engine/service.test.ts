@@ -11,7 +11,7 @@ import { DiskReserve } from "../../src/store/disk-reserve.ts";
 import { resolveSecret } from "../../src/secrets/resolve.ts";
 import { providerSources } from "../../src/secrets/credentials.ts";
 import { exclusively } from "../../src/store/file-lock.ts";
-import { CredentialDesk } from "../../src/secrets/desk.ts";
+import { CredentialService } from "../../src/secrets/credential-service.ts";
 import { Harness, removeHomes, START, turn } from "./harness.ts";
 import { down, SmallCloud } from "./small-cloud.ts";
 
@@ -39,7 +39,7 @@ async function newService(harness: Harness): Promise<void> {
     providers,
     newJobId: () => `job${++made}`,
     describeProviders: () => describeProviders(providers, providerSources(h.home, { PODHOST_API_KEY: "key" })),
-    credentials: new CredentialDesk({
+    credentials: new CredentialService({
       home: h.home,
       env: {},
       exclusively,

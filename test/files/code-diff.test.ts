@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { describeDirectory } from "../../src/files/code-contents.ts";
-import { diffCode, patches, unified } from "../../src/files/code-diff.ts";
-import { editsOf } from "../../src/files/line-diff.ts";
+import { describeDirectory } from "../../src/files/code/contents.ts";
+import { diffCode, patches, unified } from "../../src/files/code/diff.ts";
+import { editsOf } from "../../src/files/code/line-diff.ts";
 
 let top: string;
 beforeEach(() => void (top = realpathSync(mkdtempSync(join(tmpdir(), "svc-diff-")))));

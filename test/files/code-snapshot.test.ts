@@ -18,12 +18,12 @@ import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { blobPath, hashFile } from "../../src/files/code-contents.ts";
-import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
+import { blobPath, hashFile } from "../../src/files/code/contents.ts";
+import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code/code-snapshot.ts";
 import { checkEntrypoint } from "../../src/files/entrypoint.ts";
-import { measureProject } from "../../src/files/measured-project.ts";
-import { checkProjectDir } from "../../src/files/project-files.ts";
-import { listProject } from "../../src/files/project-listing.ts";
+import { measureProject } from "../../src/files/listing/measured-project.ts";
+import { checkProjectDir } from "../../src/files/listing/project-files.ts";
+import { listProject } from "../../src/files/listing/project-listing.ts";
 
 let top: string;
 let project: string;

@@ -5,9 +5,9 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { blobPath } from "../../src/files/code-contents.ts";
-import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code-snapshot.ts";
-import { collectGarbage, holdCode } from "../../src/files/collect-garbage.ts";
+import { blobPath } from "../../src/files/code/contents.ts";
+import { createSnapshot, readSnapshot, restoreSnapshot } from "../../src/files/code/code-snapshot.ts";
+import { collectGarbage, holdCode } from "../../src/files/code/collect-garbage.ts";
 
 let top: string;
 let project: string;

@@ -2,8 +2,8 @@ import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
-import { listProject } from "../../src/files/project-listing.ts";
-import { repositoryFiles } from "../../src/files/repository-files.ts";
+import { listProject } from "../../src/files/listing/project-listing.ts";
+import { repositoryFiles } from "../../src/files/listing/repository-files.ts";
 import { asGitLists, isPlain, isThere, RepositoryMaker } from "./random-repositories.ts";
 
 export interface Compared {

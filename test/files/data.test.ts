@@ -18,9 +18,9 @@ import { execFileSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { addData, type AddRequest } from "../../src/files/data-add.ts";
-import { listData, manifestFile, namesOf, readManifest, removeManifest } from "../../src/files/data-store.ts";
-import { doubts, verifyData } from "../../src/files/data-verify.ts";
+import { addData, type AddRequest } from "../../src/files/data/add.ts";
+import { listData, manifestFile, namesOf, readManifest, removeManifest } from "../../src/files/data/store.ts";
+import { doubts, verifyData } from "../../src/files/data/verify.ts";
 import { hashFiles } from "../../src/files/hash-pool.ts";
 
 let top: string;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { poetryVersion, scriptBlock, tableRequirements } from "../../src/domain/requirements.ts";
-import { installRecipe } from "../../src/files/install-recipe.ts";
-import type { ProjectReader } from "../../src/files/project-reader.ts";
+import { installRecipe } from "../../src/files/install/install-recipe.ts";
+import type { ProjectReader } from "../../src/files/install/project-reader.ts";
 import type { InstallStep } from "../../src/schemas/install.ts";
-import { installOf, installPlan, versionOf } from "../../src/steps/install-command.ts";
+import { installOf, installPlan, versionOf } from "../../src/steps/launch/install-command.ts";
 
 type Files = Record<string, string | Buffer>;
 const reader = (files: Files): ProjectReader => ({

@@ -15,12 +15,12 @@ import { truncate } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { describeDirectory } from "../../src/files/code-contents.ts";
-import { diffCode } from "../../src/files/code-diff.ts";
-import { createSnapshot } from "../../src/files/code-snapshot.ts";
-import { leftOutLines, leftOutOf } from "../../src/files/left-out.ts";
-import { listProject } from "../../src/files/project-listing.ts";
-import { restoreInto } from "../../src/files/restore-code.ts";
+import { describeDirectory } from "../../src/files/code/contents.ts";
+import { diffCode } from "../../src/files/code/diff.ts";
+import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
+import { leftOutLines, leftOutOf } from "../../src/files/listing/left-out.ts";
+import { listProject } from "../../src/files/listing/project-listing.ts";
+import { restoreInto } from "../../src/files/code/restore-code.ts";
 
 let top: string;
 let project: string;

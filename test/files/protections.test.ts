@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { MADE_AGAIN, MADE_BY_SVC, mayBeProtected, NEVER, SECRETS } from "../../src/files/protections.ts";
+import { MADE_AGAIN, MADE_BY_SVC, mayBeProtected, NEVER, SECRETS } from "../../src/files/listing/protections.ts";
 
 it("The quick look at a name lets through nothing that a protection speaks of", () => {
   for (const rule of [...NEVER, ...SECRETS, ...MADE_AGAIN, ...MADE_BY_SVC]) {

@@ -15,10 +15,10 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { keepFilesPrivate } from "../../src/domain/own-umask.ts";
-import { blobPath } from "../../src/files/code-contents.ts";
-import { createSnapshot } from "../../src/files/code-snapshot.ts";
-import { restoreInto } from "../../src/files/restore-code.ts";
+import { keepFilesPrivate } from "../../src/platform/own-umask.ts";
+import { blobPath } from "../../src/files/code/contents.ts";
+import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
+import { restoreInto } from "../../src/files/code/restore-code.ts";
 import type { CodeSnapshot } from "../../src/schemas/job.ts";
 
 let top: string;

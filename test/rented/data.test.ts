@@ -5,7 +5,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { addData } from "../../src/files/data-add.ts";
+import { addData } from "../../src/files/data/add.ts";
 import { World } from "./world.ts";
 
 const READ = `import hashlib, os, pathlib

@@ -18,8 +18,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { RemoteFile, RunHost } from "../../src/providers/host.ts";
 import { fetchFile, listFiles } from "../../src/providers/local/checkpoint-files.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
-import { withHomeNames } from "../../src/steps/home-names.ts";
-import { CheckpointCollector } from "../../src/steps/collect-checkpoints.ts";
+import { withHomeNames } from "../../src/steps/checkpoints/home-names.ts";
+import { CheckpointCollector } from "../../src/steps/checkpoints/collector.ts";
 
 const { signal } = new AbortController();
 let top: string;

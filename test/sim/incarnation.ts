@@ -9,7 +9,7 @@ import { DurableLedger } from "../../src/engine/ledger.ts";
 import { reconcile, sweep, type ReconcileParts } from "../../src/engine/reconcile.ts";
 import type { FeedEvent } from "../../src/schemas/job.ts";
 import type { RunSpec } from "../../src/schemas/spec.ts";
-import { ClosedWays } from "../../src/steps/closed-ways.ts";
+import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { openStore } from "../../src/store/database.ts";
@@ -110,7 +110,7 @@ export class Incarnation implements Caller {
       }),
       provider: () => provider,
       ledger,
-      ways: new ClosedWays(() => world.now),
+      ways: new TunnelOutages(() => world.now),
       plan: (jobId: string, node: number) =>
         Promise.resolve({ runner: { nonce: `${jobId}-${node}`, argv: ["x"] }, secretEnv: {} }),
     });

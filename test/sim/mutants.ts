@@ -22,7 +22,11 @@ export interface Mutant {
 
 const engine = (find: string, replace: string): Patch => ({ file: "src/engine/engine.ts", find, replace });
 const provision = (find: string, replace: string): Patch => ({ file: "src/steps/provision.ts", find, replace });
-const look = (find: string, replace: string): Patch => ({ file: "src/steps/look-up.ts", find, replace });
+const look = (find: string, replace: string): Patch => ({
+  file: "src/steps/rental/resolve-lost-order.ts",
+  find,
+  replace,
+});
 const effects = (find: string, replace: string): Patch => ({ file: "src/engine/effect-runner.ts", find, replace });
 const terminate = (find: string, replace: string): Patch => ({ file: "src/steps/terminate.ts", find, replace });
 const store = (find: string, replace: string): Patch => ({ file: "src/store/engine-store.ts", find, replace });

@@ -176,7 +176,7 @@ export class Simulation {
     if (type !== "submit") {
       const error = describeError(type === "control.end" ? "control_plane_ended" : "cancelled_by_user", {});
       if (type === "watchdog.idle") return await engine.send(jobId, { type, node: 0, error });
-      return await engine.commitSurely((tx) => engine.apply(tx, jobId, { type, error }));
+      return await engine.commitWithRetry((tx) => engine.apply(tx, jobId, { type, error }));
     }
     const job = this.jobs.get(jobId);
     if (!job || engine.store.job(jobId)) return undefined;

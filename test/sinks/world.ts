@@ -6,7 +6,7 @@ import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { vi } from "vitest";
 import { sinksOf } from "../../src/app/sinks.ts";
-import { DurableStorySink } from "../../src/engine/story-sink.ts";
+import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import type { SinkStatus } from "../../src/schemas/sink-status.ts";
 import type { Sinks } from "../../src/sinks/sinks.ts";

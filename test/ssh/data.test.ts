@@ -18,13 +18,13 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { addData } from "../../src/files/data-add.ts";
-import { readManifest } from "../../src/files/data-store.ts";
+import { addData } from "../../src/files/data/add.ts";
+import { readManifest } from "../../src/files/data/store.ts";
 import type { MachineAccess } from "../../src/providers/host.ts";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import type { MachineLink } from "../../src/ssh/machine-link.ts";
 import { RemoteAccess } from "../../src/ssh/remote-access.ts";
-import { sendData } from "../../src/steps/place-data.ts";
+import { sendData } from "../../src/steps/launch/place-data.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { never, TestMachine } from "./machine.ts";
 

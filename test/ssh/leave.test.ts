@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeEach, expect, it } from "vitest";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import { machineDir, RemoteMachines } from "../../src/ssh/remote-access.ts";
 import { awaitSshStep } from "../../src/steps/await-ssh.ts";
-import { endLeftovers, leave, NOT_LEFT } from "../../src/steps/leave.ts";
+import { endLeftovers, leave, NOT_LEFT } from "../../src/steps/rental/release-borrowed.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";

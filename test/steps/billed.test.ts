@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import type { MachineAccess } from "../../src/providers/host.ts";
 import type { MachineStatus } from "../../src/providers/provider.ts";
-import { heldMachine, lookAtMachine } from "../../src/steps/held-machine.ts";
+import { heldMachine, lookAtMachine } from "../../src/steps/rental/held-machine.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { removeHomes } from "../engine/harness.ts";

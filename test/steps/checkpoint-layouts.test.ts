@@ -8,8 +8,8 @@ import { dirname, join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { z } from "zod";
 import { fetchFile, listFiles } from "../../src/providers/local/checkpoint-files.ts";
-import { CheckpointCollector } from "../../src/steps/collect-checkpoints.ts";
-import { lastComplete } from "../../src/steps/resume-from.ts";
+import { CheckpointCollector } from "../../src/steps/checkpoints/collector.ts";
+import { lastComplete } from "../../src/steps/checkpoints/resume.ts";
 
 const Layout = z.object({
   framework: z.string(),

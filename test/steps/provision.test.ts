@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { lookAtMachine, type HeldMachine } from "../../src/steps/held-machine.ts";
+import { lookAtMachine, type HeldMachine } from "../../src/steps/rental/held-machine.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { SvcError } from "../../src/errors/index.ts";

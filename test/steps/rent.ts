@@ -3,7 +3,7 @@
 import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
-import { ClosedWays } from "../../src/steps/closed-ways.ts";
+import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
 import type { StepPorts } from "../../src/steps/ports.ts";
 import type { StepContext, StepDefinition } from "../../src/steps/step.ts";
 import { Harness, INSTALLATION } from "../engine/harness.ts";
@@ -26,7 +26,7 @@ export class Rent {
       facts: (id) => ({ id, spec: this.spec, projectDir: "/p" }),
       provider: () => this.cloud,
       ledger: this.ledger,
-      ways: new ClosedWays(h.clock.now),
+      ways: new TunnelOutages(h.clock.now),
     };
   }
 

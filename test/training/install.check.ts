@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { InstallRecipe } from "../../src/schemas/install.ts";
-import { failingLine } from "../../src/steps/launch-words.ts";
+import { failingLine } from "../../src/steps/launch/failure-message.ts";
 import { TORCH_PYTHON } from "./plane.ts";
 
 const SCRIPT = join(import.meta.dirname, "..", "..", "python", "svc", "_install.py");

@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { checkEntrypoint } from "../../src/files/entrypoint.ts";
-import { listProject } from "../../src/files/project-listing.ts";
-import { directoryReader } from "../../src/files/project-reader.ts";
-import { installOf, type Install } from "../../src/steps/install-command.ts";
-import { installWarnings } from "../../src/steps/launch-words.ts";
+import { listProject } from "../../src/files/listing/project-listing.ts";
+import { directoryReader } from "../../src/files/install/project-reader.ts";
+import { installOf, type Install } from "../../src/steps/launch/install-command.ts";
+import { installWarnings } from "../../src/steps/launch/failure-message.ts";
 
 const PACKAGE = join(import.meta.dirname, "..", "..", "python", "svc");
 const PYTHON = process.env["SVC_PYTHON"] ?? "python3";

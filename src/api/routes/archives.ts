@@ -9,7 +9,7 @@ import type { FileHandle } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { Readable } from "node:stream";
 import { z } from "zod";
-import { isKept, openContent } from "../../files/code-contents.ts";
+import { isKept, openContent } from "../../files/code/contents.ts";
 import { tarOfOpened, type TarFile } from "../../files/tar-writer.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
 import { codeDir, snapshotOf } from "./code.ts";

@@ -3,15 +3,15 @@
 // K1. A path is only looked up among the names of the snapshot; the place on disk comes from the content's digest.
 // K2. Text is sent as plain text, all else as bytes; nothing of it is ever rendered (send-file.ts).
 // K3. Of a directory only the one that the job's own record names is looked at, and of it what a submission would take
-//     (src/files/project-files.ts). Nothing is kept. One comparison of a job is under way at a time; who asks meanwhile shares it.
+//     (src/files/listing/project-files.ts). Nothing is kept. One comparison of a job is under way at a time; who asks meanwhile shares it.
 
 import { join } from "node:path";
 import { z } from "zod";
 import { quotedName } from "../../domain/quoted-name.ts";
 import { SvcError } from "../../errors/index.ts";
-import { describeDirectory, fileIn, openContent, readContent, textOf } from "../../files/code-contents.ts";
-import { diffCode, type CodeSide } from "../../files/code-diff.ts";
-import type { ProjectBounds } from "../../files/measured-project.ts";
+import { describeDirectory, fileIn, openContent, readContent, textOf } from "../../files/code/contents.ts";
+import { diffCode, type CodeSide } from "../../files/code/diff.ts";
+import type { ProjectBounds } from "../../files/listing/measured-project.ts";
 import { CodeDiff, CodeFiles } from "../../schemas/code.ts";
 import { CodeSnapshot, type JobRecord } from "../../schemas/job.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";

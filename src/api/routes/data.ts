@@ -2,9 +2,9 @@
 
 import { isAbsolute } from "node:path";
 import { z } from "zod";
-import { addData } from "../../files/data-add.ts";
-import { listData, readManifest, removeManifest, summaryOf } from "../../files/data-store.ts";
-import { verifyData } from "../../files/data-verify.ts";
+import { addData } from "../../files/data/add.ts";
+import { listData, readManifest, removeManifest, summaryOf } from "../../files/data/store.ts";
+import { verifyData } from "../../files/data/verify.ts";
 import { DataDetail, DataList, DataReport, DataSummary } from "../../schemas/data.ts";
 import { line } from "../../schemas/line.ts";
 import { ok, route, type Call } from "../route.ts";

@@ -12,7 +12,7 @@ import { everyJob, openStore, withJob, type OpenReads } from "../store.ts";
 import { instant, printJson, safeField, safeText, table } from "../text.ts";
 
 // What reads and compares files is loaded when it is used.
-const contents = () => import("../../files/code-contents.ts");
+const contents = () => import("../../files/code/contents.ts");
 
 const ACTIONS = {
   ls: { usage: "svc code ls [JOB]", least: 0, most: 1, flags: ["left-out"], run: ls },
@@ -74,7 +74,7 @@ const counted = (n: number): string => (n === 1 ? "1 file was" : `${n} files wer
 
 /** Of a run what its submission left out; without one, what a submission of this directory would leave out now. */
 async function leftOut(job: string | undefined, input: Input, io: Io): Promise<number> {
-  const { leftOutList, readLeftOut } = await import("../../files/left-out.ts");
+  const { leftOutList, readLeftOut } = await import("../../files/listing/left-out.ts");
   if (job !== undefined)
     return withJob(io, job, async (reads, id) => {
       const recorded = reads.leftOutList(id);
@@ -87,8 +87,8 @@ async function leftOut(job: string | undefined, input: Input, io: Io): Promise<n
         io,
       );
     });
-  const { listProject } = await import("../../files/project-listing.ts");
-  const { checkProjectDir } = await import("../../files/project-files.ts");
+  const { listProject } = await import("../../files/listing/project-listing.ts");
+  const { checkProjectDir } = await import("../../files/listing/project-files.ts");
   const listing = await listProject(await checkProjectDir(io.cwd, io.home()), { ignored: true, beyond: "leave-out" });
   return tellLeftOut(leftOutList(listing), null, input, io);
 }
@@ -192,7 +192,7 @@ function diff([job = "", other]: string[], input: Input, io: Io): Promise<number
   if (other !== undefined && dir !== undefined)
     throw usage("`svc code diff` compares with a job or with a directory.", "Leave out --dir, or the second job.");
   return withJob(io, job, async (reads, id) => {
-    const { diffCode, patches, unified } = await import("../../files/code-diff.ts");
+    const { diffCode, patches, unified } = await import("../../files/code/diff.ts");
     const from = await sideOf(reads, id, io);
     const to =
       other === undefined
@@ -256,7 +256,7 @@ function painted(text: string, io: Io): string {
 
 function restore([job = "", directory = ""]: string[], input: Input, io: Io): Promise<number> {
   return withJob(io, job, async (reads, id) => {
-    const { restoreInto } = await import("../../files/restore-code.ts");
+    const { restoreInto } = await import("../../files/code/restore-code.ts");
     const snapshot = snapshotOf(reads, id, { restored: true });
     const force = input.flags.has("force");
     const done = await restoreInto({ codeDir: codeDir(io), snapshot, directory: resolve(io.cwd, directory), force });

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { bytes } from "../../domain/bytes.ts";
-import type { Progress } from "../../files/data-add.ts";
+import type { Progress } from "../../files/data/add.ts";
 import type { DataReport, DataSummary } from "../../schemas/data.ts";
 import { runAction } from "../actions.ts";
 import type { Command, Input } from "../command.ts";
@@ -8,7 +8,7 @@ import type { Io } from "../io.ts";
 import { duration, instant, printJson, safeField, table } from "../text.ts";
 
 // What reads and hashes is loaded when it is used.
-const store = () => import("../../files/data-store.ts");
+const store = () => import("../../files/data/store.ts");
 
 const ACTIONS = {
   add: { usage: "svc data add NAME PATH…", least: 2, most: Infinity, flags: ["follow-links"], run: add },
@@ -60,7 +60,7 @@ function shownOn(io: Io, name: string): (progress: Progress) => void {
 }
 
 async function add([name = "", ...paths]: string[], input: Input, io: Io): Promise<number> {
-  const { addData } = await import("../../files/data-add.ts");
+  const { addData } = await import("../../files/data/add.ts");
   const request = {
     name,
     paths: paths.map((path) => resolve(io.cwd, path)),
@@ -144,7 +144,7 @@ async function show([name = ""]: string[], input: Input, io: Io): Promise<number
 }
 
 async function verify(names: string[], input: Input, io: Io): Promise<number> {
-  const { verifyData } = await import("../../files/data-verify.ts");
+  const { verifyData } = await import("../../files/data/verify.ts");
   const reports: DataReport[] = [];
   for (const name of names) {
     const options = { home: io.home(), now: Date.now(), signal: io.interrupted, progress: shownOn(io, name) };

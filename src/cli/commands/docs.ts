@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { docsPages } from "../../domain/docs-pages.ts";
+import { docsPages } from "../../platform/docs-pages.ts";
 import { nearest } from "../../domain/nearest.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";

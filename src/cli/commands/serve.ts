@@ -9,7 +9,7 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
-import { keepFilesPrivate } from "../../domain/own-umask.ts";
+import { keepFilesPrivate } from "../../platform/own-umask.ts";
 import { asSvcError, hourly } from "../../errors/index.ts";
 import { isAlive, pidStart, type ControlPlaneFile } from "../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../app/app.ts";
@@ -22,7 +22,7 @@ import type { Io } from "../io.ts";
 import { checkoutRoot, version } from "../root.ts";
 import type { LogFormat, LogLevel, ServeLog } from "../serve-log.ts";
 import { ACTIVE, toJson } from "../text.ts";
-import { replaceFile } from "../../domain/replace-file.ts";
+import { replaceFile } from "../../platform/replace-file.ts";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 
 export interface ServeOptions {

@@ -4,9 +4,9 @@
 import { constants, type Dirent, type Stats } from "node:fs";
 import { access, chmod, lstat, open, readdir, readlink, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { dirname, isAbsolute, join, normalize, relative } from "node:path";
-import { copyWithHoles } from "../../domain/copy-with-holes.ts";
+import { copyWithHoles } from "../../platform/copy-with-holes.ts";
 import { systemPath, textOfName } from "../../domain/file-names.ts";
-import { hashOf } from "../../domain/hash-of.ts";
+import { hashOf } from "../../platform/hash-of.ts";
 import { isMissing, SvcError, UnreadableFile } from "../../errors/index.ts";
 import type { Piece, PieceRequest, RemoteFile } from "../host.ts";
 

@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { basename, dirname } from "node:path";
-import { started } from "../../domain/started.ts";
+import { started } from "../../platform/started.ts";
 import { isMissing, SvcError } from "../../errors/index.ts";
 
 export interface RunnerProgram {

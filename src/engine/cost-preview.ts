@@ -1,0 +1,200 @@
+// What a run would rent, send and cost, found out without renting, starting or keeping anything. What a submission checks is
+// checked by the same functions, and every refusal is gathered instead of the first one thrown.
+
+import type { SvcError } from "../errors/index.ts";
+import { asSvcError } from "../errors/index.ts";
+import type { Account, Offer, Provider } from "../providers/provider.ts";
+import type { LeftOut } from "../schemas/job.ts";
+import type { Plan, PlanOffer } from "../schemas/plan.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import { affordable, withinCap } from "../steps/provision.ts";
+import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
+import { idleWindowMs } from "../steps/launch/runner-spec.ts";
+
+const ASK_MS = 20_000;
+const OFFERS_SHOWN = 12;
+const LARGEST_SHOWN = 5;
+/** Above this a tree takes long enough to send that a person should know. */
+const MUCH_BYTES = 500_000_000;
+
+export interface ProjectMeasure {
+  files: { path: string; size: number }[];
+  bytes: number;
+  leftOut: LeftOut | null;
+  /** How many of those that are left out a person might miss. */
+  missed: number;
+}
+
+export interface PlanParts {
+  /** Checks of the submission, in its order; each throws what it refuses. */
+  checks: readonly (() => void | Promise<void>)[];
+  /** Undefined for a provider that cannot be used here. */
+  provider: Provider | undefined;
+  connected: boolean;
+  /** Throws `project_dir_refused`. */
+  measure: () => Promise<ProjectMeasure>;
+  /** Throws what a submission would refuse of what is installed and started. */
+  preview: (files: ProjectMeasure["files"]) => Promise<Pick<Plan, "install" | "start">>;
+}
+
+/** Asks for at most `ASK_MS`; every problem becomes a refusal or a warning. */
+export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
+  const refusals: Plan["refusals"] = [];
+  const refuse = (thrown: unknown): null => {
+    for (const refusal of refusalsOf(asSvcError(thrown)))
+      if (!refusals.some((other) => isSame(other, refusal))) refusals.push(refusal);
+    return null;
+  };
+  for (const check of parts.checks) await Promise.resolve().then(check).catch(refuse);
+  const { provider } = parts;
+  const signal = AbortSignal.timeout(ASK_MS);
+  const askable = provider !== undefined && parts.connected && refusals.every(({ field }) => !ABOUT_MACHINE.has(field));
+  const [offers, account, project] = await Promise.all([
+    askable ? provider.listOffers(spec, signal).catch(refuse) : null,
+    askable ? (provider.account?.(signal) ?? null)?.catch(() => null) : null,
+    parts.measure().catch(refuse),
+  ]);
+  const told = project === null ? null : await parts.preview(project.files).catch(refuse);
+  let affordableOffers: Offer[] = [];
+  if (provider && offers) {
+    try {
+      affordableOffers = affordable(provider, spec, offers);
+    } catch (e) {
+      refuse(e);
+    }
+  }
+  const price = priceOf(affordableOffers[0], spec);
+  const graceHours = stopGraceSeconds(spec) / 3_600;
+  const runtimeHours = spec.max_runtime_minutes ? spec.max_runtime_minutes / 60 + graceHours : null;
+  return {
+    provider: spec.provider,
+    gpus: spec.gpus,
+    nodes: spec.nodes,
+    offers: (offers ?? []).slice(0, OFFERS_SHOWN).map((offer) => offerOf(offer, spec)),
+    offers_total: offers?.length ?? 0,
+    price_per_hour_usd: price,
+    cost_max_usd: price === null ? null : price === 0 ? 0 : runtimeHours === null ? null : price * runtimeHours,
+    code: project && {
+      files: project.files.length,
+      bytes: project.bytes,
+      sent: spec.provider !== "local",
+      largest: largestOf(project.files),
+      left_out: project.leftOut,
+    },
+    install: told?.install ?? null,
+    start: told?.start ?? null,
+    account: account ? { name: account.name, balance_usd: account.balanceUsd } : null,
+    stops: stopsOf(spec, provider),
+    warnings: warningsOf(spec, { provider, account: account ?? null, project, price }),
+    refusals,
+  };
+}
+
+const largestOf = (files: ProjectMeasure["files"]) =>
+  files
+    .toSorted((a, b) => b.size - a.size)
+    .slice(0, LARGEST_SHOWN)
+    .map(({ path, size }) => ({ path, size }));
+
+function missedWords({ provider }: RunSpec, { missed, leftOut }: ProjectMeasure): string {
+  const [first] = leftOut?.names ?? [];
+  const what = missed === 1 ? "One entry of the project is" : `${missed} entries of the project are`;
+  const where = provider === "local" ? "no part of the recorded code" : "not sent";
+  return `${what} ${where}${first ? `, ${missed > 1 ? "the first of them " : ""}${first.path}: ${first.why}` : ""}.`;
+}
+
+/** A refusal of these makes asking the provider pointless. */
+const ABOUT_MACHINE = new Set<string | null>(["spec.provider", "spec.gpus", "spec.nodes", "spec.region", "spec.image"]);
+
+/** What a check refuses, what is measured may refuse once more, without a name of the field. */
+const isSame = (one: Plan["refusals"][number], other: Plan["refusals"][number]): boolean =>
+  one.code === other.code && (one.field === other.field || one.message === other.message);
+
+function refusalsOf(error: SvcError): Plan["refusals"] {
+  const { code, message, hint } = error;
+  if (!error.errors || error.errors.length === 0) return [{ code, message, hint, field: null }];
+  return error.errors.map((each) => ({ code, message: each.message, hint, field: each.field }));
+}
+
+/** How long before it takes a spot machine back Google Cloud says so (its documentation of November 2026). */
+const SPOT_NOTICE_SECONDS = 30;
+
+const offerOf = (offer: Offer, spec: RunSpec): PlanOffer => ({
+  id: offer.id,
+  price_per_hour_usd: offer.priceMicro === null ? null : offer.priceMicro / 1e6,
+  facts: offer.facts ?? {},
+  within_cap: withinCap(spec, offer.priceMicro),
+});
+
+const priceOf = (offer: Offer | undefined, spec: RunSpec): number | null =>
+  offer === undefined || offer.priceMicro === null ? null : (offer.priceMicro * spec.nodes) / 1e6;
+
+const minutes = (n: number): string => (n === 1 ? "1 minute" : n % 60 === 0 && n > 0 ? hours(n / 60) : `${n} minutes`);
+const hours = (n: number): string => (n === 1 ? "1 hour" : `${n} hours`);
+
+function stopsOf(spec: RunSpec, provider: Provider | undefined): string[] {
+  const idleMinutes = idleWindowMs(spec) / 60_000;
+  return [
+    "The script ends, well or badly.",
+    ...(spec.max_runtime_minutes ? [`It has run for ${minutes(spec.max_runtime_minutes)} (max_runtime_minutes).`] : []),
+    ...(idleMinutes > 0
+      ? [`Neither output nor work on CPU or GPU for ${minutes(idleMinutes)} (idle_timeout_minutes).`]
+      : []),
+    ...(spec.terminate_on_exit ? ["The control plane is ended (terminate_on_exit)."] : []),
+    `Whatever ends it before that asks it by SIGTERM, and kills it after ${stopGraceSeconds(spec)} s (stop_grace_seconds).`,
+    "Somebody kills it: here, with `svc kill`, or through an SDK.",
+    ...(provider ? [provider.info.stops_by_itself] : []),
+  ];
+}
+
+interface Found {
+  provider: Provider | undefined;
+  account: Account | null;
+  project: ProjectMeasure | null;
+  price: number | null;
+}
+
+function warningsOf(spec: RunSpec, { provider, account, project, price }: Found): string[] {
+  const told = provider?.info.capabilities.reports_price ?? true;
+  const paid = spec.provider !== "local" && spec.provider !== "notebook";
+  const balance = account?.balanceUsd ?? null;
+  const lasts = balance !== null && price !== null && price > 0 ? balance / price : null;
+  return [
+    ...(account?.warnings ?? []),
+    ...argumentWarnings(spec.args),
+    ...(lasts !== null && lasts < 24
+      ? [`The account has $${(balance ?? 0).toFixed(2)}, which lasts for ${lasts.toFixed(1)} hours at this price.`]
+      : []),
+    ...(paid && !told
+      ? [
+          `${spec.provider} reports no price: cost_usd stays 0${spec.price_cap === undefined ? "" : " and the price cap is not enforced"}. Its bill tells what it cost.`,
+        ]
+      : []),
+    ...(paid && told && spec.price_cap === undefined ? ["There is no price cap: any price is accepted."] : []),
+    ...(paid && !spec.max_runtime_minutes
+      ? ["There is no limit of time: it runs until the script ends or nothing happens any more."]
+      : []),
+    ...(spec.provider === "cloudvm" && spec.stop_grace_seconds > SPOT_NOTICE_SECONDS
+      ? [
+          `A spot machine is taken back after ${SPOT_NOTICE_SECONDS} s, which is shorter than its stop_grace_seconds (${spec.stop_grace_seconds}).`,
+        ]
+      : []),
+    ...(paid && !spec.terminate_on_exit
+      ? ["It goes on when the control plane ends, and costs money until somebody comes for it."]
+      : []),
+    ...(spec.provider !== "local" && project && project.bytes > MUCH_BYTES
+      ? [`${(project.bytes / 1e9).toFixed(1)} GB are sent before the run begins, while the machine is paid for.`]
+      : []),
+    ...(project && project.missed > 0 ? [missedWords(spec, project)] : []),
+  ];
+}
+
+/** One argument that looks like several was mostly typed as a line of a shell. */
+function argumentWarnings(args: readonly string[]): string[] {
+  const joined = args.filter((arg) => /^-{1,2}[A-Za-z][^\s=]*\s|\s--?[A-Za-z]/.test(arg));
+  if (joined.length === 0) return [];
+  const which = joined.length === 1 ? "One argument holds" : `${joined.length} arguments hold`;
+  return [
+    `${which} blanks followed by what looks like an option. The script gets it as one argument, not as several: give each word by itself, in \`args\` as one item.`,
+  ];
+}

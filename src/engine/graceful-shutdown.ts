@@ -1,0 +1,94 @@
+// Waiting for jobs to be over when the control plane ends.
+//
+// O1. A machine is not left rented for want of an answer from it: where it cannot be collected from, and its provider can be asked,
+//     collecting gives way to giving it back, while there is time for that.
+// O2. Where the provider does not answer either, nothing would be gained: the next start collects.
+// O3. A collection that goes on may last longer than everything else: what it brings exists nowhere else.
+
+import { asSvcError } from "../errors/index.ts";
+import type { EffectRow } from "../store/tables.ts";
+import { timerEvent, withLastSeen } from "./journal.ts";
+import { entryOf } from "./ledger.ts";
+import type { EventBody } from "./engine-options.ts";
+import type { ReconcileParts } from "./reconcile.ts";
+
+/** So long a machine may fail to answer before it is given back unheard. */
+const UNANSWERED_MS = 45_000;
+const LOOK_MS = 1_000;
+const ASK_MS = 10_000;
+
+export interface EndingParts extends Pick<ReconcileParts, "engine" | "ledger" | "providers"> {
+  /** Calls after each transition of a job. @returns the way to hear no more. */
+  onTransition: (heard: () => void) => () => void;
+  report: (message: string) => void;
+}
+
+export interface EndingLimits {
+  deadlineMs: number;
+  /** For jobs whose collection goes on. */
+  collectingMs: number;
+}
+
+/** Resolves when the jobs are terminal, or after the limits with those that are not. */
+export async function untilOver(parts: EndingParts, ids: string[], limits: EndingLimits): Promise<string[]> {
+  const { clock, store } = parts.engine;
+  const open = (): string[] => ids.filter((id) => store.job(id)?.state !== "terminal");
+  if (open().length === 0) return [];
+  const begun = clock.monotonic();
+  const failuresThen = new Map(ids.flatMap((id) => collecting(parts, id)).map(({ id }) => [id, store.failures(id)]));
+  const failing = (effect: EffectRow): boolean =>
+    effect.state === "retrying" && store.failures(effect.id) > (failuresThen.get(effect.id) ?? 0);
+  const asked = new Set<string>();
+  const goesOn = (id: string): boolean => {
+    const effects = collecting(parts, id);
+    return effects.length > 0 && !effects.some(failing);
+  };
+  await new Promise<void>((done) => {
+    const end = (): void => {
+      timer.cancel();
+      stop();
+      done();
+    };
+    const look = (): void => {
+      const spent = clock.monotonic() - begun;
+      const left = open();
+      const limit = left.some(goesOn) ? Math.max(limits.deadlineMs, limits.collectingMs) : limits.deadlineMs;
+      if (left.length === 0 || spent >= limit) return end();
+      for (const id of spent < UNANSWERED_MS ? [] : left) {
+        if (asked.has(id) || !collecting(parts, id).some(failing)) continue;
+        asked.add(id);
+        void giveUpCollecting(parts, id, spent)
+          .catch((e: unknown) => parts.report(asSvcError(e).message))
+          .finally(() => asked.delete(id));
+      }
+      timer = clock.setTimer(Math.min(LOOK_MS, limit - spent), look);
+    };
+    let timer = clock.setTimer(Math.min(LOOK_MS, limits.deadlineMs), look);
+    const stop = parts.onTransition(() => {
+      if (open().length === 0) end();
+    });
+  });
+  return open();
+}
+
+const collecting = ({ engine }: EndingParts, jobId: string): EffectRow[] =>
+  engine.store.openEffectsOf(jobId).filter((effect) => effect.step === "collect");
+
+/** O1, O2 */
+async function giveUpCollecting(parts: EndingParts, jobId: string, afterMs: number): Promise<void> {
+  const { engine, ledger, providers } = parts;
+  for (const row of ledger.owed().filter((one) => one.job_id === jobId)) {
+    const { handle } = entryOf(row);
+    if (handle === null) continue;
+    try {
+      await providers.get(row.provider)?.inspect(handle, AbortSignal.timeout(ASK_MS));
+    } catch {
+      return;
+    }
+  }
+  await engine.commitWithRetry((tx) => {
+    if (tx.store.job(jobId)?.state !== "terminating") return;
+    const event = timerEvent("collect", afterMs, "terminating") as EventBody;
+    engine.apply(tx, jobId, withLastSeen(tx.store, jobId, event));
+  });
+}

@@ -1,0 +1,251 @@
+// Writing a run's story down. The stored text lies in a file per job; its committed length, the place in the source and every
+// metric of the same bytes are one transaction.
+//
+// L1. Text is on the disk (fdatasync) before the transaction that counts it.
+// L2. What the file holds beyond the committed length never happened: the next write goes over it.
+// L3. The cursor moves by compare-and-set: a part is counted once, whoever brings it again.
+
+import { SvcError } from "../errors/index.ts";
+import type { LogRecord } from "../domain/log-stream.ts";
+import type { FeedHint, CheckpointFile } from "../schemas/job.ts";
+import type { RunnerSample } from "../schemas/runner.ts";
+import type { LogCursor, RunLogWriter } from "../steps/ports.ts";
+import { LogStore } from "../store/log-store.ts";
+import type { Transaction } from "./transaction.ts";
+import type { Engine } from "./engine.ts";
+import { LogFiles } from "./log-files.ts";
+
+/** Times of the log are kept this far apart. */
+const TIME_GAP_MS = 200;
+/** A part from this size on is one of a log that is behind, and its commit does not wait for others. */
+const URGENT_BYTES = 64 * 1024;
+/** Names of metrics in one job. */
+export const SERIES_MAX = 10_000;
+
+interface OpenLog {
+  /** Parts of one job are written one after the other, whichever node they come from. */
+  queue: Promise<unknown>;
+  /** Parts in the queue, with the one that is being written. */
+  waiting: number;
+  lastTimeMs: number;
+  /** Ids and next indices, as the last commit left them. */
+  series: Map<string, { id: number; next: number }>;
+  /** How many there are in the store; null until asked. */
+  count: number | null;
+  /** Whether it was said that there are too many. */
+  told: boolean;
+}
+
+export interface StorySinkOptions {
+  engine: Engine;
+  home: string;
+  hint: (hint: FeedHint) => void;
+}
+
+type Part = Parameters<RunLogWriter["append"]>[0];
+
+export class DurableStorySink implements RunLogWriter {
+  readonly #o: StorySinkOptions;
+  readonly #rows: LogStore;
+  readonly #files: LogFiles;
+  readonly #logs = new Map<string, OpenLog>();
+
+  constructor(options: StorySinkOptions) {
+    this.#o = options;
+    this.#rows = new LogStore(options.engine.store.db);
+    this.#files = new LogFiles(options.home);
+  }
+
+  cursor(jobId: string, node: number, stream: "run" | "install"): LogCursor {
+    const row = this.#rows.cursor(jobId, node, stream);
+    return { sourceOffset: row?.source_offset ?? 0, samplesOffset: row?.samples_offset ?? 0 };
+  }
+
+  append(part: Part): Promise<void> {
+    const log = this.#log(part.jobId);
+    log.waiting++;
+    const turn = log.queue.then(() => this.#write(log, part)).finally(() => log.waiting--);
+    log.queue = turn.catch(() => {});
+    return turn;
+  }
+
+  async preface(jobId: string, lines: readonly string[]): Promise<void> {
+    if (lines.length === 0 || this.#rows.stored(jobId) > 0) return;
+    const at = this.cursor(jobId, 0, "install");
+    const text = Buffer.from(`${lines.join("\n")}\n`);
+    const times = [{ offset: 0, atMs: this.#o.engine.clock.now() }];
+    await this.append({ jobId, node: 0, stream: "install", text, records: [], samples: [], from: at, to: at, times });
+  }
+
+  async #write(log: OpenLog, part: Part): Promise<void> {
+    const { jobId, text } = part;
+    this.#checkTurn(part);
+    const start = this.#rows.stored(jobId);
+    try {
+      if (text.length > 0) await this.#files.write(jobId, start, text);
+      const { engine } = this.#o;
+      const count = (tx: Transaction): void => {
+        const at = { job_id: jobId, node: part.node, stream: part.stream };
+        const from = { source_offset: part.from.sourceOffset, samples_offset: part.from.samplesOffset };
+        const to = { source_offset: part.to.sourceOffset, samples_offset: part.to.samplesOffset };
+        if (!this.#rows.moveCursor(at, from, to)) throw movedOn(jobId);
+        if (text.length > 0) {
+          this.#rows.setStored(jobId, start + text.length);
+          const atMs = part.times[0]?.atMs ?? tx.at;
+          if (atMs - log.lastTimeMs >= TIME_GAP_MS) {
+            this.#rows.time(jobId, start, atMs);
+            log.lastTimeMs = atMs;
+          }
+        }
+        this.#points(log, jobId, part.records);
+        // The first word counts: a script that repeats itself must not fill the feed.
+        const link = part.records.find((record) => record.kind === "tracker");
+        if (link && !this.#rows.linked(jobId)) tx.feed(jobId, "tracker.linked", { url: link.url });
+        this.#samples(log, jobId, part.node, part.samples);
+      };
+      // Who has parts of other nodes behind it must not let each of them wait in turn.
+      const mayWait = text.length < URGENT_BYTES && log.waiting === 1;
+      await (mayWait ? engine.commitTogether(count) : engine.commit(count));
+    } catch (e) {
+      // Nothing of this part counts; what was remembered for it is read again.
+      log.series.clear();
+      log.count = null;
+      log.lastTimeMs = 0;
+      throw e;
+    }
+    if (text.length > 0) this.#o.hint({ type: "log.advanced", job_id: jobId, bytes: start + text.length });
+    if (part.records.length > 0 || part.samples.length > 0) this.#o.hint({ type: "metrics.advanced", job_id: jobId });
+  }
+
+  /**
+   * Before a byte is written: a writer that was overtaken must not touch a file that the newer one goes on with, and a part
+   * that somebody else has brought (a step that was cancelled while it wrote) is read anew from where the log now stands.
+   */
+  #checkTurn({ jobId, node, stream, from }: Part): void {
+    this.#o.engine.store.checkEpoch();
+    const at = this.cursor(jobId, node, stream);
+    if (at.sourceOffset !== from.sourceOffset || at.samplesOffset !== from.samplesOffset) throw movedOn(jobId);
+  }
+
+  #points(log: OpenLog, jobId: string, records: LogRecord[]): void {
+    for (const record of records) {
+      if (record.kind !== "metrics") continue;
+      for (const [name, value] of record.values)
+        this.#point(log, jobId, name, record.step, record.time, toReal(value), record.rank);
+    }
+  }
+
+  /** What the machine did, as series beside the script's own; unknown stays out, it is not zero. */
+  #samples(log: OpenLog, jobId: string, node: number, samples: RunnerSample[]): void {
+    for (const sample of samples) {
+      const values: [string, number | null][] = [
+        ["system/cpu_cores", sample.cpu_cores],
+        ["system/memory_bytes", sample.memory_bytes],
+        ["system/disk_bytes_per_s", sample.disk_bytes_per_s],
+        ["system/net_bytes_per_s", sample.net_bytes_per_s],
+        ...(sample.gpus ?? []).flatMap((gpu): [string, number | null][] => [
+          [`system/gpu${gpu.index}_util_percent`, gpu.util_percent],
+          [`system/gpu${gpu.index}_memory_mib`, gpu.memory_used_mib],
+          [`system/gpu${gpu.index}_power_watts`, gpu.power_watts],
+        ]),
+      ];
+      for (const [name, value] of values) {
+        if (value === null) continue;
+        const series = this.#series(log, jobId, name);
+        if (series === null) continue;
+        this.#rows.point(series.id, series.next, series.next, sample.at_ms / 1000, value, node);
+        series.next++;
+      }
+    }
+  }
+
+  #point(
+    log: OpenLog,
+    jobId: string,
+    name: string,
+    step: number,
+    time: number,
+    value: number | null,
+    rank: number,
+  ): void {
+    const series = this.#series(log, jobId, name);
+    if (series === null) return;
+    this.#rows.point(series.id, series.next, step, time, value, rank);
+    series.next++;
+  }
+
+  /** Null beyond SERIES_MAX: names that are made up without end would make the store, and every look at it, slow. */
+  #series(log: OpenLog, jobId: string, name: string): { id: number; next: number } | null {
+    let series = log.series.get(name);
+    if (series) return series;
+    log.count ??= this.#rows.seriesCount(jobId);
+    if (log.count >= SERIES_MAX && !this.#rows.hasSeries(jobId, name)) {
+      if (!log.told) {
+        const words = `More than ${SERIES_MAX} names of metrics: further names are not stored.`;
+        // After the transaction that is open now; without the notice nothing is lost but the words.
+        setImmediate(() => void this.notice(jobId, "warning", words).catch(() => undefined));
+      }
+      log.told = true;
+      return null;
+    }
+    log.series.set(name, (series = this.#rows.series(jobId, name)));
+    if (series.next === 0) log.count++;
+    return series;
+  }
+
+  async checkpoints(jobId: string, files: CheckpointFile[], removed: readonly string[] = []): Promise<void> {
+    await this.#o.engine.commitWithRetry((tx) => {
+      for (const path of removed) this.#rows.dropCheckpoint(jobId, path);
+      for (const file of files) {
+        const row = {
+          job_id: jobId,
+          path: file.path,
+          size: file.size,
+          modified_at: Date.parse(file.modified_at),
+          saved_at: tx.at,
+          in_progress: file.in_progress ? 1 : 0,
+        };
+        // A file that grows would fill the feed.
+        if (this.#rows.checkpoint(row) !== "saved") continue;
+        tx.feed(jobId, "checkpoint.saved", { path: file.path, size: file.size });
+      }
+    });
+  }
+
+  async notice(jobId: string, level: "info" | "warning", message: string): Promise<void> {
+    await this.#o.engine.commit((tx) => tx.feed(jobId, "notice", { level, message }));
+  }
+
+  async idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void> {
+    await this.#o.engine.send(jobId, { type: "watchdog.idle", node, error });
+  }
+
+  #log(jobId: string): OpenLog {
+    let log = this.#logs.get(jobId);
+    if (!log)
+      this.#logs.set(
+        jobId,
+        (log = { queue: Promise.resolve(), waiting: 0, lastTimeMs: 0, series: new Map(), count: null, told: false }),
+      );
+    return log;
+  }
+
+  /** Once a job is over. */
+  forget(jobId: string): void {
+    this.#logs.delete(jobId);
+    void this.#files.close(jobId);
+  }
+
+  /** When this process ends. */
+  async close(): Promise<void> {
+    await this.#files.closeAll();
+  }
+}
+
+const movedOn = (jobId: string): SvcError => new SvcError("log_moved_on", { job_id: jobId });
+
+/** SQLite has no NaN: it is stored as NULL, and read back as what it was. */
+function toReal(value: number | "NaN" | "Infinity" | "-Infinity"): number | null {
+  if (typeof value === "number") return Number.isNaN(value) ? null : value;
+  return value === "NaN" ? null : value === "Infinity" ? Infinity : -Infinity;
+}

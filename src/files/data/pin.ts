@@ -1,0 +1,60 @@
+// The data of a run: checked when it is submitted, and from then on the manifests of that moment, whatever becomes of the names.
+
+import { copyFileSync, linkSync, mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { quotedName } from "../../domain/quoted-name.ts";
+import { asSvcError, isMissing, SvcError } from "../../errors/index.ts";
+import type { DataManifest } from "../../schemas/data.ts";
+import { manifestFile, readManifest, readManifestFile } from "./store.ts";
+import { doubts } from "./verify.ts";
+
+/** A manifest is replaced and never written to, so a second name of it keeps what it says. */
+const pinFile = (home: string, jobId: string, name: string): string =>
+  join(home, "runs", jobId, "data", `${name}.json`);
+
+/** Throws `data_unavailable`, naming the field, where one is not known or does not look as its manifest says. Reads no data. */
+export async function checkData(home: string, names: readonly string[]): Promise<void> {
+  for (const [i, name] of names.entries()) {
+    const refuse = (why: string, cause?: unknown): never => {
+      const error = new SvcError("data_unavailable", { name: quotedName(name), why }, { cause });
+      throw new SvcError(error.code, error.data, {
+        cause,
+        errors: [{ field: `spec.data[${i}]`, message: error.message }],
+      });
+    };
+    let manifest: DataManifest;
+    try {
+      manifest = readManifest(home, name);
+    } catch (cause) {
+      const { code, message } = asSvcError(cause);
+      refuse(code === "data_not_found" ? "there is no data of that name" : message.replace(/\.$/, ""), cause);
+      continue;
+    }
+    const why = await doubts(manifest);
+    if (why !== null) refuse(why);
+  }
+}
+
+/** Before the job is recorded. May be repeated. Answers with the way to undo it, for a job that was not recorded after all. */
+export function pinData(home: string, jobId: string, names: readonly string[]): () => void {
+  for (const name of new Set(names)) {
+    const pin = pinFile(home, jobId, name);
+    mkdirSync(join(pin, ".."), { recursive: true, mode: 0o700 });
+    try {
+      linkSync(manifestFile(home, name), pin);
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException;
+      if (code === "EEXIST") continue;
+      if (isMissing(cause))
+        throw new SvcError("data_unavailable", { name, why: "it was forgotten meanwhile" }, { cause });
+      copyFileSync(manifestFile(home, name), pin); // a file system without second names
+    }
+  }
+  return () => {
+    if (names.length > 0) rmSync(join(home, "runs", jobId), { recursive: true, force: true });
+  };
+}
+
+/** Each once, in the order of the spec. Throws `data_manifest_damaged`. */
+export const pinnedData = (home: string, jobId: string, names: readonly string[]): DataManifest[] =>
+  [...new Set(names)].map((name) => readManifestFile(pinFile(home, jobId, name), name));

@@ -1,0 +1,200 @@
+// Which files a piece of data consists of.
+//
+// D1. Plain files only. Pipes, sockets and devices are left out and told of; so are names that are not UTF-8.
+// D2. A link to what lies within the same folder that was added stands for what it leads to. One that leads out of it is left
+//     out, for it could take anything of the computer along, unless `followLinks` says that it is meant.
+// D3. A link back into a folder that it lies in is left out: it would never end.
+// D4. Version control and folders of keys (NEVER in protections.ts), the user's home directory and the home of svc are left out
+//     wherever they lie and whatever link leads to them, and told of.
+// D5. What cannot be looked at is told with the system's word for it; only "there is none" is absence.
+
+import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve, sep } from "node:path";
+import { isMissing, SvcError } from "../../errors/index.ts";
+import { systemWords } from "../hash-file.ts";
+import { NEVER } from "../listing/protections.ts";
+
+/** Others get their turn after so long. */
+const SLICE_MS = 8;
+const FILES_MAX = 1_000_000;
+
+export interface Root {
+  /** Real and absolute. */
+  path: string;
+  /** Where it lies within the data; empty where its files are at the top. */
+  into: string;
+  folder: boolean;
+}
+
+export interface Found {
+  /** Within the data, with `/`. */
+  path: string;
+  /** Absolute. */
+  at: string;
+  size: number;
+  mtimeMs: number;
+  ctimeMs: number;
+  ino: number;
+}
+
+export interface Scan {
+  /** In order of path. */
+  files: Found[];
+  bytes: number;
+  leftOut: { path: string; why: string }[];
+  /** What could not be looked at. */
+  problems: { path: string; why: string }[];
+}
+
+export interface ScanOptions {
+  /** Of svc: never data. */
+  home: string;
+  followLinks: boolean;
+  signal: AbortSignal;
+  progress?: ((done: { files: number; bytes: number }) => void) | undefined;
+}
+
+export async function scanRoots(roots: readonly Root[], options: ScanOptions): Promise<Scan> {
+  const walk = new Walk(options);
+  for (const root of roots) await walk.root(root);
+  const { files, bytes, leftOut, problems } = walk;
+  files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return { files, bytes, leftOut, problems };
+}
+
+class Walk implements Scan {
+  readonly files: Found[] = [];
+  readonly leftOut: Scan["leftOut"] = [];
+  readonly problems: Scan["problems"] = [];
+  bytes = 0;
+  readonly #options: ScanOptions;
+  readonly #neverData: (real: string) => string | null;
+  #sliceEndsAt = performance.now() + SLICE_MS;
+
+  constructor(options: ScanOptions) {
+    this.#options = options;
+    this.#neverData = neverDataOf(options.home);
+  }
+
+  async root(root: Root): Promise<void> {
+    if (root.folder) return this.#folder(root.path, root.into, { top: root.path, chain: [root.path] });
+    const stats = this.#statsOf(root.path, root.into);
+    if (stats) this.#take(root.path, root.into, stats);
+  }
+
+  async #folder(at: string, path: string, within: { top: string; chain: string[] }): Promise<void> {
+    let entries: Dirent[];
+    try {
+      entries = readdirSync(at, { withFileTypes: true });
+    } catch (cause) {
+      this.problems.push({ path: path === "" ? at : path, why: whyNot(cause) });
+      return;
+    }
+    for (const entry of entries) {
+      if (performance.now() > this.#sliceEndsAt) await this.#turn();
+      const inside = path === "" ? entry.name : `${path}/${entry.name}`;
+      const there = `${at}/${entry.name}`;
+      if (entry.name.includes("\uFFFD")) this.leftOut.push({ path: inside, why: "its name is not UTF-8" });
+      else if (NEVER.includes(entry.name)) this.leftOut.push({ path: inside, why: "what has this name is never sent" });
+      else if (entry.isFile()) {
+        const stats = this.#statsOf(there, inside);
+        if (stats) this.#take(there, inside, stats);
+      } else if (entry.isDirectory()) await this.#folder(there, inside, { ...within, chain: [...within.chain, there] });
+      else if (entry.isSymbolicLink()) await this.#link(there, inside, within);
+      else this.leftOut.push({ path: inside, why: "it is neither a file nor a folder" });
+    }
+  }
+
+  async #link(at: string, path: string, within: { top: string; chain: string[] }): Promise<void> {
+    let real: string;
+    let stats: Stats;
+    try {
+      real = realpathSync(at);
+      stats = statSync(real);
+    } catch (cause) {
+      const code = (cause as NodeJS.ErrnoException).code;
+      if (code === "ENOENT" || code === "ELOOP") this.leftOut.push({ path, why: "the link leads nowhere" });
+      else this.problems.push({ path, why: whyNot(cause) });
+      return;
+    }
+    const inside = real === within.top || real.startsWith(within.top + sep);
+    const never = this.#neverData(real);
+    if (never !== null) this.leftOut.push({ path, why: `the link leads to what is never sent: ${never}` });
+    else if (!inside && !this.#options.followLinks)
+      this.leftOut.push({ path, why: "the link leads out of the folder" });
+    else if (stats.isFile()) this.#take(at, path, stats);
+    else if (!stats.isDirectory()) this.leftOut.push({ path, why: "the link leads to neither a file nor a folder" });
+    else if (within.chain.some((folder) => folder === real || folder.startsWith(real + sep)))
+      this.leftOut.push({ path, why: "the link leads back to a folder that it lies in" });
+    else await this.#folder(real, path, { ...within, chain: [...within.chain, real] });
+  }
+
+  #statsOf(at: string, path: string): Stats | null {
+    try {
+      const stats = statSync(at, { throwIfNoEntry: false });
+      if (!stats) return null; // it vanished since it was listed
+      if (stats.isFile()) return stats;
+      this.leftOut.push({ path, why: "it is no plain file" });
+    } catch (cause) {
+      this.problems.push({ path, why: whyNot(cause) });
+    }
+    return null;
+  }
+
+  #take(at: string, path: string, { size, mtimeMs, ctimeMs, ino }: Stats): void {
+    if (this.files.length >= FILES_MAX)
+      throw new SvcError("data_path_refused", {
+        path: at,
+        why: `data may hold at most ${FILES_MAX} files; use archives`,
+      });
+    this.files.push({ path, at, size, mtimeMs, ctimeMs, ino });
+    this.bytes += size;
+  }
+
+  async #turn(): Promise<void> {
+    this.#options.progress?.({ files: this.files.length, bytes: this.bytes });
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#options.signal.throwIfAborted();
+    this.#sliceEndsAt = performance.now() + SLICE_MS;
+  }
+}
+
+const whyNot = (cause: unknown): string => (isMissing(cause) ? "it is not there" : systemWords(cause));
+
+/** Where git-annex keeps the files of a set, which are links to there. */
+const ANNEX = `${sep}.git${sep}annex${sep}objects${sep}`;
+
+/** Tells of a real path why what lies there is never data; null where it may be. */
+export function neverDataOf(svcHome: string): (real: string) => string | null {
+  const home = realOr(svcHome);
+  const user = realOr(homedir());
+  return (real) => {
+    if (holds(real, sep) || holds(real, user)) return "it is or holds your home directory";
+    if (holds(real, home) || holds(home, real)) return "it is, holds or lies in the home of svc";
+    const names = real.replace(ANNEX, sep).split(sep);
+    const name = names.find((each) => NEVER.includes(each));
+    return name === undefined ? null : `it is or lies in a folder called ${name}`;
+  };
+}
+
+const holds = (folder: string, path: string): boolean =>
+  path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+
+function realOr(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return resolve(path);
+  }
+}
+
+/** Where a file of the data lies at home; null where no root of it can hold it. */
+export function placeOf(roots: readonly Root[], path: string): string | null {
+  for (const { path: at, into, folder } of roots) {
+    if (!folder && path === into) return at;
+    if (folder && into === "") return join(at, path);
+    if (folder && path.startsWith(`${into}/`)) return join(at, path.slice(into.length + 1));
+  }
+  return null;
+}

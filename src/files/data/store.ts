@@ -1,0 +1,134 @@
+// Data manifests of a home: one file each, replaced as a whole, so that a reader finds an old one or a new one and nothing else.
+
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { quotedName } from "../../domain/quoted-name.ts";
+import { isInside } from "../../domain/relative-path.ts";
+import { replaceFile } from "../../platform/replace-file.ts";
+import { isMissing, orDiskFull, SvcError, systemCode } from "../../errors/index.ts";
+import { DATA_NAME, DataManifest, type DataSummary } from "../../schemas/data.ts";
+
+const ENDING = ".json";
+const dataDir = (home: string): string => join(home, "data");
+export const manifestFile = (home: string, name: string): string => join(dataDir(home), `${name}${ENDING}`);
+
+/** Throws `data_name_refused`. Names that differ in case alone would be one file on some systems. */
+export function checkDataName(home: string, name: string): void {
+  const refuse = (why: string): never => {
+    throw new SvcError("data_name_refused", { name: JSON.stringify(name.slice(0, 100)), why });
+  };
+  if (!DATA_NAME.test(name) || name.endsWith(".")) refuse("it is not a plain name");
+  if (/^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)/i.test(name)) refuse("some systems keep this name for themselves");
+  const other = namesOf(home).find((known) => known !== name && known.toLowerCase() === name.toLowerCase());
+  if (other !== undefined) refuse(`there is ${other}, which differs in case alone`);
+}
+
+/** In order. A home without data has none. */
+export function namesOf(home: string): string[] {
+  let entries: string[];
+  try {
+    entries = readdirSync(dataDir(home));
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw cause;
+  }
+  const names = entries.filter((entry) => entry.endsWith(ENDING)).map((entry) => entry.slice(0, -ENDING.length));
+  return names.filter((name) => DATA_NAME.test(name)).toSorted();
+}
+
+/** Throws `data_not_found`, `data_manifest_damaged`. */
+export function readManifest(home: string, name: string): DataManifest {
+  const asked = quotedName(name, 100);
+  if (!DATA_NAME.test(name)) throw new SvcError("data_not_found", { name: asked });
+  return readManifestFile(manifestFile(home, name), name);
+}
+
+/** The same from a file of that path, such as the copy that a run keeps. */
+export function readManifestFile(file: string, name: string): DataManifest {
+  let text: string;
+  let checkedAt: Date;
+  try {
+    text = readFileSync(file, "utf8");
+    checkedAt = statSync(file).mtime;
+  } catch (cause) {
+    if (isMissing(cause)) throw new SvcError("data_not_found", { name }, { cause });
+    const why = `it cannot be read (${systemCode(cause)})`;
+    throw new SvcError("data_manifest_damaged", { name, why }, { cause });
+  }
+  try {
+    const manifest = DataManifest.parse(JSON.parse(text));
+    if (manifest.files.every(([path]) => isInside(path))) return { ...manifest, checked_at: checkedAt.toISOString() };
+  } catch (cause) {
+    throw new SvcError("data_manifest_damaged", { name, why: "it is no manifest" }, { cause });
+  }
+  throw new SvcError("data_manifest_damaged", { name, why: "a path in it leads out of the data" });
+}
+
+/** Changes whenever the manifest is replaced; null where there is none. */
+export function stampOf(home: string, name: string): string | null {
+  if (!DATA_NAME.test(name)) return null;
+  const stats = statSync(manifestFile(home, name), { throwIfNoEntry: false });
+  return stats ? `${stats.ino} ${stats.mtimeMs} ${stats.size}` : null;
+}
+
+/** Everything was found as recorded: the file's own time says when, so that it need not be written for that. */
+export function markChecked(home: string, name: string, now: number): void {
+  utimesSync(manifestFile(home, name), now / 1_000, now / 1_000);
+}
+
+export function writeManifest(home: string, manifest: DataManifest): void {
+  mkdirSync(dataDir(home), { recursive: true, mode: 0o700 });
+  try {
+    replaceFile(manifestFile(home, manifest.name), JSON.stringify(manifest));
+  } catch (cause) {
+    throw orDiskFull(cause, dataDir(home));
+  }
+}
+
+/** Forgets the data; its files are not touched. Throws `data_not_found`. */
+export function removeManifest(home: string, name: string): void {
+  if (!DATA_NAME.test(name) || !existsSync(manifestFile(home, name))) throw new SvcError("data_not_found", { name });
+  rmSync(manifestFile(home, name), { force: true });
+}
+
+export const summaryOf = (manifest: DataManifest): DataSummary => ({
+  name: manifest.name,
+  files: manifest.files.length,
+  bytes: manifest.bytes,
+  sha256: manifest.sha256,
+  roots: manifest.roots.map(({ path }) => path),
+  follow_links: manifest.follow_links,
+  created_at: manifest.created_at,
+  checked_at: manifest.checked_at,
+  left_out: manifest.left_out,
+  left_out_count: manifest.left_out_count,
+});
+
+export interface Listed {
+  data: DataSummary[];
+  /** Manifests that cannot be used. */
+  damaged: { name: string; why: string }[];
+}
+
+/** Every manifest, in order of name: one that is damaged does not hide the others. */
+export function listData(home: string): Listed {
+  const listed: Listed = { data: [], damaged: [] };
+  for (const name of namesOf(home)) {
+    try {
+      listed.data.push(summaryOf(readManifest(home, name)));
+    } catch (e) {
+      if (!(e instanceof SvcError)) throw e;
+      // Forgotten since it was listed: it is not there, and that is all.
+      if (e.code !== "data_not_found") listed.damaged.push({ name, why: e.message });
+    }
+  }
+  return listed;
+}
+
+/** Of the whole: the files' digests, sizes and paths, in order of path. */
+export function digestOfAll(files: DataManifest["files"]): string {
+  const whole = createHash("sha256");
+  for (const [path, size, sha256] of files) whole.update(`${sha256} ${size} ${path}\0`);
+  return whole.digest("hex");
+}

@@ -1,0 +1,48 @@
+// The files of a project as the rules of installing read them, from its directory or from what was kept of it.
+
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { SvcError } from "../../errors/index.ts";
+import type { CodeSnapshot } from "../../schemas/job.ts";
+import { readContent } from "../code/contents.ts";
+
+/** The files of a project, wherever they lie. */
+export interface ProjectReader {
+  paths: ReadonlySet<string>;
+  read(path: string): Promise<Buffer>;
+}
+
+/** A project in its directory. */
+export const directoryReader = (root: string, files: readonly { path: string }[]): ProjectReader => ({
+  paths: new Set(files.map(({ path }) => path)),
+  read: (path) => readFile(join(root, path)),
+});
+
+/** A project as it was kept at submission. */
+export function snapshotReader(codeDir: string, snapshot: CodeSnapshot): ProjectReader {
+  const files = new Map(snapshot.files.map((file) => [file.path, file]));
+  return {
+    paths: new Set(files.keys()),
+    read: async (path) => {
+      const file = files.get(path);
+      if (file === undefined) throw installRefused(path, "is not among the files that are sent");
+      return readContent(codeDir, snapshot.id, file);
+    },
+  };
+}
+
+export const installRefused = (what: string, why: string, cause?: unknown): SvcError =>
+  new SvcError("install_refused", { what, why }, { cause });
+
+/** The text of a file that pip will read. Throws `install_refused` where pip could not. */
+export function textFor(path: string, bytes: Buffer): string {
+  const [first, second] = [bytes[0], bytes[1]];
+  if (first === 0xff && second === 0xfe) return bytes.subarray(2).toString("utf16le");
+  if (first === 0xfe && second === 0xff) return Buffer.from(bytes.subarray(2)).swap16().toString("utf16le");
+  if (/^#.*coding[:=][ \t]*[-\w.]+/m.test(bytes.subarray(0, 200).toString("latin1"))) return bytes.toString("latin1");
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw installRefused(path, "is not UTF-8: save it as UTF-8", cause);
+  }
+}

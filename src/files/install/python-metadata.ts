@@ -1,0 +1,258 @@
+// What a project's own files declare: pyproject.toml in the forms of PEP 621, poetry, flit, PDM and uv, setup.cfg, Pipfile, and the
+// versions that lock files have chosen.
+
+import { posix } from "node:path";
+import { parse, TomlError } from "smol-toml";
+import {
+  addressOf,
+  isTable,
+  localPath,
+  nameOf,
+  normalName,
+  pipfileVersion,
+  poetryVersion,
+  requirementLines,
+  tableOf,
+  tableRequirements,
+  textOf,
+  textsOf,
+  type Table,
+} from "../../domain/requirements.ts";
+import { installRefused, textFor, type ProjectReader } from "./project-reader.ts";
+
+export interface Declared {
+  /** Requirements as pip reads them. */
+  packages: string[];
+  constraints: string[];
+  indexes: string[];
+  notes: string[];
+  /** Whether only the built project says all that it depends on. */
+  isDynamic: boolean;
+}
+
+export interface Pyproject extends Declared {
+  name: string | null;
+  /** Whether it declares a project or dependencies, and not tools alone. */
+  declares: boolean;
+  /** Whether it can be built and installed. */
+  isPackage: boolean;
+  isUvWorkspace: boolean;
+  hasBuild: boolean;
+  packageDirs: string[];
+}
+
+/** A file of TOML. Throws `install_refused`, which tells the line, for what is none. */
+export async function tomlOf(project: ProjectReader, path: string): Promise<Table> {
+  const text = textFor(path, await project.read(path)).replace(/^\uFEFF/, "");
+  try {
+    return parse(text);
+  } catch (cause) {
+    if (!(cause instanceof TomlError)) throw cause;
+    const why = cause.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "") ?? "";
+    throw installRefused(path, `is not valid TOML: line ${cause.line}, ${why}`, cause);
+  }
+}
+
+export async function pyprojectOf(project: ProjectReader, folder: string): Promise<Pyproject> {
+  const at = (name: string): string => posix.join(folder, name);
+  const path = at("pyproject.toml");
+  const toml = await tomlOf(project, path);
+  const tool = tableOf(toml["tool"]);
+  const [poetry, pdm, uv, flit, setuptools] = ["poetry", "pdm", "uv", "flit", "setuptools"].map((name) =>
+    tableOf(tool[name]),
+  ) as [Table, Table, Table, Table, Table];
+  const own = isTable(toml["project"]) ? toml["project"] : null;
+  const hasBuild = isTable(toml["build-system"]);
+  const hasSetup = project.paths.has(at("setup.py")) || project.paths.has(at("setup.cfg"));
+  const dynamic = textsOf(own?.["dynamic"]).includes("dependencies");
+  const notes: string[] = [];
+
+  const sources = tableOf(uv["sources"]);
+  const packages = textsOf(own?.["dependencies"]).map((line) => sourced(line, sources, folder, project));
+  let isDynamic = dynamic;
+  if (dynamic) {
+    const files = tableOf(tableOf(setuptools["dynamic"])["dependencies"])["file"];
+    const named = typeof files === "string" ? [files] : textsOf(files);
+    if (named.length > 0) {
+      isDynamic = false;
+      for (const name of named)
+        if (project.paths.has(at(name)) && name !== "requirements.txt")
+          packages.push(...requirementLines(textFor(at(name), await project.read(at(name)))));
+    }
+  }
+  if (own === null || packages.length === 0)
+    for (const [name, value] of Object.entries(tableOf(poetry["dependencies"])))
+      if (name !== "python") packages.push(...tableRequirements(name, value, poetryVersion));
+  const flitData = tableOf(flit["metadata"]);
+  packages.push(...textsOf(flitData["requires"]));
+
+  const groups = groupsOf(toml, poetry, pdm);
+  const declaresProject = own !== null || textOf(poetry["name"]) !== undefined || flitData["module"] !== undefined;
+  if (declaresProject) {
+    if (groups.size > 0) notes.push(`groups of ${path} that are not installed: ${[...groups.keys()].join(", ")}`);
+    const extras = Object.keys(tableOf(own?.["optional-dependencies"]));
+    if (extras.length > 0) notes.push(`extras of ${path} that are not installed: ${extras.join(", ")}`);
+  } else for (const group of groups.values()) packages.push(...group);
+
+  const off = uv["package"] === false || pdm["distribution"] === false || poetry["package-mode"] === false;
+  const isUvOrPdm = ("uv" in tool || "pdm" in tool) && uv["package"] !== true && pdm["distribution"] !== true;
+  return {
+    packages: [...new Set(packages)],
+    constraints: await lockedVersions(project, folder),
+    indexes: indexesOf(packages, sources, poetry, pdm, uv),
+    notes,
+    isDynamic,
+    name: textOf(own?.["name"]) ?? textOf(poetry["name"]) ?? null,
+    declares: declaresProject || packages.length > 0,
+    isPackage: declaresProject && !off && (hasBuild || hasSetup || !isUvOrPdm),
+    hasBuild,
+    isUvWorkspace: isTable(uv["workspace"]),
+    packageDirs: packageDirsOf(poetry, setuptools),
+  };
+}
+
+/** A dependency that `[tool.uv.sources]` has from elsewhere than an index. */
+function sourced(line: string, sources: Table, folder: string, project: ProjectReader): string {
+  const name = nameOf(line);
+  const source = Object.entries(sources).find(([key]) => normalName(key) === name)?.[1];
+  if (!isTable(source)) return line;
+  const path = textOf(source["path"]);
+  if (path !== undefined) return localPath(path);
+  const at = addressOf(source);
+  if (at !== undefined) return `${/^\s*[A-Za-z0-9._-]+(?:\[[^\]]*\])?/.exec(line)?.[0].trim() ?? name} @ ${at}`;
+  if (source["workspace"] === true) {
+    const member = [...project.paths].find(
+      (file) => /[^/]\/pyproject\.toml$/.test(file) && normalName(posix.basename(posix.dirname(file))) === name,
+    );
+    if (member !== undefined) return localPath(posix.relative(folder, posix.dirname(member)));
+  }
+  return line;
+}
+
+/** PEP 735, and the groups of poetry and PDM, each with what it names. */
+function groupsOf(toml: Table, poetry: Table, pdm: Table): Map<string, string[]> {
+  const all = tableOf(toml["dependency-groups"]);
+  const groups = new Map<string, string[]>();
+  const named = (name: string, above: readonly string[]): string[] => {
+    const found = Object.entries(all).find(([key]) => normalName(key) === normalName(name))?.[1];
+    if (!Array.isArray(found) || above.includes(normalName(name))) return [];
+    return found.flatMap((each: unknown) => {
+      if (typeof each === "string") return [each];
+      const inner = isTable(each) ? textOf(each["include-group"]) : undefined;
+      return inner === undefined ? [] : named(inner, [...above, normalName(name)]);
+    });
+  };
+  for (const name of Object.keys(all)) groups.set(name, named(name, []));
+  for (const [name, value] of Object.entries(tableOf(pdm["dev-dependencies"]))) groups.set(name, textsOf(value));
+  for (const [name, value] of Object.entries(tableOf(poetry["group"]))) {
+    const inner = Object.entries(tableOf(tableOf(value)["dependencies"]));
+    groups.set(
+      name,
+      inner.flatMap(([key, of]) => (key === "python" ? [] : tableRequirements(key, of, poetryVersion))),
+    );
+  }
+  return groups;
+}
+
+/** Addresses of indexes that are asked besides PyPI. One that is explicit counts only where a dependency names it. */
+function indexesOf(packages: readonly string[], sources: Table, poetry: Table, pdm: Table, uv: Table): string[] {
+  const names = new Set(packages.map(nameOf));
+  const wanted = new Set(
+    Object.entries(sources).flatMap(([name, source]) =>
+      names.has(normalName(name)) && isTable(source) ? [textOf(source["index"])] : [],
+    ),
+  );
+  const inPoetry = JSON.stringify(poetry["dependencies"] ?? {});
+  const tables = (value: unknown): Table[] => (Array.isArray(value) ? value.filter(isTable) : []);
+  return [
+    ...tables(uv["index"]).filter((each) => each["explicit"] !== true || wanted.has(textOf(each["name"]))),
+    ...tables(pdm["source"]),
+    ...tables(poetry["source"]).filter(
+      (each) => each["priority"] !== "explicit" || inPoetry.includes(`"source":${JSON.stringify(each["name"])}`),
+    ),
+  ]
+    .map((each) => textOf(each["url"]))
+    .filter((url): url is string => url !== undefined && !url.startsWith("https://pypi.org/"));
+}
+
+function packageDirsOf(poetry: Table, setuptools: Table): string[] {
+  const find = tableOf(tableOf(setuptools["packages"])["find"]);
+  const from = Array.isArray(poetry["packages"]) ? poetry["packages"].map((each) => textOf(tableOf(each)["from"])) : [];
+  const dirs = [...textsOf(find["where"]), textOf(tableOf(setuptools["package-dir"])[""]), ...from];
+  return dirs.filter((dir): dir is string => dir !== undefined);
+}
+
+/** What poetry.lock or pdm.lock has chosen, as constraints. A name with several versions is left to the installer. */
+async function lockedVersions(project: ProjectReader, folder: string): Promise<string[]> {
+  const lock = ["poetry.lock", "pdm.lock"]
+    .map((name) => posix.join(folder, name))
+    .find((path) => project.paths.has(path));
+  if (lock === undefined) return [];
+  const all = (await tomlOf(project, lock))["package"];
+  const versions = new Map<string, Set<string>>();
+  for (const each of Array.isArray(all) ? all.map(tableOf) : []) {
+    const name = textOf(each["name"]);
+    const version = textOf(each["version"]);
+    const isElsewhere = ["git", "directory", "file", "url"].includes(textOf(tableOf(each["source"])["type"]) ?? "");
+    if (name === undefined || version === undefined || isElsewhere || "path" in each || "git" in each) continue;
+    versions.set(normalName(name), (versions.get(normalName(name)) ?? new Set()).add(version));
+  }
+  return [...versions].flatMap(([name, of]) => (of.size === 1 ? [`${name}==${[...of][0]}`] : []));
+}
+
+/** `[options] install_requires` of setup.cfg; null where it configures tools alone. */
+export async function readSetupCfg(project: ProjectReader, folder: string): Promise<Declared | null> {
+  const path = posix.join(folder, "setup.cfg");
+  const sections = iniOf(textFor(path, await project.read(path)));
+  const options = sections.get("options");
+  if (options === undefined && !sections.get("metadata")?.has("name")) return null;
+  const lines = (options?.get("install_requires") ?? "").split("\n").map((line) => line.trim());
+  const file = lines.map((line) => /^file:\s*(\S+)$/.exec(line)?.[1]).find((name) => name !== undefined);
+  const packages = file === undefined ? lines.filter((line) => line !== "" && !line.startsWith("#")) : [];
+  if (file !== undefined && project.paths.has(posix.join(folder, file)))
+    packages.push(...requirementLines(textFor(file, await project.read(posix.join(folder, file)))));
+  return { packages, constraints: [], indexes: [], notes: [], isDynamic: false };
+}
+
+/** As Python's configparser reads it: a line that begins with a blank goes on with the value before. */
+function iniOf(text: string): Map<string, Map<string, string>> {
+  const sections = new Map<string, Map<string, string>>();
+  let section = new Map<string, string>();
+  let key = "";
+  for (const line of text.split(/\r?\n/)) {
+    const head = /^\[([^\]]+)\]/.exec(line)?.[1];
+    const pair = /^([^\s#;=:][^=:]*?)\s*[=:]\s*(.*)$/.exec(line);
+    if (head !== undefined) sections.set(head, (section = new Map()));
+    else if (pair) section.set((key = pair[1] ?? ""), pair[2] ?? "");
+    else if (/^\s+\S/.test(line)) section.set(key, `${section.get(key) ?? ""}\n${line.trim()}`);
+  }
+  return sections;
+}
+
+/** A Pipfile, with the versions of its lock; or the lock alone. */
+export async function readPipfile(project: ProjectReader, folder: string): Promise<Declared> {
+  const at = (name: string): string => posix.join(folder, name);
+  const lock = project.paths.has(at("Pipfile.lock")) ? await lockOf(project, at("Pipfile.lock")) : null;
+  const locked = tableOf(lock?.["default"]);
+  const constraints = Object.entries(locked).flatMap(([name, of]) => {
+    const version = textOf(tableOf(of)["version"]);
+    return version?.startsWith("==") ? [`${name}${version}`] : [];
+  });
+  const pipfile = project.paths.has(at("Pipfile")) ? await tomlOf(project, at("Pipfile")) : null;
+  const wanted = pipfile === null ? locked : tableOf(pipfile["packages"]);
+  const packages = Object.entries(wanted).flatMap(([name, of]) => tableRequirements(name, of, pipfileVersion));
+  const sources = pipfile === null ? tableOf(lock?.["_meta"])["sources"] : pipfile["source"];
+  const indexes = (Array.isArray(sources) ? sources : [])
+    .map((each) => textOf(tableOf(each)["url"]))
+    .filter((url): url is string => url !== undefined && !url.startsWith("https://pypi.org/") && !url.includes("$"));
+  return { packages, constraints, indexes, notes: [], isDynamic: false };
+}
+
+async function lockOf(project: ProjectReader, path: string): Promise<Table> {
+  try {
+    return tableOf(JSON.parse(textFor(path, await project.read(path))));
+  } catch (cause) {
+    if (cause instanceof SyntaxError) throw installRefused(path, "is not valid JSON", cause);
+    throw cause;
+  }
+}

@@ -1,0 +1,228 @@
+// What the git binary says of a directory: which files it tracks, which it does not, and which it ignores.
+//
+// A1. Git runs nothing that the repository names: no hook, no file watcher, no filter, no pager, no fetch. `ls-files` and
+//     `check-ignore` need none of them, and the options below turn off what a configuration could start.
+// A2. So the owner of the repository does not matter: nothing of it is executed, and git is told to read it whoever owns it
+//     (`safe.directory`). A git before 2.38 does not take that from its command line and refuses; then our own walk answers.
+// A3. Variables of git in our own environment (GIT_DIR, GIT_INDEX_FILE and the like) could point elsewhere and are dropped; so are keys.
+// A4. An answer that git itself calls incomplete is not used: a rule file that it could not read would send what it ignores.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { withoutSecrets } from "../../domain/secret-names.ts";
+import { started } from "../../platform/started.ts";
+import { SvcError } from "../../errors/index.ts";
+
+/** Far more than git needs for any project that may be sent. */
+const GIT_LIST_MS = 60_000;
+const STDERR_BYTES_MAX = 64 * 1024;
+/** Paths in one argument list. */
+const ASKED_AT_ONCE = 200;
+
+export const QUIET_GIT = [
+  "--no-pager",
+  ...["core.fsmonitor=false", "core.hooksPath=/dev/null", "submodule.recurse=false"].flatMap((set) => ["-c", set]),
+];
+
+/** The environment in which git is started (A1, A3). */
+export function gitEnvironment(): Record<string, string> {
+  const seen = Object.entries(withoutSecrets(process.env)).filter(([name]) => !name.startsWith("GIT_"));
+  return {
+    ...Object.fromEntries(seen),
+    GIT_OPTIONAL_LOCKS: "0",
+    GIT_NO_LAZY_FETCH: "1",
+    // For versions that do not know the line above: no protocol may be spoken, so nothing can be fetched.
+    GIT_ALLOW_PROTOCOL: "none",
+    GIT_TERMINAL_PROMPT: "0",
+    LC_ALL: "C",
+  };
+}
+
+/** An entry of git's index. */
+export interface Tracked {
+  path: string;
+  /** A repository of its own lies there (a submodule). */
+  gitlink: boolean;
+  /** The sparse checkout leaves it out of the directory. */
+  skipped: boolean;
+}
+
+/** Git gave no answer that can be used; `why` has its own words. */
+export type GitRefusal =
+  | { kind: "no-git" }
+  | { kind: "no-repository"; why: string }
+  /** This git cannot read it for us, and our own walk can. */
+  | { kind: "owner"; why: string }
+  | { kind: "broken"; why: string };
+
+export class GitRefused extends Error {
+  readonly refusal: GitRefusal;
+  constructor(refusal: GitRefusal) {
+    super("why" in refusal ? refusal.why : "git is not installed");
+    this.refusal = refusal;
+  }
+}
+
+/** The entries of the index at and below `dir`, each once. Throws `GitRefused`. */
+export async function trackedFiles(dir: string, signal: AbortSignal): Promise<Tracked[]> {
+  const tracked: Tracked[] = [];
+  let before = "";
+  await git(dir, ["ls-files", "-z", "-t", "-s"], signal, (line) => {
+    // `H 100644 <object> <stage>\t<path>`
+    const tab = line.indexOf("\t");
+    const path = line.slice(tab + 1);
+    // An entry in conflict is listed once for each side.
+    if (path === before) return;
+    before = path;
+    tracked.push({ path, gitlink: line.startsWith("160000", 2), skipped: line.startsWith("S") });
+  });
+  return tracked;
+}
+
+export interface Untracked {
+  files: string[];
+  /** Directories that are repositories of their own. */
+  repositories: string[];
+  /** Directories that git could not open, with the system's reason. */
+  unreadable: { path: string; why: string }[];
+}
+
+/** What lies at and below `dir`, is not in the index and is not ignored. Throws `GitRefused`. */
+export async function untrackedFiles(dir: string, signal: AbortSignal): Promise<Untracked> {
+  const found: Untracked = { files: [], repositories: [], unreadable: [] };
+  const words = await git(dir, ["ls-files", "-z", "-o", "--exclude-standard"], signal, (path) => {
+    if (path.endsWith("/")) found.repositories.push(path.slice(0, -1));
+    else found.files.push(path);
+  });
+  found.unreadable = unreadableIn(words, await prefixOf(dir, words, signal));
+  return found;
+}
+
+/** What git ignores at and below `dir`: files, and folders (with a slash at their end) of which everything is ignored. */
+export async function ignoredFiles(dir: string, signal: AbortSignal): Promise<string[]> {
+  const ignored: string[] = [];
+  const args = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
+  await git(dir, args, signal, (path) => void ignored.push(path));
+  return ignored;
+}
+
+/** Those of `paths` that git ignores. Throws `GitRefused`. */
+export async function ignoredOf(dir: string, paths: readonly string[], signal: AbortSignal): Promise<Set<string>> {
+  const ignored = new Set<string>();
+  for (let i = 0; i < paths.length; i += ASKED_AT_ONCE) {
+    const some = paths.slice(i, i + ASKED_AT_ONCE).map((path) => `./${path}`);
+    await git(dir, ["check-ignore", "-z", "--no-index", "--", ...some], signal, (path) => {
+      ignored.add(path.replace(/^\.\//, ""));
+    });
+  }
+  return ignored;
+}
+
+/** The rule by which git ignores the directory itself, in words, or null. Throws `GitRefused`. */
+export async function ruleAgainst(dir: string, signal: AbortSignal): Promise<string | null> {
+  const parts: string[] = [];
+  await git(dir, ["check-ignore", "-z", "-v", "--no-index", "--", "."], signal, (part) => void parts.push(part));
+  const [source, line, rule] = parts;
+  return source === undefined ? null : `${source}, line ${line}: ${rule}`;
+}
+
+/** `warning: could not open directory 'a/b/': Permission denied`, with the path from the top of the repository. */
+function unreadableIn(words: string, prefix: string): Untracked["unreadable"] {
+  const said = words.matchAll(/^warning: could not open directory '(.*)\/': (.+)$/gm);
+  return [...said].map(([, path = "", why = ""]) => ({
+    path: path.startsWith(prefix) ? path.slice(prefix.length) : path,
+    why: why.toLowerCase(),
+  }));
+}
+
+/** The path of `dir` from the top of its repository, asked only where git said something. */
+async function prefixOf(dir: string, words: string, signal: AbortSignal): Promise<string> {
+  let prefix = "";
+  if (words !== "")
+    await git(dir, ["rev-parse", "--show-prefix"], signal, (text) => void (prefix = text.replace(/\n$/, "")));
+  return prefix;
+}
+
+/** Each part of the answer that a NUL ends goes to `each`; resolves with git's warnings. Throws `GitRefused` (A4). */
+async function git(
+  dir: string,
+  args: readonly string[],
+  signal: AbortSignal,
+  each: (part: string) => void,
+): Promise<string> {
+  let child;
+  try {
+    child = await started(
+      spawn("git", [...QUIET_GIT, "-c", "safe.directory=*", ...args], {
+        cwd: dir,
+        env: gitEnvironment(),
+        stdio: ["ignore", "pipe", "pipe"],
+        signal,
+        killSignal: "SIGKILL",
+      }),
+    );
+  } catch (cause) {
+    signal.throwIfAborted();
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "EACCES") throw new GitRefused({ kind: "no-git" });
+    throw cause;
+  }
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    child.kill("SIGKILL");
+  }, GIT_LIST_MS);
+  let words = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    if (words.length < STDERR_BYTES_MAX) words += chunk.toString();
+  });
+  let rest: Buffer = Buffer.alloc(0);
+  child.stdout.on("data", (chunk: Buffer) => {
+    const end = chunk.lastIndexOf(0);
+    if (end === -1) return void (rest = Buffer.concat([rest, chunk]));
+    const whole = Buffer.concat([rest, chunk.subarray(0, end)]);
+    rest = chunk.subarray(end + 1);
+    for (const part of whole.toString().split("\0")) each(part);
+  });
+  const [code] = (await once(child, "close").finally(() => clearTimeout(timer))) as [number | null];
+  signal.throwIfAborted();
+  if (late) throw new GitRefused({ kind: "broken", why: `git did not list it within ${GIT_LIST_MS / 1000} seconds` });
+  if (rest.length > 0) each(rest.toString());
+  const refusal = refusalOf(code, words, args[0] === "check-ignore");
+  if (refusal) throw new GitRefused(refusal);
+  return words;
+}
+
+/** @param mayFindNone `check-ignore` ends with 1 where it finds nothing. */
+function refusalOf(code: number | null, words: string, mayFindNone: boolean): GitRefusal | null {
+  const unread = words.split("\n").find((line) => isUnreadRules(line));
+  if (unread !== undefined) return { kind: "broken", why: `git says: ${unread.replace(/^warning: /, "")}` };
+  if (code === 0 || (code === 1 && mayFindNone)) return null;
+  const said = words.split("\n").find((line) => line.startsWith("fatal:")) ?? words.split("\n")[0] ?? "";
+  const why = `git says: ${said.replace(/^fatal: /, "") || `nothing, and ends with ${code ?? "a signal"}`}`;
+  if (/dubious ownership|unsafe repository/.test(words)) return { kind: "owner", why };
+  if (/not a git repository \(or any/.test(said)) return { kind: "no-repository", why };
+  return { kind: "broken", why };
+}
+
+/** A symlink in the place of a `.gitignore` is no rule file for git, and it goes on without; so do we. */
+const isUnreadRules = (line: string): boolean =>
+  (line.startsWith("warning: unable to access '") && !line.endsWith(": Too many levels of symbolic links")) ||
+  line.startsWith("warning: ignoring excessively large pattern file");
+
+/** What a project is refused with whose files cannot be known. @param repository its path in the project; null outside of any. */
+export function unknownSet(projectDir: string, repository: string | null, why: string, cause: unknown): SvcError {
+  const where =
+    repository === null
+      ? "cannot be listed"
+      : `${repository === "" ? "lies in a git repository" : `holds the git repository ${repository}`}, and which files belong to it is not known`;
+  const remedy =
+    repository === null
+      ? "mend that file or remove it"
+      : "repair it, or remove its .git: then .gitignore and .svcignore files alone decide";
+  return new SvcError(
+    "project_dir_refused",
+    { project_dir: projectDir, why: `${where}: ${why}; ${remedy}` },
+    { cause },
+  );
+}

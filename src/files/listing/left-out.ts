@@ -1,0 +1,53 @@
+// What a run does without, as its record names it and as the home keeps the longer list.
+
+import { hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { nullIfMissing } from "../../errors/index.ts";
+import { LeftOutList } from "../../schemas/code.ts";
+import type { LeftOut, StoredLeftOut } from "../../schemas/job.ts";
+import type { ProjectListing } from "./project-listing.ts";
+
+const NAMES_MAX = 20;
+const LIST_MAX = 2_000;
+
+/** Null where nothing was left out. What a person might miss comes first. */
+export function leftOutOf({ leftOut, ignored }: Pick<ProjectListing, "leftOut" | "ignored">): LeftOut | null {
+  if (leftOut.length === 0 && ignored.length === 0) return null;
+  const names = inOrder(leftOut).slice(0, NAMES_MAX);
+  return { count: leftOut.length, names, ignored: ignored.length };
+}
+
+/** The longer list; git's part is named, too. */
+export function leftOutList({ leftOut, ignored }: Pick<ProjectListing, "leftOut" | "ignored">): LeftOutList {
+  return {
+    count: leftOut.length,
+    names: inOrder(leftOut).slice(0, LIST_MAX),
+    ignored: ignored.length,
+    ignored_names: ignored.slice(0, LIST_MAX),
+  };
+}
+
+function inOrder(leftOut: ProjectListing["leftOut"]) {
+  const [missed, rest] = [leftOut.filter((entry) => entry.missed), leftOut.filter((entry) => !entry.missed)];
+  return [...missed, ...rest].map(({ path, why }) => ({ path, why }));
+}
+
+/** Lines for the run's log: what a person might miss, each by name. */
+export function leftOutLines({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): string[] {
+  const more = missed - NAMES_MAX;
+  return [
+    ...names.slice(0, missed).map(({ path, why }) => `svc: ${JSON.stringify(path)} is left out of the code: ${why}`),
+    ...(more > 0 ? [`svc: and ${more} more are left out; \`svc code ls JOB --left-out\` names them`] : []),
+  ];
+}
+
+export const leftOutId = (list: LeftOutList): string => hash("sha256", JSON.stringify(list), "hex").slice(0, 16);
+export const leftOutPath = (codeDir: string, id: string): string => join(codeDir, "left-out", `${id}.json`);
+
+/** Null where the list is not there any more, or cannot be read. */
+export async function readLeftOut(codeDir: string, id: string): Promise<LeftOutList | null> {
+  const text = await readFile(leftOutPath(codeDir, id), "utf8").catch(nullIfMissing);
+  const parsed = text === null ? null : LeftOutList.safeParse(JSON.parse(text));
+  return parsed?.success ? parsed.data : null;
+}

@@ -1,0 +1,56 @@
+// The files of a project with their sizes.
+
+import { lstatSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { SvcError } from "../../errors/index.ts";
+import { listProject, type ListingOptions, type ProjectListing } from "./project-listing.ts";
+import { Slices } from "./slices.ts";
+
+export const PROJECT_BYTES_MAX = 10 * 1024 ** 3;
+
+export interface ProjectFile {
+  /** Relative to the project directory, with `/`. */
+  path: string;
+  size: number;
+  executable: boolean;
+  mtimeMs: number;
+}
+
+export interface MeasuredProject extends Omit<ProjectListing, "files"> {
+  /** In order of path. */
+  files: ProjectFile[];
+  bytes: number;
+}
+
+/** How much a project may hold before it is refused. */
+export interface ProjectBounds extends ListingOptions {
+  bytesMax?: number;
+}
+
+/** For a run that works in place: nothing is sent, so no amount of it is refused. */
+export const IN_PLACE = { bytesMax: Infinity, beyond: "leave-out" } as const satisfies ProjectBounds;
+
+/** @param root a real path, as `checkProjectDir` gives it. Throws `project_dir_refused`, also above the bounds. */
+export async function measureProject(root: string, bounds: ProjectBounds = {}): Promise<MeasuredProject> {
+  const { files: paths, ...listing } = await listProject(root, bounds);
+  const bytesMax = bounds.bytesMax ?? PROJECT_BYTES_MAX;
+  const files: ProjectFile[] = [];
+  const slices = new Slices();
+  let bytes = 0;
+  for (const path of paths) {
+    await slices.pauseIfLong();
+    const at = join(root, path);
+    let stats = lstatSync(at, { throwIfNoEntry: false });
+    if (stats?.isSymbolicLink()) stats = statSync(at, { throwIfNoEntry: false });
+    // What vanished since it was listed.
+    if (!stats?.isFile()) continue;
+    const { size, mode, mtimeMs } = stats;
+    bytes += size;
+    if (bytes > bytesMax) {
+      const why = `holds more than ${(bytesMax / 1024 ** 3).toPrecision(2)} GiB; leave data out with a .svcignore`;
+      throw new SvcError("project_dir_refused", { project_dir: root, why });
+    }
+    files.push({ path, size, executable: (mode & 0o111) !== 0, mtimeMs });
+  }
+  return { files, bytes, ...listing };
+}

@@ -1,0 +1,332 @@
+// Which files of a project directory belong to a run.
+//
+// P1. Those that git would choose (repository-files.ts). `.svcignore` files have the form of `.gitignore` and the last word: they leave
+//     out what git tracks, and take back (`!name`) what git ignores.
+// P2. Folders of keys and of version control never belong to it. Secrets do only where a `.svcignore` takes them back. What can be made
+//     again, and what svc itself made, does where git tracks it (protections.ts).
+// P3. Plain files only. A symlink into the project stands for what it leads to, as far as that belongs to the run itself; one that
+//     leads outside is left out.
+// P5. What is left out is told. What a person might miss comes first; what git ignores is only counted.
+
+import { readdirSync, realpathSync, statSync, type Dirent } from "node:fs";
+import { join, relative, sep } from "node:path";
+import type { IgnoreRules } from "../../domain/gitignore.ts";
+import { isMissing, SvcError } from "../../errors/index.ts";
+import { gitDirsOf, gitTop } from "./git-layout.ts";
+import { decideBy, readRules, walk, type Frame } from "./own-walk.ts";
+import { isWithin } from "./project-files.ts";
+import { MARKS_OF_SVC, madeAgain, madeBySvc, mayBeProtected, never, secrets, WHY } from "./protections.ts";
+import { ignoredAmong, repositoryFiles, type SetOptions, type Taken } from "./repository-files.ts";
+import { Slices } from "./slices.ts";
+
+export const PROJECT_FILES_MAX = 200_000;
+
+/** Something that the run does without. */
+export interface LeftOutEntry {
+  path: string;
+  why: string;
+  /** Whether a person might miss it: not what they, or the kind of file, asked to be left out. */
+  missed: boolean;
+}
+
+export interface ProjectListing {
+  /** In order of path, relative to the project directory, with `/`. */
+  files: string[];
+  /** In order of path; a folder counts once. */
+  leftOut: LeftOutEntry[];
+  /** What git ignores; empty where it was not asked for. */
+  ignored: string[];
+}
+
+export interface ListingOptions extends Pick<SetOptions, "ignored" | "own"> {
+  filesMax?: number;
+  /** What is done with more files than that: `refuse` (the default), or list those that git tracks first and leave out the rest. */
+  beyond?: "refuse" | "leave-out";
+}
+
+/** @param root a real path, as `checkProjectDir` gives it. Throws `project_dir_refused`. */
+export async function listProject(root: string, options: ListingOptions = {}): Promise<ProjectListing> {
+  const listing = new Listing(root, options);
+  const known = options.ignored ?? listing.takesBack("");
+  let set = await repositoryFiles(root, { ...options, ignored: known, each: (files) => listing.add(files) });
+  if (listing.anyTakesBack && !known)
+    set = await repositoryFiles(root, { ...options, ignored: true, each: async () => {} });
+  const ignored = await listing.takeBack(set.ignored);
+  listing.links();
+  for (const { path, why } of set.missing) listing.leave(path, why, true);
+  await listing.tellOdd(set.byGit);
+  const leftOut = [...listing.leftOut.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
+  return { files: listing.files.sort(), leftOut, ignored: options.ignored ? ignored : [] };
+}
+
+interface Folder {
+  /** Null where it is no folder (any more), or cannot be read. */
+  entries: Map<string, Dirent> | null;
+  /** The `.svcignore` files at and above it. */
+  frames: readonly Frame[];
+  /** Why everything in it is left out. */
+  out: LeftOutEntry | null;
+  /** Why everything in it is left out that git does not track. */
+  outUntracked: LeftOutEntry | null;
+}
+const NOWHERE: Folder = { entries: null, frames: [], out: null, outUntracked: null };
+
+class Listing {
+  readonly files: string[] = [];
+  readonly leftOut = new Map<string, LeftOutEntry>();
+  anyTakesBack = false;
+  readonly #root: string;
+  readonly #prefix: string;
+  readonly #filesMax: number;
+  readonly #refuses: boolean;
+  readonly #folders = new Map<string, Folder>();
+  readonly #links: Taken[] = [];
+  readonly #odd: string[] = [];
+  readonly #slices = new Slices();
+  #beyond = 0;
+
+  constructor(root: string, { filesMax, beyond }: ListingOptions) {
+    this.#root = root;
+    this.#filesMax = filesMax ?? PROJECT_FILES_MAX;
+    this.#refuses = beyond !== "leave-out";
+    const top = gitTop(root);
+    const above = top === null ? "" : relative(top, root).split(sep).join("/");
+    this.#prefix = above === "" ? "" : `${above}/`;
+  }
+
+  /** Whether the `.svcignore` of the folder takes anything back. */
+  takesBack(folder: string): boolean {
+    return this.#folder(folder).frames.some(({ rules }) => rules.takesBack);
+  }
+
+  async add(files: readonly Taken[]): Promise<void> {
+    for (const file of files) {
+      await this.#slices.pauseIfLong();
+      this.#take(file);
+    }
+  }
+
+  #take(file: Taken): void {
+    const { path } = file;
+    const slash = path.lastIndexOf("/");
+    const folder = this.#folder(slash === -1 ? "" : path.slice(0, slash));
+    const entry = folder.entries?.get(path.slice(slash + 1));
+    if (!entry) {
+      if (folder.entries && path.includes("\ufffd") && !file.tracked) this.leave(path, WHY.notUtf8, true);
+      return;
+    }
+    // A tracked path where a folder is by now: its files come by themselves.
+    if (entry.isDirectory()) return;
+    const out = this.#why(path, folder, file.tracked);
+    if (out) this.#tell(out);
+    else if (entry.isFile()) this.#taken(path);
+    else if (entry.isSymbolicLink()) this.#links.push(file);
+  }
+
+  #taken(path: string): void {
+    if (this.files.length < this.#filesMax) return void this.files.push(path);
+    if (this.#refuses) throw this.#refuse(`holds more than ${this.#filesMax} files`);
+    this.#beyond++;
+  }
+
+  /** Why the entry of this path is left out, by the folders above it and by its own name. */
+  #why(path: string, folder: Folder, tracked: boolean): LeftOutEntry | null {
+    if (folder.out) return folder.out;
+    if (!tracked && folder.outUntracked) return folder.outUntracked;
+    const { out, outUntracked } = this.#verdict(path, folder.frames, false);
+    return out ?? (tracked ? null : outUntracked);
+  }
+
+  #verdict(path: string, frames: readonly Frame[], isFolder: boolean): Pick<Folder, "out" | "outUntracked"> {
+    if (frames.length === 0 && !mayBeProtected(path)) return NOWHERE;
+    const full = this.#prefix + path;
+    const entry = (why: string, missed: boolean): LeftOutEntry => ({ path: isFolder ? `${path}/` : path, why, missed });
+    if (never.decide(full, isFolder))
+      return { out: entry(WHY.never, !/(^|\/)\.(git|hg|svn)$/.test(path)), outUntracked: null };
+    const said = frames.length === 0 ? undefined : decideBy(frames, path, isFolder);
+    if (said === true) return { out: entry(WHY.svcignore, false), outUntracked: null };
+    if (said === false) return { out: null, outUntracked: null };
+    if (secrets.decide(full, isFolder)) return { out: entry(WHY.secret, true), outUntracked: null };
+    if (madeBySvc.decide(full, isFolder)) return { out: null, outUntracked: entry(WHY.madeBySvc, false) };
+    if (madeAgain.decide(full, isFolder)) return { out: null, outUntracked: entry(WHY.madeAgain, false) };
+    return { out: null, outUntracked: null };
+  }
+
+  /** The folder of this path, looked at once. */
+  #folder(path: string): Folder {
+    let folder = this.#folders.get(path);
+    if (!folder) this.#folders.set(path, (folder = this.#look(path)));
+    return folder;
+  }
+
+  #look(path: string): Folder {
+    let above: Pick<Folder, "frames" | "out" | "outUntracked"> = NOWHERE;
+    if (path !== "") {
+      const slash = path.lastIndexOf("/");
+      const parent = this.#folder(slash === -1 ? "" : path.slice(0, slash));
+      // A symlink in a folder's place leads elsewhere: what git tracks below it is gone.
+      if (!parent.entries?.get(path.slice(slash + 1))?.isDirectory()) return NOWHERE;
+      const verdict = this.#verdict(path, parent.frames, true);
+      above = {
+        frames: parent.frames,
+        out: parent.out ?? verdict.out,
+        outUntracked: parent.outUntracked ?? verdict.outUntracked,
+      };
+    }
+    let listed: Dirent[];
+    try {
+      listed = readdirSync(join(this.#root, path), { withFileTypes: true });
+    } catch (cause) {
+      if (!isMissing(cause)) this.leave(`${path}/`, WHY.unreadable, true);
+      return NOWHERE;
+    }
+    const entries = new Map(listed.map((entry) => [entry.name, entry]));
+    if (path !== "" && MARKS_OF_SVC.some((name) => entries.has(name)))
+      above = { ...above, outUntracked: above.outUntracked ?? { path: `${path}/`, why: WHY.madeBySvc, missed: false } };
+    if (above.out === null)
+      for (const entry of listed)
+        if (!entry.isFile() && !entry.isDirectory() && !entry.isSymbolicLink())
+          this.#odd.push(path === "" ? entry.name : `${path}/${entry.name}`);
+    const rules = entries.has(".svcignore") ? this.#rules(path) : null;
+    if (rules?.takesBack) this.anyTakesBack = true;
+    return { ...above, entries, frames: rules ? [...above.frames, { base: path, rules }] : above.frames };
+  }
+
+  #rules(folder: string): IgnoreRules {
+    try {
+      return readRules(join(this.#root, folder, ".svcignore"));
+    } catch (cause) {
+      throw this.#refuse(
+        `holds ${join(folder, ".svcignore")}, which cannot be read, so what it leaves out is not known`,
+        cause,
+      );
+    }
+  }
+
+  /** Takes what git ignores and a `.svcignore` takes back; answers with what stays ignored. */
+  async takeBack(ignored: readonly string[]): Promise<string[]> {
+    if (!this.anyTakesBack) return [...ignored];
+    const left: string[] = [];
+    for (const path of ignored) {
+      await this.#slices.pauseIfLong();
+      const isFolder = path.endsWith("/");
+      const at = isFolder ? path.slice(0, -1) : path;
+      const slash = at.lastIndexOf("/");
+      const parent = slash === -1 ? "" : at.slice(0, slash);
+      const { frames, out } = this.#folder(parent);
+      if (out || decideBy(frames, at, isFolder) !== false) left.push(path);
+      else if (!isFolder) this.#take({ path, tracked: false });
+      else left.push(...(await this.#takeFolderBack(parent, at)));
+    }
+    return left;
+  }
+
+  async #takeFolderBack(parent: string, path: string): Promise<string[]> {
+    const dir = join(this.#root, parent);
+    const top = gitTop(dir);
+    const dirs = top === null ? null : gitDirsOf(top);
+    const below = (inside: string): string => (parent === "" ? inside : `${parent}/${inside}`);
+    const ignored = parent === "" ? path : path.slice(parent.length + 1);
+    const walked = await walk(dir, dirs && top !== null ? { top, dirs } : { top: dir, dirs: null }, { ignored });
+    await this.add(walked.untracked.map((inside) => ({ path: below(inside), tracked: false })));
+    for (const { path: inside, why } of walked.unreadable) this.leave(below(inside), `it cannot be read: ${why}`, true);
+    return this.takeBack(walked.ignored.map(below));
+  }
+
+  /** Puts what they lead to in the place of symlinks (P3). */
+  links(): void {
+    if (this.#links.length === 0) return;
+    const taken = this.files.toSorted();
+    const links = this.#links.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+    for (const link of links) {
+      const names = link.path.split("/");
+      const chain = names.map((_, i) => names.slice(0, i).join("/"));
+      this.#follow(link.path, link.path, taken, links, chain);
+    }
+  }
+
+  /**
+   * @param path that the link is taken as; `at` is where it lies.
+   * @param chain the folders that are being put together: a link back into one would never end.
+   */
+  #follow(path: string, at: string, taken: readonly string[], links: readonly Taken[], chain: readonly string[]): void {
+    let target: string;
+    try {
+      const real = realpathSync(join(this.#root, at));
+      if (!isWithin(this.#root, real)) return this.leave(path, outside(real), true);
+      target = relative(this.#root, real).split(sep).join("/");
+      const stats = statSync(real);
+      if (!stats.isDirectory()) {
+        if (!stats.isFile()) this.leave(path, WHY.odd, true);
+        else if (!holds(taken, target)) this.leave(path, leftOutTarget(target), true);
+        else this.#taken(path);
+        return;
+      }
+    } catch {
+      return this.leave(path, "the link leads nowhere", true);
+    }
+    if (chain.includes(target)) return this.leave(path, "the link leads back to a folder that it lies in", true);
+    const inFolder = target === "" ? "" : `${target}/`;
+    const files = range(taken, inFolder, (file) => file);
+    const within = range(links, inFolder, (link) => link.path);
+    if (files.length === 0 && within.length === 0) return this.leave(path, leftOutTarget(target), true);
+    for (const file of files) this.#taken(`${path}/${file.slice(inFolder.length)}`);
+    for (const { path: inside } of within)
+      this.#follow(`${path}/${inside.slice(inFolder.length)}`, inside, taken, links, [...chain, target]);
+  }
+
+  leave(path: string, why: string, missed: boolean): void {
+    this.#tell({ path, why, missed });
+  }
+
+  #tell(entry: LeftOutEntry): void {
+    if (!this.leftOut.has(entry.path)) this.leftOut.set(entry.path, entry);
+  }
+
+  /** Pipes and the like, and files beyond the bound. */
+  async tellOdd(byGit: boolean): Promise<void> {
+    const ignored = await ignoredAmong(this.#root, this.#odd, byGit);
+    for (const path of this.#odd) {
+      const slash = path.lastIndexOf("/");
+      const folder = this.#folder(slash === -1 ? "" : path.slice(0, slash));
+      if (!ignored.has(path) && this.#why(path, folder, false) === null) this.leave(path, WHY.odd, true);
+    }
+    if (this.#beyond > 0)
+      this.leave(`${this.#beyond} further files`, `svc keeps no record of more than ${this.#filesMax} files`, true);
+  }
+
+  #refuse(why: string, cause?: unknown): SvcError {
+    return new SvcError("project_dir_refused", { project_dir: this.#root, why }, { cause });
+  }
+}
+
+const outside = (target: string): string =>
+  `the symlink leads out of the project, to ${target}; put a copy in its place, or make a folder that holds both the project_dir`;
+const leftOutTarget = (target: string): string => `the symlink leads to ${target || "what"}, which is left out itself`;
+
+function holds(sorted: readonly string[], path: string): boolean {
+  return sorted[lowerBound(sorted, path, (each) => each)] === path;
+}
+
+/** Those that begin with `start`. */
+function range<T>(sorted: readonly T[], start: string, textOf: (item: T) => string): T[] {
+  const found: T[] = [];
+  for (let i = lowerBound(sorted, start, textOf); i < sorted.length; i++) {
+    const item = sorted[i];
+    if (item === undefined || !textOf(item).startsWith(start)) break;
+    found.push(item);
+  }
+  return found;
+}
+
+function lowerBound<T>(sorted: readonly T[], text: string, textOf: (item: T) => string): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const item = sorted[middle];
+    if (item !== undefined && textOf(item) < text) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,197 @@
+// The files of a directory as git chooses them, through the borders of repositories.
+//
+// B1. Inside of a repository git is asked (ask-git.ts). Without a git binary, or where git refuses a repository for its owner, our own
+//     walk (own-walk.ts) chooses by the same rules, and so it does outside of any repository.
+// B2. A repository within the directory (a submodule that is checked out, or a clone) is asked for its own files: the rules of the
+//     one around it end at its border, as they do for git.
+// B3. Where the choice cannot be known (a broken index, a `.git` that leads nowhere), the project is refused in words: what git
+//     ignores may hold secrets and must never be sent by a guess.
+
+import { lstatSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import {
+  GitRefused,
+  ignoredFiles,
+  ignoredOf,
+  ruleAgainst,
+  trackedFiles,
+  unknownSet,
+  untrackedFiles,
+  type Tracked,
+} from "./ask-git.ts";
+import { ConfigUnreadable } from "./git-config.ts";
+import { IndexUnreadable } from "./git-index.ts";
+import { gitDirsOf, gitTop, realCommonDir, wasRepository } from "./git-layout.ts";
+import { RulesUnreadable, walk } from "./own-walk.ts";
+import type { LeftOutName } from "../../schemas/job.ts";
+
+/** A file or symlink that git takes; it may have gone from the directory. */
+export interface Taken {
+  /** From the project directory, with `/`. */
+  path: string;
+  tracked: boolean;
+}
+
+export interface FileSet {
+  /** What git would take and is not there, or cannot be read. */
+  missing: LeftOutName[];
+  /** What git ignores: files, and folders with a slash at their end. */
+  ignored: string[];
+  /** Whether git was asked for the directory itself. */
+  byGit: boolean;
+}
+
+export interface SetOptions {
+  /** Also find what is ignored: one more walk of git's. */
+  ignored?: boolean;
+  /** Never ask git: for tests, and where there is none. */
+  own?: boolean;
+  signal?: AbortSignal;
+  /** Takes the files as they are found, those that git tracks first; more is being looked for meanwhile. */
+  each: (files: readonly Taken[]) => Promise<void>;
+}
+
+/** Throws `project_dir_refused` where the set cannot be known (B3). */
+export async function repositoryFiles(root: string, options: SetOptions): Promise<FileSet> {
+  const set: FileSet = { missing: [], ignored: [], byGit: false };
+  await new Collector(root, set, options).directory("");
+  return set;
+}
+
+class Collector {
+  readonly #root: string;
+  readonly #set: FileSet;
+  readonly #options: SetOptions;
+  readonly #signal: AbortSignal;
+
+  constructor(root: string, set: FileSet, options: SetOptions) {
+    this.#root = root;
+    this.#set = set;
+    this.#options = options;
+    this.#signal = options.signal ?? new AbortController().signal;
+  }
+
+  /** @param at the directory of a repository within the project, or "" for the project itself. */
+  async directory(at: string): Promise<void> {
+    const dir = join(this.#root, at);
+    const top = gitTop(dir);
+    try {
+      if (top !== null && !this.#options.own) {
+        try {
+          await this.#byGit(at, dir, top);
+          if (at === "") this.#set.byGit = true;
+          return;
+        } catch (cause) {
+          if (!(cause instanceof GitRefused)) throw cause;
+          const { kind } = cause.refusal;
+          // A `.git` that is empty is nothing to git, which then looks further up, as we do not: there its rules are unknown.
+          if (kind === "broken" || (kind === "no-repository" && wasRepository(top))) throw cause;
+        }
+      }
+      await this.#byWalk(at, dir, top);
+    } catch (cause) {
+      if (cause instanceof GitRefused || cause instanceof RulesUnreadable || cause instanceof ConfigUnreadable)
+        throw unknownSet(this.#root, top === null ? null : at, cause.message, cause);
+      if (cause instanceof IndexUnreadable)
+        throw unknownSet(this.#root, at, `git is not there to be asked, and ${cause.message}`, cause);
+      throw cause;
+    }
+  }
+
+  async #byGit(at: string, dir: string, top: string): Promise<void> {
+    const signal = this.#signal;
+    const ends = new AbortController();
+    const both = AbortSignal.any([signal, ends.signal]);
+    const others = untrackedFiles(dir, both);
+    const ignored = this.#options.ignored ? ignoredFiles(dir, both) : Promise.resolve([]);
+    // Whichever fails first is told; the others end with it.
+    others.catch(() => undefined);
+    ignored.catch(() => undefined);
+    try {
+      const tracked = await trackedFiles(dir, both);
+      const links = await this.#tracked(at, tracked);
+      const { files, repositories, unreadable } = await others;
+      await this.#options.each(files.map((path) => ({ path: below(at, path), tracked: false })));
+      for (const { path, why } of unreadable) this.#unreadable(below(at, path), why);
+      for (const path of await ignored) this.#set.ignored.push(below(at, path));
+      await this.#within(at, top, links, repositories);
+    } finally {
+      ends.abort();
+    }
+  }
+
+  async #byWalk(at: string, dir: string, top: string | null): Promise<void> {
+    const dirs = top === null ? null : gitDirsOf(top);
+    if (top !== null && dirs === null && wasRepository(top))
+      throw new RulesUnreadable(`${join(top, ".git")} leads to no repository`);
+    const place = dirs && top !== null ? { top, dirs } : { top: dir, dirs: null };
+    const walked = await walk(dir, place);
+    const links = await this.#tracked(at, walked.tracked);
+    await this.#options.each(walked.untracked.map((path) => ({ path: below(at, path), tracked: false })));
+    for (const { path, why } of walked.unreadable) this.#unreadable(below(at, path), why);
+    for (const path of walked.ignored) this.#set.ignored.push(below(at, path));
+    await this.#within(at, place.top, links, walked.repositories);
+  }
+
+  /** Adds what is tracked; answers with the submodules. */
+  async #tracked(at: string, tracked: readonly Tracked[]): Promise<Tracked[]> {
+    const links: Tracked[] = [];
+    const files: Taken[] = [];
+    for (const entry of tracked) {
+      if (entry.gitlink) links.push(entry);
+      else files.push({ path: below(at, entry.path), tracked: true });
+    }
+    await this.#options.each(files);
+    return links;
+  }
+
+  /** The repositories within another one (B2). */
+  async #within(at: string, top: string, submodules: readonly Tracked[], clones: readonly string[]): Promise<void> {
+    for (const { path, skipped } of submodules) {
+      const inside = below(at, path);
+      if (this.#isCheckedOut(inside)) await this.#enter(inside);
+      else if (!skipped)
+        this.#set.missing.push({
+          path: inside,
+          why: `the submodule is not checked out: \`git submodule update --init ${path}\` brings its files`,
+        });
+    }
+    const own = realCommonDir(top);
+    for (const path of clones) {
+      const inside = below(at, path);
+      if (own !== null && realCommonDir(join(this.#root, inside)) === own)
+        this.#set.missing.push({ path: inside, why: "it is another work tree of this repository" });
+      else await this.#enter(inside);
+    }
+  }
+
+  async #enter(inside: string): Promise<void> {
+    await this.directory(inside);
+  }
+
+  /** Whether a repository is there, and no symlink on the way to it: what lies behind one is gone for git. */
+  #isCheckedOut(inside: string): boolean {
+    try {
+      const at = join(this.#root, inside);
+      return realpathSync(at) === at && lstatSync(join(at, ".git")) !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  #unreadable(path: string, why: string): void {
+    this.#set.missing.push({ path, why: `it cannot be read: ${why}` });
+  }
+}
+
+const below = (at: string, path: string): string => (at === "" ? path : `${at}/${path}`);
+
+/** Those of `paths` that git ignores; none where git cannot be asked. */
+export async function ignoredAmong(root: string, paths: readonly string[], byGit: boolean): Promise<Set<string>> {
+  if (!byGit || paths.length === 0) return new Set();
+  return ignoredOf(root, paths, new AbortController().signal).catch(() => new Set<string>());
+}
+
+/** The rule by which git ignores the project directory itself, in words; null where there is none or git cannot be asked. */
+export const ruleAgainstProject = (root: string): Promise<string | null> =>
+  gitTop(root) === null ? Promise.resolve(null) : ruleAgainst(root, new AbortController().signal).catch(() => null);

@@ -1,0 +1,39 @@
+// The control plane's own time: wall time at start, plus the time that really went by, sleep included. Somebody who sets the
+// clock, or a time server that corrects it by hours, moves no deadline and no bill; a laptop that slept has slept.
+
+import { readFileSync } from "node:fs";
+import { systemClock, type Clock } from "../domain/clock.ts";
+
+/** How often sleep is looked for. */
+const LOOK_EVERY_MS = 2_000;
+/** Differences below this are the clocks' own grain. */
+const SLEPT_MS_MIN = 1_000;
+
+/** Milliseconds since boot, sleep included; null where the system does not say. */
+function sinceBootMs(): number | null {
+  try {
+    return Number.parseFloat(readFileSync("/proc/uptime", "latin1")) * 1000;
+  } catch {
+    return null;
+  }
+}
+
+export function steadyClock(): Clock {
+  const wall = Date.now();
+  const monotonic = performance.now();
+  const boot = sinceBootMs();
+  let sleptMs = 0;
+  const look = (): void => {
+    const counted = performance.now() - monotonic;
+    const up = boot === null ? null : sinceBootMs();
+    // Without a boot clock a forward jump of wall time is taken for sleep: a deadline too early is found by the next probe.
+    const real = up !== null && boot !== null ? up - boot : Date.now() - wall;
+    if (real - counted - sleptMs > SLEPT_MS_MIN) sleptMs = real - counted;
+  };
+  setInterval(look, LOOK_EVERY_MS).unref();
+  return {
+    now: () => Math.round(wall + performance.now() - monotonic + sleptMs),
+    monotonic: systemClock.monotonic,
+    setTimer: systemClock.setTimer,
+  };
+}

@@ -1,0 +1,47 @@
+// What is shown of a credential: where each field comes from, and of a secret at most its last four characters.
+
+import {
+  CREDENTIAL_FIELDS,
+  type CredentialField,
+  type CredentialName,
+  type ShownCredential,
+  type ShownField,
+} from "../schemas/credentials.ts";
+import { isService } from "../schemas/credentials.ts";
+import { CONTROL, findField, type Found, type Places } from "./read-credential.ts";
+import { configured } from "./registry.ts";
+import { isRecord } from "./store-file.ts";
+
+/** Of a shorter secret four characters would be too much. */
+const SHOWN_FROM_LENGTH = 12;
+
+/** `…abcd`; `…` alone for what is short. */
+export function masked(secret: string): string {
+  const last = secret.length < SHOWN_FROM_LENGTH ? "" : secret.slice(-4);
+  return `…${last.replace(new RegExp(CONTROL.source, "g"), " ")}`;
+}
+
+/** Where one field comes from, in the registry, the environment or `block`. Null where nobody gave it, or where what is there is no text. */
+export function foundIn(name: CredentialName, field: CredentialField, block: unknown, places: Places): Found | null {
+  const path = isService(name) ? name : `providers.${name}`;
+  const at = { owner: name, path, name: field.name, variables: field.variables, ...places };
+  try {
+    const named = configured(name, places);
+    const byItself = field.kind === "address" && (isService(name) || field.variables.some((v) => places.env[v]));
+    if (named && !byItself) return findField({ ...at, variables: [], block: named.block, configuredBy: named.where });
+    return findField({ ...at, block: isRecord(block) ? block : {} });
+  } catch {
+    return null;
+  }
+}
+
+export function shown(name: CredentialName, block: unknown, places: Places): ShownCredential {
+  return Object.fromEntries(
+    CREDENTIAL_FIELDS[name].flatMap((field): [string, ShownField][] => {
+      const found = foundIn(name, field, block, places);
+      if (found === null) return [];
+      const value = field.secret ? masked(found.value) : found.value;
+      return [[field.name, { value, source: found.source, read_only: found.source !== "store" }]];
+    }),
+  );
+}

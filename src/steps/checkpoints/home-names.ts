@@ -1,0 +1,54 @@
+// The names that checkpoint files have at home, in the store and in answers: a secret in a name is replaced by its marker, and characters
+// that a terminal obeys or that are not UTF-8 are escaped. The host is still asked for the file by the name that it has there.
+
+import { safeName } from "../../domain/file-names.ts";
+import type { Redactor } from "../../domain/redaction.ts";
+import type { RemoteFile, RunHost } from "../../providers/host.ts";
+
+/** The part of a host that serves checkpoint files. */
+export type CheckpointHost = Pick<RunHost, "listCheckpoints" | "fetchCheckpoint" | "readPieces" | "hashCheckpoint">;
+
+/** The host with safe names in its listing. Names that become the same are told apart by a tail. */
+export function withHomeNames(host: CheckpointHost, redactor: Redactor): CheckpointHost {
+  const real = new Map<string, string>();
+  const homeName = (path: string): string => safeName(redactor.redactText(path));
+  const asThere = (file: RemoteFile): RemoteFile => {
+    const leadsTo = file.leadsTo === undefined ? {} : { leadsTo: real.get(file.leadsTo) ?? file.leadsTo };
+    return { ...file, path: real.get(file.path) ?? file.path, ...leadsTo };
+  };
+  return {
+    async listCheckpoints(signal) {
+      const listing = await host.listCheckpoints(signal);
+      real.clear();
+      const names = new Set(listing.map(({ path }) => path));
+      const shown = new Map<string, string>();
+      for (const file of listing) {
+        let path = homeName(file.path);
+        if (path === file.path) continue;
+        while (names.has(path)) path += "~";
+        names.add(path);
+        real.set(path, file.path);
+        shown.set(file.path, path);
+      }
+      return listing.map((file): RemoteFile => {
+        const path = shown.get(file.path);
+        const leadsTo = file.leadsTo === undefined ? undefined : (shown.get(file.leadsTo) ?? homeName(file.leadsTo));
+        return {
+          ...file,
+          ...(path === undefined ? {} : { path }),
+          ...(safeName(file.path) === file.path ? {} : { renamed: true }),
+          ...(leadsTo === undefined ? {} : { leadsTo }),
+        };
+      });
+    },
+    fetchCheckpoint: (file, target, signal) => host.fetchCheckpoint(asThere(file), target, signal),
+    ...(host.readPieces && {
+      readPieces: (pieces, signal) =>
+        host.readPieces!(
+          pieces.map((piece) => ({ ...piece, file: asThere(piece.file) })),
+          signal,
+        ),
+    }),
+    ...(host.hashCheckpoint && { hashCheckpoint: (file, signal) => host.hashCheckpoint!(asThere(file), signal) }),
+  };
+}

@@ -1,0 +1,77 @@
+// Names of checkpoint files, as a machine lists them and a script announces them: data from strangers.
+
+import type { RemoteFile } from "../../providers/host.ts";
+
+export const INCOMPLETE = "checkpoint-is-incomplete.txt";
+export const DEPTH_MAX = 32;
+const PATH_BYTES_MAX = 4_096;
+const NAME_BYTES_MAX = 255;
+
+/** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */
+export function whyRefused(file: RemoteFile): string | null {
+  const { path, size, mtimeMs, refused, leadsTo } = file;
+  if (refused !== undefined) return refused;
+  // What lies there is asked for by that name, and is looked for at home by it.
+  if (leadsTo !== undefined) {
+    const why = whyRefused({ path: leadsTo, size, mtimeMs, inode: file.inode });
+    if (why !== null) return `it is a link, and of what it leads to ${why}`;
+  }
+  const names = path.split("/");
+  // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
+  if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path) || !path.isWellFormed())
+    return "its name holds control characters or is not UTF-8";
+  if (path.includes("\\") || /^[A-Za-z]:/.test(path)) return "its name is not safe on every system";
+  if (names.some((name) => name === "" || name === "." || name === "..")) return "its path is not plain and relative";
+  if (names.length > DEPTH_MAX) return `it lies more than ${DEPTH_MAX} folders deep`;
+  if (Buffer.byteLength(path) > PATH_BYTES_MAX || names.some((n) => Buffer.byteLength(n) > NAME_BYTES_MAX))
+    return "its name is too long";
+  if (!Number.isSafeInteger(size) || size < 0) return "its size is not a number of bytes";
+  if (!Number.isFinite(mtimeMs) || Math.abs(mtimeMs) > 8.64e15) return "its time is not a time";
+  return null;
+}
+
+/** Folders that say of themselves that they are not finished. */
+export const unfinishedFolders = (listing: readonly RemoteFile[]): Set<string> =>
+  new Set(
+    listing
+      .filter(({ path }) => path === INCOMPLETE || path.endsWith(`/${INCOMPLETE}`))
+      .map(({ path }) => path.slice(0, -INCOMPLETE.length - 1)),
+  );
+
+/** Also those of Orbax (`300.orbax-checkpoint-tmp-170000`) and of TensorFlow (`ckpt-1_temp`, `ckpt-1.tempstate123`). */
+export const TEMPORARY = /^tmp-|\.tmp$|\.partial$|\.orbax-checkpoint-tmp|_temp$|\.tempstate[0-9]*$/;
+
+/** The names by which programs call what they have not finished. */
+export function whyTemporary(path: string, unfinished: ReadonlySet<string>): string | null {
+  const name = path.split("/").find((n) => TEMPORARY.test(n));
+  if (name !== undefined) return `${name} is a temporary name: it was not finished`;
+  return foldersOf(path).some((folder) => unfinished.has(folder))
+    ? `its folder holds ${INCOMPLETE}: it was not finished`
+    : null;
+}
+
+// Lists and announcements are as long as a machine makes them: a path is looked up by each of its folders, never compared with
+// each name.
+
+/** The folders above a path, the top of all (the empty name) first. */
+export function foldersOf(path: string): string[] {
+  const folders = [""];
+  for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) folders.push(path.slice(0, at));
+  return folders;
+}
+
+/** What an announcement may name so that it means this file. */
+export const placesOf = (path: string): string[] => [...foldersOf(path), path];
+
+/** As an announced name is spelled among `placesOf`. */
+export function plainName(name: string): string {
+  const plain = name.replace(/^(\.\/)+/, "");
+  let end = plain.length;
+  while (plain[end - 1] === "/") end--;
+  return plain === "." ? "" : plain.slice(0, end);
+}
+
+export const isAnnounced = (path: string, told: ReadonlySet<string>): boolean =>
+  told.size > 0 && placesOf(path).some((place) => told.has(place));
+
+export const printable = (path: string): string => JSON.stringify(path.slice(0, 256)).slice(1, -1);

@@ -1,0 +1,315 @@
+// From which checkpoint of another job a run goes on. Looked for among what came home, by the rules that the package `svc` has
+// on the machine (python/svc/_checkpoints.py); docs/TRAINING.md tells them.
+//
+// F1. Only what is complete counts: announced by the script, saved by a framework that writes a last file, or a single file
+//     that is whole as far as its format can tell. Temporary names never count.
+//     A checkpoint of many files counts as it was when it was complete, from what is kept of it (checkpoint-sets.ts): what lies at home by
+//     its name may be on its way, of two versions, or half written when the run ended.
+// F2. The choice is made once, before anything is sent, and written down: the source may be running and go on saving.
+// F3. A job that has none of its own but was itself resumed stands for the one that it was resumed from.
+
+import { lstat, mkdir, readFile, rm, utimes } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { copyWithHoles } from "../../platform/copy-with-holes.ts";
+import { jsonOf } from "../../domain/parsed-lines.ts";
+import { linkOrCopy } from "../../platform/link-or-copy.ts";
+import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
+import type { MachineAccess } from "../../providers/host.ts";
+import type { CheckpointFile } from "../../schemas/job.ts";
+import { readCheckpoints } from "./files.ts";
+import { foldersOf, INCOMPLETE, plainName, TEMPORARY } from "./names.ts";
+import { keptSet, knowsSets, LAST_WRITTEN, rootOf } from "./sets.ts";
+import { readInProgress } from "./growing-files.ts";
+import { isWhole, SINGLE } from "./whole-file.ts";
+
+export const Resume = z.object({
+  /** The job whose checkpoint it is. */
+  job: z.string(),
+  /** Of the file or folder, relative to the checkpoint directory. */
+  name: z.string(),
+  /** `root`: where it lies at home, absolute. */
+  files: z.array(z.object({ root: z.string(), path: z.string(), size: z.number(), mtime_ms: z.number() })),
+});
+export type Resume = z.infer<typeof Resume>;
+
+/** What a job left at home. */
+export interface Leavings {
+  job: string;
+  checkpoints: string;
+  /** Paths that the script called complete. */
+  announced: ReadonlySet<string>;
+  nodes: number;
+}
+
+const CHAIN_MAX = 32;
+const SHARD_INDEX_MAX = 64 << 20;
+/** Who finds one of these beside a file looks at a checkpoint of many files ... */
+const UNIT =
+  /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|\.pkl|_states\.pt)$/;
+const UNIT_CONFIG = /^(?:adapter_)?config\.json$/;
+const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step)/;
+/** ... whose members are called like this, and are no checkpoints by themselves. */
+const MEMBER =
+  /^(?:model[.-]|pytorch_model|adapter_model|optimizer|scheduler|scaler|rng_state|random_states|sampler|training_args|mp_rank_|(?:bf16_)?zero_pp_rank_|custom_checkpoint_)/;
+
+/** The last complete checkpoint of the job, or of the one that it was resumed from; null when there is none. */
+export async function chooseResume(
+  job: string,
+  leavingsOf: (job: string) => Promise<(Leavings & { resumedFrom?: string | undefined }) | null>,
+): Promise<Resume | null> {
+  let next: string | undefined = job;
+  for (let n = 0; next !== undefined && n < CHAIN_MAX; n++) {
+    const left = await leavingsOf(next);
+    if (left === null) return null;
+    const found = await lastComplete(left);
+    if (found) return found;
+    next = left.resumedFrom;
+  }
+  return null;
+}
+
+export async function lastComplete(leavings: Leavings): Promise<Resume | null> {
+  for await (const found of completeOnes(leavings)) return found;
+  return null;
+}
+
+/** Every complete checkpoint, the newest first. */
+export async function* completeOnes({ job, checkpoints, announced, nodes }: Leavings): AsyncGenerator<Resume> {
+  const all = (await readCheckpoints(checkpoints)).filter(
+    (f) => !f.path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)),
+  );
+  // Checkpoints of node 0 lie at the top, those of the others below node1, node2, ...
+  const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
+  const files = all.filter((f) => !ofOthers(f.path));
+  const byName = new Map<string, Member[]>();
+  for (const [name, members] of membersByName(files, candidates(files, announced)))
+    byName.set(name, members.map(withRoot(checkpoints)));
+  if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
+  // A file that was still being written is what it was when it was last complete, where that was kept.
+  for (const path of await readInProgress(checkpoints)) {
+    if (!byName.has(path)) continue;
+    const whole = await keptMembers(checkpoints, path);
+    if (whole) byName.set(path, whole);
+    else byName.delete(path);
+  }
+  const newest = new Map<string, number>();
+  const later = (at: number, file: Member): number => Math.max(at, file.mtime_ms);
+  for (const [name, members] of byName) newest.set(name, members.reduce(later, -Infinity));
+  for (const name of [...byName.keys()].toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
+    const members = byName.get(name)!;
+    const direct = members.filter((f) => isDirect(f.path, name));
+    if (!(await areWhole(direct)) || !(await haveShards(direct)) || isUnwrittenOrbax(name, members)) continue;
+    const chosen = [...members];
+    const taken = new Set(members.map((f) => f.path));
+    // Shards of other nodes belong to the same checkpoint; every node is given all of it.
+    for (let node = 1; node < nodes; node++) {
+      const top = `node${node}/`;
+      const below = join(checkpoints, `node${node}`);
+      const torn = await readInProgress(below);
+      const theirs = all
+        .filter((f) => f.path.startsWith(top))
+        .map((f) => ({ ...f, path: f.path.slice(top.length) }))
+        .filter((f) => !torn.has(f.path));
+      const kept = await keptMembers(below, name);
+      for (const file of kept ?? (membersByName(theirs, [name]).get(name) ?? []).map(withRoot(below))) {
+        if (taken.has(file.path)) continue;
+        taken.add(file.path);
+        chosen.push(file);
+      }
+    }
+    yield { job, name, files: chosen };
+  }
+}
+
+const gone = (resume: Resume, cause?: unknown): SvcError =>
+  new SvcError("resume_unavailable", { job: resume.job, why: `its checkpoint ${resume.name} is gone` }, { cause });
+
+type Member = Resume["files"][number];
+
+const withRoot =
+  (root: string) =>
+  ({ path, size, modified_at }: CheckpointFile): Member => ({ root, path, size, mtime_ms: Date.parse(modified_at) });
+
+async function keptMembers(checkpoints: string, name: string): Promise<Member[] | null> {
+  const kept = await keptSet(checkpoints, name);
+  return kept === null ? null : kept.files.map((file) => ({ root: rootOf(checkpoints, kept), ...file }));
+}
+
+/** Of checkpoints of many files, what is kept of them; without those of which nothing is, and without single files that belong to one. */
+async function onlyKept(
+  checkpoints: string,
+  byName: Map<string, Member[]>,
+  announced: ReadonlySet<string>,
+): Promise<void> {
+  const isFolder = (name: string): boolean => byName.get(name)?.some(({ path }) => path !== name) === true;
+  const folders = new Set([...byName.keys()].filter(isFolder));
+  const known = new Map<string, Member[] | null>();
+  const keptOf = async (name: string): Promise<Member[] | null> => {
+    if (!known.has(name)) known.set(name, await keptMembers(checkpoints, name));
+    return known.get(name) ?? null;
+  };
+  for (const [name, members] of byName) {
+    if (folders.has(name)) {
+      const whole = await keptOf(name);
+      if (whole) byName.set(name, whole);
+      else byName.delete(name);
+      continue;
+    }
+    // A file that is called complete by itself is.
+    if (announced.has(name)) continue;
+    for (const folder of parentsOf(name))
+      if ((announced.has(folder) || folders.has(folder)) && !isAsKept(await keptOf(folder), members[0]))
+        byName.delete(name);
+  }
+}
+
+/** Whether a single file is what it was in the checkpoint that it belongs to, or none of it. */
+function isAsKept(kept: readonly Member[] | null, file: Member | undefined): boolean {
+  if (kept === null || file === undefined) return false;
+  const then = kept.find(({ path }) => path === file.path);
+  return then === undefined || (then.size === file.size && Math.abs(then.mtime_ms - file.mtime_ms) < 1);
+}
+
+/**
+ * Gives the chosen files second names in a folder of the run: the source may be running, and go on saving over them. Throws
+ * `resume_unavailable` where it has by now.
+ */
+export async function pinResume(resume: Resume, folder: string): Promise<Resume> {
+  const roots = [...new Set(resume.files.map(({ root }) => root))];
+  const files = resume.files.map((file) => ({ ...file, root: join(folder, String(roots.indexOf(file.root))) }));
+  await rm(folder, { recursive: true, force: true });
+  for (const [i, { root, path, size }] of files.entries()) {
+    const [from, name] = [join(resume.files[i]!.root, path), join(root, path)];
+    await mkdir(dirname(name), { recursive: true, mode: 0o700 });
+    await linkOrCopy(from, name).catch((cause: unknown) => {
+      throw isMissing(cause) ? gone(resume, cause) : orDiskFull(cause, folder);
+    });
+    if ((await lstat(name)).size !== size) throw gone(resume);
+  }
+  return { ...resume, files };
+}
+
+/** Puts the checkpoint into the run's checkpoint directory under the same name. Repeatable before the launch. */
+export async function placeResume(
+  resume: Resume,
+  access: MachineAccess,
+  dir: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!access.inPlace) {
+    for (const root of new Set(resume.files.map((f) => f.root))) {
+      const files = resume.files
+        .filter((f) => f.root === root)
+        .map(({ path, size, mtime_ms }) => ({ path, size, executable: false, mtimeMs: mtime_ms }));
+      await access.push({ from: root, to: dir, files, mirror: false }, signal);
+    }
+    return;
+  }
+  for (const { root, path, mtime_ms } of resume.files) {
+    const target = join(dir, path);
+    await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+    const { size, blocks } = await lstat(join(root, path)).catch((cause: unknown) => {
+      throw isMissing(cause) ? gone(resume, cause) : cause;
+    });
+    await copyWithHoles({ from: join(root, path), to: target, size, stored: blocks * 512 }).catch((cause: unknown) => {
+      throw isMissing(cause) ? gone(resume, cause) : cause;
+    });
+    await utimes(target, mtime_ms / 1_000, mtime_ms / 1_000);
+  }
+}
+
+/** What the script called complete, as it was written down: how often, and the step of the last time. */
+export interface Announced {
+  times: Map<string, number>;
+  steps: Map<string, number>;
+}
+
+const AnnouncedLine = z.union([z.string(), z.object({ path: z.string(), step: z.number() })]);
+
+/** Lines that a crash cut short are passed over. */
+export async function readAnnounced(file: string): Promise<Announced> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  const found: Announced = { times: new Map(), steps: new Map() };
+  for (const line of text.split("\n")) {
+    const said = AnnouncedLine.safeParse(jsonOf(line));
+    if (!said.success) continue;
+    const plain = plainName(typeof said.data === "string" ? said.data : said.data.path);
+    found.times.set(plain, (found.times.get(plain) ?? 0) + 1);
+    if (typeof said.data !== "string") found.steps.set(plain, said.data.step);
+  }
+  return found;
+}
+
+/** The files that each name stands for: itself, or all below it. Each path is looked up by its folders: there may be very many of both. */
+function membersByName(files: CheckpointFile[], names: readonly string[]): Map<string, CheckpointFile[]> {
+  const members = new Map<string, CheckpointFile[]>(names.map((name) => [name, []]));
+  for (const file of files)
+    for (const place of [...parentsOf(file.path).slice(1), file.path]) members.get(place)?.push(file);
+  return members;
+}
+
+function candidates(files: CheckpointFile[], announced: ReadonlySet<string>): string[] {
+  const folders = new Map<string, Set<string>>();
+  for (const { path } of files) {
+    const names = path.split("/");
+    for (let i = 0; i < names.length; i++) {
+      const folder = names.slice(0, i).join("/");
+      if (!folders.has(folder)) folders.set(folder, new Set());
+      folders.get(folder)!.add(names[i]!);
+    }
+  }
+  const has = (folder: string, name: string): boolean => folders.get(folder)?.has(name) === true;
+  const savedAsOne = (folder: string): boolean => folder !== "" && LAST_WRITTEN.some((name) => has(folder, name));
+  const isUnit = (folder: string): boolean => {
+    const inside = [...(folders.get(folder) ?? [])];
+    if (inside.some((name) => UNIT.test(name))) return true;
+    return folder !== "" && (UNIT_FOLDER.test(lastName(folder)) || inside.some((name) => UNIT_CONFIG.test(name)));
+  };
+  const found = new Set<string>();
+  const paths = new Set(files.map((f) => f.path));
+  for (const name of announced) {
+    if (name === "" || (!folders.has(name) && !paths.has(name))) continue;
+    if (!has(name, INCOMPLETE)) found.add(name);
+  }
+  for (const folder of folders.keys()) {
+    const above = parentsOf(folder);
+    if (above.some((f) => savedAsOne(f) || has(f, INCOMPLETE))) continue;
+    if (savedAsOne(folder) && !has(folder, INCOMPLETE)) found.add(folder);
+  }
+  for (const { path } of files) {
+    const folder = parentsOf(path).at(-1) ?? "";
+    if (!SINGLE.test(path) || parentsOf(path).some((f) => savedAsOne(f) || has(f, INCOMPLETE))) continue;
+    if (!(isUnit(folder) && MEMBER.test(lastName(path)))) found.add(path);
+  }
+  return [...found];
+}
+
+/** The folders that hold the path, the top (`""`) first, which none holds. */
+const parentsOf = (path: string): string[] => (path === "" ? [] : foldersOf(path));
+
+const lastName = (path: string): string => path.split("/").at(-1)!;
+const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");
+
+/** Orbax renames each item of a checkpoint into its place: without one there is only the mark. */
+const isUnwrittenOrbax = (name: string, members: readonly Member[]): boolean =>
+  members.some(({ path }) => path === `${name}/_CHECKPOINT_METADATA`) && members.length === 1;
+
+const ShardIndex = z.object({ weight_map: z.record(z.string(), z.string()) });
+
+/** Whether every shard that an index of weights names is there. */
+async function haveShards(files: readonly Member[]): Promise<boolean> {
+  const names = new Set(files.map(({ path }) => lastName(path)));
+  for (const { root, path, size } of files) {
+    if (!path.endsWith(".index.json") || size > SHARD_INDEX_MAX) continue;
+    const index = ShardIndex.safeParse(jsonOf(await readFile(join(root, path), "utf8").catch(() => "")));
+    if (index.success && Object.values(index.data.weight_map).some((shard) => !names.has(shard))) return false;
+  }
+  return true;
+}
+
+/** One after the other: each is opened, and there may be more of them than a process may have open. */
+async function areWhole(files: readonly Member[]): Promise<boolean> {
+  for (const { root, path, size } of files) if (!(await isWhole(join(root, path), size))) return false;
+  return true;
+}

@@ -1,0 +1,204 @@
+// Checkpoints of many files: folders that the script called complete, or that a framework has put its last file into.
+//
+// U1. What belongs to one is what the machine listed in it when it was complete. Once all of that is at home, it is kept a second time, by
+//     second names of its files (which cost nothing), and written down: only what stands there is gone on from, never half of one, nor a
+//     mixture of two that were saved under one name.
+// U2. It is complete anew when it was announced again, or when its last file is another one. Without that its files may be at any stage of
+//     being written over, or of being removed.
+// U3. What is kept changes by one rename: the one before goes when the new one stands. The tree at home has the newest of each file; once a
+//     set is complete, its folder holds the files of that set and no others.
+
+import { hash, randomBytes } from "node:crypto";
+import { lstat, mkdir, readFile, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { linkOrCopy } from "../../platform/link-or-copy.ts";
+import { jsonOf } from "../../domain/parsed-lines.ts";
+import { replaceFile } from "../../platform/replace-file.ts";
+import { nullIfMissing, orDiskFull } from "../../errors/index.ts";
+import type { RemoteFile } from "../../providers/host.ts";
+import { isCopyOf, isOurs, readCheckpoints } from "./files.ts";
+import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
+
+/** Beside the checkpoints of a node at home: what is kept of its sets, and a file that tells of each. */
+export const SETS = ".svc-sets";
+/** Files by which frameworks mark a folder as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax. */
+export const LAST_WRITTEN = [".metadata", "trainer_state.json", "_CHECKPOINT_METADATA"];
+
+const Kept = z.object({
+  name: z.string(),
+  /** How often the script had called it complete. */
+  announced: z.int(),
+  /** Folder in SETS, whose tree is that of the checkpoint directory. */
+  folder: z.string().regex(/^[0-9a-f]+-[0-9a-f]+$/),
+  files: z.array(z.object({ path: z.string(), size: z.number(), mtime_ms: z.number() })),
+});
+export type Kept = z.infer<typeof Kept>;
+
+/** By name, how often the script has called it complete. */
+export type Announcements = () => Promise<ReadonlyMap<string, number>>;
+
+/** A set's name may hold what no file's may. */
+const idOf = (name: string): string => hash("sha256", name, "hex").slice(0, 24);
+
+const fileOf = (targetDir: string, name: string): string => join(targetDir, SETS, `${idOf(name)}.json`);
+
+/** What is kept of a set; null where nothing is. */
+export async function keptSet(targetDir: string, name: string): Promise<Kept | null> {
+  const text = await readFile(fileOf(targetDir, name), "utf8").catch(nullIfMissing);
+  const kept = text === null ? null : Kept.safeParse(jsonOf(text));
+  return kept?.success && kept.data.name === name ? kept.data : null;
+}
+
+/** Whether whoever brought the checkpoints home knew of sets: an older program kept none. */
+export const knowsSets = async (targetDir: string): Promise<boolean> =>
+  (await lstat(join(targetDir, SETS)).catch(nullIfMissing))?.isDirectory() === true;
+
+/** Where the files of what is kept lie, by their paths. */
+export const rootOf = (targetDir: string, { folder }: Kept): string => join(targetDir, SETS, folder);
+
+/** Keeps the sets of one node. */
+export class CheckpointSets {
+  readonly #targetDir: string;
+  readonly #announced: Announcements;
+  readonly #known = new Map<string, Kept | null>();
+
+  constructor(targetDir: string, announced: Announcements) {
+    this.#targetDir = targetDir;
+    this.#announced = announced;
+  }
+
+  async prepare(): Promise<void> {
+    await mkdir(join(this.#targetDir, SETS), { recursive: true, mode: 0o700 });
+  }
+
+  /**
+   * Keeps every set of the listing that is complete (U2) and wholly at home. Throws `disk_full`.
+   * @returns paths of files that an earlier save under the same name had and this one has not: they are not at home any more.
+   */
+  async keep(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<string[]> {
+    const stale: string[] = [];
+    const announced = await this.#announced();
+    for (const [name, files] of setsIn(listing, announced)) {
+      const times = announced.get(name) ?? 0;
+      if (!isAnew(await this.#keptOf(name), times, name, files)) continue;
+      if (!(await areAll(files, isHome))) continue;
+      await this.#keep(name, times, files).catch((cause: unknown) => {
+        throw orDiskFull(cause, this.#targetDir);
+      });
+      stale.push(...(await this.#removeStale(name, files)));
+    }
+    return stale;
+  }
+
+  /** U3. */
+  async #removeStale(name: string, files: readonly RemoteFile[]): Promise<string[]> {
+    const listed = new Set(files.map(({ path }) => path));
+    const stale: string[] = [];
+    for (const file of await readCheckpoints(join(this.#targetDir, name))) {
+      const path = `${name}/${file.path}`;
+      if (listed.has(path)) continue;
+      await rm(join(this.#targetDir, path), { force: true });
+      stale.push(path);
+    }
+    return stale;
+  }
+
+  /** Whether the script has called it complete. */
+  async isAnnounced(path: string): Promise<boolean> {
+    return (await this.#announced()).has(path);
+  }
+
+  /** Keeps a complete file under its name before a version of it that may be torn takes its place. */
+  async keepFile(file: RemoteFile): Promise<void> {
+    await this.#keptOf(file.path);
+    await this.#keep(file.path, 0, [file]);
+  }
+
+  /** Drops what `keepFile` kept: the file itself is complete again. */
+  async dropFile(path: string): Promise<void> {
+    const kept = await this.#keptOf(path);
+    if (kept === null) return;
+    await rm(fileOf(this.#targetDir, path), { force: true });
+    this.#known.set(path, null);
+    await rm(rootOf(this.#targetDir, kept), { recursive: true, force: true });
+  }
+
+  async #keptOf(name: string): Promise<Kept | null> {
+    let kept = this.#known.get(name);
+    if (kept === undefined) this.#known.set(name, (kept = await keptSet(this.#targetDir, name)));
+    return kept;
+  }
+
+  async #keep(name: string, announced: number, files: readonly RemoteFile[]): Promise<void> {
+    const folder = `${idOf(name)}-${randomBytes(6).toString("hex")}`;
+    const kept: Kept = {
+      name,
+      announced,
+      folder,
+      files: files.map(({ path, size, mtimeMs }) => ({ path, size, mtime_ms: mtimeMs })),
+    };
+    const root = rootOf(this.#targetDir, kept);
+    const before = this.#known.get(name) ?? null;
+    for (const file of files) {
+      if (await secondName(join(this.#targetDir, file.path), join(root, file.path), file)) continue;
+      // It was taken away here: the next look may find all of it.
+      await rm(root, { recursive: true, force: true });
+      return;
+    }
+    replaceFile(fileOf(this.#targetDir, name), JSON.stringify(kept));
+    this.#known.set(name, kept);
+    if (before !== null) await rm(rootOf(this.#targetDir, before), { recursive: true, force: true });
+  }
+}
+
+/** The folders of a listing that are sets, with all that belongs to them. */
+function setsIn(listing: readonly RemoteFile[], announced: ReadonlyMap<string, number>): Map<string, RemoteFile[]> {
+  const unfinished = unfinishedFolders(listing);
+  const marked = new Set<string>();
+  for (const { path, refused } of listing) {
+    const folder = foldersOf(path).at(-1) ?? "";
+    if (refused === undefined && LAST_WRITTEN.includes(path.slice(folder.length + 1))) marked.add(folder);
+  }
+  const sets = new Map<string, RemoteFile[]>();
+  for (const file of listing) {
+    if (file.path.split("/").some(isOurs) || whyTemporary(file.path, unfinished) !== null) continue;
+    for (const folder of foldersOf(file.path)) {
+      if (folder === "" || !(announced.has(folder) || marked.has(folder))) continue;
+      const files = sets.get(folder);
+      if (files) files.push(file);
+      else sets.set(folder, [file]);
+    }
+  }
+  return sets;
+}
+
+/** U2. */
+function isAnew(kept: Kept | null, announced: number, name: string, files: readonly RemoteFile[]): boolean {
+  if (kept === null || announced > kept.announced) return true;
+  return LAST_WRITTEN.some((last) => {
+    const now = files.find(({ path }) => path === `${name}/${last}`);
+    const then = kept.files.find(({ path }) => path === `${name}/${last}`);
+    return now !== undefined && (now.size !== then?.size || now.mtimeMs !== then.mtime_ms);
+  });
+}
+
+/**
+ * A file that cannot be downloaded belongs to the checkpoint, too: without it, it is not whole. Nor is it with a file that has another name
+ * here, since the framework would look for it under its own.
+ */
+async function areAll(files: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<boolean> {
+  for (const file of files) if (file.renamed || whyRefused(file) !== null || !(await isHome(file))) return false;
+  return true;
+}
+
+/** False where the file is not what it was listed as. A file at home is replaced, never written to: a second name keeps it. */
+async function secondName(file: string, name: string, listed: RemoteFile): Promise<boolean> {
+  await mkdir(dirname(name), { recursive: true, mode: 0o700 });
+  try {
+    await linkOrCopy(file, name);
+  } catch {
+    return false;
+  }
+  return isCopyOf(listed, await lstat(name).catch(nullIfMissing));
+}

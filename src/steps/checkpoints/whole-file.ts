@@ -1,0 +1,64 @@
+// Whether a checkpoint file is whole, as far as its format tells.
+
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+import { z } from "zod";
+import { LAST_WRITTEN } from "./sets.ts";
+
+const ZIP_TAIL = 65_558;
+const HEADER_MAX = 100_000_000;
+/** Files that are a checkpoint by themselves. */
+export const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz)$/;
+
+/** False for a file that was cut short, where its format says so: by the end of a ZIP or the lengths of its header. */
+export async function isWhole(path: string, size: number, name = path): Promise<boolean> {
+  if (LAST_WRITTEN.includes(name.slice(name.lastIndexOf("/") + 1))) return size > 0;
+  if (!SINGLE.test(name)) return true;
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null);
+  if (file === null) return false;
+  const read = async (at: number, length: number): Promise<Buffer> => {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, at);
+    return buffer.subarray(0, bytesRead);
+  };
+  try {
+    const start = await read(0, 8);
+    if (start.subarray(0, 2).toString("latin1") === "PK") {
+      const tail = Math.min(size, ZIP_TAIL);
+      return (await read(size - tail, tail)).includes("PK\x05\x06", 0, "latin1");
+    }
+    if (name.endsWith(".safetensors")) {
+      if (start.length < 8) return false;
+      const length = Number(start.readBigUInt64LE());
+      if (length > Math.min(size - 8, HEADER_MAX)) return false;
+      const tensors = Tensors.safeParse(JSON.parse((await read(8, length)).toString("utf8")));
+      if (!tensors.success) return false;
+      const ends = Object.entries(tensors.data).map(([name, t]) => (name === "__metadata__" ? 0 : t.data_offsets![1]));
+      return size === 8 + length + Math.max(0, ...ends);
+    }
+    // These are ZIPs; the old formats of torch.save cannot tell.
+    return size > 0 && !/\.(?:keras|npz)$/.test(name);
+  } catch {
+    return false;
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Whether the format proves that the file is whole: a ZIP whose list of contents is there, or tensors that fill it exactly.
+ * @param name of which the ending tells the format.
+ */
+export async function isProvenWhole(path: string, size: number, name: string): Promise<boolean> {
+  if (!SINGLE.test(name)) return false;
+  if (name.endsWith(".safetensors")) return isWhole(path, size, name);
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null);
+  if (file === null) return false;
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    return bytesRead === 2 && buffer.toString("latin1") === "PK" && (await isWhole(path, size, name));
+  } finally {
+    await file.close();
+  }
+}
+
+const Tensors = z.record(z.string(), z.object({ data_offsets: z.tuple([z.number(), z.number()]).optional() }));

@@ -1,0 +1,258 @@
+// Bringing a run's story home while it lasts: log, metrics, samples, checkpoints. Whatever is interrupted goes on from the
+// recorded offset; nothing is kept in memory that the next control plane could miss.
+
+import { setTimeout as pause } from "node:timers/promises";
+import type { CheckpointCollector, ScanOptions } from "../checkpoints/collector.ts";
+import { withHomeNames } from "../checkpoints/home-names.ts";
+import type { LogCursor, RunLogWriter } from "../ports.ts";
+import { SvcError } from "../../errors/index.ts";
+import { parseLog, type LogRecord } from "../../domain/log-stream.ts";
+import type { Redactor } from "../../domain/redaction.ts";
+import type { LogSlice, RunHost, RunLook } from "../../providers/host.ts";
+import type { CheckpointFile } from "../../schemas/job.ts";
+import type { RunnerSample, RunnerStatus } from "../../schemas/runner.ts";
+
+/** Bytes asked for at once: bounds the memory of a flood, and is large enough to keep up with one. */
+const PULL_BYTES = 4 * 1024 * 1024;
+/** Kept of the log's end, for last words: ranks fail in each other's wake, with a traceback each. */
+const TAIL_BYTES = 32_768;
+const ACK_EVERY_BYTES = 8 * 1024 * 1024;
+/** How often bytes that the runner counted are looked for before they are given up. */
+const LOOKS_FOR_MISSING = 5;
+const MISSING_PAUSE_MS = 200;
+
+export interface FollowedRun {
+  jobId: string;
+  node: number;
+  stream: "run" | "install";
+  /** Where several nodes write one log: what each of this node's lines begins with. */
+  tag: string | null;
+  host: RunHost;
+  sink: RunLogWriter;
+  mark: string;
+  redactor: Redactor;
+  signal: AbortSignal;
+  /** Told of records before they are written down, and so perhaps more than once: a crash in between must not cost them. */
+  hears?: (records: LogRecord[]) => void;
+  /** Where what was seen and not taken is kept, for when no more comes. */
+  undecided?: Undecided;
+}
+
+/** What one pull saw. */
+export interface Pulled {
+  /** Taken. What may still become a secret, a record or a line is left for later. */
+  bytes: number;
+  records: LogRecord[];
+  samples: RunnerSample[];
+}
+
+/**
+ * The ends of logs that were seen and not taken: what may still become a secret, a record, or a whole line. A machine that is lost
+ * gives no more of them, and they are all that is left of its last words.
+ */
+export class Undecided {
+  readonly #kept = new Map<
+    string,
+    { run: FollowedRun; offset: number; bytes: Buffer; slice: Omit<LogSlice, "bytes"> }
+  >();
+
+  /** @param offset of the first of `bytes` in the stream. */
+  keep(run: FollowedRun, offset: number, bytes: Buffer, slice: Omit<LogSlice, "bytes">): void {
+    const name = nameOf(run.jobId, run.node, run.stream);
+    // A copy: the bytes are the end of a part that may be megabytes.
+    if (bytes.length === 0) this.#kept.delete(name);
+    else this.#kept.set(name, { run, offset, bytes: Buffer.from(bytes), slice });
+  }
+
+  /** No more comes from this node: what is kept of it becomes text. May be called again, also after a failure. */
+  async settle(jobId: string, node: number): Promise<void> {
+    for (const stream of ["install", "run"] as const) {
+      const name = nameOf(jobId, node, stream);
+      const kept = this.#kept.get(name);
+      if (kept === undefined) continue;
+      const { run, offset, bytes, slice } = kept;
+      const { sink, tag, mark, redactor } = run;
+      const from = sink.cursor(jobId, node, stream);
+      // Somebody has taken it since.
+      if (from.sourceOffset === offset) {
+        const { text, records } = parseLog(bytes, { mark, redactor, final: true, cut: true, wholeLines: tag !== null });
+        byOurClock(records, slice.clockAheadMs ?? 0);
+        if (records.length > 0) run.hears?.(records);
+        const { times } = slice;
+        const to = { ...from, sourceOffset: offset + bytes.length };
+        await sink.append({ jobId, node, stream, from, to, text: tagged(text, tag), records, samples: [], times });
+      }
+      this.#kept.delete(name);
+    }
+  }
+
+  /** Once a job is over. */
+  forget(jobId: string): void {
+    for (const name of this.#kept.keys()) if (name.startsWith(`${jobId} `)) this.#kept.delete(name);
+  }
+}
+
+const nameOf = (jobId: string, node: number, stream: string): string => `${jobId} ${node} ${stream}`;
+
+/** Follows one stream of one node. Every method may be called again after a failure. */
+export class Follower {
+  readonly #run: FollowedRun;
+  #at: LogCursor;
+  #acked: number;
+  /** The log's end, as far as it was seen: what is held back is no news. */
+  #seen: number;
+  #tail = "";
+
+  constructor(run: FollowedRun) {
+    this.#run = run;
+    this.#at = run.sink.cursor(run.jobId, run.node, run.stream);
+    this.#acked = this.#at.sourceOffset;
+    this.#seen = this.#at.sourceOffset;
+  }
+
+  /** The end of the log, as far as this follower has taken it: without records and secrets. */
+  get tail(): string {
+    return this.#tail;
+  }
+
+  get offset(): number {
+    return this.#at.sourceOffset;
+  }
+
+  /** Waits for news for so long, looks at the run, and takes what there is. */
+  async next(waitMs: number, samplesDue: () => boolean): Promise<{ look: RunLook | null; pulled: Pulled }> {
+    const { host, signal } = this.#run;
+    const from = this.#at;
+    const want = { offset: from.sourceOffset, max: PULL_BYTES, seen: this.#seen, waitMs };
+    const { look, slice } = await host.follow(want, signal);
+    const endsAt = look !== null && look.phase !== "running" ? look.log_bytes : null;
+    return { look, pulled: await this.#take(from, slice, endsAt, samplesDue()) };
+  }
+
+  /**
+   * Takes what there is, up to `PULL_BYTES`.
+   * @param endsAt length of the log where the run is over: then its last bytes are decided, whatever they look like.
+   */
+  async pull(endsAt: number | null, withSamples: boolean): Promise<Pulled> {
+    const from = this.#at;
+    const slice = await this.#run.host.readLog(from.sourceOffset, PULL_BYTES, this.#run.signal);
+    return this.#take(from, slice, endsAt, withSamples);
+  }
+
+  async #take(from: LogCursor, slice: LogSlice, endsAt: number | null, withSamples: boolean): Promise<Pulled> {
+    const { host, sink, jobId, node, stream, tag, mark, redactor, signal } = this.#run;
+    const sampled = withSamples
+      ? await host.readSamples(from.samplesOffset, signal)
+      : { samples: [], next: from.samplesOffset };
+    const final = endsAt !== null && from.sourceOffset + slice.bytes.length >= endsAt;
+    const parsed = parseLog(slice.bytes, { mark, redactor, final, wholeLines: tag !== null });
+    byOurClock(parsed.records, slice.clockAheadMs ?? 0);
+    const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
+    if (parsed.consumed > 0 || sampled.samples.length > 0) {
+      const part = {
+        text: tagged(parsed.text, tag),
+        records: parsed.records,
+        samples: sampled.samples,
+        times: slice.times,
+      };
+      if (parsed.records.length > 0) this.#run.hears?.(parsed.records);
+      try {
+        await sink.append({ jobId, node, stream, from, to, ...part });
+        this.#at = to;
+        this.#tail = (this.#tail + parsed.text.toString("utf8", Math.max(0, parsed.text.length - TAIL_BYTES))).slice(
+          -TAIL_BYTES,
+        );
+      } catch (e) {
+        if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
+        // A step that was cancelled while it wrote has brought this part home: on from where it got to.
+        this.#at = sink.cursor(jobId, node, stream);
+        this.#seen = this.#at.sourceOffset;
+        return { bytes: parsed.consumed, records: [], samples: [] };
+      }
+    }
+    this.#seen = from.sourceOffset + slice.bytes.length;
+    this.#run.undecided?.keep(this.#run, to.sourceOffset, slice.bytes.subarray(parsed.consumed), {
+      times: slice.times,
+      clockAheadMs: slice.clockAheadMs ?? 0,
+    });
+    if (to.sourceOffset - this.#acked >= ACK_EVERY_BYTES || (final && to.sourceOffset > this.#acked)) {
+      await host.ackLog(to.sourceOffset, signal);
+      this.#acked = to.sourceOffset;
+    }
+    return { bytes: parsed.consumed, records: parsed.records, samples: sampled.samples };
+  }
+
+  /** Tells the machine at once how far the log is safe: on a full disk only that makes room for more of it. */
+  async acknowledge(): Promise<void> {
+    const { sourceOffset } = this.#at;
+    if (sourceOffset <= this.#acked) return;
+    await this.#run.host.ackLog(sourceOffset, this.#run.signal);
+    this.#acked = sourceOffset;
+  }
+
+  /**
+   * Everything up to the end of a run that is over.
+   * @returns bytes that the runner counted and that could not be found, however often they were looked for.
+   */
+  async drain(status: RunnerStatus): Promise<number> {
+    const end = status.log_bytes;
+    const least = end ?? Infinity;
+    for (let looks = 0; this.#at.sourceOffset < least;) {
+      const { bytes } = await this.pull(end, false);
+      if (bytes > 0) looks = 0;
+      else if (end === null || ++looks >= LOOKS_FOR_MISSING) break;
+      else await pause(MISSING_PAUSE_MS, undefined, { signal: this.#run.signal });
+    }
+    await this.pull(this.#at.sourceOffset, true);
+    return end === null ? 0 : Math.max(0, end - this.#at.sourceOffset);
+  }
+}
+
+/** A script stamps its metrics by the clock of its machine. */
+function byOurClock(records: LogRecord[], aheadMs: number): void {
+  if (aheadMs === 0) return;
+  for (const record of records) if (record.kind === "metrics") record.time = Math.max(0, record.time - aheadMs / 1_000);
+}
+
+/** Each line with the tag before it, where there is one: so the lines of several nodes lie one after the other in one log. */
+function tagged(text: Buffer, tag: string | null): Buffer {
+  if (text.length === 0 || tag === null) return text;
+  const mark = Buffer.from(tag);
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < text.length;) {
+    const found = text.indexOf(0x0a, at);
+    const end = found < 0 ? text.length : found + 1;
+    pieces.push(mark, text.subarray(at, end));
+    at = end;
+  }
+  return Buffer.concat(pieces);
+}
+
+/** Paths, relative to the checkpoint directory, that the script itself called complete. */
+export function announced(records: LogRecord[], checkpointDir: string): { path: string; step: number | null }[] {
+  const root = checkpointDir.endsWith("/") ? checkpointDir : `${checkpointDir}/`;
+  return records.flatMap((r) =>
+    r.kind !== "checkpoint"
+      ? []
+      : [{ path: r.path.startsWith(root) ? r.path.slice(root.length) : r.path, step: r.step }],
+  );
+}
+
+/** Where the checkpoints of a node lie below those of the run: each node's are its own, and go back to it on resuming. */
+export const nodeFolder = (node: number): string => (node === 0 ? "" : `node${node}/`);
+
+/** One scan; what came home is recorded at once. */
+export function collectNow(
+  run: FollowedRun,
+  collector: CheckpointCollector,
+  options: Pick<ScanOptions, "announced" | "final" | "signal">,
+) {
+  const below = nodeFolder(run.node);
+  const record = (files: CheckpointFile[], removed: readonly string[]) =>
+    run.sink.checkpoints(
+      run.jobId,
+      files.map((file) => ({ ...file, path: `${below}${file.path}` })),
+      removed.map((path) => `${below}${path}`),
+    );
+  return collector.scan(withHomeNames(run.host, run.redactor), { ...options, record });
+}

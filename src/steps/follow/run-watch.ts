@@ -1,0 +1,182 @@
+// What is looked after beside the log of a run: its checkpoints, its machine, and whether it does anything at all.
+//
+// W1. Nobody waits for a checkpoint: log, metrics and the machine are looked after while it comes home, however large it is. A scan
+//     that outlives the run, or this step, goes on, and what collects at the end takes over from it.
+// W2. Nobody waits for the provider either: one that hangs, or wants to be asked later, must hold up neither the log nor the end of
+//     a run, whose machine is paid for meanwhile.
+// W3. A machine that answers over SSH is there, whatever a listing leaves out for a while. When it is gone, SSH ends, and who meets
+//     that asks again.
+
+import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../../domain/idleness.ts";
+import { describeError, SvcError } from "../../errors/index.ts";
+import type { RunnerSample } from "../../schemas/runner.ts";
+import { announced, collectNow, type FollowedRun, type Pulled } from "./log-follower.ts";
+import { isVerdict, lookAtMachine, type HeldMachine } from "../rental/held-machine.ts";
+import { idleWindowMs, sampleSeconds } from "../launch/runner-spec.ts";
+import type { RunServices } from "../run-services.ts";
+import type { StepContext } from "../step.ts";
+
+const MINUTE_MS = 60_000;
+/** For how long GPUs may be busy without a word where the idle watchdog is off. */
+const STALL_WINDOW_MS = 30 * MINUTE_MS;
+const SCAN_EVERY_MS = 10_000;
+const SAMPLES_EVERY_MS = 5_000;
+/** Between two questions to the provider whether the machine is still there, and what it costs now. */
+const LOOK_EVERY_MS = 30_000;
+
+/** Where the script writes its checkpoints, on its machine. */
+export const checkpointsOf = (
+  services: RunServices,
+  { jobId, node }: Pick<StepContext, "jobId" | "node">,
+  { access }: HeldMachine,
+): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
+
+/** W3 */
+const saysGone = (verdict: unknown): boolean => verdict instanceof SvcError && verdict.code === "machine_lost";
+
+/** Of one attempt to follow a run. */
+export class RunWatch {
+  readonly #services: RunServices;
+  readonly #context: StepContext;
+  readonly #run: FollowedRun;
+  readonly #held: HeldMachine;
+  readonly #names = new Set<string>();
+  readonly #warned = new Set<"idle" | "stall">();
+  readonly #idleMs: number;
+  readonly #sampleMs: number;
+  // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
+  readonly #launchedAtMs = Date.now();
+  #scanDueAt: number;
+  #scanning = false;
+  #scanFailed: { cause: unknown } | null = null;
+  #lookDueAt: number;
+  #looking = false;
+  #verdict: { cause: unknown } | null = null;
+  #samplesDueAt = 0;
+  #samples: RunnerSample[] = [];
+  #last: { log: number | null; metric: number | null; checkpoint: number | null } = {
+    log: null,
+    metric: null,
+    checkpoint: null,
+  };
+
+  constructor(services: RunServices, context: StepContext, run: FollowedRun, held: HeldMachine) {
+    this.#services = services;
+    this.#context = context;
+    this.#run = run;
+    this.#held = held;
+    const { spec } = services.facts(context.jobId);
+    this.#idleMs = idleWindowMs(spec);
+    this.#sampleMs = sampleSeconds(spec) * 1000;
+    this.#scanDueAt = services.now() + SCAN_EVERY_MS;
+    this.#lookDueAt = held.access.inPlace ? Infinity : services.now() + LOOK_EVERY_MS;
+  }
+
+  samplesDue(): boolean {
+    const due = this.#services.now() >= this.#samplesDueAt;
+    if (due) this.#samplesDueAt = this.#services.now() + SAMPLES_EVERY_MS;
+    return due;
+  }
+
+  quietMs(): number {
+    // Of what installs nothing is scanned.
+    const scanAt = this.#scanning || this.#run.stream !== "run" ? Infinity : this.#scanDueAt;
+    const lookAt = this.#looking ? Infinity : this.#lookDueAt;
+    return Math.max(20, Math.min(scanAt, this.#samplesDueAt, lookAt) - this.#services.now());
+  }
+
+  /** Whether the machine still serves, at a price within the cap; throws what an earlier look found against that. */
+  look(): void {
+    if (this.#verdict) throw this.#verdict.cause;
+    if (!this.#looking && this.#services.now() >= this.#lookDueAt) void this.#look();
+  }
+
+  /** Never rejects. That the provider cannot be asked ends nothing. */
+  async #look(): Promise<void> {
+    this.#looking = true;
+    this.#lookDueAt = this.#services.now() + LOOK_EVERY_MS;
+    try {
+      await lookAtMachine(this.#services, this.#context, this.#held);
+    } catch (cause) {
+      if (isVerdict(cause) && !saysGone(cause)) this.#verdict = { cause };
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  async saw(pulled: Pulled): Promise<void> {
+    if (this.#run.stream !== "run") return;
+    const names = announced(pulled.records, checkpointsOf(this.#services, this.#context, this.#held));
+    for (const { path } of names) this.#names.add(path);
+    if (pulled.bytes > 0) this.#last.log = Date.now();
+    if (pulled.records.length > 0) this.#last.metric = Date.now();
+    if (this.#scanFailed) throw this.#scanFailed.cause;
+    if (names.length > 0) this.#scanDueAt = 0;
+    if (!this.#scanning && this.#services.now() >= this.#scanDueAt) void this.#scan();
+    if (pulled.samples.length > 0) await this.#judge(pulled.samples);
+  }
+
+  /** Never rejects: the next look at the run tells of what it came to. */
+  async #scan(): Promise<void> {
+    this.#scanning = true;
+    this.#scanDueAt = this.#services.now() + SCAN_EVERY_MS;
+    // Those that are announced meanwhile are not of this scan, which takes out of its own what it has brought home.
+    const names = new Set(this.#names);
+    this.#names.clear();
+    try {
+      const { jobId, node } = this.#context;
+      const collector = this.#services.collector(jobId, node);
+      const { saved, pending } = await collectNow(this.#run, collector, { final: false, announced: names });
+      if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
+    } catch (cause) {
+      this.#scanFailed = { cause };
+    } finally {
+      for (const name of names) this.#names.add(name);
+      this.#scanning = false;
+    }
+  }
+
+  async #warnOnce(what: "idle" | "stall", words: string): Promise<void> {
+    if (this.#warned.has(what)) return;
+    this.#warned.add(what);
+    const { jobId, node } = this.#context;
+    const { nodes } = this.#services.facts(jobId).spec;
+    await this.#services.sink.notice(jobId, "warning", nodes > 1 ? `Node ${node}: ${words}` : words);
+  }
+
+  async #judge(fresh: RunnerSample[]): Promise<void> {
+    // All instants by the clock that stamped the samples; on a rented machine it may be off by hours.
+    const nowMs = this.#held.access.inPlace ? Date.now() : (fresh.at(-1)?.at_ms ?? Date.now());
+    const ahead = nowMs - Date.now();
+    const there = (atMs: number | null): number | null => (atMs === null ? null : atMs + ahead);
+    const windowMs = this.#idleMs > 0 ? this.#idleMs : STALL_WINDOW_MS;
+    const keptMs = HEARTBEAT_WINDOWS * windowMs + 2 * MINUTE_MS;
+    // What is typed on this computer, and what its network moves, need not be the run's.
+    const others = { terminal_idle_seconds: null, net_bytes_per_s: null };
+    const seen = this.#held.access.inPlace ? fresh.map((s) => ({ ...s, ...others })) : fresh;
+    this.#samples = [...this.#samples, ...seen].filter((s) => s.at_ms >= nowMs - keptMs);
+    const input: IdleInput = {
+      nowMs,
+      launchedAtMs: this.#launchedAtMs + ahead,
+      windowMs,
+      sampleMs: this.#sampleMs,
+      samples: this.#samples,
+      lastLogAtMs: there(this.#last.log),
+      lastMetricAtMs: there(this.#last.metric),
+      // A file that is on its way home was written a moment ago, or is.
+      lastCheckpointAtMs: there(this.#scanning ? Date.now() : this.#last.checkpoint),
+    };
+    const stall = judgeStall(input);
+    if (stall !== null) await this.#warnOnce("stall", `The run may be stuck: ${stall}. It is not ended for that.`);
+    if (this.#idleMs <= 0) return;
+    const verdict = judgeIdle(input);
+    if (!verdict.idle) {
+      const minutes = this.#idleMs / MINUTE_MS;
+      const words = `The run does nothing: ${verdict.warning}. After ${minutes} minutes it is ended (idle_timeout_minutes).`;
+      if (verdict.warning !== null) await this.#warnOnce("idle", words);
+      return;
+    }
+    const error = describeError("run_idle", { minutes: this.#idleMs / MINUTE_MS, why: verdict.reason });
+    await this.#services.sink.idle(this.#context.jobId, this.#context.node, error);
+  }
+}

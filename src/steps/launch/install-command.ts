@@ -1,0 +1,109 @@
+// What has to be run on a machine before the script. Asked of the code that was kept at submission: the directory may have changed
+// since. The same decision is told before anything is rented.
+
+import { commandLine } from "../../domain/shell-words.ts";
+import { SvcError } from "../../errors/index.ts";
+import { readSnapshot, type SnapshotPlace } from "../../files/code/code-snapshot.ts";
+import { keptEntrypoint, type Entrypoint } from "../../files/entrypoint.ts";
+import { installRecipe, type Recipe } from "../../files/install/install-recipe.ts";
+import { snapshotReader, type ProjectReader } from "../../files/install/project-reader.ts";
+import type { InstallPlan, InstallRecipe, InstallStep } from "../../schemas/install.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+
+/** What the install step starts: a shell command, or the script that makes the environment in which the run then has its Python. */
+export type Install = { command: string } | { environment: InstallRecipe; notes: string[] } | { skipped: string };
+
+type SpecPart = Pick<RunSpec, "install" | "provider" | "image" | "entrypoint">;
+const PACKAGES_SHOWN = 50;
+/** Stands for a version that only git could tell. */
+const NO_VERSION = "0.0.0";
+/** Providers whose default image is known to have neither conda nor mamba. */
+const WITHOUT_CONDA = new Set(["podhost"]);
+
+/**
+ * @param code where the run's code is kept; null for a run that works in place, with this computer's packages.
+ * Throws `install_refused` for what could not be installed on any machine.
+ */
+export async function installCommand(spec: SpecPart, code: SnapshotPlace | null, projectDir: string): Promise<Install> {
+  const given = givenInstall(spec, code === null);
+  if (given !== null || code === null) return given ?? { skipped: "it works in place" };
+  const snapshot = await readSnapshot(code);
+  if (snapshot === null) return { skipped: "the project's code is not kept" };
+  const entry = await keptEntrypoint(projectDir, spec.entrypoint, code);
+  return installOf(spec, { project: snapshotReader(code.codeDir, snapshot), entry, describe: snapshot.git?.describe });
+}
+
+export function givenInstall(spec: SpecPart, inPlace: boolean): Install | null {
+  if (spec.install === "none") return { skipped: "install is none" };
+  if (spec.install !== "auto") return { command: spec.install };
+  return inPlace ? { skipped: "a local run uses the packages that its Python has" } : null;
+}
+
+export async function installOf(
+  spec: SpecPart,
+  { project, entry, describe }: { project: ProjectReader; entry: Entrypoint; describe?: string | null | undefined },
+): Promise<Install> {
+  const recipe: Recipe = await installRecipe({ project, entry, version: versionOf(describe ?? null) });
+  if (recipe.nothing !== null) return { skipped: recipe.nothing };
+  const conda = recipe.steps.find((step) => step.do === "conda");
+  if (conda !== undefined && spec.image === undefined && WITHOUT_CONDA.has(spec.provider)) {
+    const why = `needs conda or mamba, and the default image of ${spec.provider} has neither: add a requirements.txt, or set image to one that has it`;
+    throw new SvcError("install_refused", { what: conda.file, why });
+  }
+  return { environment: { steps: recipe.steps, files: recipe.files }, notes: recipe.notes };
+}
+
+/** A version as a build would make it of `git describe --tags --long`: the tag itself, or the next one's development version. */
+export function versionOf(describe: string | null): string {
+  const [, tag = "", distance = "", hash = ""] = /^(.*)-([0-9]+)-g([0-9a-f]+)(?:-dirty)?$/.exec(describe ?? "") ?? [];
+  const version = /[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?$/.exec(tag)?.[0];
+  if (version === undefined) return hash === "" ? NO_VERSION : `${NO_VERSION}.dev${distance}+g${hash}`;
+  if (distance === "0" && !describe?.endsWith("-dirty")) return version;
+  const next = version.replace(/(?:a|b|rc)[0-9]+$/, "").replace(/[0-9]+$/, (last) => String(Number(last) + 1));
+  return `${next}.dev${distance}+g${hash}`;
+}
+
+/** The same in words, for who asks before anything is rented. */
+export function installPlan(install: Install): InstallPlan {
+  const nothing = { steps: [], packages: [], notes: [] };
+  if ("skipped" in install) return { does: "nothing", words: `Nothing is installed: ${install.skipped}.`, ...nothing };
+  if ("command" in install)
+    return { does: "command", words: "The command that `install` names is run.", ...nothing, steps: [install.command] };
+  const { steps, files } = install.environment;
+  const packages = [...new Set(steps.flatMap((step) => (step.do === "packages" ? step.packages : [])))];
+  return {
+    does: "packages",
+    words: `Installed from ${listed(files)}, into an environment that keeps the image's torch.`,
+    steps: steps.map(stepWords),
+    packages: packages.slice(0, PACKAGES_SHOWN),
+    notes: install.notes,
+  };
+}
+
+const listed = (files: readonly string[]): string =>
+  files.length < 2 ? (files[0] ?? "nothing") : `${files.slice(0, -1).join(", ")} and ${files.at(-1)}`;
+
+const inFolder = (folder: string, words: string): string => (folder === "" ? words : `in ${folder}: ${words}`);
+
+function stepWords(step: InstallStep): string {
+  switch (step.do) {
+    case "requirements":
+      return inFolder(step.folder, commandLine(["pip", "install", "-r", step.file]));
+    case "packages": {
+      const count = step.packages.length === 1 ? "one requirement" : `${step.packages.length} requirements`;
+      const locked = step.constraints.length > 0 ? ", in the versions of its lock file" : "";
+      return inFolder(step.folder, `${count} of ${step.file}${locked}`);
+    }
+    case "project":
+      return inFolder(
+        step.folder,
+        `the project itself (${step.file}); where it cannot be built, it goes on Python's path, and a warning says so`,
+      );
+    case "uv":
+      return inFolder(step.folder, `uv sync --frozen${step.all ? " --all-packages" : ""}`);
+    case "pylock":
+      return inFolder(step.folder, `uv pip install -r ${step.file}`);
+    case "conda":
+      return `${step.file}, by mamba or conda, which the machine has to have`;
+  }
+}

@@ -1,0 +1,149 @@
+// How the processes of a run are started on one node. docs/TRAINING.md has the table.
+//
+// L1. One process is the script itself: no launcher, no RANK, for scripts take its presence to mean that there are several.
+// L2. Several are started by `torch.distributed.run` of the run's own Python. Ranks are static: rank 0 is on node 0.
+// L3. An option that the job gives as PET_NAME is left out here: on the command line it would win.
+// L4. Restarts belong to the control plane: --max_restarts=0.
+
+import { gpuCount, processCount } from "../../domain/gpus.ts";
+import type { Entrypoint } from "../../files/entrypoint.ts";
+import { STOP_GRACE_SECONDS, type RunSpec } from "../../schemas/spec.ts";
+
+export interface LaunchInput {
+  spec: Pick<RunSpec, "launcher" | "gpus" | "nodes" | "env" | "args">;
+  entry: Entrypoint;
+  python: string;
+  /** Holds `svc/_launch.py`. */
+  packageDir: string;
+  node: number;
+  /** Where ranks meet. */
+  masterAddress: string;
+  /** A run in place, on the user's own computer: starts as little as it can. */
+  inPlace: boolean;
+  /** Whether the install step made an environment of which `python` is: then its programs come first on PATH. */
+  installed: boolean;
+}
+
+export type LaunchMode = "plain" | "auto" | "torchrun" | "ray";
+
+/** Where ranks of several nodes meet. */
+const MASTER_PORT = 29_500;
+/** torchrun gives its ranks 30 seconds unless it is told otherwise; whoever stops it must wait a little longer. */
+const RANKS_GRACE_SECONDS = 40;
+
+/** Grace between TERM and KILL: long enough to write a last checkpoint. Ranks that were given the default have a longer one. */
+export function stopGraceSeconds(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes"> & StopGrace): number {
+  // A run that an earlier version stored names none.
+  const given = spec.stop_grace_seconds ?? STOP_GRACE_SECONDS;
+  return given === STOP_GRACE_SECONDS && hasRanks(spec) ? RANKS_GRACE_SECONDS : given;
+}
+
+type StopGrace = Partial<Pick<RunSpec, "stop_grace_seconds">>;
+
+/** By how much limits of the end of a run grow for its grace: they are made for the defaults. */
+export const extraGraceMs = ({ stop_grace_seconds }: StopGrace): number =>
+  Math.max(0, (stop_grace_seconds ?? 0) - RANKS_GRACE_SECONDS) * 1_000;
+
+/** The launcher that `auto` means for this many processes, whatever the entrypoint. */
+function launcherOf(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): "single" | "torchrun" | "ray" {
+  if (spec.launcher !== "auto") return spec.launcher;
+  return processCount(spec.gpus) > 1 || spec.nodes > 1 ? "torchrun" : "single";
+}
+
+/** Whether a launcher starts the processes of the run, as far as the spec alone tells. */
+export function hasRanks(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): boolean {
+  return launcherOf(spec) !== "single";
+}
+
+export function launchMode({ spec, entry, inPlace }: Pick<LaunchInput, "spec" | "entry" | "inPlace">): LaunchMode {
+  const launcher = launcherOf(spec);
+  // On the user's own computer a script starts Ray for itself; `ray start` could meddle with one that runs there.
+  if (launcher === "single" || (launcher === "ray" && inPlace)) return "plain";
+  if (spec.launcher !== "auto") return launcher;
+  // A shell script or a program starts its processes itself.
+  return entry.kind === "python" || entry.kind === "module" ? "auto" : "plain";
+}
+
+/** The ranks that torchrun starts on one node; null where another program decides that. */
+export function ranksOf(
+  input: Pick<LaunchInput, "spec" | "entry" | "inPlace" | "node">,
+): { first: number; count: number } | null {
+  const mode = launchMode(input);
+  if (mode !== "auto" && mode !== "torchrun") return null;
+  const given = input.spec.env["PET_NPROC_PER_NODE"];
+  const count = given === undefined ? processCount(input.spec.gpus) : /^[0-9]{1,3}$/.test(given) ? Number(given) : 0;
+  return count > 0 ? { first: input.node * count, count } : null;
+}
+
+/** The argument vector for one node. */
+export function launchArgv(input: LaunchInput): string[] {
+  const { spec, entry, python } = input;
+  const mode = launchMode(input);
+  const plain = [...plainCommand(entry, python), ...spec.args];
+  // One process on a CPU needs nothing found out before it starts.
+  const bare = !input.installed && spec.nodes === 1 && gpuCount(spec.gpus) === 0;
+  if (mode === "plain" && (input.inPlace || bare)) return plain;
+  const command = mode === "auto" || mode === "torchrun" ? [...torchrun(input), ...spec.args] : plain;
+  return [python, "-u", `${input.packageDir}/svc/_launch.py`, mode, "--", ...command];
+}
+
+/** The command as a person would type it: without our launcher around it, and without the script's arguments. */
+export function shownCommand(input: Omit<LaunchInput, "packageDir" | "installed">): string[] {
+  const mode = launchMode(input);
+  if (mode === "auto" || mode === "torchrun") return torchrun(input);
+  return input.entry.kind === "sh" ? ["bash", input.entry.path] : plainCommand(input.entry, input.python);
+}
+
+function torchrun({
+  spec,
+  entry,
+  python,
+  node,
+  masterAddress,
+}: Pick<LaunchInput, "spec" | "entry" | "python" | "node" | "masterAddress">): string[] {
+  const options: [name: string, value: string | null][] =
+    spec.nodes === 1
+      ? [["standalone", null]]
+      : [
+          ["nnodes", String(spec.nodes)],
+          ["node_rank", String(node)],
+          ["master_addr", masterAddress],
+          ["master_port", String(MASTER_PORT)],
+        ];
+  options.push(["nproc_per_node", String(processCount(spec.gpus))], ["monitor_interval", "1"], ["max_restarts", "0"]);
+  return [
+    python,
+    "-u",
+    "-m",
+    "torch.distributed.run",
+    ...options
+      .filter(([name]) => spec.env[`PET_${name.toUpperCase()}`] === undefined)
+      .map(([name, value]) => (value === null ? `--${name}` : `--${name}=${value}`)),
+    ...torchrunEntry(entry, python),
+  ];
+}
+
+/** A script without a first line `#!…` is run by bash, as a login shell would; by sh where there is no bash. */
+const BASH_OR_SH = 'command -v bash >/dev/null 2>&1 && exec bash "$@"; exec sh "$@"';
+
+/** torchrun runs Python by itself and is told where it is none. */
+function torchrunEntry(entry: LaunchInput["entry"], python: string): string[] {
+  if (entry.kind === "python" && entry.words === undefined) return [entry.path];
+  if (entry.kind === "module") return ["-m", entry.path];
+  return ["--no_python", ...plainCommand(entry, python)];
+}
+
+function plainCommand(entry: LaunchInput["entry"], python: string): string[] {
+  switch (entry.kind) {
+    case "python":
+      return [python, "-u", ...(entry.words ?? []), entry.path];
+    case "module":
+      return [python, "-u", "-m", entry.path];
+    case "sh":
+      return ["/bin/sh", "-c", BASH_OR_SH, "sh", entry.path];
+    case "interpreter":
+      return [...(entry.words ?? []), `./${entry.path}`];
+    case "exec":
+      return [`./${entry.path}`];
+  }
+}

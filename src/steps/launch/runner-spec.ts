@@ -1,0 +1,147 @@
+// What exactly is started for a job: argument vector, environment, secrets. Pure but for the secrets' lookup.
+
+import type { Entrypoint } from "../../files/entrypoint.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../../schemas/credentials.ts";
+import type { RunnerSpec } from "../../schemas/runner.ts";
+import { gpuCount } from "../../domain/gpus.ts";
+import { launchArgv, launchMode, ranksOf, stopGraceSeconds } from "./launcher-argv.ts";
+import { holdsSecret, isReference } from "../../domain/secret-names.ts";
+
+/**
+ * Names that must not leak from the control plane's own environment into a run: options of its launcher, and the keys that
+ * rent machines or open stores, which a script could print and has no use for.
+ */
+const OURS: ReadonlySet<string> = new Set(
+  // The hub's and the tracker's are for the run.
+  CREDENTIAL_NAMES.filter((name) => name !== "hub" && name !== "tracker")
+    .flatMap((name) => CREDENTIAL_FIELDS[name])
+    .flatMap((field) => (field.secret ? field.variables : [])),
+);
+const isDropped = (name: string): boolean => name.startsWith("PET_") || OURS.has(name);
+
+export interface PlanInput {
+  jobId: string;
+  node: number;
+  spec: RunSpec;
+  entry: Entrypoint;
+  python: string;
+  /** Variables that make subprocesses use the same Python; null removes one. What the job gives wins. */
+  pythonEnv?: Record<string, string | null>;
+  projectDir: string;
+  checkpointDir: string;
+  dataDir: string;
+  packageDir: string;
+  /** Whether the run works in place, on the user's own computer. */
+  inPlace: boolean;
+  /** The user's own, where the script runs on this computer. */
+  umask?: number;
+  /** Whether the install step made an environment of which `python` is. */
+  installed: boolean;
+  /** Where the checkpoint lies that the run goes on from. */
+  resumeFrom: string | null;
+  /** Lets the nodes of one Ray know each other. */
+  rayToken: string;
+  /** Where each node reaches node k, by its number; the first is where ranks meet. */
+  addresses: readonly string[];
+  /** Where the machine is guarded: see `RunnerSpec`. */
+  keep?: RunnerSpec["keep"];
+  mark: string;
+  nonce: string;
+  /** The environment that the run inherits: this computer's, for a local run. */
+  inherited: NodeJS.ProcessEnv;
+  /** Looks up `env://NAME` and `store://path`. */
+  secret: (reference: string) => string;
+  /** Hub and tracker variables, when configured. */
+  injected: { secrets: Record<string, string>; plain: Record<string, string> };
+}
+
+export interface RunPlan {
+  runner: RunnerSpec;
+  secretEnv: Record<string, string>;
+}
+
+/** Bytes of log that a run may be ahead of the control plane before its writes wait. */
+export const SPOOL_CAP_BYTES = 8 * 1024 ** 3;
+/** Between two looks at CPU, memory and GPU. */
+const SAMPLE_SECONDS_MAX = 10;
+
+/** The window of the idle watchdog, in milliseconds; 0 turns it off. */
+export function idleWindowMs(spec: RunSpec): number {
+  return (spec.idle_timeout_minutes ?? (spec.provider === "local" ? 0 : 30)) * 60_000;
+}
+
+/** A short window needs samples that are closer together: without any, nothing is known of it. */
+export function sampleSeconds(spec: RunSpec): number {
+  const window = idleWindowMs(spec);
+  return window === 0 ? SAMPLE_SECONDS_MAX : Math.min(SAMPLE_SECONDS_MAX, Math.max(1, window / 4_000));
+}
+
+export function planRun(input: PlanInput): RunPlan {
+  const { spec, inherited } = input;
+  const secretEnv: Record<string, string> = { ...input.injected.secrets, SVC_METRICS_MARK: input.mark };
+  const plainEnv: Record<string, string> = {};
+  for (const [name, value] of Object.entries(spec.env)) {
+    if (isReference(value)) secretEnv[name] = input.secret(value);
+    else if (holdsSecret(name, value)) secretEnv[name] = value;
+    else plainEnv[name] = value;
+  }
+  const given = (name: string): string | undefined => plainEnv[name] ?? secretEnv[name] ?? inherited[name];
+  const pythonPath = [given("PYTHONPATH"), input.packageDir].filter((s) => s !== undefined && s !== "").join(":");
+  const defaults: Record<string, string> = { PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5", ...input.injected.plain };
+  // Ray would merge lines of workers that differ only in digits, metrics among them.
+  if (spec.launcher === "ray") defaults["RAY_DEDUP_LOGS"] = "0";
+  if (launchMode(input) === "ray") {
+    defaults["RAY_AUTH_MODE"] = "token";
+    if (given("RAY_AUTH_TOKEN") === undefined) secretEnv["RAY_AUTH_TOKEN"] = input.rayToken;
+  }
+  // Where the job gave it as a secret, it stays one.
+  const secretPath = secretEnv["PYTHONPATH"] !== undefined;
+  if (secretPath) secretEnv["PYTHONPATH"] = pythonPath;
+  const env: Record<string, string | null> = {
+    ...Object.fromEntries(
+      Object.keys(inherited)
+        .filter(isDropped)
+        .map((name) => [name, null]),
+    ),
+    ...Object.fromEntries(
+      Object.entries(input.pythonEnv ?? {}).filter(([name]) => !(name in plainEnv) && !(name in secretEnv)),
+    ),
+    ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),
+    ...plainEnv,
+    ...(secretPath ? {} : { PYTHONPATH: pythonPath }),
+    SVC_PYTHON: input.python,
+    SVC_JOB_ID: input.jobId,
+    SVC_CHECKPOINT_DIR: input.checkpointDir,
+    SVC_DATA_DIR: input.dataDir,
+    SVC_ATTEMPT: "1",
+    SVC_NODE_RANK: String(input.node),
+    SVC_NUM_NODES: String(spec.nodes),
+    SVC_NODE_IPS: input.addresses.join(","),
+    SVC_MASTER_ADDR: input.addresses[0] ?? "127.0.0.1",
+    SVC_STOP_GRACE_SECONDS: String(stopGraceSeconds(spec)),
+    SVC_GPUS_PER_NODE: String(gpuCount(spec.gpus)),
+    // Null: one that this computer has is of another run.
+    SVC_RESUME_FROM: input.resumeFrom,
+  };
+  const ranks = ranksOf(input);
+  return {
+    secretEnv,
+    runner: {
+      job_id: input.jobId,
+      node: input.node,
+      attempt: 1,
+      nonce: input.nonce,
+      argv: launchArgv({ ...input, masterAddress: input.addresses[0] ?? "127.0.0.1" }),
+      cwd: input.projectDir,
+      env,
+      checkpoint_dir: input.checkpointDir,
+      ...(input.umask === undefined ? {} : { umask: input.umask }),
+      stop_grace_seconds: stopGraceSeconds(spec),
+      spool_cap_bytes: SPOOL_CAP_BYTES,
+      sample_seconds: sampleSeconds(spec),
+      ...(ranks ? { ranks } : {}),
+      ...(input.keep ? { keep: input.keep } : {}),
+    },
+  };
+}

@@ -1,0 +1,142 @@
+// The machine that a node holds, and what the provider says of it when it cannot be reached.
+
+import { SvcError } from "../../errors/index.ts";
+import type { Guard, MachineAccess } from "../../providers/host.ts";
+import type { MachineHandle, MachineStatus, Provider } from "../../providers/provider.ts";
+import { CLOSED_MINUTES } from "./tunnel-outage.ts";
+import { assertSameAccount, learnAccount } from "./account-check.ts";
+import { checkCap } from "../provision.ts";
+import type { Ledger, StepPorts } from "../ports.ts";
+import type { StepContext } from "../step.ts";
+
+export interface HeldMachine {
+  provider: Provider;
+  handle: MachineHandle;
+  access: MachineAccess;
+}
+
+/** What the ledger knows of the machine that a node holds; null where it holds none. */
+export const heldHandle = (ledger: Pick<Ledger, "open">, jobId: string, node: number): MachineHandle | null =>
+  ledger.open(jobId, node).find((entry) => entry.handle !== null)?.handle ?? null;
+
+/** Throws `machine_lost` where the ledger knows of none. */
+export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext, "jobId" | "node">): HeldMachine {
+  const provider = ports.provider(ports.facts(jobId).spec.provider);
+  const handle = heldHandle(ports.ledger, jobId, node);
+  if (!handle) throw new SvcError("machine_lost", { provider: provider.name, machine: `of node ${node}` });
+  return { provider, handle, access: provider.access(handle) };
+}
+
+/**
+ * One look at the provider. What it knows of ways in and of the price goes into the ledger. Throws `machine_lost`,
+ * `machine_broken`, and `price_cap_exceeded` where the price has risen above the cap.
+ */
+export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
+  const { provider, handle } = held;
+  const status = await provider.inspect(handle, context.signal);
+  const { nodes } = ports.facts(context.jobId).spec;
+  const about = { provider: provider.name, machine: nodes > 1 ? `${handle.name} (node ${context.node})` : handle.name };
+  const entry = ports.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
+  if (status.phase === "gone") {
+    if (entry) await assertSameAccount(provider, entry, context.signal, handle);
+    throw new SvcError("machine_lost", { ...about, why: status.why });
+  }
+  if (status.phase === "broken") {
+    const elsewhere = status.elsewhere === true ? ({ elsewhere: true } as const) : {};
+    throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere });
+  }
+  if (status.phase === "starting") {
+    if (handle.billedMicro !== undefined && (status.priceMicro ?? null) !== null)
+      await ports.ledger.known(handle.name, billedWhole({ ...handle, priceMicro: status.priceMicro ?? null }));
+    return status;
+  }
+  if (entry) await learnAccount(ports.ledger, provider, entry, handle, context.signal);
+  const { priceOffered, ...last } = billedWhole(handle);
+  const known: MachineHandle = {
+    ...last,
+    ...(priceOffered && (status.priceMicro ?? null) === null ? { priceOffered } : {}),
+    address: status.address ?? handle.address,
+    priceMicro: status.priceMicro ?? handle.priceMicro,
+    ...(status.ssh === undefined ? {} : { ssh: status.ssh }),
+    ...(status.privateAddress ? { extra: { ...handle.extra, private_address: status.privateAddress } } : {}),
+  };
+  await ports.ledger.known(handle.name, known);
+  checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "It is given back");
+  return status;
+}
+
+/** From now on its whole price counts for the cost. */
+function billedWhole({ billedMicro: _, ...handle }: MachineHandle): MachineHandle {
+  return handle;
+}
+
+const VERDICTS: ReadonlySet<string> = new Set([
+  "machine_lost",
+  "machine_broken",
+  "price_cap_exceeded",
+  "price_unknown",
+]);
+
+/**
+ * Whether what a look threw ends a run. That the provider cannot be asked ends none, also where the key is missing or was changed:
+ * it says nothing of the machine.
+ */
+export const isVerdict = (thrown: unknown): boolean => thrown instanceof SvcError && VERDICTS.has(thrown.code);
+
+/**
+ * Moves the machine's own deadline forward, and sees to it that its guard runs. False where nothing guards it: that costs no run,
+ * as the control plane and the provider's own limit are left.
+ */
+export async function holdMachine(
+  ports: StepPorts & { guard: (jobId: string, handle: MachineHandle) => Guard | null },
+  { jobId, signal }: StepContext,
+  { access, handle }: HeldMachine,
+): Promise<boolean> {
+  const guard = ports.guard(jobId, handle);
+  if (!guard) return false;
+  try {
+    await access.keep(guard, signal);
+    return true;
+  } catch (e) {
+    if (e instanceof SvcError && e.code === "machine_unfit") return false;
+    throw e;
+  }
+}
+
+/** Throws `runtime_gone` where the way to a machine that nobody can be asked about has been closed for long enough. */
+function judgeWay(ports: StepPorts, machine: string, e: unknown): void {
+  if (!(e instanceof SvcError) || e.code !== "ssh_unreachable") return;
+  const { why, closed } = e.data as { why: string; closed?: boolean };
+  if (!closed) return ports.ways.open(machine);
+  if (ports.ways.closed(machine))
+    throw new SvcError("runtime_gone", { machine, why, minutes: CLOSED_MINUTES }, { cause: e });
+}
+
+/**
+ * Carries `act` out. A machine that cannot be reached is no verdict: the provider is asked, and only what it says counts; else
+ * the step is tried again.
+ */
+export async function reaching<T>(
+  ports: StepPorts,
+  context: StepContext,
+  held: HeldMachine,
+  act: () => Promise<T>,
+): Promise<T> {
+  const { name } = held.handle;
+  try {
+    const acted = await act();
+    ports.ways.open(name);
+    return acted;
+  } catch (e) {
+    if (!held.provider.info.capabilities.owns_machine) judgeWay(ports, name, e);
+    const lost = e instanceof SvcError && (e.code === "ssh_unreachable" || e.code === "ssh_refused");
+    if (!lost || held.access.inPlace || context.signal.aborted) throw e;
+    if (e.code === "ssh_refused") await held.provider.attachKey?.(held.handle, context.signal).catch(() => undefined);
+    try {
+      await lookAtMachine(ports, context, held);
+    } catch (verdict) {
+      if (isVerdict(verdict)) throw verdict;
+    }
+    throw e;
+  }
+}

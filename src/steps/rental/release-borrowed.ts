@@ -1,0 +1,54 @@
+// A machine that stays with its owner is left as it was found. Where it cannot be reached at the end, that is said, and what was left
+// there is ended by the next run that meets it.
+
+import type { MachineFacts } from "../../providers/host.ts";
+import type { MachineHandle, Provider } from "../../providers/provider.ts";
+import { installationPrefix } from "../../domain/machine-names.ts";
+import type { StepPorts } from "../ports.ts";
+
+export const NOT_LEFT =
+  "The runtime could not be reached at the end. If it is still there, the script may still run on it, and what the run was given, secrets " +
+  "among it, still lies there. Close the notebook, or start another run on it: that ends what is left.";
+
+/** Less than an attempt of the step that waits for it. */
+const LEFTOVERS_MS = 45_000;
+
+/** Ends what runs there, and takes the run's files with it. Whether that is done: it is also where nothing was put there. */
+export async function leave(provider: Provider, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
+  if (handle.extra?.["home"] === undefined) return true;
+  const access = provider.access(handle);
+  try {
+    await Promise.all((["install", "run"] as const).map((purpose) => access.host(purpose).stop(0, signal)));
+    await access.leave?.(signal);
+    return true;
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  }
+}
+
+/**
+ * Ends what jobs that are over have left on a machine, which one of them could not reach at its end. Gives the names; what cannot be
+ * ended within LEFTOVERS_MS keeps nobody from using the machine.
+ */
+export async function endLeftovers(
+  { ledger, installationId, gone }: Pick<StepPorts, "ledger" | "installationId" | "gone">,
+  { provider, handle }: { provider: Provider; handle: MachineHandle },
+  { home, beside }: Pick<MachineFacts, "home" | "beside">,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const prefix = installationPrefix(installationId);
+  const soon = AbortSignal.any([signal, AbortSignal.timeout(LEFTOVERS_MS)]);
+  const ended: string[] = [];
+  for (const name of beside ?? []) {
+    if (soon.aborted || !name.startsWith(prefix) || !ledger.isClosed(name)) continue;
+    const then: MachineHandle = { ...handle, name, extra: { ...handle.extra, home } };
+    if (await leave(provider, then, soon).catch(() => false)) {
+      await ledger.note(name, null);
+      ended.push(name);
+    }
+    gone?.(name);
+  }
+  signal.throwIfAborted();
+  return ended;
+}

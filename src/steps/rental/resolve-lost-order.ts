@@ -1,0 +1,65 @@
+// An order whose outcome is unknown is a state of its own. Here is the only way out of it.
+
+import type { MachineHandle, Provider } from "../../providers/provider.ts";
+import { nodePrefix } from "../../domain/machine-names.ts";
+import { ownedMachines } from "./list-owned.ts";
+import { assertSameAccount } from "./account-check.ts";
+import type { LedgerEntry, OrphanPorts } from "../ports.ts";
+
+const LOOK_AGAIN_MS = 5_000;
+
+export type Found =
+  { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
+
+/** Ends machines beside the one that is kept. One whose end fails is left to the next sweep. */
+export async function endTwins(
+  provider: Provider,
+  twins: readonly MachineHandle[],
+  signal: AbortSignal,
+): Promise<void> {
+  await Promise.allSettled(twins.map((twin) => provider.terminate(twin, signal)));
+  signal.throwIfAborted();
+}
+
+/**
+ * Looks an order up by its name. Found, it is held. Not found, it stays open until no request can land and no listing can lag
+ * any more, and then until enough listings in a row were empty.
+ */
+export async function lookUp(
+  ports: OrphanPorts,
+  provider: Provider,
+  entry: LedgerEntry,
+  signal: AbortSignal,
+): Promise<Found> {
+  const { certainty } = provider;
+  // A listing says nothing of what came after it was asked for, however long its answer takes.
+  const askedAt = ports.now();
+  const prefix = nodePrefix(ports.installationId, entry.jobId ?? "", entry.node);
+  const { machines, missing } = await ownedMachines(provider, prefix, signal);
+  // A lost create call may have made two of them.
+  const [handle, ...twins] = machines.filter((m) => m.name === entry.name);
+  if (handle) {
+    await ports.ledger.held(entry.name, handle);
+    await endTwins(provider, twins, signal);
+    return { is: "held", handle };
+  }
+  // An incomplete listing may show a machine; it never proves that there is none.
+  if (missing !== null) throw missing;
+  await assertSameAccount(provider, entry, signal);
+  const certainAt = entry.horizonAt + certainty.listingLagMs;
+  const wait = certainAt - askedAt;
+  if (wait > 0)
+    return {
+      is: "open",
+      afterMs: Math.min(wait, LOOK_AGAIN_MS),
+      why: "the answer to the create call was lost; looking for the machine by its name",
+    };
+  // Somebody may have looked a moment ago: a retry, or the release that follows a kill.
+  const gap = entry.lastLookAt === null ? 0 : entry.lastLookAt + certainty.lookGapMs - askedAt;
+  const sure = "making sure that the lost create call made no machine";
+  if (gap > 0) return { is: "open", afterMs: gap, why: sure };
+  const looks = await ports.ledger.emptyLook(entry.name);
+  if (looks < certainty.emptyLooks) return { is: "open", afterMs: certainty.lookGapMs, why: sure };
+  await ports.ledger.released(entry.name, `${looks} listings in a row without it, after any late request had landed`);
+  return { is: "absent" };
+}

@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+import { planRun, type PlanParts } from "../../src/engine/cost-preview.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
+import { SmallCloud } from "./small-cloud.ts";
+
+const spec = (rest: Partial<RunSpecInput> = {}) =>
+  RunSpec.parse({ entrypoint: "train.py", provider: "podhost", gpus: "A100:2", ...rest });
+
+function parts(rest: Partial<PlanParts> = {}): PlanParts & { cloud: SmallCloud } {
+  const cloud = new SmallCloud();
+  cloud.offers = [
+    { id: "dear", priceMicro: 4_000_000, facts: { gpu: "2 × A100" } },
+    { id: "cheap", priceMicro: 1_500_000 },
+  ];
+  const files = [
+    { path: "train.py", size: 900 },
+    { path: "data.bin", size: 5_000 },
+  ];
+  const measure = () => Promise.resolve({ files, bytes: 5_900, leftOut: null, missed: 0 });
+  const preview = () => Promise.resolve({ install: null, start: null });
+  return { cloud, checks: [], provider: cloud, connected: true, measure, preview, ...rest };
+}
+
+describe("the plan of a run", () => {
+  it("tells price, files, what ends the machine, and rents nothing", async () => {
+    const given = parts();
+    const plan = await planRun(spec({ nodes: 3, max_runtime_minutes: 120, price_cap: 2 }), given);
+    expect(plan).toMatchObject({
+      price_per_hour_usd: 4.5,
+      // With the grace of the last order to end.
+      cost_max_usd: 9.05,
+      offers_total: 2,
+      code: { files: 2, bytes: 5_900, sent: true },
+      refusals: [],
+    });
+    expect(plan.code?.largest[0]).toEqual({ path: "data.bin", size: 5_000 });
+    expect(plan.offers.map((offer) => [offer.id, offer.within_cap])).toEqual([
+      ["dear", false],
+      ["cheap", true],
+    ]);
+    expect(plan.stops.join(" ")).toContain("2 hours (max_runtime_minutes)");
+    expect(plan.warnings).toEqual([]);
+    expect(given.cloud.calls.filter((call) => call.startsWith("create"))).toEqual([]);
+    expect(given.cloud.machines).toEqual([]);
+  });
+
+  it("warns of what one pays for without a limit", async () => {
+    const plan = await planRun(spec({ terminate_on_exit: false }), parts());
+    expect(plan.cost_max_usd).toBeNull();
+    expect(plan.warnings.join("\n")).toMatch(/no price cap[^]*no limit of time[^]*goes on when the control plane ends/);
+  });
+
+  it("gathers every refusal with its field, and still counts the files", async () => {
+    const plan = await planRun(
+      spec({ price_cap: 1 }),
+      parts({
+        checks: [
+          () => {
+            throw new SvcError("entrypoint_not_found", { entrypoint: "train.py", project_dir: "/p" });
+          },
+          () =>
+            Promise.reject(
+              new SvcError("job_not_found", { id: "x" }, { errors: [{ field: "spec.resume_from", message: "gone" }] }),
+            ),
+        ],
+      }),
+    );
+    expect(plan.refusals.map(({ code, field }) => [code, field])).toEqual([
+      ["entrypoint_not_found", null],
+      ["job_not_found", "spec.resume_from"],
+      ["price_cap_exceeded", null],
+    ]);
+    expect(plan.code?.files).toBe(2);
+    expect(plan.price_per_hour_usd).toBeNull();
+  });
+
+  it("says once what a check and the count of files both refuse", async () => {
+    const missing = (errors?: { field: string; message: string }[]) =>
+      new SvcError("project_dir_refused", { project_dir: "/p", why: "does not exist" }, errors ? { errors } : {});
+    const field = "spec.project_dir";
+    const plan = await planRun(
+      spec(),
+      parts({
+        checks: [() => Promise.reject(missing([{ field, message: missing().message }]))],
+        measure: () => Promise.reject(missing()),
+      }),
+    );
+    expect(plan.refusals.map((refusal) => refusal.field)).toEqual([field]);
+  });
+
+  it("asks a provider nothing that is not connected, or that cannot serve the spec", async () => {
+    for (const rest of [
+      { connected: false },
+      {
+        checks: [
+          () => {
+            const errors = [{ field: "spec.gpus", message: "no" }];
+            throw new SvcError("gpus_unsupported", { provider: "podhost", gpus: "A100:2" }, { errors });
+          },
+        ],
+      },
+    ]) {
+      const given = parts(rest);
+      const plan = await planRun(spec(), given);
+      expect(given.cloud.calls).toEqual([]);
+      expect(plan.offers).toEqual([]);
+      expect(plan.code?.files).toBe(2);
+    }
+  });
+
+  it("says that there is no machine now where the provider has none", async () => {
+    const given = parts();
+    given.cloud.offers = [];
+    const plan = await planRun(spec(), given);
+    expect(plan.refusals.map((refusal) => refusal.code)).toEqual(["no_offer"]);
+  });
+
+  it.each([
+    [["--epochs 10 --lr 0.1"], /One argument holds blanks/],
+    [["train", "a --b"], /One argument holds blanks/],
+    [["--lr 0.1", "--n 3"], /2 arguments hold blanks/],
+    [["--prompt", "well - it is"], null],
+    [["--name=a b", "c d"], null],
+  ])("warns where the arguments %j look like a line of a shell", async (args, words) => {
+    const { warnings } = await planRun(spec({ args }), parts());
+    const told = warnings.filter((warning) => warning.includes("argument"));
+    expect(told).toEqual(words === null ? [] : [expect.stringMatching(words)]);
+  });
+});

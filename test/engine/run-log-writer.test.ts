@@ -1,0 +1,286 @@
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { MetricRecord } from "../../src/domain/log-stream.ts";
+import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
+import type { FeedHint } from "../../src/schemas/job.ts";
+import { Harness, removeHomes, START } from "./harness.ts";
+
+let h: Harness;
+let sink: DurableStorySink;
+let hints: FeedHint[];
+const made: DurableStorySink[] = [];
+function newSink(): DurableStorySink {
+  hints = [];
+  const fresh = new DurableStorySink({ engine: h.engine, home: h.home, hint: (hint) => void hints.push(hint) });
+  made.push(fresh);
+  return fresh;
+}
+beforeEach(async () => {
+  h = await Harness.open();
+  await h.create();
+  sink = newSink();
+});
+afterEach(async () => {
+  for (const each of made.splice(0)) await each.close();
+  await h.end();
+});
+afterAll(removeHomes);
+
+const metric = (step: number, values: MetricRecord["values"]): MetricRecord => ({
+  kind: "metrics",
+  n: step,
+  step,
+  time: 1_000 + step,
+  rank: 0,
+  values,
+  offset: 0,
+});
+
+interface Given {
+  text?: string;
+  records?: MetricRecord[];
+  from?: number;
+  to: number;
+  node?: number;
+  atMs?: number;
+  of?: DurableStorySink;
+}
+const append = ({ text = "", records = [], from = 0, to, node = 0, atMs = START, of = sink }: Given) =>
+  of.append({
+    jobId: "job1",
+    node,
+    stream: "run",
+    text: Buffer.from(text),
+    records,
+    samples: [],
+    from: { sourceOffset: from, samplesOffset: 0 },
+    to: { sourceOffset: to, samplesOffset: 0 },
+    times: [{ offset: from, atMs }],
+  });
+const stored = () => h.reads.readLog("job1", 0, 1_000).toString();
+const file = () => join(h.home, "logs", "job1.log");
+const breakCommit = () => {
+  h.onProbe = (point) => {
+    if (point !== "commit.before") return;
+    h.onProbe = () => {};
+    throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
+  };
+};
+
+describe("a part", () => {
+  it("is text, metrics and the place in the source, all or nothing", async () => {
+    await append({ text: "one\n", records: [metric(1, [["loss", 0.5]])], to: 100 });
+    expect([stored(), sink.cursor("job1", 0, "run").sourceOffset]).toEqual(["one\n", 100]);
+    breakCommit();
+    await expect(
+      append({ text: "two\n", records: [metric(2, [["loss", 0.4]])], from: 100, to: 200 }),
+    ).rejects.toMatchObject({ code: "disk_full" });
+    expect([stored(), sink.cursor("job1", 0, "run").sourceOffset]).toEqual(["one\n", 100]);
+    await append({ text: "two\n", records: [metric(2, [["loss", 0.4]])], from: 100, to: 200 });
+    expect(stored()).toBe("one\ntwo\n");
+    expect(h.reads.metrics("job1", {}).series["loss"]?.map((p) => [p.step, p.value])).toEqual([
+      [1, 0.5],
+      [2, 0.4],
+    ]);
+  });
+
+  it("that a crash left in the file alone never happened: the next one goes over it", async () => {
+    await append({ text: "one\n", to: 10 });
+    writeFileSync(file(), "one\nA LONG PART THAT WAS NEVER COMMITTED");
+    expect(stored()).toBe("one\n");
+    h = await h.restart();
+    sink = newSink();
+    await append({ text: "two\n", from: 10, to: 20 });
+    expect([stored(), h.reads.logBytes("job1")]).toEqual(["one\ntwo\n", 8]);
+    expect(readFileSync(file(), "utf8").startsWith("one\ntwo\n")).toBe(true);
+  });
+
+  it("is counted once, whoever brings it again", async () => {
+    const other = newSink();
+    await append({ text: "one\n", to: 10 });
+    await expect(append({ text: "one\n", to: 10, of: other })).rejects.toMatchObject({ code: "log_moved_on" });
+    const both = await Promise.allSettled([
+      append({ text: "two\n", from: 10, to: 20 }),
+      append({ text: "two\n", from: 10, to: 20 }),
+    ]);
+    expect(both.map((b) => b.status)).toEqual(["fulfilled", "rejected"]);
+    expect(stored()).toBe("one\ntwo\n");
+  });
+
+  it("that begins behind the cursor or before it is refused", async () => {
+    await append({ text: "one\n", to: 10 });
+    for (const from of [0, 5, 11])
+      await expect(append({ text: "x", from, to: from + 1 })).rejects.toMatchObject({ code: "log_moved_on" });
+    expect(stored()).toBe("one\n");
+  });
+
+  it("of each node goes to the one log of the job, whole", async () => {
+    await Promise.all([append({ text: "node zero\n", to: 10 }), append({ text: "node one\n", to: 9, node: 1 })]);
+    expect(stored()).toBe("node zero\nnode one\n");
+    expect([0, 1].map((node) => sink.cursor("job1", node, "run").sourceOffset)).toEqual([10, 9]);
+  });
+
+  it("waits for the commits of other jobs, but not while parts of its own job wait behind it", async () => {
+    for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
+    const done: number[] = [];
+    const all = [0, 1, 2].map((node) => append({ text: `node ${node}\n`, to: 7, node }).then(() => done.push(node)));
+    await vi.waitFor(() => expect(done).toEqual([0, 1]));
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(done).toEqual([0, 1]);
+    await h.clock.advance(25);
+    await Promise.all(all);
+    expect(stored()).toBe("node 0\nnode 1\nnode 2\n");
+  });
+
+  it("of an older epoch touches no byte", async () => {
+    await append({ text: "one\n", to: 10 });
+    const newer = await Harness.open({}, h.home, h.clock);
+    await expect(append({ text: "two\n", from: 10, to: 20 })).rejects.toMatchObject({ code: "stale_writer" });
+    expect(readFileSync(file(), "utf8")).toBe("one\n");
+    await newer.end();
+  });
+
+  it("lies in a file that only its owner may read", async () => {
+    await append({ text: "one\n", to: 10 });
+    expect(statSync(file()).mode & 0o777).toBe(0o600);
+  });
+
+  it("tells those who watch, after its commit and not for nothing", async () => {
+    await append({ text: "one\n", records: [metric(1, [["a", 1]])], to: 10 });
+    await append({ to: 11, from: 10 });
+    expect(hints).toEqual([
+      { type: "log.advanced", job_id: "job1", bytes: 4 },
+      { type: "metrics.advanced", job_id: "job1" },
+    ]);
+  });
+});
+
+describe("the times of a log", () => {
+  it("are kept for the first byte, and then at most five a second", async () => {
+    for (const [i, atMs] of [0, 50, 199, 200, 350, 1_000].entries())
+      await append({ text: "x", from: i, to: i + 1, atMs: START + atMs });
+    expect(h.reads.logTimes("job1", 0)).toEqual([
+      { offset: 0, at_ms: START },
+      { offset: 3, at_ms: START + 200 },
+      { offset: 5, at_ms: START + 1_000 },
+    ]);
+  });
+
+  it("include the first byte's, also when its first commit failed", async () => {
+    breakCommit();
+    await expect(append({ text: "x", to: 1 })).rejects.toMatchObject({ code: "disk_full" });
+    await append({ text: "x", to: 1 });
+    expect(h.reads.logTimes("job1", 0)).toEqual([{ offset: 0, at_ms: START }]);
+  });
+});
+
+describe("metrics", () => {
+  it("come back as they were logged, also those that are no numbers", async () => {
+    const values: MetricRecord["values"] = [
+      ["nan", "NaN"],
+      ["up", "Infinity"],
+      ["down", "-Infinity"],
+      ["zero", -0],
+      ["tiny", 5e-324],
+      ["__proto__", 1],
+    ];
+    await append({ records: [metric(1, values)], to: 1 });
+    const { series } = h.reads.metrics("job1", {});
+    const value = (name: string) => h.reads.metrics("job1", { name }).series[name]?.[0]?.value;
+    expect([value("nan"), value("up"), value("down"), value("tiny")]).toEqual(["NaN", "Infinity", "-Infinity", 5e-324]);
+    expect(Math.abs(value("zero") as number)).toBe(0);
+    expect(Object.keys(series)).toContain("nan");
+    const names = h.store.db.prepare("SELECT name FROM series ORDER BY name").pluck().all();
+    expect(names).toEqual(["__proto__", "down", "nan", "tiny", "up", "zero"]);
+    expect(Object.keys(series).toSorted()).toEqual(names);
+  });
+
+  it("keep the order in which they came, also when a script begins again at step 0", async () => {
+    await append({ records: [metric(1, [["loss", 3]]), metric(2, [["loss", 2]])], to: 10 });
+    h = await h.restart();
+    sink = newSink();
+    await append({ records: [metric(0, [["loss", 9]]), metric(1, [["loss", 8]])], from: 10, to: 20 });
+    expect(h.reads.metrics("job1", {}).series["loss"]?.map((p) => [p.step, p.value])).toEqual([
+      [1, 3],
+      [2, 2],
+      [0, 9],
+      [1, 8],
+    ]);
+  });
+});
+
+describe("samples of the machine", () => {
+  it("become series; what is unknown stays out", async () => {
+    await sink.append({
+      jobId: "job1",
+      node: 0,
+      stream: "run",
+      text: Buffer.alloc(0),
+      records: [],
+      times: [],
+      samples: [
+        {
+          at_ms: START,
+          cpu_cores: 1.5,
+          memory_bytes: null,
+          disk_bytes_per_s: 0,
+          net_bytes_per_s: null,
+          processes: 3,
+          terminal_idle_seconds: null,
+          gpus: [
+            {
+              index: 1,
+              util_percent: 90,
+              memory_used_mib: null,
+              memory_total_mib: null,
+              power_watts: 300,
+              temperature_c: null,
+            },
+          ],
+        },
+      ],
+      from: { sourceOffset: 0, samplesOffset: 0 },
+      to: { sourceOffset: 0, samplesOffset: 77 },
+    });
+    const { series } = h.reads.metrics("job1", {});
+    expect(Object.fromEntries(Object.entries(series).map(([name, points]) => [name, points[0]?.value]))).toEqual({
+      "system/cpu_cores": 1.5,
+      "system/disk_bytes_per_s": 0,
+      "system/gpu1_power_watts": 300,
+      "system/gpu1_util_percent": 90,
+    });
+    expect(sink.cursor("job1", 0, "run")).toEqual({ sourceOffset: 0, samplesOffset: 77 });
+  });
+});
+
+describe("checkpoints", () => {
+  it("are recorded once by path, and each saving is told", async () => {
+    const saved = (size: number) =>
+      sink.checkpoints("job1", [{ path: "a/b.pt", size, modified_at: new Date(START).toISOString() }]);
+    await saved(1);
+    await saved(2);
+    expect(h.reads.checkpoints("job1")).toEqual([
+      { path: "a/b.pt", size: 2, modified_at: new Date(START).toISOString() },
+    ]);
+    expect(h.published.filter((e) => e.type === "checkpoint.saved").map((e) => e.data["size"])).toEqual([1, 2]);
+    expect(h.reads.checkpointPath("job1", "a/b.pt")).toBe(join(h.home, "artifacts", "job1", "checkpoints", "a/b.pt"));
+    expect(h.reads.checkpointPath("job1", "../b.pt")).toBeNull();
+  });
+});
+
+describe("series by place", () => {
+  it("go on exactly where a reader stopped, also among points of one step", async () => {
+    await append({ records: [metric(1, [["loss", 1]]), metric(1, [["loss", "NaN"]])], to: 10 });
+    const [loss] = h.reads.seriesList("job1");
+    expect(loss).toMatchObject({ name: "loss", points: 2 });
+    const id = loss?.id ?? 0;
+    const first = h.reads.seriesPoints("job1", [{ id, from: 0 }], 100);
+    expect(first).toMatchObject([{ from: 0, next: 2, thinned: false, step: [1, 1], value: [1, "NaN"], rank: [0, 0] }]);
+    await append({ records: [metric(1, [["loss", 3]])], from: 10, to: 20 });
+    expect(h.reads.seriesPoints("job1", [{ id, from: 2 }], 100)).toMatchObject([{ from: 2, next: 3, value: [3] }]);
+    expect(h.reads.seriesPoints("job1", [{ id, from: 3 }], 100)).toMatchObject([{ from: 3, next: 3, value: [] }]);
+    expect(h.reads.seriesPoints("another", [{ id, from: 0 }], 100)).toEqual([]);
+    expect(h.reads.seriesPoints("job1", [{ id, from: 0 }], 2)).toMatchObject([{ thinned: true, next: 3 }]);
+  });
+});

@@ -1,0 +1,167 @@
+import { mkdirSync, mkdtempSync, rmSync, statSync, utimesSync, writeFileSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { MachineAccess, RemoteFile, RunHost, TreePush } from "../../../src/providers/host.ts";
+import { CheckpointCollector } from "../../../src/steps/checkpoints/collector.ts";
+import { chooseResume, lastComplete, placeResume, readAnnounced } from "../../../src/steps/checkpoints/resume.ts";
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "svc-resume-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const ZIP = "PK\x03\x04 weights PK\x05\x06 end of the list";
+const AT = Date.parse("2026-01-01T00:00:00.250Z");
+
+/** Each name with its content, or ZIP; later ones are newer by a minute. */
+function put(files: Record<string, string>, root = dir): void {
+  Object.entries(files).forEach(([path, text], i) => {
+    const full = join(root, path);
+    mkdirSync(dirname(full), { recursive: true });
+    writeFileSync(full, text, "latin1");
+    utimesSync(full, AT / 1000 + i * 60, AT / 1000 + i * 60);
+  });
+}
+async function chosen(files: Record<string, string>, announced: string[] = [], nodes = 1): Promise<string | null> {
+  put(files);
+  const found = await lastComplete({ job: "a", checkpoints: dir, announced: new Set(announced), nodes });
+  return found?.name ?? null;
+}
+function safetensors(bytes: number): string {
+  const header = JSON.stringify({
+    __metadata__: { format: "pt" },
+    w: { dtype: "U8", shape: [4], data_offsets: [0, 4] },
+  });
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(header.length));
+  return length.toString("latin1") + header + "x".repeat(bytes);
+}
+
+describe("the last complete checkpoint", () => {
+  it.each<[string, Record<string, string>, string | null]>([
+    ["nothing", {}, null],
+    ["the newest of single files", { "1.pt": ZIP, "2.pt": ZIP }, "2.pt"],
+    ["not one that was cut short", { "1.pt": ZIP, "2.pt": "PK\x03\x04 weig" }, "1.pt"],
+    ["not an empty one", { "1.ckpt": "old format", "2.ckpt": "" }, "1.ckpt"],
+    ["no .keras that is no ZIP", { "m.keras": "x" }, null],
+    ["a whole .safetensors", { "m.safetensors": safetensors(4) }, "m.safetensors"],
+    ["no .safetensors that is too short", { "m.safetensors": safetensors(3) }, null],
+    ["no temporary name", { "1.pt": ZIP, "tmp-2.pt": ZIP, "3.pt.tmp": ZIP, "4.partial": ZIP }, "1.pt"],
+    ["nothing else that scripts write", { "notes.txt": "x", "config.json": "{}" }, null],
+    [
+      "a Trainer's folder, not the weights in it",
+      { "checkpoint-5/model.safetensors": safetensors(4), "checkpoint-5/trainer_state.json": "{}" },
+      "checkpoint-5",
+    ],
+    [
+      "not a folder that says that it is incomplete, nor anything in it",
+      { "1.pt": ZIP, "c/trainer_state.json": "{}", "c/a.pt": ZIP, "c/checkpoint-is-incomplete.txt": "" },
+      "1.pt",
+    ],
+    ["not a folder whose weights were cut short", { "c/trainer_state.json": "{}", "c/a.pt": "PK\x03\x04" }, null],
+    ["not the members of an unfinished folder", { "checkpoint-5/optimizer.pt": ZIP }, null],
+    ["a distributed checkpoint", { "dcp/__0_0.distcp": "x", "dcp/.metadata": "x" }, "dcp"],
+    ["not one whose last file is empty", { "dcp/__0_0.distcp": "x", "dcp/.metadata": "" }, null],
+  ])("is %s", async (_, files, name) => {
+    expect(await chosen(files)).toBe(name);
+  });
+
+  it("is also what the script called complete, whatever its name, as far as it is there", async () => {
+    expect(await chosen({ "1.pt": ZIP, "weights.json": "{}" }, ["weights.json", "gone.json", "../x", ""])).toBe(
+      "weights.json",
+    );
+    expect(await chosen({ "own/a.bin": "x", "own/b.bin": "y" }, ["own"])).toBe("own");
+  });
+
+  it("is put together from all nodes", async () => {
+    put({ "dcp/__0_0.distcp": "0", "dcp/.metadata": "m", "node1/dcp/__1_0.distcp": "1", "node1/9.pt": ZIP });
+    const found = await lastComplete({ job: "a", checkpoints: dir, announced: new Set(), nodes: 2 });
+    expect(found?.name).toBe("dcp");
+    expect(found?.files.map((f) => [f.path, f.root === dir])).toEqual([
+      ["dcp/.metadata", true],
+      ["dcp/__0_0.distcp", true],
+      ["dcp/__1_0.distcp", false],
+    ]);
+  });
+
+  it("is that of the job which the job was resumed from, where it has none of its own", async () => {
+    put({ "1.pt": ZIP }, join(dir, "first"));
+    const jobs: Record<string, string | undefined> = { third: "second", second: "first", first: undefined };
+    const look = (job: string) =>
+      Promise.resolve({
+        job,
+        checkpoints: join(dir, job),
+        announced: new Set<string>(),
+        nodes: 1,
+        resumedFrom: jobs[job],
+      });
+    expect(await chooseResume("third", look)).toMatchObject({ job: "first", name: "1.pt" });
+    expect(await chooseResume("nobody", () => Promise.resolve(null))).toBeNull();
+  });
+});
+
+it("announcements are read as far as they are whole", async () => {
+  writeFileSync(join(dir, "a.jsonl"), '"./x/"\n"y"\n17\n{"path":"x","step":7}\n"cut');
+  const { times, steps } = await readAnnounced(join(dir, "a.jsonl"));
+  expect([...times]).toEqual([
+    ["x", 2],
+    ["y", 1],
+  ]);
+  expect([...steps]).toEqual([["x", 7]]);
+  expect((await readAnnounced(join(dir, "none"))).times.size).toBe(0);
+});
+
+describe("placing it", () => {
+  const target = (): string => join(dir, "target");
+  async function place(access: Partial<MachineAccess>) {
+    put({ "c/.metadata": "m", "c/w.pt": ZIP, "node1/c/s.distcp": "s" }, join(dir, "home"));
+    const leavings = { job: "a", checkpoints: join(dir, "home"), announced: new Set<string>(), nodes: 2 };
+    const resume = (await lastComplete(leavings))!;
+    const signal = new AbortController().signal;
+    return { resume, placed: placeResume(resume, access as MachineAccess, target(), signal) };
+  }
+
+  it("in place copies it with its times, twice without harm; what is gone since is told", async () => {
+    const { resume, placed } = await place({ inPlace: true });
+    await placed;
+    await placeResume(resume, { inPlace: true } as MachineAccess, target(), new AbortController().signal);
+    expect(readFileSync(join(target(), "c/w.pt"), "latin1")).toBe(ZIP);
+    expect(statSync(join(target(), "c/w.pt")).mtimeMs).toBeCloseTo(AT + 60_000, 0);
+    rmSync(join(dir, "home/c/w.pt"));
+    await expect(
+      placeResume(resume, { inPlace: true } as MachineAccess, target(), new AbortController().signal),
+    ).rejects.toMatchObject({ code: "resume_unavailable" });
+  });
+
+  it("elsewhere sends each node's part into one folder", async () => {
+    const trees: TreePush[] = [];
+    const push = (tree: TreePush) => {
+      trees.push(tree);
+      return Promise.resolve({ files: 1, bytes: 1, sent_bytes: 1, how: "test" });
+    };
+    await (
+      await place({ inPlace: false, push })
+    ).placed;
+    expect(trees.map((t) => [t.from, t.to, t.files.map((f) => f.path), t.mirror])).toEqual([
+      [join(dir, "home"), target(), ["c/.metadata", "c/w.pt"], false],
+      [join(dir, "home/node1"), target(), ["c/s.distcp"], false],
+    ]);
+  });
+
+  it("is not brought home again as the run's own, until the run writes over it", async () => {
+    const given = { path: "last.pt", size: 5, mtime_ms: AT };
+    const collector = new CheckpointCollector({ targetDir: join(dir, "new"), now: () => 0, given: [given] });
+    let listed: RemoteFile = { path: "last.pt", size: 5, mtimeMs: Math.floor(AT / 1000) * 1000, inode: 1 };
+    const host = {
+      listCheckpoints: () => Promise.resolve([listed]),
+      fetchCheckpoint: (_: RemoteFile, to: string) => Promise.resolve(writeFileSync(to, "other")),
+    } as unknown as RunHost;
+    const scan = () =>
+      collector.scan(host, { final: true, announced: new Set(), signal: new AbortController().signal });
+    expect(await scan()).toEqual({ saved: [], pending: [], skipped: [] });
+    listed = { ...listed, mtimeMs: AT + 60_000, inode: 2 };
+    expect((await scan()).saved.map((f) => f.path)).toEqual(["last.pt"]);
+  });
+});

@@ -1,0 +1,174 @@
+// Which complete checkpoints stay at home, over a real folder that a script writes and rotates.
+
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  utimesSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
+import type { KeepCheckpoints } from "../../../src/schemas/spec.ts";
+import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
+import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
+import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
+
+const { signal } = new AbortController();
+let top: string;
+let source: string;
+let targetDir: string;
+let now: number;
+let fetched: string[];
+let recorded: Set<string>;
+let steps: Map<string, number>;
+let times: Map<string, number>;
+let points: { step: number; value: number }[];
+let made: CheckpointCollector;
+
+beforeEach(() => {
+  top = mkdtempSync(join(tmpdir(), "svc-retention-"));
+  source = join(top, "source");
+  targetDir = join(top, "home");
+  mkdirSync(source);
+  [now, fetched, recorded, steps, times, points] = [1_000, [], new Set(), new Map(), new Map(), []];
+});
+afterEach(() => rmSync(top, { recursive: true, force: true }));
+
+const host: CheckpointHost = {
+  listCheckpoints: () => listFiles(source, signal),
+  fetchCheckpoint: (file, target) => (fetched.push(file.path), fetchFile(source, file, target)),
+  readPieces: (pieces) => readPieces(source, pieces),
+  hashCheckpoint: (file) => hashFile(source, file),
+};
+
+const collect = (keep?: KeepCheckpoints) =>
+  (made = new CheckpointCollector({
+    targetDir,
+    now: () => now,
+    announced: () => Promise.resolve(times),
+    keep: keep && { keep, announced: () => Promise.resolve({ times, steps }), points: () => points },
+  }));
+
+async function scan(final = false): Promise<void> {
+  now += SETTLE_MS;
+  await made.scan(host, {
+    final,
+    announced: new Set(times.keys()),
+    signal,
+    record: (files, removed) => {
+      for (const path of removed) recorded.delete(path);
+      for (const { path } of files) recorded.add(path);
+      return Promise.resolve();
+    },
+  });
+}
+
+/** A checkpoint as the Trainer saves it, one second after the one before. */
+function save(step: number, more: Record<string, string> = {}): void {
+  const folder = join(source, `checkpoint-${step}`);
+  mkdirSync(folder, { recursive: true });
+  for (const [name, text] of Object.entries({
+    "model.safetensors.bin": `weights ${step}`,
+    ...more,
+    "trainer_state.json": "{}",
+  })) {
+    writeFileSync(join(folder, name), text);
+    utimesSync(join(folder, name), 1_700_000_000 + step, 1_700_000_000 + step);
+  }
+}
+const rotate = (step: number) => rmSync(join(source, `checkpoint-${step}`), { recursive: true });
+const home = () =>
+  readdirSync(targetDir)
+    .filter((name) => !name.startsWith("."))
+    .toSorted();
+const resumes = async () =>
+  (await lastComplete({ job: "a", checkpoints: targetDir, announced: new Set(times.keys()), nodes: 1 }))?.name;
+
+async function run(count: number, keep?: KeepCheckpoints, rotates = true): Promise<void> {
+  collect(keep);
+  for (let step = 1; step <= count; step++) {
+    save(step);
+    if (rotates && step > 1) rotate(step - 1);
+    await scan();
+    await scan();
+  }
+  await scan(true);
+}
+
+it("Without a rule every complete checkpoint stays, also those that the script has rotated away", async () => {
+  await run(4);
+  expect(home()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-3", "checkpoint-4"]);
+});
+
+it("`last` keeps the newest ones, and none of the others is downloaded again", async () => {
+  await run(6, { last: 2 }, false);
+  expect(home()).toEqual(["checkpoint-5", "checkpoint-6"]);
+  expect([...recorded].every((path) => /^checkpoint-[56]\//.test(path))).toBe(true);
+  expect(fetched.filter((path) => path.startsWith("checkpoint-1/")).length).toBe(2);
+  // A later process of the control plane knows it as well.
+  fetched = [];
+  collect({ last: 2 });
+  await scan(true);
+  expect(fetched).toEqual([]);
+  expect(home()).toEqual(["checkpoint-5", "checkpoint-6"]);
+  expect(readdirSync(join(targetDir, ".svc-sets")).filter((name) => name.endsWith(".json")).length).toBe(2);
+  // Saved again under its name, it is a new one.
+  save(7);
+  rotate(1);
+  save(1, { "more.bin": "x" });
+  utimesSync(join(source, "checkpoint-1", "trainer_state.json"), 1_700_000_100, 1_700_000_100);
+  await scan();
+  await scan();
+  expect(await resumes()).toBe("checkpoint-1");
+});
+
+it("`best` keeps those with the lowest value at their step, and always the newest", async () => {
+  points = [5, 1, 4, 2, 3].map((value, i) => ({ step: i + 1, value }));
+  await run(5, { best: "loss:2" });
+  expect(home()).toEqual(["checkpoint-2", "checkpoint-4", "checkpoint-5"]);
+  expect(await resumes()).toBe("checkpoint-5");
+});
+
+it("`best` with `max` keeps those with the highest, and one without a value stays", async () => {
+  points = [5, 1, 4].map((value, i) => ({ step: i + 2, value }));
+  await run(4, { best: "acc:1:max" });
+  // Nothing had been logged at step 1.
+  expect(home()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-4"]);
+});
+
+it("`rotation: follow` removes what the script has removed, but never the last complete one", async () => {
+  await run(4, { rotation: "follow" });
+  expect(home()).toEqual(["checkpoint-4"]);
+  rotate(4);
+  await scan(true);
+  expect(home()).toEqual(["checkpoint-4"]);
+  expect(await resumes()).toBe("checkpoint-4");
+  expect([...recorded].toSorted()).toEqual(["checkpoint-4/model.safetensors.bin", "checkpoint-4/trainer_state.json"]);
+});
+
+it("Files that belong to no checkpoint stay, whatever the rule", async () => {
+  writeFileSync(join(source, "history.csv"), "step,loss\n");
+  await run(3, { last: 1 });
+  expect(home()).toEqual(["checkpoint-3", "history.csv"]);
+});
+
+it("A file that a later save no longer has leaves the folder at home", async () => {
+  collect();
+  save(1, { "shard-2.bin": "second" });
+  await scan();
+  await scan();
+  rotate(1);
+  save(1);
+  utimesSync(join(source, "checkpoint-1", "trainer_state.json"), 1_700_000_050, 1_700_000_050);
+  await scan();
+  await scan();
+  expect(existsSync(join(targetDir, "checkpoint-1", "shard-2.bin"))).toBe(false);
+  expect(readFileSync(join(targetDir, "checkpoint-1", "model.safetensors.bin"), "utf8")).toBe("weights 1");
+  expect([...recorded].toSorted()).toEqual(["checkpoint-1/model.safetensors.bin", "checkpoint-1/trainer_state.json"]);
+});

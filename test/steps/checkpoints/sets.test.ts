@@ -1,0 +1,243 @@
+// Checkpoints of many files, from the folder that a script writes to the one that the next run is given: whatever of them came home, and
+// whatever happens on the way, what is gone on from is one that was complete.
+
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { RemoteFile, RunHost } from "../../../src/providers/host.ts";
+import { fetchFile, listFiles } from "../../../src/providers/local/checkpoint-files.ts";
+import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
+import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpoints/resume.ts";
+
+const signal = new AbortController().signal;
+let dir: string;
+let now: number;
+/** Files of the machine that are not fetched any more: it is lost then. */
+let lostAfter: number;
+let told: Map<string, number>;
+let fetchMs: number;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "svc-sets-"));
+  [now, lostAfter, told, fetchMs] = [1_000, Infinity, new Map(), 0];
+  mkdirSync(join(dir, "there"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const host = {
+  listCheckpoints: () => (lostAfter > 0 ? listFiles(join(dir, "there"), signal) : Promise.reject(new Error("lost"))),
+  fetchCheckpoint: async (file: RemoteFile, target: string) => {
+    if (lostAfter-- <= 0) throw new Error("lost");
+    now += fetchMs;
+    await fetchFile(join(dir, "there"), file, target);
+  },
+} as unknown as RunHost;
+
+/** As a process has one; another is another process. */
+const collector = () =>
+  new CheckpointCollector({ targetDir: join(dir, "home"), now: () => now, announced: () => Promise.resolve(told) });
+const announce = (name: string): Set<string> => {
+  told.set(name, (told.get(name) ?? 0) + 1);
+  return new Set([name]);
+};
+const scan = (one: CheckpointCollector, announced = new Set<string>(), final = false) =>
+  one.scan(host, { final, announced, signal });
+
+let clock = Date.parse("2026-01-01T00:00:00Z") / 1_000;
+/** So large that they come one by one. */
+const PADDING = " ".repeat(600 * 1024);
+/** Each version's content is its number. */
+function save(files: Record<string, string | number>): void {
+  for (const [path, content] of Object.entries(files)) {
+    const full = join(dir, "there", path);
+    mkdirSync(dirname(full), { recursive: true });
+    writeFileSync(full, `v${content}${PADDING}`);
+    clock += 1;
+    utimesSync(full, clock, clock);
+  }
+}
+const shards = (name: string, version: number, count: number): Record<string, number> => ({
+  [`${name}/.metadata`]: version,
+  ...Object.fromEntries(Array.from({ length: count }, (_, i) => [`${name}/s${i}.bin`, version])),
+});
+const remove = (path: string): void => rmSync(join(dir, "there", path), { recursive: true });
+
+const atHome = (path: string): string => readFileSync(join(dir, path), "utf8").trim();
+const choose = () =>
+  lastComplete({ job: "a", checkpoints: join(dir, "home"), announced: new Set(told.keys()), nodes: 1 });
+/** What a run that goes on from it is given; null where there is nothing to go on from. */
+async function resumed(): Promise<Record<string, string> | null> {
+  const chosen = await choose();
+  if (chosen === null) return null;
+  const to = mkdtempSync(join(dir, "next-"));
+  const pinned = await pinResume(chosen, join(dir, "pinned"));
+  await placeResume(pinned, { inPlace: true } as Parameters<typeof placeResume>[1], to, signal);
+  return treeOf(to);
+}
+function treeOf(top: string): Record<string, string> {
+  const entries = readdirSync(top, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile());
+  return Object.fromEntries(
+    entries.map((entry) => {
+      const full = join(entry.parentPath, entry.name);
+      return [full.slice(top.length + 1), readFileSync(full, "utf8").trim()];
+    }),
+  );
+}
+const versions = (name: string, version: number, count: number) =>
+  Object.fromEntries(Object.keys(shards(name, version, count)).map((path) => [path, `v${version}`]));
+
+it("one that was lost on its way is none: the one before is gone on from", async () => {
+  save(shards("step-1", 1, 2));
+  const one = collector();
+  await scan(one, announce("step-1"));
+  save(shards("step-2", 2, 10));
+  const names = announce("step-2");
+  // Each file takes so long that it is put in its place by itself.
+  fetchMs = 6_000;
+  for (const files of [1, 2, 3, 4]) {
+    lostAfter = files;
+    await expect(scan(one, new Set(names))).rejects.toThrow("lost");
+    expect(await resumed()).toEqual(versions("step-1", 1, 2));
+  }
+  expect(readdirSync(join(dir, "home/step-2")).length).toBeGreaterThan(2);
+  lostAfter = Infinity;
+  await scan(one, new Set(names));
+  expect(await resumed()).toEqual(versions("step-2", 2, 10));
+});
+
+it("one that came home before the next one was lost on its way is gone on from, though both came by one look", async () => {
+  save({ ...shards("step-1", 1, 2), ...shards("step-2", 2, 4) });
+  const names = new Set([...announce("step-1"), ...announce("step-2")]);
+  fetchMs = 6_000;
+  lostAfter = 5;
+  await expect(scan(collector(), names)).rejects.toThrow("lost");
+  expect(await resumed()).toEqual(versions("step-1", 1, 2));
+});
+
+it("no name of a lying machine leads out of what is kept", async () => {
+  save(shards("step-1", 1, 1));
+  writeFileSync(join(dir, "precious"), "mine");
+  const { size, mtimeMs, ino } = statSync(join(dir, "precious"));
+  const lying = {
+    ...host,
+    listCheckpoints: async () => [
+      ...(await listFiles(join(dir, "there"), signal)),
+      { path: "step-1/../../precious", size, mtimeMs, inode: ino },
+      { path: "../x/.metadata", size, mtimeMs, inode: ino },
+    ],
+  } as unknown as RunHost;
+  await collector().scan(lying, { final: true, announced: announce("step-1"), signal });
+  expect(readdirSync(dir).toSorted()).toEqual(["home", "precious", "there"]);
+  expect(readdirSync(join(dir, "home/.svc-sets"))).toEqual([]);
+});
+
+it("one that no framework marks, and of which a part came home, is none, and neither are its files by themselves", async () => {
+  save({ "epoch.pt": 1 });
+  const one = collector();
+  await scan(one, new Set(), true);
+  save({ "last/a.pt": 2, "last/b.pt": 2, "last/c.pt": 2 });
+  lostAfter = 1;
+  await expect(scan(one, announce("last"))).rejects.toThrow("lost");
+  expect(await resumed()).toEqual({ "epoch.pt": "v1" });
+});
+
+it("saved again under its name it is the version before until the new one is whole, and then no file of the old one is left", async () => {
+  save(shards("last", 1, 6));
+  const one = collector();
+  await scan(one, announce("last"));
+  remove("last");
+  save(shards("last", 2, 3));
+  const names = announce("last");
+  lostAfter = 2;
+  fetchMs = 6_000;
+  await expect(scan(one, new Set(names))).rejects.toThrow("lost");
+  expect(atHome("home/last/.metadata")).toBe("v2");
+  expect(await resumed()).toEqual(versions("last", 1, 6));
+  // Another process goes on.
+  lostAfter = Infinity;
+  await scan(collector(), new Set(names));
+  expect(await resumed()).toEqual(versions("last", 2, 3));
+  expect(readdirSync(join(dir, "home/.svc-sets"))).toHaveLength(2);
+});
+
+it("written over when the run ended it is what it was when it was complete; at home lies the newest of each file", async () => {
+  save(shards("last", 1, 3));
+  const one = collector();
+  await scan(one, announce("last"));
+  save({ "last/s0.bin": 2, "last/s1.bin": 2 });
+  await scan(one, new Set(), true);
+  expect(await resumed()).toEqual(versions("last", 1, 3));
+  expect(atHome("home/last/s0.bin")).toBe("v2");
+  expect(atHome("home/last/s2.bin")).toBe("v1");
+});
+
+it("that is being removed, file by file, stays what it was", async () => {
+  save(shards("step-1", 1, 4));
+  const one = collector();
+  await scan(one, announce("step-1"));
+  remove("step-1/s0.bin");
+  remove("step-1/.metadata");
+  await scan(one);
+  expect(await resumed()).toEqual(versions("step-1", 1, 4));
+  remove("step-1");
+  await scan(one, new Set(), true);
+  expect(await resumed()).toEqual(versions("step-1", 1, 4));
+});
+
+it("of a framework that writes its last file is complete by that, and again when that is another", async () => {
+  save(shards("checkpoint-5", 1, 2));
+  const one = collector();
+  await scan(one);
+  now += SETTLE_MS;
+  await scan(one);
+  expect(await resumed()).toEqual(versions("checkpoint-5", 1, 2));
+  save({ "checkpoint-5/s0.bin": 2, "checkpoint-5/s1.bin": 2 });
+  await scan(one);
+  now += SETTLE_MS;
+  await scan(one);
+  expect(await resumed()).toEqual(versions("checkpoint-5", 1, 2));
+  save({ "checkpoint-5/.metadata": 2 });
+  await scan(one, new Set(), true);
+  expect(await resumed()).toEqual(versions("checkpoint-5", 2, 2));
+});
+
+it("with a file that cannot come home is not whole", async () => {
+  save(shards("step-1", 1, 2));
+  const one = collector();
+  await scan(one, announce("step-1"));
+  save({ ...shards("step-2", 2, 2), "step-2/odd\nname": 2 });
+  const { skipped } = await scan(one, announce("step-2"), true);
+  expect(skipped).toHaveLength(1);
+  expect(await resumed()).toEqual(versions("step-1", 1, 2));
+});
+
+it("a folder that was called complete once, and gets ever more files, hides none that is newer", async () => {
+  save({ "ckpts/e1.pt": 1 });
+  const one = collector();
+  await scan(one, announce("ckpts"));
+  save({ "ckpts/e2.pt": 2 });
+  await scan(one, new Set(), true);
+  expect(await resumed()).toEqual({ "ckpts/e2.pt": "v2" });
+});
+
+it("chosen, it stays what it was, whatever its run saves meanwhile", async () => {
+  save(shards("last", 1, 3));
+  const one = collector();
+  await scan(one, announce("last"));
+  const pinned = await pinResume((await choose())!, join(dir, "pinned"));
+  save(shards("last", 2, 3));
+  await scan(one, announce("last"));
+  const to = join(dir, "to");
+  await placeResume(pinned, { inPlace: true } as Parameters<typeof placeResume>[1], to, signal);
+  expect(treeOf(to)).toEqual(versions("last", 1, 3));
+});

@@ -1,0 +1,56 @@
+// A rented machine whose disk fills up under a run.
+
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import type { RunLook } from "../../../src/providers/host.ts";
+import { FullDisk } from "../../../src/steps/follow/disk-watch.ts";
+import type { RunServices } from "../../../src/steps/run-services.ts";
+import type { StepContext } from "../../../src/steps/step.ts";
+import { removeHomes } from "../../engine/harness.ts";
+import { Rent } from "../rent.ts";
+
+let rent: Rent;
+let said: string[];
+let disk: FullDisk;
+beforeEach(async () => {
+  rent = await Rent.open();
+  said = [];
+  const name = rent.name(1);
+  await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
+  const sink = { notice: async (_: string, level: string) => void said.push(level) };
+  // Only these are asked.
+  const services = { ...rent.ports, sink } as unknown as RunServices;
+  disk = new FullDisk(services, { jobId: "job1", node: 0 } as StepContext, name);
+});
+afterEach(() => void rent.h.store.db.close());
+afterAll(removeHomes);
+
+const look = (disk_free: number | null): RunLook => ({ disk_free }) as RunLook;
+const note = () => rent.ledger.row(rent.name(1))?.note ?? null;
+
+test("is told of once, and again when there is room", async () => {
+  for (const free of [5e9, 0, 4096, 0]) await disk.saw(look(free), true);
+  expect([said, note()]).toEqual([["warning"], expect.stringMatching(/disk of the machine is full/)]);
+  expect(disk.detail).toEqual({ disk: "full" });
+  await disk.saw(look(5e9), true);
+  expect([said, note(), disk.detail]).toEqual([["warning", "info"], null, {}]);
+});
+
+test("ends no run that goes on, and one that stands still after ten minutes", async () => {
+  for (let minute = 0; minute < 30; minute++) {
+    await disk.saw(look(0), minute % 9 === 0);
+    await rent.h.clock.advance(60_000);
+  }
+  await disk.saw(look(0), true);
+  await rent.h.clock.advance(10 * 60_000);
+  await expect(disk.saw(look(0), false)).rejects.toMatchObject({
+    code: "machine_disk_full",
+    message: expect.stringContaining("waits for room"),
+  });
+});
+
+test("means nothing where it is not known", async () => {
+  await disk.saw(look(null), false);
+  await rent.h.clock.advance(60 * 60_000);
+  await disk.saw(look(null), false);
+  expect([said, note()]).toEqual([[], null]);
+});

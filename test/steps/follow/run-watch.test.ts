@@ -1,0 +1,235 @@
+// What goes on while a checkpoint comes home, and while the provider is asked about the machine.
+
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { LogRecord } from "../../../src/domain/log-stream.ts";
+import { SvcError } from "../../../src/errors/index.ts";
+import { Redactor } from "../../../src/domain/redaction.ts";
+import type { RemoteFile, RunHost } from "../../../src/providers/host.ts";
+import type { MachineStatus } from "../../../src/providers/provider.ts";
+import { CheckpointCollector } from "../../../src/steps/checkpoints/collector.ts";
+import type { FollowedRun, Pulled } from "../../../src/steps/follow/log-follower.ts";
+import type { HeldMachine } from "../../../src/steps/rental/held-machine.ts";
+import type { RunServices } from "../../../src/steps/run-services.ts";
+import { RunWatch } from "../../../src/steps/follow/run-watch.ts";
+import type { StepContext } from "../../../src/steps/step.ts";
+
+const SIZE = 7;
+let top: string;
+let now: number;
+let recorded: string[];
+let listed: string[];
+/** Names of the files whose fetching has begun, and what lets the one at hand go on. */
+let fetching: string[];
+let arrive: PromiseWithResolvers<void>;
+let collector: CheckpointCollector;
+let controller: AbortController;
+/** What the provider says of the machine. */
+let inspect: () => Promise<MachineStatus>;
+
+beforeEach(() => {
+  top = mkdtempSync(join(tmpdir(), "svc-watch-"));
+  mkdirSync(join(top, "home"));
+  now = 1_000_000;
+  [recorded, listed, fetching] = [[], [], []];
+  arrive = Promise.withResolvers();
+  collector = new CheckpointCollector({ targetDir: join(top, "home"), now: () => now });
+  controller = new AbortController();
+  inspect = () => Promise.reject(new Error("it was not to be asked"));
+});
+afterEach(async () => {
+  await collector.stop();
+  rmSync(top, { recursive: true });
+});
+
+const host = {
+  listCheckpoints: async (): Promise<RemoteFile[]> =>
+    listed.map((path, inode) => ({ path, size: SIZE, mtimeMs: 1_764_000_000_000, inode })),
+  fetchCheckpoint: async (file: RemoteFile, target: string, signal: AbortSignal): Promise<void> => {
+    fetching.push(file.path);
+    const aborted = new Promise<never>((_, reject) =>
+      signal.addEventListener("abort", () => reject(signal.reason as Error)),
+    );
+    await Promise.race([arrive.promise, aborted]);
+    writeFileSync(target, "x".repeat(SIZE));
+  },
+} as unknown as RunHost;
+
+const sink = {
+  checkpoints: async (_: string, files: { path: string }[]) => void recorded.push(...files.map((f) => f.path)),
+};
+const redactor = new Redactor([]);
+
+function watchOf(stream: "run" | "install" = "run"): RunWatch {
+  // Only these are asked.
+  const services = {
+    now: () => now,
+    facts: () => ({ spec: { provider: "podhost", nodes: 1, price_cap: 1 } }),
+    collector: () => collector,
+    ledger: { open: () => [], known: async () => undefined },
+    sink,
+  } as unknown as RunServices;
+  const run = { jobId: "job1", node: 0, stream, host, sink, redactor, signal: controller.signal };
+  const provider = { name: "podhost", info: { capabilities: {} }, inspect: () => inspect() };
+  const access = { inPlace: false, layout: () => ({ checkpoints: "/ckpt" }) };
+  const held = { provider, handle: { name: "m1", priceMicro: 1 }, access } as unknown as HeldMachine;
+  const context = { jobId: "job1", node: 0, signal: controller.signal } as StepContext;
+  return new RunWatch(services, context, run as unknown as FollowedRun, held);
+}
+
+const saw = (...announced: string[]): Pulled => ({
+  bytes: 1,
+  records: announced.map((path) => ({ kind: "checkpoint", path: `/ckpt/${path}` }) as unknown as LogRecord),
+  samples: [],
+});
+const until = (done: () => boolean): Promise<void> => vi.waitFor(() => expect(done()).toBe(true));
+
+test("the log is followed while a large checkpoint comes home, and what was announced meanwhile comes after it", async () => {
+  const watch = watchOf();
+  expect(watch.samplesDue()).toBe(true);
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  for (let pull = 0; pull < 5; pull++) await watch.saw(saw());
+  listed = ["big.pt", "late.pt"];
+  await watch.saw(saw("late.pt"));
+  expect([fetching, recorded]).toEqual([["big.pt"], []]);
+  // Nobody looks again every few milliseconds for a scan that is not over.
+  expect(watch.quietMs()).toBeGreaterThan(20);
+  arrive.resolve();
+  await until(() => recorded.length === 1);
+  await until(() => {
+    void watch.saw(saw());
+    return recorded.length === 2;
+  });
+  expect(recorded).toEqual(["big.pt", "late.pt"]);
+});
+
+test("a long installation is not asked every few milliseconds whether it has checkpoints", async () => {
+  const watch = watchOf("install");
+  listed = ["a.pt"];
+  for (let minute = 0; minute < 3; minute++) {
+    now += 60_000;
+    watch.samplesDue();
+    watch.look();
+    // What the provider is asked meanwhile is over.
+    await new Promise((resolve) => setImmediate(resolve));
+    await watch.saw(saw());
+    expect(watch.quietMs()).toBeGreaterThan(1_000);
+  }
+  expect(fetching).toEqual([]);
+});
+
+test("what a scan could not do is told at the next look at the run", async () => {
+  const watch = watchOf();
+  listed = ["a.pt"];
+  arrive.promise.catch(() => undefined);
+  arrive.reject(new Error("no way"));
+  await watch.saw(saw("a.pt"));
+  await vi.waitFor(() => expect(watch.saw(saw())).rejects.toThrow("no way"));
+});
+
+test("a kill does not begin anew what is half here: the last scan waits for it", async () => {
+  const watch = watchOf();
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  controller.abort(new Error("the step was cancelled"));
+  const last = collector.scan(host, { final: true, announced: new Set(), signal: new AbortController().signal });
+  arrive.resolve();
+  await last;
+  expect([fetching, recorded]).toEqual([["big.pt"], ["big.pt"]]);
+  expect(readdirSync(join(top, "home")).toSorted()).toEqual([".svc-partial", ".svc-sets", "big.pt"]);
+});
+
+test("who gives up waiting for a scan ends it", async () => {
+  const watch = watchOf();
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  const impatient = new AbortController();
+  const last = collector.scan(host, { final: true, announced: new Set(), signal: impatient.signal });
+  impatient.abort(new Error("long enough"));
+  await expect(last).rejects.toThrow("long enough");
+  expect(readdirSync(join(top, "home", ".svc-partial"))).toEqual([]);
+});
+
+test("the end of the process ends a scan, and none begins after it", async () => {
+  const watch = watchOf();
+  listed = ["big.pt"];
+  await watch.saw(saw("big.pt"));
+  await until(() => fetching.length === 1);
+  await collector.stop();
+  expect(readdirSync(join(top, "home", ".svc-partial"))).toEqual([]);
+  await expect(collector.scan(host, { final: false, announced: new Set(["."]) })).rejects.toMatchObject({
+    code: "shutting_down",
+  });
+  expect(fetching).toEqual(["big.pt"]);
+});
+
+const HALF_A_MINUTE_MS = 30_000;
+
+/** Each answer of the provider once it has been taken in: the one after it is asked for only then. */
+async function looks(watch: RunWatch, ...answers: MachineStatus[]): Promise<void> {
+  let asked = 0;
+  inspect = () => Promise.resolve(answers[asked++] ?? { phase: "starting", why: "one more" });
+  for (let look = 1; look <= answers.length + 1; look++)
+    await until(() => {
+      now += HALF_A_MINUTE_MS;
+      watch.look();
+      return asked >= look;
+    });
+}
+
+test("a provider that does not answer holds up nothing, and is not asked again meanwhile", async () => {
+  const watch = watchOf();
+  let asked = 0;
+  const answer = Promise.withResolvers<MachineStatus>();
+  inspect = () => {
+    asked++;
+    return answer.promise;
+  };
+  watch.look();
+  expect(asked).toBe(0);
+  for (let pull = 0; pull < 5; pull++) {
+    now += HALF_A_MINUTE_MS;
+    watch.look();
+    await watch.saw(saw());
+  }
+  expect(asked).toBe(1);
+  watch.samplesDue();
+  expect(watch.quietMs()).toBeGreaterThan(20);
+  answer.resolve({ phase: "starting", why: "it is loading" });
+  await until(() => {
+    watch.look();
+    return asked === 2;
+  });
+});
+
+test.each<[string, MachineStatus]>([
+  ["price_cap_exceeded", { phase: "ready", address: null, priceMicro: 1_000_001 }],
+  ["machine_broken", { phase: "broken", why: "it was stopped" }],
+])("what a look found against the machine is told at the next one: %s", async (code, status) => {
+  const watch = watchOf();
+  inspect = () => Promise.resolve(status);
+  now += HALF_A_MINUTE_MS;
+  watch.look();
+  await vi.waitFor(() => expect(() => watch.look()).toThrow(expect.objectContaining({ code })));
+});
+
+test("a listing that leaves out a machine which answers over SSH ends no run, nor does a provider that cannot be asked", async () => {
+  const watch = watchOf();
+  await looks(watch, { phase: "gone" }, { phase: "gone" });
+  let asked = 0;
+  inspect = () => {
+    asked++;
+    return Promise.reject(new SvcError("credential_refused", { provider: "podhost", why: "status 401" }));
+  };
+  await until(() => {
+    now += HALF_A_MINUTE_MS;
+    watch.look();
+    return asked >= 2;
+  });
+});

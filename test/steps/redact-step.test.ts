@@ -1,0 +1,51 @@
+import { expect, it } from "vitest";
+import { Redactor } from "../../src/domain/redaction.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import { withHiddenWords } from "../../src/steps/redact-step.ts";
+import type { StepContext, StepDefinition, StepDone } from "../../src/steps/step.ts";
+
+const SECRET = "s3cret-of-the-run";
+const progress: unknown[] = [];
+const context: StepContext = {
+  jobId: "j",
+  node: 0,
+  attempt: 1,
+  effectId: 1,
+  signal: new AbortController().signal,
+  progress: (detail) => void progress.push(detail),
+};
+const step = (run: StepDefinition["run"], secrets = [SECRET]) =>
+  withHiddenWords(
+    { name: "stream", retry: { attemptsMax: 1, delayMsMin: 0, delayMsMax: 0 }, run },
+    () => new Redactor(secrets),
+  );
+
+it("progress, what is told and what becomes of the run bear no secret that a machine repeats", async () => {
+  const told: StepDone = { done: { exit_code: 1, error: { why: SECRET } }, detail: { signal: SECRET, pid: 7 } };
+  const hidden = step((given) => {
+    given.progress({ doing: `sending to ${SECRET}`, files: 3 });
+    return Promise.resolve(told);
+  });
+  expect(await hidden.run(context)).toEqual({
+    done: { exit_code: 1, error: { why: "***redacted***" } },
+    detail: { signal: "***redacted***", pid: 7 },
+  });
+  expect(progress).toEqual([{ doing: "sending to ***redacted***", files: 3 }]);
+});
+
+it.each([
+  ["an error of ours", new SvcError("runner_failed", { why: `it refuses ${SECRET}` }), "runner_failed"],
+  ["any other", new Error(`no ${SECRET}`), "internal_error"],
+])("%s keeps its code and its cause, and loses the secret", async (_what, thrown, code) => {
+  const error = (await step(() => Promise.reject(thrown))
+    .run(context)
+    .catch((e: unknown) => e)) as SvcError;
+  expect(error).toMatchObject({ code, message: expect.stringContaining("***redacted***") as string });
+  expect(JSON.stringify(error.toJobError())).not.toContain(SECRET);
+});
+
+it("an error without one is the very same", async () => {
+  const thrown = new SvcError("runner_failed", { why: "no room" });
+  await expect(step(() => Promise.reject(thrown)).run(context)).rejects.toBe(thrown);
+  await expect(step(() => Promise.reject(thrown), []).run(context)).rejects.toBe(thrown);
+});

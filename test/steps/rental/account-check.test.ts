@@ -1,0 +1,123 @@
+// The key of another account, given while a machine is held: what does not show there is not gone.
+
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { lookAtMachine, type HeldMachine } from "../../../src/steps/rental/held-machine.ts";
+import { provisionStep } from "../../../src/steps/provision.ts";
+import { terminateStep } from "../../../src/steps/terminate.ts";
+import type { StepContext } from "../../../src/steps/step.ts";
+import { down } from "../../engine/small-cloud.ts";
+import { removeHomes } from "../../engine/harness.ts";
+import { Rent } from "../rent.ts";
+
+let rent: Rent;
+let account: string;
+/** Machines, by the account that they are on. */
+let machines: Map<string, Rent["cloud"]["machines"]>;
+beforeEach(async () => {
+  rent = await Rent.open();
+  machines = new Map();
+  account = "ours";
+  Object.assign(rent.cloud, { accountId: () => Promise.resolve(account) });
+});
+afterEach(() => rent.h.end());
+afterAll(removeHomes);
+
+function useKeyOf(other: string): void {
+  machines.set(account, rent.cloud.machines);
+  account = other;
+  rent.cloud.machines = machines.get(other) ?? [];
+}
+const refused = { code: "credential_refused", message: expect.stringContaining("another account (theirs)") as string };
+const terminate = () => rent.run(terminateStep);
+
+test("neither closes the row nor gives the run up, and the right key goes on", async () => {
+  await rent.run(provisionStep);
+  const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
+  if (handle === null) throw new Error("nothing is held");
+  useKeyOf("theirs");
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  const held = { provider: rent.cloud, handle } as unknown as HeldMachine;
+  await expect(lookAtMachine(rent.ports, context, held)).rejects.toMatchObject(refused);
+  for (let i = 0; i < 3; i++) await expect(terminate()).rejects.toMatchObject(refused);
+  expect(rent.states()).toEqual(["1 releasing"]);
+  expect(rent.ledger.row(rent.name(1))?.note).toMatch(/may still cost money.*another account/);
+  useKeyOf("ours");
+  expect(await terminate()).toMatchObject({ done: {} });
+  expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
+});
+
+test("proves no lost order absent, however often it is looked for; none is made instead", async () => {
+  rent.cloud.answering = () => {
+    throw down();
+  };
+  await expect(rent.run(provisionStep)).rejects.toMatchObject({ code: "provider_error" });
+  rent.cloud.answering = () => {};
+  useKeyOf("theirs");
+  for (let i = 0; i < 5; i++) {
+    expect(await rent.run(provisionStep)).toMatchObject({ later: { why: refused.message } });
+    await rent.h.clock.advance(10 * 60_000);
+  }
+  expect([rent.states(), rent.cloud.machines]).toEqual([["1 unknown"], []]);
+  useKeyOf("ours");
+  expect(await rent.run(provisionStep)).toMatchObject({ done: {} });
+  expect(rent.states()).toEqual(["1 held"]);
+});
+
+test("counts for nothing, too, where the provider did not tell the account when the machine was ordered", async () => {
+  Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
+  await rent.run(provisionStep);
+  const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
+  if (handle === null) throw new Error("nothing is held");
+  expect(rent.ledger.row(rent.name(1))?.account).toBeNull();
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  const held = { provider: rent.cloud, handle } as unknown as HeldMachine;
+  // That it still does not tell costs no look.
+  expect(await lookAtMachine(rent.ports, context, held)).toMatchObject({ phase: "ready" });
+  Object.assign(rent.cloud, { accountId: () => Promise.resolve(account) });
+  await lookAtMachine(rent.ports, context, held);
+  expect(rent.ledger.row(rent.name(1))?.account).toBe("ours");
+  useKeyOf("theirs");
+  await expect(terminate()).rejects.toMatchObject(refused);
+  expect(rent.states()).toEqual(["1 releasing"]);
+});
+
+test("a new key is not believed by a look at a machine that its account does not list", async () => {
+  account = "key:111111111111";
+  await rent.run(provisionStep);
+  useKeyOf("key:222222222222");
+  rent.cloud.inspect = () => Promise.resolve({ phase: "starting", why: "the provider does not list it yet" });
+  await terminate();
+  expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "releasing", account: "key:111111111111" });
+});
+
+test("that no account can be told keeps nobody from ending the machine", async () => {
+  account = "key:111111111111";
+  await rent.run(provisionStep);
+  Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
+  await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+  expect([rent.states(), rent.cloud.machines]).toEqual([["1 releasing"], []]);
+});
+
+test("a new key of the same account, known by its fingerprint alone, is believed once it shows the machine", async () => {
+  account = "key:111111111111";
+  await rent.run(provisionStep);
+  account = "key:222222222222";
+  expect(await terminate()).toMatchObject({ done: {} });
+  expect(rent.states()).toEqual(["1 released"]);
+});
+
+test("is asked while the machine is being ended: that the provider does not tell right afterwards undoes no proof", async () => {
+  await rent.run(provisionStep);
+  let known: string | null = null;
+  let gone = false;
+  const accountId = () => {
+    if (known !== null) return Promise.resolve(known);
+    if (gone) return Promise.reject(down());
+    known = account;
+    return Promise.resolve(account);
+  };
+  Object.assign(rent.cloud, { accountId });
+  rent.cloud.before = (call) => void (gone ||= call.startsWith("terminate"));
+  expect(await terminate()).toMatchObject({ done: {} });
+  expect(rent.states()).toEqual(["1 released"]);
+});

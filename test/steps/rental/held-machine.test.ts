@@ -1,0 +1,79 @@
+// A machine that cannot be reached: what the provider says decides, and that it says nothing decides nothing.
+
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { SvcError } from "../../../src/errors/index.ts";
+import type { MachineHandle } from "../../../src/providers/provider.ts";
+import { reaching, type HeldMachine } from "../../../src/steps/rental/held-machine.ts";
+import type { StepContext } from "../../../src/steps/step.ts";
+import { removeHomes } from "../../engine/harness.ts";
+import { Rent } from "../rent.ts";
+
+let rent: Rent;
+beforeEach(async () => {
+  rent = await Rent.open();
+});
+afterEach(() => void rent.h.store.db.close());
+afterAll(removeHomes);
+
+const unreachable = new SvcError("ssh_unreachable", { machine: "m", why: "the connection was cut" });
+
+async function whatEnds(look: Rent["cloud"]["inspect"]): Promise<unknown> {
+  const name = rent.name(1);
+  const handle: MachineHandle = { v: 1, provider: "podhost", id: "m1", name, address: null, priceMicro: 1 };
+  await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
+  await rent.ledger.held(name, handle);
+  rent.cloud.inspect = look;
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  const access = { inPlace: false } as HeldMachine["access"];
+  return reaching(rent.ports, context, { provider: rent.cloud, handle, access }, () =>
+    Promise.reject(unreachable),
+  ).catch((e: unknown) => e);
+}
+
+test.each([
+  new SvcError("credential_missing", { provider: "podhost", missing: "PODHOST_API_KEY" }),
+  new SvcError("credential_refused", { provider: "podhost", why: "status 401" }),
+  new SvcError("provider_unreachable", { provider: "podhost", why: "no network" }),
+])("the provider cannot be asked ($code): the step is tried again", async (no) => {
+  expect(await whatEnds(() => Promise.reject(no))).toBe(unreachable);
+});
+
+test("the provider says that it is gone", async () => {
+  const end = await whatEnds(() => Promise.resolve({ phase: "gone" }));
+  expect(end).toMatchObject({ code: "machine_lost" });
+});
+
+describe("a machine that nobody can be asked about", () => {
+  const turnedAway = new SvcError("ssh_unreachable", { machine: "m", why: "connection refused", closed: true });
+  const minutes = 60_000;
+
+  /** One try after another, each so much later than the one before; the code of what the last one threw. */
+  async function tries(gapMs: number, thrown: readonly SvcError[]): Promise<string> {
+    Object.assign(rent.cloud.info.capabilities, { owns_machine: false });
+    rent.cloud.inspect = () => Promise.reject(new SvcError("provider_error", { provider: "notebook", why: "no API" }));
+    const handle = { v: 1, provider: "notebook", id: "m1", name: rent.name(1), address: null, priceMicro: 0 } as const;
+    const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+    const held = { provider: rent.cloud, handle, access: { inPlace: false } } as unknown as HeldMachine;
+    let code = "";
+    for (const one of thrown) {
+      const end = await reaching(rent.ports, context, held, () => Promise.reject(one)).catch((e: unknown) => e);
+      code = (end as SvcError).code;
+      await rent.h.clock.advance(gapMs);
+    }
+    return code;
+  }
+  const times = (n: number, error: SvcError): SvcError[] => Array.from({ length: n }, () => error);
+
+  test("and whose tunnel turns everybody away for five minutes has no runtime any more", async () => {
+    expect(await tries(minutes, times(5, turnedAway))).toBe("ssh_unreachable");
+    expect(await tries(minutes, times(1, turnedAway))).toBe("runtime_gone");
+  });
+
+  test("may still be there where nothing answers, or where this computer slept", async () => {
+    expect(await tries(minutes, times(30, unreachable))).toBe("ssh_unreachable");
+    expect(await tries(60 * minutes, times(10, turnedAway))).toBe("ssh_unreachable");
+    expect(await tries(minutes, [...times(4, turnedAway), unreachable, ...times(4, turnedAway)])).toBe(
+      "ssh_unreachable",
+    );
+  });
+});
