@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Supervises one run in one directory: starts the script, spools its output, samples the machine, writes its end.
 
-docs/RUNNER.md tells the protocol; the rules below are cited by code and tests.
+docs/internals/runner.md tells the protocol; the rules below are cited by code and tests.
 
 R1. One nonce starts at most once, whatever is repeated and whoever dies in between: the claim is on disk before the fork.
 R2. A byte that the script wrote is never dropped and never written twice; without room for it, the script waits.
@@ -986,7 +986,7 @@ class Sampler:
             pass  # a full disk costs a sample, not the run
 
 
-# ---- The machine's own deadline (docs/GUARD.md) -----------------------------------------------------------------------
+# ---- The machine's own deadline (docs/internals/guard.md) -----------------------------------------------------------------------
 
 def move_keep(path, until):
     """Moves the second of uptime until which the machine is kept forward, never back.

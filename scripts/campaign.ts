@@ -6,8 +6,8 @@
 //   npm run campaign -- --seed S --lanes N      another drawing; so many at once
 //   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
-//   npm run campaign -- --keep FILE             adds what was found to FILE, and writes docs/CAMPAIGN.md from all that stands there;
-//                                               what the page now shows is in docs/campaign.jsonl
+//   npm run campaign -- --keep FILE             adds what was found to FILE, and writes docs/quality/campaign.md from all that stands there;
+//                                               what the page now shows is in docs/quality/campaign.jsonl
 //
 // It goes on after a failure, prints what to run to see it again, and ends with 1 if there was any.
 
@@ -153,6 +153,6 @@ for (const part of PARTS.filter((name) => chosen.includes(name))) {
 }
 say(`\n${campaignTable(found)}`);
 if (flags.keep !== undefined) {
-  writeFileSync(join(import.meta.dirname, "../docs/CAMPAIGN.md"), campaignPage(keptIn(flags.keep)));
+  writeFileSync(join(import.meta.dirname, "../docs/quality/campaign.md"), campaignPage(keptIn(flags.keep)));
 }
 process.exit(found.every(({ wrong }) => wrong === 0) ? 0 : 1);

@@ -1,6 +1,6 @@
-// Writes the pages that are made from code: docs/ERRORS.md from the catalogue, docs/STATES.md from the job machine, and the references
-// of the API and of both SDKs from the table of routes, the schemas and the text of the SDKs; docs/CAMPAIGN.md from
-// docs/campaign.jsonl.
+// Writes the pages that are made from code: docs/reference/errors.md from the catalogue, docs/reference/states.md from the job machine, and the references
+// of the API and of both SDKs from the table of routes, the schemas and the text of the SDKs; docs/quality/campaign.md from
+// docs/quality/campaign.jsonl.
 //   npm run docs
 
 import { writeFileSync } from "node:fs";
@@ -22,11 +22,14 @@ export interface Page {
 /** Every generated page as it should be; the tidy test compares. */
 export function generatedPages(): Page[] {
   return [
-    { path: "docs/ERRORS.md", text: errorsPage() },
-    { path: "docs/STATES.md", text: statesPage() },
-    { path: "docs/API-REFERENCE.md", text: apiReferencePage(NOTICE) },
-    { path: "docs/SDK-REFERENCE.md", text: sdkReferencePage(NOTICE) },
-    { path: "docs/CAMPAIGN.md", text: campaignPage(keptIn(join(import.meta.dirname, "../docs/campaign.jsonl"))) },
+    { path: "docs/reference/errors.md", text: errorsPage() },
+    { path: "docs/reference/states.md", text: statesPage() },
+    { path: "docs/reference/http-api-routes.md", text: apiReferencePage(NOTICE) },
+    { path: "docs/reference/sdk.md", text: sdkReferencePage(NOTICE) },
+    {
+      path: "docs/quality/campaign.md",
+      text: campaignPage(keptIn(join(import.meta.dirname, "../docs/quality/campaign.jsonl"))),
+    },
   ];
 }
 

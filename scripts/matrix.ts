@@ -1,6 +1,6 @@
 // The fault matrix: every fault on every provider, with a control plane that lives or is killed at a boundary and started again.
 //
-//   npm run matrix                                        all faults, some boundaries each; writes docs/FAULT-MATRIX.md
+//   npm run matrix                                        all faults, some boundaries each; writes docs/quality/fault-matrix.md
 //   npm run matrix -- --quick                             each fault once, and five boundaries without a fault; writes nothing
 //   npm run matrix -- --every                             every fault at every boundary: some 3,000 cells, more than an hour
 //   npm run matrix -- --draw N [--pairs]                  cells drawn from all of them, or pairs of faults, until they have N runs
@@ -105,7 +105,7 @@ const whole =
   [flags.provider, flags.fault, flags.kill].every((flag) => flag === undefined);
 if (whole)
   writeFileSync(
-    join(import.meta.dirname, "../docs/FAULT-MATRIX.md"),
+    join(import.meta.dirname, "../docs/quality/fault-matrix.md"),
     matrixPage(ordered, done.size + todo.length, `${flags.every ? "--every " : ""}--seed ${seed}`),
   );
 process.exit(failed > 0 ? 1 : 0);

@@ -1,4 +1,4 @@
-// Models of the hub, from the caller's side. The control plane does the work: see docs/HUB.md.
+// Models of the hub, from the caller's side. The control plane does the work: see docs/reference/models.md.
 
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";

@@ -73,7 +73,7 @@ describe("the pages", () => {
   });
 
   it("name every path of the API", () => {
-    const said = ["docs/API.md", "docs/HUB.md"].map(read).join("\n");
+    const said = ["docs/reference/http-api.md", "docs/reference/models.md"].map(read).join("\n");
     const missing = ROUTES.filter(({ path }) => {
       const parts = path.split("/").slice(1);
       const ways = [path, ...parts.slice(1).map((_, i) => `…/${parts.slice(i + 1).join("/")}`)];
@@ -105,7 +105,7 @@ describe("the pages", () => {
   });
 
   it("name all that lies in a home", () => {
-    const [, table = ""] = /^## The home [^\n]*\n([^]*?)^## /m.exec(read("docs/ARCHITECTURE.md")) ?? [];
+    const [, table = ""] = /^## The home [^\n]*\n([^]*?)^## /m.exec(read("docs/internals/architecture.md")) ?? [];
     const named = [...table.matchAll(/^\| `([^`/]+)/gm)].map(([, name]) => name);
     const made = globSync("src/**/*.ts", { cwd: ROOT }).flatMap((file) =>
       [...read(file).matchAll(/\bjoin\([\w.#]*\bhome, "(\w[^"]*)"/g)].map(([, name]) => name),
@@ -115,7 +115,7 @@ describe("the pages", () => {
   });
 
   it("give each invariant of the architecture a test that holds it", () => {
-    const [, list = ""] = /^## Invariants\n([^]*?)^## /m.exec(read("docs/ARCHITECTURE.md")) ?? [];
+    const [, list = ""] = /^## Invariants\n([^]*?)^## /m.exec(read("docs/internals/architecture.md")) ?? [];
     const invariants = list.split(/^- /m).slice(1);
     expect(invariants.length).toBeGreaterThan(10);
     expect(invariants.filter((text) => !/`test\/[\w./*-]+\.test\.ts`/.test(text))).toEqual([]);

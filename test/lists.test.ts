@@ -33,19 +33,25 @@ describe("providers, as src/schemas/provider-names.ts has them, are also", () =>
     const extras = words("python/svc/_extras.py", /^EXTRAS[^\n]*= \{(.*?)^\}/ms);
     expect(REMOTE_NAMES.filter((name) => !extras.includes(name))).toEqual([]);
   });
-  test.each(["README.md", "docs/PROVIDERS.md"])("rows of %s", (page) => {
+  test.each(["README.md", "docs/reference/providers/README.md"])("rows of %s", (page) => {
     const text = read(page);
     expect(PROVIDER_NAMES.filter((name) => !new RegExp(`^\\| \\[?\`${name}\``, "m").test(text))).toEqual([]);
   });
-  test.each(["docs/GUARD.md", "docs/CREDENTIALS.md"])("where machines are rented, rows of %s", (page) => {
-    const text = read(page);
-    expect(REMOTE_NAMES.filter((name) => !text.includes(`\n| \`${name}\``))).toEqual([]);
-  });
+  test.each(["docs/internals/guard.md", "docs/reference/credentials.md"])(
+    "where machines are rented, rows of %s",
+    (page) => {
+      const text = read(page);
+      expect(REMOTE_NAMES.filter((name) => !text.includes(`\n| \`${name}\``))).toEqual([]);
+    },
+  );
   test("where machines are rented, simulated, held to the contract, tried with faults, and told of on a page", () => {
     expect([...SIM_NAMES].toSorted()).toEqual(REMOTE_NAMES.toSorted());
     const tried = words("test/rented/world.ts", /^export const PROVIDERS = \[(.*?)\]/ms);
     expect(REMOTE_NAMES.filter((name) => !tried.includes(name))).toEqual([]);
-    const files = REMOTE_NAMES.flatMap((name) => [`test/conformance/${name}.test.ts`, `docs/providers/${name}.md`]);
+    const files = REMOTE_NAMES.flatMap((name) => [
+      `test/conformance/${name}.test.ts`,
+      `docs/reference/providers/${name}.md`,
+    ]);
     expect(files.filter((file) => !existsSync(join(import.meta.dirname, "..", file)))).toEqual([]);
   });
 });
@@ -56,21 +62,21 @@ test("steps and states of the dashboard are those of src/schemas/job.ts", () => 
   expect(OUTCOMES).toEqual(ENDS);
 });
 
-test("the steps of docs/GLOSSARY.md are those of src/schemas/job.ts", () => {
-  expect(read("docs/GLOSSARY.md")).toContain(`${STEP_NAMES.join(", ")}.`);
+test("the steps of docs/internals/glossary.md are those of src/schemas/job.ts", () => {
+  expect(read("docs/internals/glossary.md")).toContain(`${STEP_NAMES.join(", ")}.`);
 });
 
-test("every page of the dashboard has its row in docs/DASHBOARD.md, and is looked at", () => {
+test("every page of the dashboard has its row in docs/reference/dashboard.md, and is looked at", () => {
   const pages = /^const PAGES[^\n]*= \{(.*?)^\}/ms.exec(read("dashboard/src/app.tsx"))?.[1] ?? "";
   const paths = [...pages.matchAll(/"(\/[a-z/-]+)":/g)].map(([, path = ""]) => path);
   expect(paths.length, "dashboard/src/app.tsx has no such list any more: mend the pattern").toBeGreaterThan(0);
-  const table = read("docs/DASHBOARD.md");
+  const table = read("docs/reference/dashboard.md");
   expect(paths.filter((path) => !new RegExp(`^\\|[^|]*\`${path}[\`?]`, "m").test(table))).toEqual([]);
   const looked = read("test/dashboard/pages.test.ts");
   expect(paths.filter((path) => !new RegExp(`path: "${path}["?]`).test(looked))).toEqual([]);
 });
 
-test("every command of the CLI has its row in docs/CLI.md", () => {
-  const text = read("docs/CLI.md");
+test("every command of the CLI has its row in docs/reference/cli.md", () => {
+  const text = read("docs/reference/cli.md");
   expect(COMMANDS.map(({ name }) => name).filter((name) => !text.includes(`| \`svc ${name}`))).toEqual([]);
 });

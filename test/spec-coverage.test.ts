@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "..");
 
 it("every file and every test that the coverage of the specification names is there", () => {
-  const rows = readFileSync(join(ROOT, "docs/SPEC-COVERAGE.md"), "utf8")
+  const rows = readFileSync(join(ROOT, "docs/quality/spec-coverage.md"), "utf8")
     .split("\n")
     .filter((line) => /^\| [0-9]/.test(line));
   expect(rows.length).toBeGreaterThan(60);

@@ -42,7 +42,7 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
 const TYPES_ONLY = new Set(["src/store > src/machines", "src/engine > src/providers", "src/ssh > src/providers"]);
 
 const WHAT_TO_DO =
-  "Move what is imported to where both may reach it (schemas, errors, domain), or hand it in from the composition root. Only if the arrow itself is right: grant it in NEIGHBOURS or HOMES of test/tidy.test.ts, and in the table of docs/ARCHITECTURE.md";
+  "Move what is imported to where both may reach it (schemas, errors, domain), or hand it in from the composition root. Only if the arrow itself is right: grant it in NEIGHBOURS or HOMES of test/tidy.test.ts, and in the table of docs/internals/architecture.md";
 
 /** A package and the only folders that may name it. */
 const HOMES: Record<string, readonly string[]> = {
@@ -219,8 +219,8 @@ describe("the layout", () => {
     expect(circleIn(imported)).toBeUndefined();
   });
 
-  test("docs/ARCHITECTURE.md grants the same arrows", () => {
-    const text = readFileSync(join(ROOT, "docs/ARCHITECTURE.md"), "utf8");
+  test("docs/internals/architecture.md grants the same arrows", () => {
+    const text = readFileSync(join(ROOT, "docs/internals/architecture.md"), "utf8");
     const rows = [...text.matchAll(/^\| `(src\/[a-z]+)\/` \|[^|]*\| ([^|]*) \|$/gm)];
     const granted = Object.fromEntries(
       rows.map(([, folder = "", cell = ""]) => [folder, cell === "—" ? [] : cell.split(", ").toSorted()]),
@@ -231,7 +231,7 @@ describe("the layout", () => {
     const held = Object.entries(NEIGHBOURS)
       .filter(([folder]) => /^src\/[a-z]+$/.test(folder))
       .map(([from, to]) => [from, to.map((one) => named(from, one)).toSorted()]);
-    expect(granted, "the table of docs/ARCHITECTURE.md and NEIGHBOURS of test/tidy.test.ts differ").toEqual(
+    expect(granted, "the table of docs/internals/architecture.md and NEIGHBOURS of test/tidy.test.ts differ").toEqual(
       Object.fromEntries(held),
     );
   });

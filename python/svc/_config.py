@@ -1,7 +1,7 @@
 """The registry: which credentials exist, and where their secrets are. Secrets themselves never stand in it.
 
 G1. Shapes are checked, and ``env://`` is read, when ``configure`` is called: in this process, whose environment is meant.
-G2. The control plane keeps references in clear and values sealed; see docs/CREDENTIALS.md.
+G2. The control plane keeps references in clear and values sealed; see docs/reference/credentials.md.
 """
 
 from __future__ import annotations

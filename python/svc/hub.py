@@ -1,7 +1,7 @@
 """Models of the hub: pulled into a folder of this computer, or adopted from the disk.
 
 The control plane of this home does the work (one is started where none runs): a pull is the same for everybody who asks for it,
-goes on over lost connections, and is taken up where it stopped. See docs/HUB.md.
+goes on over lost connections, and is taken up where it stopped. See docs/reference/models.md.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def pull(
     :param token: for this pull alone, instead of the configured one. It is not stored.
 
     What is there already is not downloaded again. Raises ``SvcError``: ``hub_model_not_found`` (which a private one is, too),
-    ``hub_gated``, ``hub_token_refused``, ``hub_no_room`` and others of docs/ERRORS.md; ``ExtraMissing`` without the hub extra.
+    ``hub_gated``, ``hub_token_refused``, ``hub_no_room`` and others of docs/reference/errors.md; ``ExtraMissing`` without the hub extra.
     """
     body: dict[str, Any] = {"model_id": model_id, "revision": revision, "token": token}
     if local_dir is not None:

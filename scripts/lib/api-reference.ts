@@ -1,4 +1,4 @@
-// docs/API-REFERENCE.md, from the OpenAPI document: every route with what it takes and answers, and every shape with its fields.
+// docs/reference/http-api-routes.md, from the OpenAPI document: every route with what it takes and answers, and every shape with its fields.
 
 import { EVERYWHERE, openApiDocument } from "../../src/api/openapi.ts";
 import { ROUTES } from "../../src/api/routes/index.ts";
@@ -57,7 +57,7 @@ export function apiReferencePage(notice: string): string {
     "# API reference",
     "",
     "Every route and every shape, from the schemas that check each request; the same as `/v1/openapi.json` of a control plane. What they",
-    "mean together is told in [API.md](API.md), each code in [ERRORS.md](ERRORS.md). Any route may answer with",
+    "mean together is told in [http-api.md](http-api.md), each code in [errors.md](errors.md). Any route may answer with",
     `${EVERYWHERE.map((code) => `\`${code}\``).join(", ")} beside its own codes.`,
     "",
     "## Routes",

@@ -30,12 +30,12 @@ export const keptIn = (file: string): Kept[] =>
 
 const ABOUT: Record<Kept["part"], string> = {
   simulation:
-    "The engine, its steps and a provider that lies, loses answers and lags, in simulated time with crashes anywhere: [SIMULATION.md](SIMULATION.md)",
+    "The engine, its steps and a provider that lies, loses answers and lags, in simulated time with crashes anywhere: [simulation.md](simulation.md)",
   kills:
     "`svc serve` in a process of its own, with real runs, ended by SIGKILL at instants that are drawn, and started again",
   calls:
     "Each system call of `svc serve` in turn fails, or is its last, by strace, while it starts and while it drives a run; a seed and the next one have both",
-  matrix: "Simulated providers with real machines, faults and kills at boundaries: [FAULT-MATRIX.md](FAULT-MATRIX.md)",
+  matrix: "Simulated providers with real machines, faults and kills at boundaries: [fault-matrix.md](fault-matrix.md)",
 };
 
 const number = (count: number): string => count.toLocaleString("en-US");
@@ -70,7 +70,7 @@ export function campaignPage(all: readonly Kept[]): string {
   });
   const notes = all.flatMap(({ day, part, note }) => (note === undefined ? [] : [`- ${day}, ${part}: ${note}`]));
   const told = notes.length === 0 ? "" : `\nWhat was wrong, and what became of it:\n\n${notes.join("\n")}\n`;
-  return `<!-- Written by \`npm run campaign -- --keep docs/campaign.jsonl\`; do not edit. -->
+  return `<!-- Written by \`npm run campaign -- --keep docs/quality/campaign.jsonl\`; do not edit. -->
 
 # Campaign
 

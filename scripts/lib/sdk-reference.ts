@@ -1,4 +1,4 @@
-// docs/SDK-REFERENCE.md, from the text of both SDKs: what they export, with signatures and what is written above or below each.
+// docs/reference/sdk.md, from the text of both SDKs: what they export, with signatures and what is written above or below each.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -22,8 +22,8 @@ export function sdkReferencePage(notice: string): string {
     notice,
     "# SDK reference",
     "",
-    'What `import svc` and `import … from "svc"` give. How they are used is told in [PYTHON.md](PYTHON.md); the fields of a run in',
-    "[API-REFERENCE.md](API-REFERENCE.md#runspec); errors, which carry the same `code`, `message` and `hint` in both, in [ERRORS.md](ERRORS.md).",
+    'What `import svc` and `import … from "svc"` give. How they are used is told in [python.md](python.md); the fields of a run in',
+    "[http-api-routes.md](http-api-routes.md#runspec); errors, which carry the same `code`, `message` and `hint` in both, in [errors.md](errors.md).",
     "",
     "## Python",
     "",
@@ -77,7 +77,7 @@ function typescriptNames(index: string): string[] {
     const text = readFileSync(join(dirname(index), from), "utf8");
     for (const name of names.split(",").map((one) => one.trim().replace(/^type /, "")))
       if (name !== "" && from.includes("/schemas/"))
-        lines.push(`### \`${name}\``, "", `[As the API answers it](API-REFERENCE.md#${name.toLowerCase()}).`, "");
+        lines.push(`### \`${name}\``, "", `[As the API answers it](http-api-routes.md#${name.toLowerCase()}).`, "");
       else if (name !== "") lines.push(...typescriptName(name, text));
   }
   return lines;

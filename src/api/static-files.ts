@@ -45,7 +45,7 @@ export function loadStatic(directory: string | null, docs: string | null = null)
   return files;
 }
 
-/** The documentation as it is written, `/docs/CLI.md` or `/docs/CLI`, and a list of its pages at `/docs`. */
+/** The documentation as it is written, `/docs/reference/cli.md` or `/docs/reference/cli`, and a list of its pages at `/docs`. */
 function collectDocs(folder: string, files: Map<string, StaticFile>): void {
   const pages = docsPages(folder);
   for (const page of pages) {

@@ -1,4 +1,4 @@
-// The machine's own watch: a small shell loop that ends the machine when nobody comes for its run any more. docs/GUARD.md has
+// The machine's own watch: a small shell loop that ends the machine when nobody comes for its run any more. docs/internals/guard.md has
 // the rules, G1 to G5; here is the text that runs there. It starts with the machine, and `keep` is set anew by every start,
 // whatever stood there: uptime goes on while a container starts again, and begins at 0 with a machine.
 

@@ -229,7 +229,7 @@ function bordersOf(form: Buffer): Int32Array {
   return borders;
 }
 
-/** The secret itself and the ways in which it commonly appears. docs/LOGS.md lists them, and what is not covered. */
+/** The secret itself and the ways in which it commonly appears. docs/internals/logs.md lists them, and what is not covered. */
 function formsOf(secret: string): Buffer[] {
   const raw = Buffer.from(secret);
   if (raw.length < SECRET_BYTES_MIN) return [];

@@ -1,5 +1,5 @@
 // The one catalogue of error codes. A code carries what a program needs (status, exit, retry) and what a person needs
-// (message: what happened and what it means for the machine and the money; hint: what to do). docs/ERRORS.md is generated.
+// (message: what happened and what it means for the machine and the money; hint: what to do). docs/reference/errors.md is generated.
 
 import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";

@@ -106,7 +106,7 @@ export const RENTED = {
     retry: "never",
     message: (d) => `There is no usable credential for ${d.provider}. Missing or wrong: ${d.missing}.`,
     hint: (d) =>
-      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment that the control plane is started in; \`svc docs CREDENTIALS\` lists the names. No machine was rented by this call.`,
+      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment that the control plane is started in; \`svc docs credentials\` lists the names. No machine was rented by this call.`,
   }),
   credential_refused: entry<{ provider: string; why: string }>({
     status: 400,

@@ -189,7 +189,7 @@ export interface TreeCompare {
   progress?: (done: { files: number; bytes: number }) => void;
 }
 
-/** What ends the machine when nobody comes for it any more. docs/GUARD.md tells how. */
+/** What ends the machine when nobody comes for it any more. docs/internals/guard.md tells how. */
 export interface Guard {
   /** From the last contact, or from the last sign of work of the run. */
   graceSeconds: number;

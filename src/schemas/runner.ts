@@ -1,5 +1,5 @@
 // The wire between the control plane and the runner (runner/svc_runner.py), as files in one run directory. The same files
-// serve a local run, read in place, and a rented machine, read over SSH. docs/RUNNER.md tells the whole protocol.
+// serve a local run, read in place, and a rented machine, read over SSH. docs/internals/runner.md tells the whole protocol.
 
 import { z } from "zod";
 
@@ -23,7 +23,7 @@ export const RunnerSpec = z.object({
   sample_seconds: z.number(),
   /** Ranks that a launcher starts on this node: each gets a pipe of its own, so that lines are whole and bear their rank. */
   ranks: z.object({ first: z.int(), count: z.int() }).optional(),
-  /** On a guarded machine (docs/GUARD.md): the file that the runner moves forward while its run works. */
+  /** On a guarded machine (docs/internals/guard.md): the file that the runner moves forward while its run works. */
   keep: z
     .object({
       file: z.string(),

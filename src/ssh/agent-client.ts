@@ -1,4 +1,4 @@
-// Talks to the agent on a machine (runner/svc_agent.py) over one channel. docs/AGENT.md has the protocol. The machine is not
+// Talks to the agent on a machine (runner/svc_agent.py) over one channel. docs/internals/agent.md has the protocol. The machine is not
 // trusted: everything it says is bounded and checked, and what breaks the rules ends the channel.
 
 import { randomBytes } from "node:crypto";

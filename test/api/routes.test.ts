@@ -240,13 +240,18 @@ describe("the documentation", () => {
     const port = server.port;
     const list = await ask({ port, path: "/docs", headers: { accept: "text/html" } });
     expect([list.status, list.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
-    expect(list.text).toContain('<a href="/docs/guides/troubleshooting.md">');
-    for (const path of ["/docs/CREDENTIALS.md", "/docs/CREDENTIALS"]) {
+    expect(list.text).toContain('<a href="/docs/guide/troubleshooting.md">');
+    for (const path of ["/docs/reference/credentials.md", "/docs/reference/credentials"]) {
       const page = await ask({ port, path, headers: { accept: "text/html" } });
       expect([page.status, page.headers["content-type"]]).toEqual([200, "text/plain; charset=utf-8"]);
-      expect(page.text).toBe(readFileSync(join(docsDir, "CREDENTIALS.md"), "utf8"));
+      expect(page.text).toBe(readFileSync(join(docsDir, "reference/credentials.md"), "utf8"));
     }
-    for (const path of ["/docs/NONE.md", "/docs/campaign.jsonl", "/docs/../package.json", "/docs/%2e%2e/README.md"])
+    for (const path of [
+      "/docs/NONE.md",
+      "/docs/quality/campaign.jsonl",
+      "/docs/../package.json",
+      "/docs/%2e%2e/README.md",
+    ])
       expect((await ask({ port, path, headers: { accept: "text/html" } })).status, path).toBe(404);
   });
 });

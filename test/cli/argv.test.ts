@@ -128,7 +128,7 @@ test.each([
   ["ps", "svc jobs"],
   ["status", "svc jobs"],
   ["stop", "svc kill"],
-  ["rm", "svc "],
+  ["delete", "svc rm"],
   ["open", "svc serve --open"],
   ["login", "svc credentials"],
 ])("The command `%s` of other tools leads to `%s`", (typed, ours) =>

@@ -23,7 +23,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "../..");
-const GUIDES = join(ROOT, "docs/guides");
+const GUIDES = join(ROOT, "docs/guide");
 const MARK = "--8<-- block";
 
 interface Block {

@@ -69,7 +69,12 @@ test("holds the program, the SDK and its types, and no sources, tests or maps", 
     ].toSorted(),
   );
   expect(files.filter((path) => /\.map$|\.pyc$|(?<!\.d)\.ts$/.test(path))).toEqual([]);
-  for (const file of ["dist/THIRD-PARTY.txt", "docs/CLI.md", "docs/guides/troubleshooting.md", "dist/sim/machine.sh"])
+  for (const file of [
+    "dist/THIRD-PARTY.txt",
+    "docs/reference/cli.md",
+    "docs/guide/troubleshooting.md",
+    "dist/sim/machine.sh",
+  ])
     expect(files).toContain(file);
   expect(files.filter((path) => path.startsWith("docs/") && !path.endsWith(".md"))).toEqual([]);
 });

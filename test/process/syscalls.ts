@@ -21,7 +21,7 @@ type From = "start" | "ready";
  * C1. An injected error is one that the call can give: no program has to stand others. A call without errors is made the last one alone.
  * C2. strace does not make a call that it fails. So `close` has no error: the kernel frees the descriptor whatever it answers, and one
  *     that stays open here would hold the other end of a pipe for ever. Nor has `fcntl`: a lock that is held can always be let go; where
- *     it cannot (a network's disk, ENOLCK), SQLite refuses all writers until a restart. docs/FAULTS.md says so.
+ *     it cannot (a network's disk, ENOLCK), SQLite refuses all writers until a restart. docs/quality/faults.md says so.
  *     For the same reason a `write` into a pipe or an event counter of the process itself, which cannot fail like one to a disk, makes
  *     no trial: libuv takes a lock by reading a byte that such a write puts back.
  * C3. Node hangs where its own threads cannot start, so memory and threads fail only once it answers.

@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const rowsOf = (page: string): string[] => readFileSync(join(ROOT, page), "utf8").split("\n");
 
 it("every class of attack names tests that are there", () => {
-  const rows = rowsOf("docs/SECURITY-CLASSES.md").filter((line) => /^\| [0-9]+ \|/.test(line));
+  const rows = rowsOf("docs/quality/security-classes.md").filter((line) => /^\| [0-9]+ \|/.test(line));
   expect(rows.map((row) => Number(row.split("|")[1]))).toEqual(Array.from({ length: 34 }, (_, i) => i + 1));
   const wrong = rows.flatMap((row) => {
     const [number = "", name = "", , shown = ""] = row.replaceAll(/^\| | \|$/g, "").split(" | ");

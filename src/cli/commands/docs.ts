@@ -1,4 +1,4 @@
-// `svc docs`: the pages of the documentation, which lie in every installation.
+// `svc docs` prints a page of the documentation, which every installation contains. The last part of its path is enough where only one page has it.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ export const docs: Command = {
   summary: "Print a page of the documentation, or list them",
   options: [],
   exits: [["2", "there is no such page"]],
-  examples: ["svc docs", "svc docs CREDENTIALS", "svc docs guides/troubleshooting"],
+  examples: ["svc docs", "svc docs credentials", "svc docs guide/troubleshooting"],
   async run(input, io) {
     const folder = join(checkoutRoot(), "docs");
     const pages = docsPages(folder);
@@ -25,9 +25,17 @@ export const docs: Command = {
       return 0;
     }
     const name = asked.replace(/^docs\//, "").replace(/\.md$/, "");
-    const page = pages.find((each) => each.toLowerCase() === name.toLowerCase());
+    const wanted = name.toLowerCase();
+    const ending = pages.filter((each) => each.toLowerCase().endsWith(`/${wanted}`));
+    const page = pages.find((each) => each.toLowerCase() === wanted) ?? (ending.length === 1 ? ending[0] : undefined);
     if (page === undefined) {
-      const near = nearest(name, pages);
+      const near =
+        ending[0] ??
+        nearest(name, pages) ??
+        nearest(
+          name,
+          pages.map((each) => each.replace(/^.*\//, "")),
+        );
       throw usage(`There is no page ${asked}.`, near ? `Did you mean ${near}?` : "svc docs lists all pages.");
     }
     await io.out(readFileSync(join(folder, `${page}.md`)));

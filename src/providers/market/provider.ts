@@ -1,4 +1,4 @@
-// Machines of a marketplace: many hosts, each with its own price, that come and go. docs/providers/market.md.
+// Machines of a marketplace: many hosts, each with its own price, that come and go. docs/reference/providers/market.md.
 //
 // M1. One rent per offer and process: two of them may both be accepted, and one machine would then not work.
 // M2. A create call that names a contract and says no all the same has made a machine: it is ended. One whose id cannot be read is

@@ -1,4 +1,4 @@
-// The provider `podhost`: containers with GPUs, rented by the second. docs/providers/podhost.md tells it for people.
+// The provider `podhost`: containers with GPUs, rented by the second. docs/reference/providers/podhost.md tells it for people.
 //
 // D1. A pod is gone when a complete list and a look by its id, twice and apart, do not have it. Of one that is younger than lists may
 //     lag it takes more: sightings.ts.

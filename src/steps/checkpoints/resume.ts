@@ -1,5 +1,5 @@
 // From which checkpoint of another job a run goes on. Looked for among what came home, by the rules that the package `svc` has
-// on the machine (python/svc/_checkpoints.py); docs/TRAINING.md tells them.
+// on the machine (python/svc/_checkpoints.py); docs/reference/training.md tells them.
 //
 // F1. Only what is complete counts: announced by the script, saved by a framework that writes a last file, or a single file
 //     that is whole as far as its format can tell. Temporary names never count.

@@ -1,4 +1,4 @@
-// How the processes of a run are started on one node. docs/TRAINING.md has the table.
+// How the processes of a run are started on one node. docs/reference/training.md has the table.
 //
 // L1. One process is the script itself: no launcher, no RANK, for scripts take its presence to mean that there are several.
 // L2. Several are started by `torch.distributed.run` of the run's own Python. Ranks are static: rank 0 is on node 0.
