@@ -23,6 +23,7 @@ beforeEach(() => {
   copyFileSync(join(import.meta.dirname, "../../bin/svc"), join(root, "bin/svc"));
   chmodSync(join(root, "bin/svc"), 0o755);
   program("dist/cli.mjs", "built");
+  writeFileSync(join(root, "package-lock.json"), "{}");
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
@@ -96,6 +97,16 @@ test.each([
   expect(r.err.trimEnd().split("\n")).toHaveLength(2);
   expect(r.err).toContain("22.14");
   expect(r.err).toContain("npm run setup");
+});
+
+test("An installed package, which has no lock file and so no set-up, names npm as the way to a newer Node", () => {
+  rmSync(join(root, "package-lock.json"));
+  fakeNode("tools/node", "v20.20.2", "path");
+  const r = svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` });
+  expect(r.code).toBe(1);
+  expect(r.err.trimEnd().split("\n")).toHaveLength(2);
+  expect(r.err).toContain("npm install node@24");
+  expect(r.err).not.toContain("npm run setup");
 });
 
 test("says in two lines what is missing where there is no Node at all", () => {
