@@ -7,6 +7,7 @@ import pRetry from "p-retry";
 import { GPU_CATALOGUE, listGpus as catalogue, vramFor as catalogueVram } from "../src/domain/gpus.ts";
 import { resolveHome } from "../src/platform/home.ts";
 import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
+import { hasEnded } from "../src/schemas/names.ts";
 import type { Removed } from "../src/schemas/removal.ts";
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
 import type { Client, JobsFilter } from "./client.ts";
@@ -31,7 +32,6 @@ export type RunParameters = Omit<RunSpecInput, "entrypoint" | "args"> & {
   idempotency_key?: string;
 };
 
-const ENDED = new Set<string>(["succeeded", "failed", "cancelled", "interrupted", "timed_out"]);
 const LOST_MS_MAX = 60_000;
 
 /**
@@ -64,7 +64,7 @@ export async function wait(jobId: string): Promise<JobRecord> {
   try {
     for (let pauseMs = 50; ; pauseMs = Math.min(1_000, pauseMs * 1.5)) {
       const record = await driven(jobId);
-      const ended = ENDED.has(record.status);
+      const ended = hasEnded(record.status);
       await progress.saw(record, ended);
       if (ended) {
         unwatchInterrupt(record.id, jobId);
@@ -176,7 +176,7 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
   let lostAt: number | null = null;
   let isLive = true;
   try {
-    isLive = !ENDED.has((await driven(jobId)).status);
+    isLive = !hasEnded((await driven(jobId)).status);
     for (;;) {
       try {
         const client = await clientOf(home());
@@ -198,7 +198,7 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
           next = ask(parts);
         }
         // The answer ended with the job, or with the control plane that gave it.
-        if (ENDED.has((await driven(jobId)).status)) break;
+        if (hasEnded((await driven(jobId)).status)) break;
       } catch (e) {
         if (!isUnreachable(e)) throw e;
         lostAt ??= performance.now();

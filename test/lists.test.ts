@@ -3,10 +3,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ACTIVE_STATES, OUTCOMES, STEPS } from "../dashboard/src/status.ts";
 import { COMMANDS } from "../src/cli/commands/index.ts";
 import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
-import { STEP_NAMES, ACTIVE_STATES as STATES, OUTCOMES as ENDS } from "../src/schemas/job.ts";
+import { OUTCOMES, STEP_NAMES } from "../src/schemas/names.ts";
 import { PROVIDER_NAMES, REMOTE_NAMES } from "../src/schemas/provider-names.ts";
 import { SIM_NAMES } from "./sim/providers/start.ts";
 
@@ -56,13 +55,11 @@ describe("providers, as src/schemas/provider-names.ts has them, are also", () =>
   });
 });
 
-test("steps and states of the dashboard are those of src/schemas/job.ts", () => {
-  expect(STEPS).toEqual(STEP_NAMES);
-  expect(ACTIVE_STATES).toEqual(STATES);
-  expect(OUTCOMES).toEqual(ENDS);
+test("Python's statuses of an ended run are the outcomes of src/schemas/names.ts", () => {
+  expect(words("python/svc/_records.py", /^TERMINAL_STATUSES = frozenset\(\{(.*?)\}\)/ms)).toEqual([...OUTCOMES]);
 });
 
-test("the steps of docs/internals/glossary.md are those of src/schemas/job.ts", () => {
+test("the steps of docs/internals/glossary.md are those of src/schemas/names.ts", () => {
   expect(read("docs/internals/glossary.md")).toContain(`${STEP_NAMES.join(", ")}.`);
 });
 

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { pause } from "./measure.ts";
+import { OUTCOMES } from "../../src/schemas/names.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 export const SVC = join(ROOT, "bin", "svc");
@@ -140,7 +141,7 @@ interface Answer {
   ms: number;
 }
 
-const ENDED = new Set(["succeeded", "failed", "cancelled", "interrupted", "timed_out"]);
+const ENDED = new Set<string>(OUTCOMES);
 
 function memory(pid: number, field: string): number {
   const line = readFileSync(`/proc/${pid}/status`, "latin1")

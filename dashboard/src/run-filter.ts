@@ -3,7 +3,7 @@
 import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
 import { PROVIDER_NAMES } from "../../src/schemas/provider-names.ts";
 import type { ProviderName } from "../../src/schemas/spec.ts";
-import { ACTIVE_STATES, STATUSES } from "./status.ts";
+import { ACTIVE_STATUSES, hasEnded, JOB_STATUSES } from "../../src/schemas/names.ts";
 
 export interface RunFilter {
   /** `active`, a status, or null for all. */
@@ -21,7 +21,7 @@ export function filterOf(query: URLSearchParams): RunFilter {
   const status = query.get("status");
   const provider = query.get("provider");
   return {
-    status: status === "active" ? "active" : (STATUSES.find((each) => each === status) ?? null),
+    status: status === "active" ? "active" : (JOB_STATUSES.find((each) => each === status) ?? null),
     provider: PROVIDER_NAMES.find((each) => each === provider) ?? null,
     text: (query.get("q") ?? "").trim().slice(0, 200),
   };
@@ -39,14 +39,14 @@ export function listPath(filter: RunFilter): string {
 
 /** The filter as `GET /jobs` takes it. */
 export const questionOf = (filter: RunFilter) => ({
-  status: filter.status === "active" ? ACTIVE_STATES.join(",") : filter.status,
+  status: filter.status === "active" ? ACTIVE_STATUSES.join(",") : filter.status,
   provider: filter.provider,
   q: filter.text === "" ? null : filter.text,
 });
 
 /** Whether a run that has changed belongs to the list, by the same rules as the server's. */
 export function belongs(filter: RunFilter, job: JobRecord): boolean {
-  if (filter.status === "active" && !(ACTIVE_STATES as readonly string[]).includes(job.status)) return false;
+  if (filter.status === "active" && hasEnded(job.status)) return false;
   if (filter.status !== null && filter.status !== "active" && filter.status !== job.status) return false;
   if (filter.provider !== null && filter.provider !== job.provider) return false;
   if (filter.text === "") return true;

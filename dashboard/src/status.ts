@@ -1,32 +1,10 @@
-// The statuses, spelled here so that the bundle need not carry the schemas; the types hold the lists to them.
+// Which runs are active, what can be done with one, and the one line that says why it ended.
 
 import { inOrder } from "./format.ts";
-import type { JobRecord, JobStatus, StepName } from "../../src/schemas/job.ts";
+import type { JobRecord } from "../../src/schemas/job.ts";
+import { hasEnded } from "../../src/schemas/names.ts";
 
-export type { JobStatus };
-export const ACTIVE_STATES = [
-  "provisioning",
-  "awaiting_ssh",
-  "syncing",
-  "installing",
-  "running",
-  "terminating",
-] as const satisfies JobStatus[];
-export const OUTCOMES = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const satisfies JobStatus[];
-export const STATUSES: readonly JobStatus[] = [...ACTIVE_STATES, ...OUTCOMES];
-export const STEPS = [
-  "provision",
-  "await_ssh",
-  "sync",
-  "install",
-  "launch",
-  "stream",
-  "collect",
-  "terminate",
-] as const satisfies StepName[];
-
-export const isActive = (job: Pick<JobRecord, "status">): boolean =>
-  (ACTIVE_STATES as readonly string[]).includes(job.status);
+export const isActive = (job: Pick<JobRecord, "status">): boolean => !hasEnded(job.status);
 /** It ended because somebody wanted it to: nothing went wrong. */
 export const isAsked = (job: Pick<JobRecord, "error">): boolean => job.error?.code === "cancelled_by_user";
 export const isKillable = (job: Pick<JobRecord, "status">): boolean => isActive(job) && job.status !== "terminating";

@@ -12,7 +12,8 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { bytes } from "../domain/bytes.ts";
 import { dollars } from "../errors/dollars.ts";
-import { type Checkpoints, type JobRecord, type Metrics, OUTCOMES, type Timeline } from "../schemas/job.ts";
+import { type Checkpoints, type JobRecord, type Metrics, type Timeline } from "../schemas/job.ts";
+import { hasEnded } from "../schemas/names.ts";
 import { exampleIn } from "../files/example-project.ts";
 import { wantsColor } from "./io.ts";
 import { checkoutRoot } from "./root.ts";
@@ -278,7 +279,7 @@ function parse(text: string): Record<string, unknown> {
 
 const say = (text: string) => void process.stdout.write(`${text}\n`);
 const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms).unref());
-const isOver = (job: JobRecord) => (OUTCOMES as readonly string[]).includes(job.status);
+const isOver = (job: JobRecord) => hasEnded(job.status);
 const fixed = (value: number | string, digits: number) => (typeof value === "number" ? value.toFixed(digits) : value);
 const percent = (value: number | string) => (typeof value === "number" ? `${(100 * value).toFixed(1)} %` : value);
 

@@ -2,19 +2,8 @@
 
 import { longDuration } from "../domain/long-duration.ts";
 import { visible } from "../domain/visible.ts";
-import type { JobStatus } from "../schemas/job.ts";
 import { take, width } from "./columns.ts";
 import type { Io } from "./io.ts";
-
-/** The statuses, spelled out here so that a listing does not load the schema library; the types hold the two together. */
-export const ACTIVE = ["provisioning", "awaiting_ssh", "syncing", "installing", "running", "terminating"] as const;
-export const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const;
-export const STATUSES: readonly JobStatus[] = [...ACTIVE, ...ENDED];
-type Missing = Exclude<JobStatus, (typeof ACTIVE)[number] | (typeof ENDED)[number]>;
-const nothingMissing: Missing extends never ? true : never = true;
-void nothingMissing;
-
-export const hasEnded = (status: JobStatus): boolean => (ENDED as readonly JobStatus[]).includes(status);
 
 // eslint-disable-next-line no-control-regex -- exactly these are what a terminal would obey
 const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;

@@ -1,33 +1,14 @@
 // Records that the control plane answers with. Names are the wire's; instants are RFC 3339 UTC.
 
 import { z } from "zod";
+import { JOB_STATUSES, MACHINE_STATES, OUTCOMES, STEP_NAMES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
 
-export const ACTIVE_STATES = [
-  "provisioning",
-  "awaiting_ssh",
-  "syncing",
-  "installing",
-  "running",
-  "terminating",
-] as const;
-export const OUTCOMES = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const;
-
-export const JobStatus = z.enum([...ACTIVE_STATES, ...OUTCOMES]).meta({ id: "JobStatus" });
+export const JobStatus = z.enum(JOB_STATUSES).meta({ id: "JobStatus" });
 export type JobStatus = z.infer<typeof JobStatus>;
 export const Outcome = z.enum(OUTCOMES);
 export type Outcome = z.infer<typeof Outcome>;
 
-export const STEP_NAMES = [
-  "provision",
-  "await_ssh",
-  "sync",
-  "install",
-  "launch",
-  "stream",
-  "collect",
-  "terminate",
-] as const;
 export const StepName = z.enum(STEP_NAMES).meta({ id: "StepName" });
 export type StepName = z.infer<typeof StepName>;
 
@@ -38,7 +19,7 @@ export const JobError = z
   .meta({ id: "JobError", description: "What happened, what it means for the machine and the money, what to do." });
 export type JobError = z.infer<typeof JobError>;
 
-export const MachineState = z.enum(["intended", "unknown", "held", "releasing", "released"]).meta({
+export const MachineState = z.enum(MACHINE_STATES).meta({
   id: "MachineState",
   description:
     "intended: a create call may be under way; unknown: its answer was lost; held: exists and may cost money; releasing: asked to end, not yet proven; released: the provider proved it gone.",

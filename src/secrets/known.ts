@@ -8,7 +8,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { Redactor } from "../domain/redaction.ts";
 import { holdsSecret, secretParts } from "../domain/secret-names.ts";
-import { JobStatus, STEP_NAMES } from "../schemas/job.ts";
+import { JOB_STATUSES, STEP_NAMES } from "../schemas/names.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credentials.ts";
 import { PROVIDER_NAMES } from "../schemas/provider-names.ts";
 import { keyFileText, type Places } from "./read-credential.ts";
@@ -22,7 +22,7 @@ export const SHOWN_SECRET_BYTES_MIN = 8;
 const REMEMBERED_MAX = 2_000;
 
 /** Words of the API itself: masking them would make its answers unreadable for programs. */
-const VOCABULARY = new Set<string>([...JobStatus.options, ...STEP_NAMES, ...PROVIDER_NAMES]);
+const VOCABULARY = new Set<string>([...JOB_STATUSES, ...STEP_NAMES, ...PROVIDER_NAMES]);
 
 export class KnownSecrets {
   readonly #places: Pick<Places, "home" | "env">;

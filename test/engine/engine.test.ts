@@ -2,6 +2,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { retryDelayMs } from "../../src/engine/effect-runner.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { ACTIVE_STATUSES, STEP_NAMES } from "../../src/schemas/names.ts";
 import { type Attempt, full, Harness, KILL, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
 
 const DAY_MS = 86_400_000;
@@ -59,22 +60,10 @@ describe("a new job", () => {
     expect(h.row().state).toBe("terminating");
     await terminate.done();
     expect(h.row()).toMatchObject({ state: "terminal", status: "succeeded", exit_code: 0 });
-    expect(h.story()).toEqual(
-      ["provision", "await_ssh", "sync", "install", "launch", "stream", "collect", "terminate"].map(
-        (s) => `${s} 1 succeeded`,
-      ),
-    );
+    expect(h.story()).toEqual(STEP_NAMES.map((step) => `${step} 1 succeeded`));
     expect(h.folds()).toBe(true);
     expect(h.store.timers()).toEqual([]);
-    expect(h.reads.timeline("job1").transitions.map((t) => t.to)).toEqual([
-      "provisioning",
-      "awaiting_ssh",
-      "syncing",
-      "installing",
-      "running",
-      "terminating",
-      "terminal",
-    ]);
+    expect(h.reads.timeline("job1").transitions.map((t) => t.to)).toEqual([...ACTIVE_STATUSES, "terminal"]);
   });
 
   it("is made once for one key, also when two calls come in one turn", async () => {

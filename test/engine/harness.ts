@@ -9,7 +9,8 @@ import type { EngineOptions, EventBody } from "../../src/engine/engine-options.t
 import { Engine } from "../../src/engine/engine.ts";
 import { refold } from "../../src/engine/journal.ts";
 import { assert } from "../../src/errors/assert.ts";
-import { STEP_NAMES, type FeedEvent, type StepName, type TimelineStep } from "../../src/schemas/job.ts";
+import type { FeedEvent, StepName, TimelineStep } from "../../src/schemas/job.ts";
+import { STEP_NAMES } from "../../src/schemas/names.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import type {
   RetryPolicy,

@@ -4,7 +4,7 @@ import { getSimplePaths } from "xstate/graph";
 import { assign, initialTransition, setup, transition } from "xstate";
 import { COLLECT_LIMIT_MS, jobMachine, PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
 import type { JobContext } from "../../src/machines/job-context.ts";
-import { ACTIVE_STATES } from "../../src/schemas/job.ts";
+import { ACTIVE_STATUSES } from "../../src/schemas/names.ts";
 import {
   after,
   AT,
@@ -53,8 +53,8 @@ const released = (node = 0): Body => ({ type: "terminate.done", node });
 
 describe("the seven states", () => {
   it("are exactly the contract's", () => {
-    expect(Object.keys(jobMachine.states)).toEqual([...ACTIVE_STATES, "terminal"]);
-    expect(STATES).toEqual([...ACTIVE_STATES, "terminal"]);
+    expect(Object.keys(jobMachine.states)).toEqual([...ACTIVE_STATUSES, "terminal"]);
+    expect(STATES).toEqual([...ACTIVE_STATUSES, "terminal"]);
   });
 
   it.each(STATES)("%s has a description, and says whether money may flow in it", (name) => {

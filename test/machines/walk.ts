@@ -3,7 +3,7 @@
 import { initialTransition, transition, type SnapshotFrom } from "xstate";
 import { jobMachine } from "../../src/machines/job-machine.ts";
 import type { JobEvent, JobEventType, JobInput } from "../../src/machines/job-context.ts";
-import { STEP_NAMES } from "../../src/schemas/job.ts";
+import { ACTIVE_STATUSES, STEP_NAMES } from "../../src/schemas/names.ts";
 
 export type Snapshot = SnapshotFrom<typeof jobMachine>;
 export type Actions = { type: string; params?: unknown }[];
@@ -128,15 +128,7 @@ export function happyWalk(nodes = 1): Body[] {
   ];
 }
 
-export const STATES = [
-  "provisioning",
-  "awaiting_ssh",
-  "syncing",
-  "installing",
-  "running",
-  "terminating",
-  "terminal",
-] as const;
+export const STATES = [...ACTIVE_STATUSES, "terminal"] as const;
 export type State = (typeof STATES)[number];
 
 /** A job in the named state, on the way of a run that goes well. */

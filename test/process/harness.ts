@@ -18,13 +18,14 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { OUTCOMES } from "../../src/schemas/names.ts";
 import { refold } from "../../src/engine/journal.ts";
 import type { JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
 import type { JournalRow } from "../../src/store/tables.ts";
 import { MAIN } from "../program.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
-const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"];
+const ENDED: readonly string[] = OUTCOMES;
 
 export interface ServeOptions {
   env?: NodeJS.ProcessEnv;

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ACTIVE_STATUSES } from "../../src/schemas/names.ts";
 import { Place, until, type Served } from "./harness.ts";
 
 let place: Place;
@@ -88,15 +89,7 @@ it("with terminate_on_exit off the run lives on, is re-attached and ends by itse
   expect((await next.ended(id)).status).toBe("succeeded");
   expect(place.log(id).toString()).toBe(Array.from({ length: 80 }, (_, i) => `${i}\n`).join(""));
   const { transitions } = await next.timeline(id);
-  expect(transitions.map((t) => t.to)).toEqual([
-    "provisioning",
-    "awaiting_ssh",
-    "syncing",
-    "installing",
-    "running",
-    "terminating",
-    "terminal",
-  ]);
+  expect(transitions.map((t) => t.to)).toEqual([...ACTIVE_STATUSES, "terminal"]);
 });
 
 it("a kill while the control plane ends changes nothing", async () => {

@@ -8,9 +8,10 @@
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { OUTCOMES } from "../../src/schemas/names.ts";
 import { pause, Place, random, until, type Served } from "./harness.ts";
 
-const ENDED = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"];
+const ENDED: readonly string[] = OUTCOMES;
 /** Whether the program is hit from its first instruction on, or only once it answers, while it drives the run. */
 type From = "start" | "ready";
 

@@ -1,8 +1,9 @@
 // What a world and its control plane say to each other.
 
+import { OUTCOMES } from "../../src/schemas/names.ts";
 import type { JobRecord, ReconcileReport } from "../../src/schemas/job.ts";
 
-export const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "interrupted", "timed_out"]);
+export const ENDED: ReadonlySet<string> = new Set(OUTCOMES);
 
 export interface WorldOrder {
   home: string;

@@ -12,7 +12,8 @@ import { MetricsPeek, MetricsView } from "../run/metrics/metrics-view.tsx";
 import { RunHead } from "../run/run-head.tsx";
 import { SpecView } from "../run/spec-view.tsx";
 import { TimelineView } from "../run/timeline-view.tsx";
-import { isActive, titleOf, type JobStatus } from "../status.ts";
+import type { JobStatus } from "../../../src/schemas/job.ts";
+import { isActive, titleOf } from "../status.ts";
 import { useData } from "../store.ts";
 import { showRun } from "../sync.ts";
 

@@ -1,9 +1,10 @@
-import { ACTIVE_STATES, type JobStatus } from "../status.ts";
+import type { JobStatus } from "../../../src/schemas/job.ts";
+import { hasEnded } from "../../../src/schemas/names.ts";
 import { words } from "../format.ts";
 
 /** The status in words, a colour and a mark; the mark moves while the run does. */
 export function StatusPill({ status }: { status: JobStatus }) {
-  const active = (ACTIVE_STATES as readonly string[]).includes(status);
+  const active = !hasEnded(status);
   return (
     <span className={`pill pill-${active ? (status === "terminating" ? "ending" : "active") : status}`}>
       <span className="pill-mark" aria-hidden="true" />

@@ -5,7 +5,8 @@ import { useNow } from "../parts/now.ts";
 import { withCode } from "../parts/with-code.tsx";
 import { usePlace } from "../router.tsx";
 import { attemptWords, badExit } from "./step-words.ts";
-import { isActive, STEPS } from "../status.ts";
+import { STEP_NAMES } from "../../../src/schemas/names.ts";
+import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
 import { doingWords } from "./doing-words.ts";
 import { setParams } from "./place.ts";
@@ -88,7 +89,7 @@ function rowsOf(timeline: Timeline, live: boolean): Row[] {
   const nodes = [...new Set(timeline.steps.map((step) => step.node))].sort((a, b) => a - b);
   const rows: Row[] = [];
   for (const node of nodes.length > 0 ? nodes : [0]) {
-    for (const step of STEPS) {
+    for (const step of STEP_NAMES) {
       const attempts = attemptsOf(timeline, { step, node });
       if (attempts.length > 0 || (live && nodes.length < 2)) rows.push({ step, node, attempts });
     }

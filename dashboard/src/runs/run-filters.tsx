@@ -5,12 +5,12 @@ import { PROVIDER_NAMES } from "../../../src/schemas/provider-names.ts";
 import { words } from "../format.ts";
 import { Link, navigate } from "../router.tsx";
 import { listPath, type RunFilter } from "../run-filter.ts";
-import { ACTIVE_STATES, STATUSES } from "../status.ts";
+import { ACTIVE_STATUSES, JOB_STATUSES } from "../../../src/schemas/names.ts";
 
 type Status = RunFilter["status"];
 
 const FILTERS: readonly Status[] = [null, "active", "succeeded", "failed", "cancelled"];
-const MORE_FILTERS = STATUSES.filter((status) => !FILTERS.includes(status));
+const MORE_FILTERS = JOB_STATUSES.filter((status) => !FILTERS.includes(status));
 const TYPED_MS = 200;
 
 interface RunFiltersProps {
@@ -70,7 +70,7 @@ export function RunFilters({ filter, summary, search }: RunFiltersProps) {
 
 function countOf({ runs, total }: Summary, status: Status): number {
   if (status === null) return total;
-  const statuses: readonly JobStatus[] = status === "active" ? ACTIVE_STATES : [status];
+  const statuses: readonly JobStatus[] = status === "active" ? ACTIVE_STATUSES : [status];
   return statuses.reduce((sum, each) => sum + (runs[each] ?? 0), 0);
 }
 

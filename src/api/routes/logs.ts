@@ -8,7 +8,7 @@ import { z } from "zod";
 import type { ControlPlane } from "../../engine/control-plane.ts";
 import { rankOf } from "../../domain/log-lines.ts";
 import type { Reads } from "../../store/reads.ts";
-import { OUTCOMES } from "../../schemas/job.ts";
+import { hasEnded } from "../../schemas/names.ts";
 import { invalid } from "../field-errors.ts";
 import { LineClock } from "../log-index.ts";
 import { jobOf, route } from "../route.ts";
@@ -101,7 +101,7 @@ async function* follow(cp: ControlPlane, id: string, start: number, gone: AbortS
     for (let at = start; !gone.aborted; await bell.heard(LOOK_AGAIN_MS)) {
       // Asked before the bytes are read: whatever was stored before the end is then delivered too.
       const status = cp.reads.job(id)?.status;
-      const ended = status === undefined || (OUTCOMES as readonly string[]).includes(status);
+      const ended = status === undefined || hasEnded(status);
       for (;;) {
         const chunk = cp.reads.readLog(id, at, CHUNK_BYTES);
         if (chunk.length === 0) break;

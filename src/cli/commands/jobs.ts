@@ -8,7 +8,8 @@ import { oneOf, usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { pause, type Io } from "../io.ts";
 import { openStore, type OpenReads } from "../store.ts";
-import { duration, hasEnded, instant, printJson, statusPaint, STATUSES, table, toJson } from "../text.ts";
+import { hasEnded, JOB_STATUSES } from "../../schemas/names.ts";
+import { duration, instant, printJson, statusPaint, table, toJson } from "../text.ts";
 
 export interface JobsOptions {
   ids: string[];
@@ -26,7 +27,7 @@ export const jobs: Command = {
   args: "[...jobs]",
   summary: "List runs, newest first, or those that are named",
   options: [
-    { flags: "--status <status>", what: `Only runs with this status: ${STATUSES.join(", ")}` },
+    { flags: "--status <status>", what: `Only runs with this status: ${JOB_STATUSES.join(", ")}` },
     { flags: "--provider <provider>", what: "Only runs at this provider" },
     { flags: "--label <label>", what: "Only runs with this label" },
     { flags: "--limit <n>", what: "At most this many (50)" },
@@ -43,7 +44,7 @@ export const jobs: Command = {
       ids: input.args,
       provider: oneOf(input, "provider", PROVIDER_NAMES),
       label: value(input, "label"),
-      status: oneOf(input, "status", STATUSES),
+      status: oneOf(input, "status", JOB_STATUSES),
       limit: whole(input, "limit", { min: 1, max: 1_000_000 }),
       all: input.flags.has("all"),
       watch: input.flags.has("watch"),

@@ -5,7 +5,8 @@ import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import { pause, type Io } from "../io.ts";
 import { everyJob, openStore } from "../store.ts";
-import { ACTIVE, hasEnded, printJson, safeField } from "../text.ts";
+import { ACTIVE_STATUSES, hasEnded } from "../../schemas/names.ts";
+import { printJson, safeField } from "../text.ts";
 
 export interface KillOptions {
   jobs: string[];
@@ -78,7 +79,7 @@ async function targets(options: KillOptions, io: Io): Promise<string[]> {
       if (!reads) throw new SvcError("job_not_found", { id: options.jobs[0] ?? "" });
       return [...new Set(options.jobs.map((prefix) => reads.resolveJobId(prefix)))];
     }
-    const ids = reads ? [...everyJob(reads, { status: [...ACTIVE] })].map((job) => job.id) : [];
+    const ids = reads ? [...everyJob(reads, { status: [...ACTIVE_STATUSES] })].map((job) => job.id) : [];
     return [...new Set(ids)].sort();
   } finally {
     reads?.close();

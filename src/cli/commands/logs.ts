@@ -6,7 +6,8 @@ import type { Command } from "../command.ts";
 import { take } from "../columns.ts";
 import { pause, type Io } from "../io.ts";
 import { withJob, type OpenReads } from "../store.ts";
-import { hasEnded, hintFor, safeField, toJson } from "../text.ts";
+import { hasEnded } from "../../schemas/names.ts";
+import { hintFor, safeField, toJson } from "../text.ts";
 
 export interface LogsOptions {
   follow: boolean;

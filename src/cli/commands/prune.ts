@@ -7,7 +7,8 @@ import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
 import { oneOf, usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import { everyJob, openStore, type OpenReads } from "../store.ts";
-import { ENDED, printJson, safeField } from "../text.ts";
+import { OUTCOMES } from "../../schemas/names.ts";
+import { printJson, safeField } from "../text.ts";
 import { removeAll } from "./rm.ts";
 
 const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 };
@@ -43,7 +44,7 @@ export const prune: Command = {
     let chosen: JobRecord[] = [];
     try {
       const query = {
-        status: [...ENDED],
+        status: [...OUTCOMES],
         ...(provider ? { provider } : {}),
         ...(label === undefined ? {} : { label }),
       };

@@ -21,7 +21,8 @@ import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { checkoutRoot, version } from "../root.ts";
 import type { LogFormat, LogLevel, ServeLog } from "../serve-log.ts";
-import { ACTIVE, toJson } from "../text.ts";
+import { ACTIVE_STATUSES } from "../../schemas/names.ts";
+import { toJson } from "../text.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 
@@ -175,7 +176,7 @@ function because(why: Ending): string {
 }
 
 function activeIds(cp: OpenControlPlane, which: (job: JobRecord) => boolean = () => true): string[] {
-  const live = ACTIVE.flatMap((status) => cp.reads.jobs({ status: [status], limit: 500 }).jobs);
+  const live = ACTIVE_STATUSES.flatMap((status) => cp.reads.jobs({ status: [status], limit: 500 }).jobs);
   return [...new Set(live.filter(which).map((job) => job.id))];
 }
 
