@@ -16,6 +16,7 @@ import { ProviderInfo } from "../../src/schemas/job.ts";
 import { eventually, login, ssh, type Way } from "../sim/harness-parts.ts";
 import type { FaultName } from "../sim/providers/parts.ts";
 import { onTheLastPage, PAGED_FAULTS } from "./pages.ts";
+import { takenOver, TAKEOVERS } from "./takeover.ts";
 import { pause, privateKeyOf, SECRET, type Simulated, type World } from "./world.ts";
 
 const PREFIX = "svc-c0nf0rm1-";
@@ -274,6 +275,15 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
         const offer = await cheapest();
         const create = () => codeOf(provider.create(offer, order(machine)));
         await onTheLastPage({ simulated, provider, prefix: PREFIX, machine, fault, create, end });
+      },
+    );
+
+    test.for(TAKEOVERS)(
+      "%s in the middle of a run: the other API finds, ends and orders machines, none twice",
+      { timeout: LONG },
+      async (fault, ctx) => {
+        const names = [nextName(), nextName(), nextName()] as const;
+        await takenOver({ simulated: faulty(ctx, fault), provider, prefix: PREFIX, fault, make, names, end });
       },
     );
 

@@ -16,7 +16,7 @@ export const marketWorld = (options: Partial<MarketOptions> = {}): Promise<World
     start: (parts) => MarketSim.start({ ...parts, accountKeys: [parts.publicKey], ...options }),
     provider: (remote) => new MarketProvider(remote),
     spec: { provider: "market", gpus: "RTX4090", price_cap: 2 },
-    faults: FAULTS,
+    faults: FAULTS.filter((fault) => !fault.startsWith("api_")),
     addForeign: (sim, name) => void sim.addForeign(name),
     everythingShown: async (sim) => {
       const rows = [...sim.instances.all.values()].map((instance) => sim.instances.shown(instance));
@@ -34,7 +34,7 @@ export const cloudvmWorld = (): Promise<World & { sim: CloudvmSim }> =>
     provider: (remote) => new CloudvmProvider(remote),
     spec: { provider: "cloudvm", gpus: "L4" },
     // Its API tells no prices.
-    faults: FAULTS.filter((fault) => !fault.startsWith("price_") && fault !== "container_refused"),
+    faults: FAULTS.filter((fault) => !/^(price|api)_/.test(fault) && fault !== "container_refused"),
     addForeign: (sim, name) => sim.addForeign(name),
     everythingShown: (sim) =>
       Promise.resolve(JSON.stringify([...sim.instances.all.values()].map((one) => shownInstance(sim.project, one)))),

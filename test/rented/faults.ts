@@ -40,6 +40,10 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   delete_errors: { when: "start", measure: 5 * MINUTE, ends: FINE, only: OWNED },
   delete_lost: { when: "start", ends: FINE, only: OWNED },
   hang: { when: "any", measure: 40 * SECOND, ends: FINE },
+  // Which of two APIs is asked changes in the middle of a run.
+  api_retired: { when: "any", ends: FINE, only: ["podhost"] },
+  api_retiring: { when: "any", ends: FINE, only: ["podhost"] },
+  api_limited: { when: "any", ends: FINE, only: ["podhost"] },
   rate_limited: { when: "any", measure: 4, ends: FINE, only: OWNED },
   html_200: { when: "any", measure: 2, ends: FINE, only: OWNED },
   cut_json: { when: "any", measure: 2, ends: FINE, only: OWNED },

@@ -97,6 +97,9 @@ export const FAULTS = [
   "delete_errors", // errors for a while
   "delete_lost", // done, but the answer never comes
   "hang", // no answer to anything for a while
+  "api_retired", // the provider's first API answers 410 from now on; the second one is served
+  "api_retiring", // the first API announces its end in every answer
+  "api_limited", // the first API answers 429 from now on
   "rate_limited", // 429, in each of the provider's dialects
   "html_200", // an HTML page with status 200
   "cut_json", // the body ends in the middle

@@ -1,6 +1,6 @@
 // The simulated pod host: GraphQL and the second REST API over loopback, as their documentation and their users tell of them.
 //
-// Faults: of the answers, all of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
+// Faults: of the answers, all of http-server.ts; api_retired, api_retiring, api_limited (the first API alone); lost_after_create, error_after_create, error_before_create, slow_create;
 // listing_lag (list and get); no_capacity, offer_taken (of the cheapest it was asked for, in several wordings); delete_ignored,
 // delete_errors, delete_lost; price_nan, price_null, price_text (catalogue and pods); price_higher (percent, of the made pod),
 // price_rises (percent, while it runs); hostile_strings (ways in, texts); boot_never, boot_fails, container_refused; and those of
@@ -62,7 +62,7 @@ export class PodhostSim implements ProviderSim {
       parts: options,
       port: options.port ?? 0,
       routes: [
-        { method: "POST", path: "/graphql", run: (call) => sim.#graphql(call) },
+        { method: "POST", path: "/graphql", run: (call) => sim.#graphqlWhileServed(call) },
         ...restRoutes(
           options,
           sim.pods,
@@ -125,9 +125,23 @@ export class PodhostSim implements ProviderSim {
     );
   }
 
-  async #graphql(call: Call): Promise<Reply> {
-    if (this.retired)
+  /** The first API, which may end, announce its end or limit its callers at any moment. */
+  async #graphqlWhileServed(call: Call): Promise<Reply> {
+    const { faults } = this.#parts;
+    if (this.retired || faults.get("api_retired") !== null)
       return { status: 410, json: { errors: [{ message: "This API has been retired. Use REST v2." }] } };
+    if (faults.get("api_limited") !== null)
+      return {
+        status: 429,
+        json: { errors: [{ message: "Too many requests, please try again later." }] },
+        headers: { "retry-after": "1" },
+      };
+    const reply = await this.#graphql(call);
+    if (faults.get("api_retiring") === null) return reply;
+    return { ...reply, headers: { ...reply.headers, deprecation: "true", sunset: "Fri, 01 Jan 2027 00:00:00 GMT" } };
+  }
+
+  async #graphql(call: Call): Promise<Reply> {
     const caller = this.#caller(call);
     if (!caller) return { status: 401, json: { errors: [{ message: "Unauthorized" }] } };
     const body = (call.body ?? {}) as { query?: unknown; variables?: unknown };
