@@ -17,7 +17,8 @@ export interface Call {
   at: number;
 }
 /** `cut`: the connection ends without an answer. `torn`: it ends in the middle of one. */
-export type Reply = { status?: number; json?: unknown; text?: string; html?: string } | "cut" | "torn";
+export type Reply =
+  { status?: number; json?: unknown; text?: string; html?: string; headers?: Record<string, string> } | "cut" | "torn";
 type Route = (call: Call) => Reply;
 
 export const KEY = "mk-0123456789abcdef";
@@ -73,7 +74,7 @@ export class Stub {
         }
         const type =
           reply.html !== undefined ? "text/html" : reply.text !== undefined ? "text/plain" : "application/json";
-        response.writeHead(reply.status ?? 200, { "content-type": type });
+        response.writeHead(reply.status ?? 200, { "content-type": type, ...reply.headers });
         response.end(reply.html ?? reply.text ?? JSON.stringify(reply.json));
       });
     });

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
+import { mayHaveBeenSent } from "../../src/providers/http.ts";
 import { madeInVain, NOTHING_MADE, type Offer } from "../../src/providers/provider.ts";
 import { startScript, START_SCRIPT_MAX } from "../../src/providers/market/start-script.ts";
 import { KEY, machineRow, NAME, offerRow, order, PUBLIC_KEY, refusal, spec, Stub, type Reply } from "./market-stub.ts";
@@ -327,11 +328,20 @@ describe("renting", () => {
     expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(4_500);
   });
 
-  test.each(dialects)("asked too often (%s) twice: nothing was made", async (_what, reply) => {
-    stub.routes[CREATE] = () => reply;
-    expect(await codeOf(stub.provider().create(OFFER, order()))).toBe("offer_taken");
-    expect(stub.count(CREATE)).toBe(2);
-  });
+  test.each(dialects)(
+    "asked too often (%s) twice: nothing was made, and no list is asked for",
+    async (_what, reply) => {
+      stub.routes[CREATE] = () => reply;
+      const error = await stub
+        .provider()
+        .create(OFFER, order())
+        .catch((e: unknown) => e);
+      expect(error).toMatchObject({ code: "provider_error" });
+      expect(mayHaveBeenSent(error)).toBe(false);
+      expect(stub.count(CREATE)).toBe(2);
+      expect(stub.calls).toHaveLength(2);
+    },
+  );
 
   test("one offer is rented once by this process, and is not offered again at once", async () => {
     stub.routes[CREATE] = () => made;
@@ -378,7 +388,7 @@ describe("renting", () => {
     stub.clock.ms += 3_600_000;
     stub.clock.stands = true;
     const many = Array.from({ length: 9 }, (_, i) => codeOf(provider.create({ ...OFFER, id: `60${i}` }, order())));
-    expect((await Promise.all(many)).filter((code) => code === "offer_taken")).toHaveLength(4);
+    expect((await Promise.all(many)).filter((code) => code === "provider_error")).toHaveLength(4);
     expect(stub.calls.filter((call) => call.method === "PUT")).toHaveLength(1 + 5);
   });
 

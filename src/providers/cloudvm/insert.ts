@@ -6,7 +6,7 @@
 //     the error carries it: it is ended before the next offer is asked for.
 
 import { SvcError } from "../../errors/index.ts";
-import { mayHaveBeenSent } from "../http.ts";
+import { mayHaveBeenSent, neverSent } from "../http.ts";
 import { inVain, type MachineHandle } from "../provider.ts";
 import {
   errorOf,
@@ -110,22 +110,28 @@ async function send({ client, now, pause }: Ports, order: InsertOrder): Promise<
       continue;
     }
     askedMs = reply.retryAfterMs ?? 0;
-    if (
-      reply.reasons.some((r) => /^(alreadyExists|ALREADY_EXISTS)$/.test(r)) ||
-      (reply.status === 409 && reply.fromApi)
-    )
-      return adopt(client, order, doubt !== null);
+    const isTaken = reply.reasons.some((r) => /^(alreadyExists|ALREADY_EXISTS)$/.test(r));
+    if (isTaken || (reply.status === 409 && reply.fromApi))
+      return adopt(client, order, { inDoubt: doubt !== null, conflict: isTaken ? null : reply.message });
     const refused = refusedInsert(reply, order);
-    if (refused === "passing") last = errorOf(reply, `create ${order.name}`);
+    if (refused === "passing") last = neverSent(errorOf(reply, `create ${order.name}`));
     else if (refused === "in doubt") doubt = errorOf(reply, `create ${order.name}`);
     else throw doubt === null ? refused : unknownOutcome(order, refused);
   }
   throw doubt === null ? last : unknownOutcome(order, doubt);
 }
 
-/** The name is taken. Names are never used twice, so it is this order, sent before, unless its labels say otherwise. */
-async function adopt(client: ComputeClient, order: InsertOrder, inDoubt: boolean): Promise<Made> {
+/**
+ * The name is taken. Names are never used twice, so it is this order, sent before, unless its labels say otherwise.
+ * @param conflict the provider's words where it names another conflict than the name: without a machine of that name it is a refusal
+ */
+async function adopt(
+  client: ComputeClient,
+  order: InsertOrder,
+  { inDoubt, conflict }: { inDoubt: boolean; conflict: string | null },
+): Promise<Made> {
   const reply = await client.send({ method: "GET", path: instancePath(order.place, order.name) });
+  if (!reply.ok && conflict !== null && !inDoubt && saysNotFound(reply, "instances")) throw refused(conflict, order);
   const instance = reply.ok ? Instance.safeParse(reply.body) : null;
   if (!instance?.success) throw unknownOutcome(order);
   if (instance.data.labels["svc-owner"] === ownerOf(order.name))

@@ -115,8 +115,8 @@ export class MarketClient {
   }
 
   /**
-   * One try; any status is an answer. Throws `offer_taken` where it would have to wait too long, or has (a computer may sleep
-   * meanwhile): nothing leaves after `untilMs`.
+   * One try; any status is an answer. Throws `offer_taken` where its turn came too late (a computer may sleep meanwhile): nothing leaves
+   * after `untilMs`. Where its turn is too far away it throws `provider_error`, never sent: the next offer would wait as long.
    */
   async create(
     offerId: string,
@@ -124,14 +124,9 @@ export class MarketClient {
     { secret, untilMs }: { secret: string; untilMs: number },
   ): Promise<HttpAnswer> {
     const path = `/api/v0/asks/${encodeURIComponent(offerId)}/`;
-    const late = (why: string, cause?: unknown) =>
-      new SvcError("offer_taken", { provider: "market", offer: offerId, why }, { cause });
-    try {
-      await this.limiters.create.slot();
-    } catch (e) {
-      throw late("too many other orders wait for their turn", e);
-    }
-    if (this.options.now() > untilMs) throw late("its turn came too late");
+    await this.limiters.create.slot();
+    if (this.options.now() > untilMs)
+      throw new SvcError("offer_taken", { provider: "market", offer: offerId, why: "its turn came too late" });
     return this.send({ method: "PUT", path, json: body, timeoutMs: CREATE_TIMEOUT_MS }, secret);
   }
 

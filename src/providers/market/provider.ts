@@ -266,8 +266,11 @@ export class MarketProvider implements Provider {
         throw id === null ? error : inVain(error, made(id));
       }
       if (isClearlyTooOften(answer, refusalOf(answer))) {
-        this.client.holdCreate(Math.max(CREATE_PENALTY_MS, answer.retryAfterMs ?? 0));
-        if (attempt === 1 && this.options.now() - calledAt < CREATE_AGAIN_WITHIN_MS) continue;
+        const waitMs = Math.max(CREATE_PENALTY_MS, answer.retryAfterMs ?? 0);
+        this.client.holdCreate(waitMs);
+        // Every offer has this one limit: where it is not over soon, another offer would not do better.
+        const isSoon = waitMs <= CREATE_WAIT_MS && this.options.now() + waitMs - calledAt < CREATE_AGAIN_WITHIN_MS;
+        if (attempt === 1 && isSoon) continue;
         this.offersAvoided.remove(offerId);
       }
       throw createRefused(answer, offerId, secret);

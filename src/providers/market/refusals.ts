@@ -2,10 +2,12 @@
 // words decide before the status does. Seen up to October 2026.
 //
 // F1. A bad key may arrive as 404: it is never read as "there is no such machine".
-// F2. Of a create call, only an answer with a clear reason and without a contract says that nothing was made.
+// F2. Of a create call, only an answer with a clear reason and without a contract says that nothing was made. By its documentation these
+//     are 400, 401, 403, 404, 410 and 429; 402, 409 and 422 refuse a request before it is carried out as well. Any 5xx (but for a 503 that
+//     names the lack of room), 408, a page, and an order that was queued leave it open.
 
 import { SvcError } from "../../errors/index.ts";
-import type { HttpAnswer } from "../http.ts";
+import { neverSent, type HttpAnswer } from "../http.ts";
 import { objectOf, textOf } from "./wire.ts";
 
 const PROVIDER = "market";
@@ -34,10 +36,22 @@ export function refusalOf(answer: HttpAnswer, secret = ""): Refusal {
   const body = objectOf(answer);
   const nested = objectIn(body?.error);
   const code = textOf(body?.error) || textOf(nested?.code) || textOf(nested?.error);
-  const told = [body?.msg, body?.message, body?.detail, nested?.msg, nested?.message].map(textOf);
+  const told = [body?.msg, body?.message, detailOf(body?.detail), nested?.msg, nested?.message].map(textOf);
   const text = body === null ? answer.text : told.find((part) => part !== "");
   const words = oneLine([code, text ?? ""].filter((part) => part !== "").join(": "), secret);
   return { status, code, words: words === "" ? `status ${status}` : words };
+}
+
+/** A field that was refused is named in a list: `{"loc":["body","image"],"msg":"field required"}`. */
+function detailOf(detail: unknown): unknown {
+  if (!Array.isArray(detail)) return detail;
+  const lines = detail.slice(0, 5).map((one: unknown) => {
+    if (typeof one === "string") return one;
+    const { loc, msg } = objectIn(one) ?? {};
+    const field = Array.isArray(loc) ? loc.filter((part) => typeof part === "string" && part !== "body").join(".") : "";
+    return [field, textOf(msg)].filter((part) => part !== "").join(": ");
+  });
+  return lines.filter((line) => line !== "").join("; ");
 }
 
 const objectIn = (value: unknown): Record<string, unknown> | null =>
@@ -63,9 +77,12 @@ export const isTooOften = (answer: HttpAnswer, { status, code, words }: Refusal)
   ((status >= 400 || objectOf(answer)?.success === false) &&
     (code === "rate_limit_exceeded" || /requests too frequent/i.test(words)));
 
-/** 429 in the provider's own words; a page of something in between could stand for a request that was passed on. */
+/**
+ * 429 in the provider's own words, or with the time to come back: the request was not carried out. A page of something in between
+ * without such a word could stand for a request that was passed on.
+ */
 export const isClearlyTooOften = (answer: HttpAnswer, refusal: Refusal): boolean =>
-  isTooOften(answer, refusal) && !answer.isHtml && answer.text.trim() !== "";
+  isTooOften(answer, refusal) && (answer.retryAfterMs !== null || (!answer.isHtml && answer.text.trim() !== ""));
 
 export const saysNoSuchMachine = (answer: HttpAnswer, refusal: Refusal): boolean =>
   !isAboutKey(answer, refusal) &&
@@ -97,11 +114,16 @@ const OFFER_GONE =
 const QUEUED = /queued|scheduled/i;
 const NO_FUNDS = /insufficient_credit|insufficient (credit|funds|balance)/i;
 const NO_QUOTA = /spend_rate_limit|missing_billing/i;
-const CLEAR = new Set([400, 402, 404, 410]);
+/** Statuses that refuse a request before it is carried out, where the answer is in the provider's own form and says why. */
+const CLEAR = new Set([400, 402, 404, 409, 410, 422]);
+/** Said of anything that went wrong, also after the machine was made. */
+const SAYS_NOTHING = /something went wrong|internal|unknown error|unexpected|try again/i;
+/** The only words for which an answer of 503 is a refusal: it names the offer, or that there is no room. */
+const NO_ROOM = /no_such_ask|no longer available|already (been )?rented|(no|out of|insufficient) (capacity|resources)/i;
 
 /**
- * What a create call came to whose answer names no contract: an error of NOTHING_MADE where the answer says so (F2), else
- * `outcome_unknown`.
+ * What a create call came to whose answer names no contract: an error of NOTHING_MADE where the answer says so (F2), one that counts as
+ * never sent where it was asked too often, else `outcome_unknown`.
  */
 export function createRefused(answer: HttpAnswer, offer: string, secret: string): SvcError {
   const refusal = refusalOf(answer, secret);
@@ -110,6 +132,7 @@ export function createRefused(answer: HttpAnswer, offer: string, secret: string)
   const said = { provider: PROVIDER, why: words };
   const body = objectOf(answer);
   const refuses = body !== null && (CLEAR.has(status) || (status === 200 && body.success === false));
+  const saysWhy = code !== "" || (words !== `status ${status}` && !SAYS_NOTHING.test(words));
   if (isAboutKey(answer, refusal))
     return new SvcError("credential_refused", { provider: PROVIDER, why: keyWords(refusal) });
   if (refuses && !QUEUED.test(text)) {
@@ -119,9 +142,18 @@ export function createRefused(answer: HttpAnswer, offer: string, secret: string)
     if (NO_QUOTA.test(text)) return new SvcError("no_quota", said);
     if ((status === 404 || status === 410) && code !== "") return new SvcError("offer_taken", { ...said, offer });
     if (status === 402) return new SvcError("no_funds", said);
-    if (status === 400 && code !== "") return new SvcError("provider_refused", said);
+    // Somebody else's order for this offer was first. An order of ours has a name of its own and is sent once.
+    if (status === 409 && saysWhy) return new SvcError("offer_taken", { ...said, offer });
+    if ((status === 400 || status === 422) && saysWhy) return new SvcError("provider_refused", said);
   }
+  if (status === 503 && body !== null && NO_ROOM.test(text) && !QUEUED.test(text))
+    return new SvcError("offer_taken", { ...said, offer });
   if (isClearlyTooOften(answer, refusal))
-    return new SvcError("offer_taken", { ...said, offer, why: `it was asked too often (${words})` });
+    return neverSent(
+      new SvcError("provider_error", {
+        provider: PROVIDER,
+        why: `it was asked to rent too often, and made nothing (${words})`,
+      }),
+    );
   return new SvcError("outcome_unknown", { provider: PROVIDER, what: `rent offer ${offer}` });
 }
