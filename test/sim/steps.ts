@@ -5,7 +5,7 @@ import { describeError, SvcError } from "../../src/errors/index.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
 import { awaitSshStep } from "../../src/steps/await-ssh.ts";
-import { launchStep } from "../../src/steps/run-steps.ts";
+import { launchStep } from "../../src/steps/launch.ts";
 import type { StepContext, StepDefinition, StepRegistry } from "../../src/steps/step.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import type { Provider } from "../../src/providers/provider.ts";

@@ -1,0 +1,58 @@
+// The collect step: stops what still runs and downloads the rest of the log and the checkpoints before the machine is released.
+//
+// Safe to run twice: the log continues at the committed cursor, and files that are here are not downloaded again.
+
+import { collectNow } from "./follow/log-follower.ts";
+import { drainRun } from "./follow/drain-run.ts";
+import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
+import { heldHandle, heldMachine, reaching } from "./rental/held-machine.ts";
+import type { RunServices } from "./run-services.ts";
+import type { StepDefinition } from "./step.ts";
+
+export function collectStep(services: RunServices): StepDefinition {
+  return {
+    name: "collect",
+    // Retries for as long as the state `terminating` allows: a network outage must not cost a checkpoint.
+    retry: { ...RETRY_FOR_EVER, delayMsMin: 1_000 },
+    async run(context) {
+      const { jobId, node } = context;
+      if (heldHandle(services.ledger, jobId, node) === null)
+        return { done: { exit_code: null }, detail: { nothing: "there was no machine" } };
+      const held = heldMachine(services, context);
+      if (!held.access.inPlace && held.handle.extra?.["home"] === undefined)
+        return { done: { exit_code: null }, detail: { nothing: "the machine was never reached" } };
+      return reaching(services, context, held, async () => {
+        await drainRun(services, context, held, "install");
+        const run = await drainRun(services, context, held, "run");
+        context.progress({ doing: "downloading checkpoints" });
+        const collector = services.collector(jobId, node);
+        const options = { final: true, announced: new Set<string>(), signal: context.signal };
+        // Also when the run's own folder is gone: a script that removed it may have left its checkpoints.
+        const followed = run?.followed ?? followedRun(services, context, held, "run");
+        const { saved, skipped } = await collectNow(followed, collector, options);
+        if (run === null && saved.length === 0)
+          return {
+            done: { exit_code: null },
+            detail: { nothing: "the script was never started, or its run folder is gone" },
+          };
+        const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
+        if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
+        const detail = {
+          ...(run === null ? {} : { log_bytes: run.bytes }),
+          ...(run !== null && run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
+          checkpoints: (await collector.atHome()).length,
+          ...(saved.length > 0 ? { checkpoints_brought_last: saved.length } : {}),
+          ...(left.length > 0 ? { left_out: left } : {}),
+        };
+        return { done: { exit_code: run?.status?.exit_code ?? null }, detail };
+      });
+    },
+  };
+}
+
+/** The warning for files of the checkpoint directory that are lost with the machine. */
+function leftBehind(some: readonly string[], count: number): string {
+  const named = some.slice(0, 3).join("; ");
+  const more = count > 3 ? `; and ${count - 3} more, in the timeline` : "";
+  return `${count === 1 ? "One file" : `${count} files`} of the checkpoint directory could not be downloaded: ${named}${more}.`;
+}

@@ -1,0 +1,87 @@
+// The stream step: follows the log, metrics, samples and checkpoints of a running script, and decides how the run ended.
+//
+// Safe to run twice: the log continues at the committed cursor (follow/log-follower.ts).
+
+import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
+import type { RunLook } from "../providers/host.ts";
+import { isFull } from "./follow/disk-watch.ts";
+import { followToEnd, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
+import { failedRank, lastWords, missingLauncher, raised, type FailedRank } from "./launch/failure-message.ts";
+import { hasRanks } from "./launch/launcher-argv.ts";
+import { heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
+import type { RunServices } from "./run-services.ts";
+import type { StepDefinition } from "./step.ts";
+
+/** status.json is replaced atomically, so a file that is still corrupt after this long will not recover. */
+const DAMAGED_MS = 20_000;
+/** Two damaged reads further apart than this are two incidents. */
+const INCIDENT_MS = 60_000;
+
+export function streamStep(services: RunServices): StepDefinition {
+  /** By effect: when the status was first and last read as damaged. */
+  const damaged = new Map<number, { sinceMs: number; atMs: number }>();
+  const judged = (effectId: number, e: unknown): unknown => {
+    if (!(e instanceof SvcError && e.code === "run_damaged")) return e;
+    const atMs = services.now();
+    const before = damaged.get(effectId);
+    const sinceMs = before !== undefined && atMs - before.atMs < INCIDENT_MS ? before.sinceMs : atMs;
+    damaged.set(effectId, { sinceMs, atMs });
+    return atMs - sinceMs < DAMAGED_MS ? e : new SvcError("run_lost", { why: e.message }, { cause: e });
+  };
+  return {
+    name: "stream",
+    retry: RETRY_FOR_EVER,
+    async run(context) {
+      const held = heldMachine(services, context);
+      return reaching(services, context, held, async () => {
+        // Renews the lease after the control plane was away.
+        await holdMachine(services, context, held);
+        const status = await followToEnd(services, context, held, "run").catch((e: unknown) => {
+          throw judged(context.effectId, e);
+        });
+        damaged.delete(context.effectId);
+        return {
+          done: outcomeOf(status, services.facts(context.jobId).spec, context.node),
+          detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
+        };
+      });
+    },
+  };
+}
+
+type Spec = ReturnType<RunServices["facts"]>["spec"];
+
+function outcomeOf(status: RunLook & { tail: string }, spec: Spec, node: number): Record<string, unknown> {
+  const { exit_code } = status;
+  if (status.phase === "failed" || exit_code === null) {
+    const why = status.error ?? "the runner ended without a word";
+    return { exit_code: null, error: describeError("run_lost", { why }) };
+  }
+  if (exit_code === 0 && !status.stopped) return { exit_code, error: null };
+  const missing = missingLauncher(status.tail);
+  if (missing) return { exit_code, error: describeError("launcher_missing", missing) };
+  const failed = failedRank(status.tail);
+  const signal = status.oom ? OUT_OF_MEMORY : (failed?.signal ?? status.signal);
+  // Python ends with 1 when an exception was not caught; with another code an earlier one was not the end.
+  const why = signal === null && exit_code === 1 ? raised(status.tail, failed?.rank ?? null) : null;
+  // A launcher's last line summarises all ranks; it is not the last line of one of them.
+  const last = signal === null && why === null && failed === null && !hasRanks(spec) ? lastWords(status.tail) : null;
+  const facts = {
+    exit_code,
+    signal,
+    why: why ?? (last?.isTrouble ? last.words : null),
+    last: last !== null && !last.isTrouble ? last.words : null,
+    who: whoOf(failed, signal !== null, spec, node),
+  };
+  const disk_full = isFull(status);
+  return { exit_code, error: describeError("script_failed", { ...facts, disk_full }) };
+}
+
+function whoOf(failed: FailedRank | null, killed: boolean, spec: Spec, node: number): string {
+  if (failed?.who) return `The script on ${failed.who}`;
+  const where = spec.nodes > 1 ? ` on node ${node}` : "";
+  // A launcher that survived would have named the rank.
+  return killed && failed === null && hasRanks(spec)
+    ? `The script${where}, or what held its ranks together,`
+    : `The script${where}`;
+}
