@@ -1,5 +1,6 @@
 // The error of the SDK: what the control plane answered with, or why it could not be asked.
 
+import { oneLine } from "../src/domain/terminal-text.ts";
 import type { Problem } from "../src/schemas/job.ts";
 
 export interface ErrorWords {
@@ -15,10 +16,6 @@ export interface ErrorWords {
 /** Of the catalogue's exit code 4; a test holds the two together. */
 const OF_CREDENTIALS =
   /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$|hub_gated$|hub_token_|sink_credentials$|sink_refused$)/;
-
-/** Words for one line of a terminal, without what it would obey: some are a provider's, or a machine's. */
-export const oneLine = (words: string): string =>
-  words.replaceAll(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu, " ");
 
 /** `code` is for programs and stable; `message` says what happened, `hint` what to do. */
 export class SvcError extends Error {

@@ -3,7 +3,7 @@
 
 import { longDuration } from "../src/domain/long-duration.ts";
 import { dollars, hourly } from "../src/errors/dollars.ts";
-import { oneLine } from "./errors.ts";
+import { oneLine } from "../src/domain/terminal-text.ts";
 import type { JobRecord, Timeline } from "../src/schemas/job.ts";
 
 const ASK_MS = 2_000;

@@ -269,6 +269,11 @@ describe("the layout", () => {
     ).toEqual([]);
   });
 
+  test("only src/domain/terminal-text.ts says which characters a terminal obeys", () => {
+    const files = PRODUCT.filter(({ path }) => path !== "src/domain/terminal-text.ts");
+    expect(linesWith(files, /\\u20(2e|66|0e)/i)).toEqual([]);
+  });
+
   test("nothing is left for later", () => {
     const marks = /\b(T[O]DO|F[I]XME|X[X]X)\b/;
     expect(linesWith(ALL, marks, true)).toEqual([]);

@@ -2,7 +2,6 @@
 
 import { bytes } from "../../src/domain/bytes.ts";
 import { longDuration } from "../../src/domain/long-duration.ts";
-import { visible } from "../../src/domain/visible.ts";
 import { dollars } from "../../src/errors/dollars.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { prefs } from "./prefs.ts";
@@ -84,10 +83,6 @@ export function moment(at: string): string {
   const today = day.format(date) === day.format(new Date()) && Math.abs(Date.now() - date.getTime()) < 86_400_000;
   return `${today ? "" : `${day.format(date)}, `}${clock.format(date)}${zone}`;
 }
-
-/** Characters that turn the order of those beside them, as their codes: `\u202Etp.exe` must not be read as `exe.pt`. */
-export const inOrder = (text: string): string =>
-  text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (sign) => visible(sign.charCodeAt(0)));
 
 export const words = (name: string): string => name.replaceAll("_", " ");
 export const plural = (n: number, word: string): string => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;

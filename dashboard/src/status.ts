@@ -1,6 +1,6 @@
 // Which runs are active, what can be done with one, and the one line that says why it ended.
 
-import { inOrder } from "./format.ts";
+import { inOrder } from "../../src/domain/terminal-text.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { hasEnded } from "../../src/schemas/names.ts";
 

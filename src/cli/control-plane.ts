@@ -6,7 +6,7 @@ import type { OpenControlPlane, Purpose } from "../app/app.ts";
 import { keepFilesPrivate } from "../platform/own-umask.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Io } from "./io.ts";
-import { safeField } from "./text.ts";
+import { safeField } from "../domain/terminal-text.ts";
 
 /** The client of the running control plane, or null. Throws `unreachable` for one that lives but does not answer. */
 export async function runningClient(io: Io): Promise<Client | null> {

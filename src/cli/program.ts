@@ -6,7 +6,7 @@ import { asksForJson, declare, parseArgv, printHelp } from "./argv.ts";
 import { COMMANDS } from "./commands/index.ts";
 import { processIo } from "./io.ts";
 import { version } from "./root.ts";
-import { safeField, toJson } from "./text.ts";
+import { safeField, toJson } from "../domain/terminal-text.ts";
 
 /** Runs one command line and ends the process with its exit code. */
 export async function runCli(words: string[]): Promise<void> {

@@ -5,7 +5,7 @@
 
 import { pino, type Logger } from "pino";
 import type { Io } from "./io.ts";
-import { safeField } from "./text.ts";
+import { safeField } from "../domain/terminal-text.ts";
 
 export type LogFormat = "text" | "json";
 export type LogLevel = keyof typeof RANK;

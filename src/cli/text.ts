@@ -1,31 +1,13 @@
-// How things are shown: tables, amounts, durations, and text of strangers made harmless.
+// How the command line shows tables, durations and instants.
 
 import { longDuration } from "../domain/long-duration.ts";
-import { visible } from "../domain/visible.ts";
+import { safeField, toJson } from "../domain/terminal-text.ts";
 import { take, width } from "./columns.ts";
 import type { Io } from "./io.ts";
-
-// eslint-disable-next-line no-control-regex -- exactly these are what a terminal would obey
-const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-
-/** Text in one field of one line: whatever a terminal would obey is shown as its code instead. */
-export const safeField = (text: string): string => text.replace(OBEYED, (c) => visible(c.charCodeAt(0)));
-
-/** The same for text of many lines: line ends and tabs stay. */
-export const safeText = (text: string): string =>
-  text.replace(OBEYED, (c) => (c === "\n" || c === "\t" ? c : safeField(c)));
 
 /** A hint of the catalogue about one run, ready to paste: where its commands say JOB, the id stands. */
 export const hintFor = (id: string, hint: string): string =>
   safeField(hint.replace(/`[^`]*`/g, (command) => command.replace(/\bJOB\b/g, id)));
-
-/** JSON that is safe to print on a terminal as well. */
-export function toJson(value: unknown, indent?: number): string {
-  // What JSON.stringify leaves as it is; the line feeds are its own.
-  return JSON.stringify(value, null, indent).replace(OBEYED, (c) =>
-    c === "\n" ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-}
 
 /** The one way a command prints JSON: readable on a terminal, one line when piped. */
 export const printJson = (io: Io, value: unknown): Promise<void> =>

@@ -5,11 +5,11 @@
 // (control characters, marks of text direction), are written as `%` and two hexadecimal digits per byte.
 
 import { isUtf8 } from "node:buffer";
+import { OBEYED } from "./terminal-text.ts";
 
 /** With `u` a surrogate only matches where it stands alone. */
 const LONE = /[\udc80-\udcff]/u;
-// eslint-disable-next-line no-control-regex -- control characters are exactly what is escaped
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\\\ud800-\udfff]/gu;
+const UNSAFE = new RegExp(String.raw`[${OBEYED}\\\ud800-\udfff]`, "gu");
 
 /** The text of a name. */
 export function textOfName(bytes: Buffer): string {

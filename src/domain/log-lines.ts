@@ -1,6 +1,6 @@
 // Reading a stored log as lines: where the last ones begin, what of them is safe on a terminal, what a progress bar said last.
 
-import { visible } from "./visible.ts";
+import { OBEYED, visible } from "./terminal-text.ts";
 
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
@@ -64,11 +64,12 @@ function startWithin(chunk: Buffer, offset: number): number {
   return offset + at;
 }
 
-// A colour or style sequence; what a progress bar writes to clear its line or to hide the cursor; or a character that moves, hides
-// or reorders text: C0 but tab and line feed, DEL, C1, line and paragraph separators, marks that change the direction of writing.
-const UNSAFE =
-  // eslint-disable-next-line no-control-regex -- control characters are exactly what is looked for
-  /(\u001b\[[0-9;:]{0,64}m)|(\u001b\[(?:[0-2]?K|\?25[hl])|\r(?=\n))|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+// A colour or style sequence; what a progress bar writes to clear its line or to hide the cursor; or a character that a terminal
+// obeys, except tab and line feed.
+const UNSAFE = new RegExp(
+  String.raw`(\u001b\[[0-9;:]{0,64}m)|(\u001b\[(?:[0-2]?K|\?25[hl])|\r(?=\n))|(?![\t\n])[${OBEYED}]`,
+  "g",
+);
 
 /**
  * Text that a terminal may be given: colours, line feeds and tabs pass; every other control character is shown as `\x1b` or

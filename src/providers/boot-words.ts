@@ -1,6 +1,8 @@
 // What a container runtime says when a machine cannot start, and whether another host would do better. Seen: messages of Docker,
 // containerd and the NVIDIA container toolkit as they stand in `status_msg` of market and in pod logs of podhost, 2024 to November 2026.
 
+import { oneLine } from "../domain/terminal-text.ts";
+
 export interface BootVerdict {
   /** The provider's own words, one line. */
   why: string;
@@ -23,9 +25,7 @@ export function bootVerdict(words: string): BootVerdict | null {
   for (const line of words.split(/[\r\n]+/)) {
     const nowhere = NOWHERE.test(line);
     if (!nowhere && !HERE.test(line)) continue;
-    // eslint-disable-next-line no-control-regex -- they are what is taken out
-    const why = line.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
-    return { why: why.length > CHARACTERS_MAX ? `${why.slice(0, CHARACTERS_MAX)}…` : why, elsewhere: !nowhere };
+    return { why: oneLine(line, CHARACTERS_MAX), elsewhere: !nowhere };
   }
   return null;
 }

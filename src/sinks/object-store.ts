@@ -1,6 +1,7 @@
 // What a sink needs of an object store, whichever protocol it speaks.
 
 import { Redactor } from "../domain/redaction.ts";
+import { oneLine } from "../domain/terminal-text.ts";
 
 /** A file as it is sent: its fingerprints were taken before, and `read` gives the same bytes for as long as it is sent. */
 export interface SourceFile {
@@ -66,9 +67,7 @@ export const timeLimitMs = (bytes: number): number => Math.min(TIMER_MS_MAX, 60_
 
 /** Words of a stranger, in one line and without what must not be repeated. */
 export function plainWords(text: string, secrets: readonly string[]): string {
-  // eslint-disable-next-line no-control-regex -- control characters are exactly what is taken out
-  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
-  return new Redactor(secrets).redactText(line).slice(0, 300).replace(/\.+$/, "");
+  return new Redactor(secrets).redactText(oneLine(text)).slice(0, 300).replace(/\.+$/, "");
 }
 
 /** A fault of ours, and none of the network's. */

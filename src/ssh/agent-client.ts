@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto";
 import type { Duplex, Readable } from "node:stream";
 import { z } from "zod";
 import { SvcError } from "../errors/index.ts";
+import { oneLine } from "../domain/terminal-text.ts";
 
 /** What an exec on a machine gives: its standard streams. `exit` is emitted with the code where the command ended by itself. */
 export type AgentChannel = Duplex & { stderr?: Readable };
@@ -349,8 +350,5 @@ export class AgentClient {
 
 /** The end of what a machine said, in one line without control characters. */
 function printable(text: string): string {
-  return text
-    .replace(/[\p{Cc}\p{Cf}\u2028\u2029\s]+/gu, " ")
-    .trim()
-    .slice(-300);
+  return oneLine(text.replace(/\s+/g, " ")).slice(-300);
 }

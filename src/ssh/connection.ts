@@ -18,7 +18,7 @@ import { dial, PATIENCE, type Link, type Patience } from "./dial.ts";
 import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { SlotGate } from "./slot-gate.ts";
-import { oneLine } from "./words.ts";
+import { shortLine } from "./words.ts";
 
 /** A failure is told again, instead of being found again, for this long. */
 const FAILURE_KEPT_MS = 50;
@@ -266,7 +266,7 @@ export class SshConnection {
       link.onLost.add(lost);
       try {
         link.client.exec(command, (e, channel) => {
-          if (e) return answer(() => reject(this.#unreachable(`it starts no command (${oneLine(e.message)})`, e)));
+          if (e) return answer(() => reject(this.#unreachable(`it starts no command (${shortLine(e.message)})`, e)));
           channel.on("error", () => {});
           channel.stderr.on("error", () => {});
           if (answered) return giveUp(channel);

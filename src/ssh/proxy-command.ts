@@ -5,7 +5,7 @@ import { Duplex } from "node:stream";
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import { started } from "../platform/started.ts";
 import { childEnvironment } from "./child-environment.ts";
-import { oneLine } from "./words.ts";
+import { shortLine } from "./words.ts";
 
 const WORDS_MAX = 2_000;
 
@@ -48,7 +48,7 @@ export async function openProxy(endpoint: SshEndpoint & { proxyCommand: string }
   return {
     stream,
     ended: ended.promise,
-    words: () => oneLine([ending, said.trim()].filter((part) => part !== "").join(": ")),
+    words: () => shortLine([ending, said.trim()].filter((part) => part !== "").join(": ")),
     end: () => {
       stream.destroy();
       if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;

@@ -10,7 +10,7 @@ import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Executed, SshConnection } from "./connection.ts";
 import { inAnyShell, quote } from "../domain/shell-words.ts";
-import { oneLine } from "./words.ts";
+import { shortLine } from "./words.ts";
 
 export interface Pushed {
   /** SHA-256 in hex; null where it is not known that it arrived whole. */
@@ -130,7 +130,7 @@ async function talk(
   const done = await connection.exec(inAnyShell(script), { signal, timeoutMs: TALK_MS, ...(stdin ? { stdin } : {}) });
   if (done.code === 0) return done;
   const said = done.stderr.toString("utf8");
-  const why = `a shell there ended with ${done.code ?? done.signal}: ${oneLine(said)}`;
+  const why = `a shell there ended with ${done.code ?? done.signal}: ${shortLine(said)}`;
   throw diskFailure(connection.machine, said) ?? new SvcError("sync_failed", { machine: connection.machine, why });
 }
 

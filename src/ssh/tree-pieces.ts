@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { AgentRefusal } from "./agent-client.ts";
 import { askAgent, type AskedMachine } from "./ask-agent.ts";
-import { oneLine } from "./words.ts";
+import { shortLine } from "./words.ts";
 import { SvcError } from "../errors/index.ts";
 import type { TreePush, TreePushed } from "../providers/host.ts";
 
@@ -75,12 +75,12 @@ async function putInPieces(
   const links = tree.followLinks ? 0 : constants.O_NOFOLLOW;
   const from = join(tree.from, file.path);
   const source = await open(from, constants.O_RDONLY | constants.O_NONBLOCK | links).catch((cause: unknown) => {
-    throw failed(`${oneLine(file.path)} cannot be read (${(cause as NodeJS.ErrnoException).code})`, cause);
+    throw failed(`${shortLine(file.path)} cannot be read (${(cause as NodeJS.ErrnoException).code})`, cause);
   });
   try {
     const stats = await source.stat();
     if (!stats.isFile() || stats.size !== file.size)
-      throw failed(`${oneLine(file.path)} has changed its size while it was sent`);
+      throw failed(`${shortLine(file.path)} has changed its size while it was sent`);
     const path = `${tree.to}/${file.path}`;
     const args = { path, size: file.size, mtime: Math.floor(file.mtimeMs ?? stats.mtimeMs) };
     const ask = async (offset: number, body?: Buffer) => {
@@ -89,7 +89,7 @@ async function putInPieces(
         if (!(thrown instanceof AgentRefusal)) throw thrown;
         const why = "the project does not fit on it";
         if (thrown.kind === "disk_full") throw new SvcError("machine_disk_full", { machine, why }, { cause: thrown });
-        throw failed(`${oneLine(file.path)} cannot be written there (${thrown.message})`, thrown);
+        throw failed(`${shortLine(file.path)} cannot be written there (${thrown.message})`, thrown);
       });
       return value;
     };
@@ -97,10 +97,10 @@ async function putInPieces(
     sent(have);
     let travelled = 0;
     while (!whole) {
-      if (have >= file.size) throw failed(`of ${oneLine(file.path)} the machine has more than there is`);
+      if (have >= file.size) throw failed(`of ${shortLine(file.path)} the machine has more than there is`);
       const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, file.size - have));
       const { bytesRead } = await source.read(piece, 0, piece.length, have);
-      if (bytesRead === 0) throw failed(`${oneLine(file.path)} became shorter while it was sent`);
+      if (bytesRead === 0) throw failed(`${shortLine(file.path)} became shorter while it was sent`);
       const before = have;
       ({ have, whole } = await ask(have, piece.subarray(0, bytesRead)));
       travelled += bytesRead;

@@ -8,7 +8,7 @@ import { carry, CHANNEL_FD, CHANNEL_SHELL, type Carried } from "./rsync-channel.
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, partialPath } from "./tree-manifest.ts";
-import { oneLine } from "./words.ts";
+import { shortLine } from "./words.ts";
 
 /** Why rsync cannot be used with this machine although it seemed so. */
 export type RsyncUnfit = "the machine's rsync does not work" | "the machine's shell greets where rsync wants silence";
@@ -52,14 +52,14 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
       return Number(/Total bytes sent: (\d+)/.exec(stdout)?.[1] ?? 0);
     }
     const why = `only ${seen} of ${tree.files.length} files could be read here`;
-    throw new SvcError("sync_failed", { machine, why: `${why} (${oneLine(stderr || stdout)})` });
+    throw new SvcError("sync_failed", { machine, why: `${why} (${shortLine(stderr || stdout)})` });
   }
   signal.throwIfAborted();
 
   // What ssh or the other side said tells more than what rsync makes of it.
   const own =
     /^rsync(?: error)?: .*(?:connection unexpectedly closed|error in rsync protocol|unexplained error|some files\/attrs).*$/gm;
-  const said = oneLine(stderr.replaceAll(own, ""));
+  const said = shortLine(stderr.replaceAll(own, ""));
   const why = said === "" ? `rsync ended with ${code ?? ended}` : said;
   if (/REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed/.test(stderr)) {
     throw new SvcError("host_key_changed", { machine });

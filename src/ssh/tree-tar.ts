@@ -3,7 +3,7 @@ import { inAnyShell, quote } from "../domain/shell-words.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, type TreeState } from "./tree-manifest.ts";
-import { oneLine } from "./words.ts";
+import { shortLine } from "./words.ts";
 
 /** Without a byte taken by the machine for so long, it is not there any more. */
 const STALLED_MS = 60_000;
@@ -76,13 +76,13 @@ export async function pushByTar(
     const why =
       done.code === 127
         ? "it has neither rsync nor tar"
-        : `tar there ended with ${done.code ?? done.signal}: ${oneLine(said)}`;
+        : `tar there ended with ${done.code ?? done.signal}: ${shortLine(said)}`;
     throw diskFailure(machine, said) ?? new SvcError("sync_failed", { machine, why });
   } catch (e) {
     if (e instanceof FileChanged) {
       throw new SvcError(
         "sync_failed",
-        { machine, why: `${oneLine(e.path)} ${e.why} while it was sent` },
+        { machine, why: `${shortLine(e.path)} ${e.why} while it was sent` },
         { cause: e },
       );
     }

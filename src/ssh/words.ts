@@ -1,13 +1,12 @@
 // What went wrong on the way to a machine, in words that a person can act on.
 
 import type { SshEndpoint } from "../domain/endpoint.ts";
+import { oneLine } from "../domain/terminal-text.ts";
 
-/** Text of another program or of the other side, fit for one line of a message. */
-export function oneLine(text: string, charsMax = 300): string {
-  // oxlint-disable-next-line no-control-regex
-  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, " ").trim();
-  return line.length > charsMax ? `${line.slice(0, charsMax)}…` : line;
-}
+const CHARS_MAX = 300;
+
+/** What another program or the other side said, in one line that is short enough for a message. */
+export const shortLine = (text: string): string => oneLine(text, CHARS_MAX);
 
 /** What ssh2 says of a connection that was accepted and closed without a word. */
 export const NO_HANDSHAKE = "Connection lost before handshake";
@@ -39,7 +38,7 @@ export function whyUnreachable(thrown: unknown, endpoint: SshEndpoint, readyMs: 
   if (message === NO_HANDSHAKE) {
     return `${host} port ${port} accepts connections and hangs up before SSH begins`;
   }
-  return `${host} port ${port}: ${oneLine(message)}`;
+  return `${host} port ${port}: ${shortLine(message)}`;
 }
 
 const noAnswer = ({ host, port }: SshEndpoint, ms: number): string =>

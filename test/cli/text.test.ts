@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { wantsColor } from "../../src/cli/io.ts";
 import type { Io } from "../../src/cli/io.ts";
 import { width } from "../../src/cli/columns.ts";
-import { duration, hintFor, safeField, table, toJson } from "../../src/cli/text.ts";
+import { safeField, toJson } from "../../src/domain/terminal-text.ts";
+import { duration, hintFor, table } from "../../src/cli/text.ts";
 
 const io = (tty: boolean, columns = 80, color = false): Io => ({ tty, color, columns: () => columns }) as unknown as Io;
 const columns = [{ title: "JOB" }, { title: "N", right: true }, { title: "LABEL", shrinks: true }];

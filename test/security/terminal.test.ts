@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { withOwnControlPlane } from "../../src/cli/control-plane.ts";
 import type { Io } from "../../src/cli/io.ts";
-import { safeField, toJson } from "../../src/cli/text.ts";
+import { OBEYED as OBEYED_CLASS, oneLine, safeField, toJson } from "../../src/domain/terminal-text.ts";
+import { safeName } from "../../src/domain/file-names.ts";
 import { plain } from "../../sdk/progress.ts";
 import { terminalSafe } from "../../src/domain/log-lines.ts";
 
@@ -17,12 +18,8 @@ const OBEYED = [
   0x61c,
   0x200e,
   0x200f,
-  0x2028,
-  0x2029,
-  0x202a,
-  0x202e,
-  0x2066,
-  0x2069,
+  ...Array.from({ length: 7 }, (_, i) => 0x2028 + i),
+  ...Array.from({ length: 4 }, (_, i) => 0x2066 + i),
 ];
 const shown = (text: string, code: number) => text.includes(String.fromCharCode(code));
 
@@ -31,7 +28,22 @@ it.each(OBEYED)("shows character %i as its code", (code) => {
   expect(shown(safeField(text), code)).toBe(false);
   if (code !== 0x09 && code !== 0x0a) expect(shown(terminalSafe(text), code)).toBe(false);
   expect(shown(toJson({ text }), code)).toBe(false);
+  expect(shown(safeName(text), code)).toBe(false);
+  expect(oneLine(text)).toBe("a b");
   expect(JSON.parse(toJson({ text }, 2))).toEqual({ text });
+});
+
+it("src/domain/terminal-text.ts and python/svc/_errors.py have exactly these characters", () => {
+  const all = Array.from({ length: 0xd800 }, (_, code) => code);
+  const obeyed = new RegExp(`[${OBEYED_CLASS}]`);
+  expect(all.filter((code) => obeyed.test(String.fromCharCode(code)))).toEqual(OBEYED);
+  const script = `import json; from svc._errors import plain
+print(json.dumps([c for c in range(0xd800) if c != 32 and plain("a" + chr(c) + "b") == "a b"]))`;
+  const python = spawnSync("python3", ["-c", script], {
+    env: { ...process.env, PYTHONPATH: join(import.meta.dirname, "../../python") },
+    encoding: "utf8",
+  });
+  expect(JSON.parse(python.stdout)).toEqual(OBEYED);
 });
 
 it("the SDKs show none of them where they tell how a run stands", () => {

@@ -1,6 +1,7 @@
 // The run of the form in other ways to start it: Python, TypeScript, curl. Values are written as literals, never pasted as they are.
 
 import type { SubmitBodyLike } from "./run-values.ts";
+import { toJson } from "../../../src/domain/terminal-text.ts";
 
 export const LANGUAGES = ["Python", "TypeScript", "curl"] as const;
 export type Language = (typeof LANGUAGES)[number];
@@ -32,10 +33,7 @@ const pythonOf = (value: unknown): string => {
 };
 
 /** JSON text that is also a literal of Python and of JavaScript. */
-const literal = (value: unknown): string =>
-  JSON.stringify(value).replace(/[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (char) => {
-    return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
+const literal = (value: unknown): string => toJson(value);
 
 function typescript(parameters: Record<string, unknown>): string {
   const lines = Object.entries(parameters).map(([name, value]) => `  ${name}: ${literal(value)},`);

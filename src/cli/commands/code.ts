@@ -9,7 +9,8 @@ import { usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import type { Io } from "../io.ts";
 import { everyJob, openStore, withJob, type OpenReads } from "../store.ts";
-import { instant, printJson, safeField, safeText, table } from "../text.ts";
+import { safeField, safeText } from "../../domain/terminal-text.ts";
+import { instant, printJson, table } from "../text.ts";
 
 // What reads and compares files is loaded when it is used.
 const contents = () => import("../../files/code/contents.ts");

@@ -15,7 +15,8 @@ import type { Command, Input } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
 import { readSecret } from "../read-secret.ts";
-import { printFields, printJson, safeField } from "../text.ts";
+import { safeField } from "../../domain/terminal-text.ts";
+import { printFields, printJson } from "../text.ts";
 
 /** The same over HTTP or in this process. */
 interface Desk {

@@ -5,7 +5,8 @@ import type { DataReport, DataSummary } from "../../schemas/data.ts";
 import { runAction } from "../actions.ts";
 import type { Command, Input } from "../command.ts";
 import type { Io } from "../io.ts";
-import { duration, instant, printJson, safeField, table } from "../text.ts";
+import { safeField } from "../../domain/terminal-text.ts";
+import { duration, instant, printJson, table } from "../text.ts";
 
 // What reads and hashes is loaded when it is used.
 const store = () => import("../../files/data/store.ts");

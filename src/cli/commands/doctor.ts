@@ -17,7 +17,8 @@ import { asSvcError } from "../../errors/index.ts";
 import { bytes } from "../../domain/bytes.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
-import { printJson, safeField } from "../text.ts";
+import { safeField } from "../../domain/terminal-text.ts";
+import { printJson } from "../text.ts";
 
 interface Check {
   name: string;

@@ -9,7 +9,8 @@ import type { Command } from "../command.ts";
 import { pause, type Io } from "../io.ts";
 import { openStore, type OpenReads } from "../store.ts";
 import { hasEnded, JOB_STATUSES } from "../../schemas/names.ts";
-import { duration, instant, printJson, statusPaint, table, toJson } from "../text.ts";
+import { toJson } from "../../domain/terminal-text.ts";
+import { duration, instant, printJson, statusPaint, table } from "../text.ts";
 
 export interface JobsOptions {
   ids: string[];

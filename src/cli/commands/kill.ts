@@ -6,7 +6,8 @@ import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import { pause, type Io } from "../io.ts";
 import { everyJob, openStore } from "../store.ts";
 import { ACTIVE_STATUSES, hasEnded } from "../../schemas/names.ts";
-import { printJson, safeField } from "../text.ts";
+import { safeField } from "../../domain/terminal-text.ts";
+import { printJson } from "../text.ts";
 
 export interface KillOptions {
   jobs: string[];

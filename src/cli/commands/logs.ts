@@ -7,7 +7,8 @@ import { take } from "../columns.ts";
 import { pause, type Io } from "../io.ts";
 import { withJob, type OpenReads } from "../store.ts";
 import { hasEnded } from "../../schemas/names.ts";
-import { hintFor, safeField, toJson } from "../text.ts";
+import { safeField, toJson } from "../../domain/terminal-text.ts";
+import { hintFor } from "../text.ts";
 
 export interface LogsOptions {
   follow: boolean;

@@ -8,7 +8,8 @@ import { oneOf, usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import { everyJob, openStore, type OpenReads } from "../store.ts";
 import { OUTCOMES } from "../../schemas/names.ts";
-import { printJson, safeField } from "../text.ts";
+import { safeField } from "../../domain/terminal-text.ts";
+import { printJson } from "../text.ts";
 import { removeAll } from "./rm.ts";
 
 const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 };

@@ -8,7 +8,8 @@ import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
 import { openStore } from "../store.ts";
-import { printJson, safeField } from "../text.ts";
+import { safeField } from "../../domain/terminal-text.ts";
+import { printJson } from "../text.ts";
 
 export const rm: Command = {
   name: "rm",

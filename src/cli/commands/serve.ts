@@ -22,7 +22,7 @@ import type { Io } from "../io.ts";
 import { checkoutRoot, version } from "../root.ts";
 import type { LogFormat, LogLevel, ServeLog } from "../serve-log.ts";
 import { ACTIVE_STATUSES } from "../../schemas/names.ts";
-import { toJson } from "../text.ts";
+import { toJson } from "../../domain/terminal-text.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 

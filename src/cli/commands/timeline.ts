@@ -4,7 +4,8 @@ import type { SinkStatus } from "../../schemas/sink-status.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { withJob } from "../store.ts";
-import { duration, hintFor, instant, printJson, safeField, statusPaint, table } from "../text.ts";
+import { safeField } from "../../domain/terminal-text.ts";
+import { duration, hintFor, instant, printJson, statusPaint, table } from "../text.ts";
 
 export const timeline: Command = {
   name: "timeline",

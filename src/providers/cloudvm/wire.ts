@@ -2,16 +2,15 @@
 // strings, and lists that are empty are left out.
 
 import { z } from "zod";
+import { oneLine } from "../../domain/terminal-text.ts";
 
 const optionalText = z.string().optional().catch(undefined);
 const number64 = z.union([z.string(), z.number().int().nonnegative()]).transform(String).optional().catch(undefined);
 
 /** One line for people, of what came from elsewhere. */
 export function plainText(text: string, max = 500): string {
-  // eslint-disable-next-line no-control-regex -- control characters are exactly what is taken out
-  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\s]+/g, " ").trim();
-  // A full stop at its end would stand twice in our own sentence.
-  return (line.length > max ? `${line.slice(0, max)}…` : line).replace(/\.$/, "");
+  // Our own sentence has its full stop already.
+  return oneLine(text.replace(/\s+/g, " "), max).replace(/\.$/, "");
 }
 
 /** The last part of a URL or path: `zones/us-central1-a` and `https://…/zones/us-central1-a` are both `us-central1-a`. */

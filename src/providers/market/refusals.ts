@@ -6,6 +6,7 @@
 //     are 400, 401, 403, 404, 410 and 429; 402, 409 and 422 refuse a request before it is carried out as well. Any 5xx (but for a 503 that
 //     names the lack of room), 408, a page, and an order that was queued leave it open.
 
+import { oneLine } from "../../domain/terminal-text.ts";
 import { SvcError } from "../../errors/index.ts";
 import { neverSent, type HttpAnswer } from "../http.ts";
 import { objectOf, textOf } from "./wire.ts";
@@ -23,12 +24,8 @@ export interface Refusal {
 }
 
 /** One line of what a provider wrote: no control characters, not endless, never with the key in it. */
-export function oneLine(text: string, secret = ""): string {
-  const plain = secret.length < 4 ? text : text.split(secret).join("…");
-  // eslint-disable-next-line no-control-regex -- they are what is taken out
-  const clean = plain.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
-  return clean.length > WORDS_MAX ? `${clean.slice(0, WORDS_MAX)}…` : clean;
-}
+export const providerLine = (text: string, secret = ""): string =>
+  oneLine(secret.length < 4 ? text : text.split(secret).join("…"), WORDS_MAX);
 
 export function refusalOf(answer: HttpAnswer, secret = ""): Refusal {
   const { status } = answer;
@@ -38,7 +35,7 @@ export function refusalOf(answer: HttpAnswer, secret = ""): Refusal {
   const code = textOf(body?.error) || textOf(nested?.code) || textOf(nested?.error);
   const told = [body?.msg, body?.message, detailOf(body?.detail), nested?.msg, nested?.message].map(textOf);
   const text = body === null ? answer.text : told.find((part) => part !== "");
-  const words = oneLine([code, text ?? ""].filter((part) => part !== "").join(": "), secret);
+  const words = providerLine([code, text ?? ""].filter((part) => part !== "").join(": "), secret);
   return { status, code, words: words === "" ? `status ${status}` : words };
 }
 

@@ -3,7 +3,7 @@
 import { endpointOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { bootVerdict } from "../boot-words.ts";
 import type { MachineStatus } from "../provider.ts";
-import { oneLine } from "./refusals.ts";
+import { providerLine } from "./refusals.ts";
 import { numberOf, textOf, type InstanceRow } from "./wire.ts";
 
 const STARTING: Readonly<Record<string, string>> = {
@@ -31,7 +31,7 @@ export const actualStatus = (row: InstanceRow): string => textOf(row.actual_stat
 export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const priceMicro = priceMicroOf(row.dph_total);
   const actual = actualStatus(row);
-  const message = oneLine(textOf(row.status_msg));
+  const message = providerLine(textOf(row.status_msg));
   const said = message === "" ? "" : ` (${message})`;
   const broken = (why: string): MachineStatus & { phase: "broken" } => ({ phase: "broken", why, priceMicro });
   if (textOf(row.cur_state).toLowerCase() === "unloaded") return broken("it is being destroyed");
@@ -56,7 +56,7 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const end = BROKEN[actual];
   if (end !== undefined) return broken(`${end}${said}`);
   // A state that nobody has heard of says neither that it works nor that it is lost.
-  return { phase: "starting", why: `in the state ${oneLine(actual).slice(0, 40)}${said}` };
+  return { phase: "starting", why: `in the state ${providerLine(actual).slice(0, 40)}${said}` };
 }
 
 /** Straight to the machine first, then through the provider's proxy. The two addresses are never mixed. */

@@ -1,6 +1,8 @@
 // The last words on the log of a node: of the launcher (python/svc/_launch.py), of Python, of pip or uv. A script could print
 // them, too: they decide nothing, and only make a failure's message plainer.
 
+import { oneLine } from "../../domain/terminal-text.ts";
+
 const WORDS_MAX = 300;
 
 export interface FailedRank {
@@ -94,7 +96,7 @@ export const installWarnings = (tail: string): string[] =>
 
 /** One line without control characters, and not longer than a message may be. */
 function plain(words: string): string {
-  const line = words.replaceAll(/[\p{Cc}\s]+/gu, " ").trim();
+  const line = oneLine(words.replaceAll(/\s+/g, " "));
   return line.length > WORDS_MAX ? `${line.slice(0, WORDS_MAX - 1)}…` : line;
 }
 
