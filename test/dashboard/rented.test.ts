@@ -94,7 +94,7 @@ describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] },
         await page.getByRole("button", { name: /^Start run, \$/ }).click();
         await page.waitForURL("**/runs/*", WAIT);
         await page.getByText("tick 3", { exact: true }).waitFor({ timeout: 120_000 });
-        await page.locator(".money summary").getByText("/h").waitFor();
+        await page.locator(".money summary .roomy", { hasText: "/h" }).waitFor();
         await page.getByText(/^svc ssh /).waitFor();
         await page.getByRole("button", { name: "Kill", exact: true }).click();
         await page
