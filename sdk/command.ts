@@ -21,7 +21,7 @@ export function asked<T>(home: string, [command, ...rest]: readonly [string, ...
       const failed = {
         code: "start_failed",
         message: `\`svc ${command}\` failed: ${last ?? "it said nothing"}.`,
-        hint: "Run `svc doctor`, which says what this computer lacks.",
+        hint: "Run `svc doctor`: it lists what is missing on this computer.",
       };
       reject(new SvcError({ ...failed, ...error }));
     });

@@ -237,8 +237,8 @@ export function findCli(env: NodeJS.ProcessEnv = process.env): string {
 const startFailed = (why: string): SvcError =>
   new SvcError({
     code: "start_failed",
-    message: `A control plane could not be started: ${why.replace(/\.$/, "")}.`,
-    hint: "Run `svc doctor`, which says what this computer lacks.",
+    message: `The control plane could not start: ${why.replace(/\.$/, "")}.`,
+    hint: "Run `svc doctor`: it lists what is missing on this computer.",
   });
 
 /** Where what it says goes. In a home that is somebody else's, the name could lead to a file of ours. */
@@ -260,7 +260,7 @@ const homeUnusable = (home: string, why: string, cause?: unknown): SvcError =>
   new SvcError({
     code: "home_unusable",
     message: `The home ${home} cannot be used: ${why}.`,
-    hint: "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
+    hint: "Set SVC_HOME to a folder that you own and can write to. Nothing was changed.",
     cause,
   });
 

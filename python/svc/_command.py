@@ -35,4 +35,4 @@ def asked(command: str, *rest: str) -> Any:
         fields = [(str(f.get("field")), str(f.get("message"))) for f in told.get("errors") or [] if isinstance(f, dict)]
         raise make_error(str(told["code"]), str(told.get("message", "")), str(told.get("hint", "")), fields)
     why = told or f"it ended with {done.returncode}"
-    raise SvcError("start_failed", f"`svc {command}` failed: {why}.", "Run `svc doctor`, which says what this computer lacks.")
+    raise SvcError("start_failed", f"`svc {command}` failed: {why}.", "Run `svc doctor`: it lists what is missing on this computer.")

@@ -229,7 +229,7 @@ def find_cli() -> list[str]:
     try:
         beside = _launcher.command()
     except _launcher.CannotStart as error:
-        raise SvcError("start_failed", f"A control plane could not be started: {error.problem}", error.remedy) from error
+        raise SvcError("start_failed", f"The control plane could not start: {error.problem}", error.remedy) from error
     if beside is not None:
         return beside
     on_path = shutil.which("svc")
@@ -241,8 +241,8 @@ def find_cli() -> list[str]:
 def _start_failed(why: str) -> SvcError:
     return SvcError(
         "start_failed",
-        f"A control plane could not be started: {why}.",
-        "Run `svc doctor`, which says what this computer lacks.",
+        f"The control plane could not start: {why}.",
+        "Run `svc doctor`: it lists what is missing on this computer.",
     )
 
 
@@ -250,7 +250,7 @@ def _unusable(at: Path, why: object) -> ConfigError:
     return ConfigError(
         "home_unusable",
         f"The home {at} cannot be used: {why}.",
-        "Set SVC_HOME to a folder that you own and may write. Nothing was changed.",
+        "Set SVC_HOME to a folder that you own and can write to. Nothing was changed.",
     )
 
 

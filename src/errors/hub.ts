@@ -11,19 +11,19 @@ export const HUB = {
     retry: "never",
     message: (d) =>
       d.token
-        ? `The hub has no model ${d.model} that this token may see: it does not exist, or it is private and the token has no right to it.`
+        ? `The hub shows this token no model ${d.model}: it does not exist, or it is private and the token has no access to it.`
         : `The hub has no public model ${d.model}: it does not exist, or it is private and no token was sent.`,
     hint: (d) =>
       d.token
-        ? `Check the spelling (owner/name) and that the token's account may read it. ${NO_MONEY}`
-        : `Check the spelling (owner/name). For a private model set HUB_TOKEN, or give the token as \`token\`. ${NO_MONEY}`,
+        ? `Check the spelling (owner/name) and that the token's account has access to it. ${NO_MONEY}`
+        : `Check the spelling (owner/name). For a private model, set HUB_TOKEN or pass the token as \`token\`. ${NO_MONEY}`,
   }),
   hub_revision_not_found: entry<{ model: string; revision: string }>({
     status: 404,
     exit: 3,
     retry: "never",
     message: (d) => `The model ${d.model} has no branch, tag or commit ${d.revision}.`,
-    hint: `Leave revision out for the main branch, or take one of the model's page. ${NO_MONEY}`,
+    hint: `Leave revision out for the main branch, or use one listed on the model's page. ${NO_MONEY}`,
   }),
   hub_gated: entry<{ model: string; page: string; token: boolean }>({
     status: 403,
@@ -31,57 +31,57 @@ export const HUB = {
     retry: "never",
     message: (d) =>
       d.token
-        ? `The model ${d.model} is gated, and this token's account is not admitted, or the token lacks the right to read gated models.`
-        : `The model ${d.model} is gated: its files are given only to accounts that were admitted, and no token was sent.`,
+        ? `The model ${d.model} is gated: this token's account has no access yet, or the token lacks the permission to read gated models.`
+        : `The model ${d.model} is gated: only accounts with granted access may download it, and no token was sent.`,
     hint: (d) =>
       d.token
-        ? `Ask for access at ${d.page}; a fine-grained token also needs the permission to read public gated repositories.`
-        : `Ask for access at ${d.page}, then set HUB_TOKEN or give the token as \`token\`.`,
+        ? `Ask for access at ${d.page}; a fine-grained token also needs permission to read public gated repositories.`
+        : `Ask for access at ${d.page}, then set HUB_TOKEN or pass the token as \`token\`.`,
   }),
   hub_token_refused: entry<{ why: string }>({
     status: 403,
     exit: 4,
     retry: "never",
-    message: (d) => `The hub does not accept the token itself: ${d.why}.`,
-    hint: `Make a new token at the hub and set HUB_TOKEN, or leave it out for public models. ${NO_MONEY}`,
+    message: (d) => `The hub rejects the token: ${d.why}.`,
+    hint: `Create a new token at the hub and set HUB_TOKEN; public models need no token. ${NO_MONEY}`,
   }),
   hub_refused: entry<{ what: string; why: string }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) => `The hub refused ${d.what}: ${d.why}.`,
-    hint: `Look at the model's page; what was downloaded is kept, and a new pull goes on from there. ${NO_MONEY}`,
+    hint: `Check the model's page. The downloaded part is kept; a new pull resumes from it. ${NO_MONEY}`,
   }),
   hub_rate_limited: entry<{ /** Whole. */ wait_seconds: number; token: boolean }>({
     status: 503,
     exit: 1,
     retry: "backoff",
-    message: (d) => `The hub asks for fewer requests; it wants ${d.wait_seconds} s to pass.`,
+    message: (d) => `The hub limits the request rate and asks to wait ${d.wait_seconds} s.`,
     hint: (d) =>
       d.token
-        ? "Pull again later: it goes on where it stopped."
-        : "Without a token the limit is low and shared with everybody behind the same address: set HUB_TOKEN. A new pull goes on where this one stopped.",
+        ? "Pull again later: the download resumes where it stopped."
+        : "Without a token the limit is low and shared by every user behind the same address: set HUB_TOKEN. A new pull resumes where this one stopped.",
   }),
   hub_unreachable: entry<{ host: string; why: string }>({
     status: 502,
     exit: 5,
     retry: "backoff",
     message: (d) => `${d.host} cannot be reached: ${d.why}.`,
-    hint: `Check the network of this computer, and SVC_HUB_URL where it is set. A new pull goes on where this one stopped. ${NO_MONEY}`,
+    hint: `Check the network of this computer, and SVC_HUB_URL if it is set. A new pull resumes where this one stopped. ${NO_MONEY}`,
   }),
   hub_bad_answer: entry<{ what: string; why: string }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) => `The hub's answer for ${d.what} cannot be used: ${d.why}.`,
-    hint: "Where SVC_HUB_URL names a mirror, look at the mirror. Nothing of that answer was kept.",
+    hint: "If SVC_HUB_URL points to a mirror, check the mirror. Nothing from that answer was kept.",
   }),
   hub_file_corrupt: entry<{ path: string; why: string }>({
     status: 502,
     exit: 1,
     retry: "never",
-    message: (d) => `What came for ${d.path} is not the file that the hub lists: ${d.why}.`,
-    hint: "A proxy or a mirror in between may change files. Nothing of it was kept; the other files are, for a new pull.",
+    message: (d) => `The download of ${d.path} does not match the file that the hub lists: ${d.why}.`,
+    hint: "A proxy or mirror may be modifying files. The bad download was discarded; the other files are kept for a new pull.",
   }),
   hub_path_refused: entry<{ model: string; path: string; why: string }>({
     status: 400,
@@ -101,15 +101,15 @@ export const HUB = {
     status: 507,
     exit: 1,
     retry: "never",
-    message: (d) => `The pull needs ${d.needed} more on the disk of ${d.path}, which has ${d.free} left.`,
-    hint: "Free some space, remove a model that is not needed (DELETE /v1/hub/models/{id}), choose fewer files with allow_patterns, or another local_dir.",
+    message: (d) => `The download needs ${d.needed} more on the disk of ${d.path}, which has ${d.free} left.`,
+    hint: "Free some space, delete a model you no longer need (DELETE /v1/hub/models/{id}), download fewer files with allow_patterns, or choose another local_dir.",
   }),
   hub_folder_refused: entry<{ path: string; why: string }>({
     status: 400,
     exit: 2,
     retry: "never",
-    message: (d) => `A model cannot be put into ${d.path}: it ${d.why}.`,
-    hint: "Give another local_dir. Nothing was changed.",
+    message: (d) => `A model cannot be stored in ${d.path}: it ${d.why}.`,
+    hint: "Choose another local_dir. Nothing was changed.",
   }),
   hub_pull_not_found: entry<{ id: string }>({
     status: 404,
@@ -125,28 +125,28 @@ export const HUB = {
     message: (d) =>
       d.how === "cancelled"
         ? `The pull of ${d.model} was cancelled.`
-        : `The pull of ${d.model} was interrupted: the control plane ended.`,
-    hint: "Pull it again: what had come is kept, and only the rest is downloaded.",
+        : `The pull of ${d.model} was interrupted because the control plane ended.`,
+    hint: "Pull it again: the downloaded part is kept, and only the rest is downloaded.",
   }),
   hub_model_not_here: entry<{ model: string }>({
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => `No copy of ${d.model} that was pulled by svc lies on this computer.`,
-    hint: "GET /v1/hub/models lists what is there.",
+    message: (d) => `svc has not downloaded ${d.model} to this computer.`,
+    hint: "GET /v1/hub/models lists the downloaded models.",
   }),
   hub_model_in_use: entry<{ model: string }>({
     status: 409,
     exit: 1,
     retry: "never",
-    message: (d) => `${d.model} is being pulled.`,
+    message: (d) => `${d.model} is being downloaded.`,
     hint: "Cancel the pull first, or wait for it. Nothing was removed.",
   }),
   hub_model_unusable: entry<{ path: string; missing: string[] }>({
     status: 400,
     exit: 1,
     retry: "never",
-    message: (d) => `${d.path} cannot serve as a model: ${d.missing.join("; ")}.`,
-    hint: "Mend what is named and call it again. Nothing was changed.",
+    message: (d) => `${d.path} is not usable as a model: ${d.missing.join("; ")}.`,
+    hint: "Fix the problems listed and try again. Nothing was changed.",
   }),
 };

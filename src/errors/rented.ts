@@ -4,9 +4,9 @@
 import { entry } from "./entry.ts";
 import { hourly } from "./dollars.ts";
 
-const BY_THIS_ORDER = "Nothing was rented by this order.";
+const BY_THIS_ORDER = "This request rented nothing.";
 const paidFor = (held: number): string =>
-  held === 1 ? "the machine of one other node is paid for" : `the machines of ${held} other nodes are paid for`;
+  held === 1 ? "the machine of one other node is billed" : `the machines of ${held} other nodes are billed`;
 
 const because = (why: string | undefined): string => (why ? ` (${why})` : "");
 
@@ -16,41 +16,41 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `${d.provider} answered with an error: ${d.why}.`,
-    hint: "While a run is not over, it is asked again by itself. `svc jobs` says what may still cost money.",
+    hint: "While a run is unfinished, svc retries by itself. `svc jobs` shows what may still cost money.",
   }),
   provider_refused: entry<{ provider: string; why: string }>({
     status: 502,
     exit: 1,
     retry: "never",
-    message: (d) => `${d.provider} refused: ${d.why}.`,
-    hint: "No machine was rented by this call. Change the request or choose another provider.",
+    message: (d) => `${d.provider} refused the request: ${d.why}.`,
+    hint: "This request rented no machine. Change the run or choose another provider.",
   }),
   outcome_unknown: entry<{ provider: string; what: string }>({
     status: 502,
     exit: 1,
     retry: "unknown",
     message: (d) =>
-      `The answer of ${d.provider} to "${d.what}" was lost; it may or may not have taken effect and may cost money.`,
-    hint: "The control plane looks it up until it is certain, and terminates what it finds.",
+      `The answer of ${d.provider} to "${d.what}" was lost; the request may have taken effect and may cost money.`,
+    hint: "svc polls the provider until the outcome is certain, and terminates any machine that the request created.",
   }),
-  price_cap_exceeded: entry<{ offered: number; cap: number; outcome: "Nothing was rented" | "It is given back" }>({
+  price_cap_exceeded: entry<{ offered: number; cap: number; outcome: "Nothing was rented" | "svc releases it" }>({
     status: 409,
     exit: 1,
     retry: "never",
     message: (d) => {
       const prices = `costs ${hourly(d.offered, d.cap)}; the cap is ${hourly(d.cap)}.`;
-      return d.outcome === "It is given back"
-        ? `The machine ${prices} It is given back.`
+      return d.outcome === "svc releases it"
+        ? `The machine ${prices} svc releases it.`
         : `The cheapest offer ${prices} ${BY_THIS_ORDER}`;
     },
-    hint: "Raise price_cap, ask for fewer GPUs or another model, or try another provider; prices change by the hour.",
+    hint: "Raise price_cap, ask for fewer GPUs or another model, or try another provider; prices change every hour.",
   }),
   price_unknown: entry<{ provider: string; cap: number }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.provider} does not say what the machine costs, so the cap of ${hourly(d.cap)} cannot be held. It is given back.`,
+      `${d.provider} does not say what the machine costs, so svc cannot enforce the cap of ${hourly(d.cap)}. svc releases it.`,
     hint: "Try again, leave price_cap out, or choose another provider.",
   }),
   /** `held`: machines of the run's other nodes, which are paid for while this node has none. */
@@ -62,14 +62,14 @@ export const RENTED = {
       d.held
         ? `${d.provider} has no machine with ${d.gpus} for node ${d.node} right now${because(d.why)}; ${paidFor(d.held)} meanwhile.`
         : `${d.provider} has no machine with ${d.gpus} right now${because(d.why)}. ${BY_THIS_ORDER}`,
-    hint: "A run tries again for about a minute before it gives up. Another GPU, region or provider may be quicker; `svc gpus` lists names that are understood.",
+    hint: "A run retries for about a minute before it gives up. Another GPU, region or provider may be available sooner; `svc gpus` lists the known names.",
   }),
   gang_incomplete: entry<{ provider: string; gpus: string; node: number; nodes: number; held: number; why?: string }>({
     status: 409,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.provider} had no machine with ${d.gpus} for node ${d.node} of ${d.nodes} for a minute${because(d.why)}, while ${paidFor(d.held)}. What was rented for this run is given back.`,
+      `${d.provider} had no machine with ${d.gpus} for node ${d.node} of ${d.nodes} for a minute${because(d.why)}, while ${paidFor(d.held)}. svc releases every machine rented for this run.`,
     hint: "Ask for fewer nodes, or for another GPU, region or provider; or submit the run again later.",
   }),
   offer_taken: entry<{ provider: string; offer: string; why: string }>({
@@ -77,28 +77,28 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `${d.provider} could not give the offer ${d.offer}: ${d.why}. ${BY_THIS_ORDER}`,
-    hint: "The next offer is tried by itself.",
+    hint: "svc tries the next offer by itself.",
   }),
   no_funds: entry<{ provider: string; why: string }>({
     status: 402,
     exit: 4,
     retry: "never",
-    message: (d) => `The account at ${d.provider} has not enough credit: ${d.why}. ${BY_THIS_ORDER}`,
+    message: (d) => `The account at ${d.provider} does not have enough credit: ${d.why}. ${BY_THIS_ORDER}`,
     hint: "Add funds at the provider, then submit the run again.",
   }),
   no_quota: entry<{ provider: string; why: string }>({
     status: 409,
     exit: 4,
     retry: "never",
-    message: (d) => `The account at ${d.provider} may not rent this: ${d.why}. ${BY_THIS_ORDER}`,
-    hint: "Ask the provider to raise the quota or limit, or choose another region, GPU or provider.",
+    message: (d) => `The account at ${d.provider} is not allowed to rent this: ${d.why}. ${BY_THIS_ORDER}`,
+    hint: "Ask the provider for a higher quota or limit, or choose another region, GPU or provider.",
   }),
   provider_unreachable: entry<{ provider: string; why: string }>({
     status: 502,
     exit: 5,
     retry: "backoff",
     message: (d) => `${d.provider} cannot be reached: ${d.why}.`,
-    hint: "Check the network of this computer. For a run it is tried again by itself, and `svc jobs` says what may still cost money.",
+    hint: "Check the network of this computer. Runs retry by themselves, and `svc jobs` shows what may still cost money.",
   }),
   credential_missing: entry<{ provider: string; missing: string }>({
     status: 400,
@@ -106,21 +106,21 @@ export const RENTED = {
     retry: "never",
     message: (d) => `There is no usable credential for ${d.provider}. Missing or wrong: ${d.missing}.`,
     hint: (d) =>
-      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment that the control plane is started in; \`svc docs credentials\` lists the names. No machine was rented by this call.`,
+      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment of the control plane; \`svc docs credentials\` lists the names. This request rented no machine.`,
   }),
   credential_refused: entry<{ provider: string; why: string }>({
     status: 400,
     exit: 4,
     retry: "never",
     message: (d) => `${d.provider} does not accept the credential: ${d.why}.`,
-    hint: "Make a new key at the provider, with the right to make and end machines. No machine was rented by this call.",
+    hint: "Create a new API key with permission to create and delete machines. This request rented no machine.",
   }),
   ssh_key_unusable: entry<{ path: string; why: string }>({
     status: 400,
     exit: 4,
     retry: "never",
     message: (d) => `The SSH key ${d.path} cannot be used: ${d.why}.`,
-    hint: "Name another key as ssh_key_path, load it into an SSH agent, or leave it out: then svc makes a key of its own.",
+    hint: "Set ssh_key_path to another key, load this one into an SSH agent, or leave ssh_key_path out: svc then generates its own key.",
   }),
   /** `closed`: something answered at its address, and turned us away before anybody was logged in. */
   ssh_unreachable: entry<{ machine: string; why: string; closed?: boolean }>({
@@ -128,65 +128,65 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `The machine ${d.machine} cannot be reached over SSH: ${d.why}.`,
-    hint: "The connection is tried again, and the provider of a rented machine is asked whether it still exists. The run itself goes on meanwhile.",
+    hint: "svc retries the connection and asks the provider whether a rented machine still exists. The run continues in the meantime.",
   }),
   ssh_refused: entry<{ machine: string; user: string; why: string }>({
     status: 502,
     exit: 4,
     retry: "backoff",
-    message: (d) => `The machine ${d.machine} does not let ${d.user} in: ${d.why}.`,
-    hint: "The public key may not have reached it: some providers want it registered on the account first; on cloudvm OS Login must be off.",
+    message: (d) => `The machine ${d.machine} refuses SSH login for ${d.user}: ${d.why}.`,
+    hint: "The public key may be missing on the machine: some providers require it to be registered on the account first; on cloudvm, OS Login must be off.",
   }),
   host_key_changed: entry<{ machine: string }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `Something else than the machine ${d.machine} answered in its place: its host key is not the one that was pinned. Nothing was sent to it.`,
-    hint: "A rented machine is given back by the provider's API; of a notebook, set the address that its cell prints now. Submit the run again; if it happens again, do not trust the network in between.",
+      `SSH host key mismatch: the server at the address of ${d.machine} is not the machine that svc connected to before. Nothing was sent to it.`,
+    hint: "svc releases a rented machine through the provider's API; for a notebook, set the address that its cell prints now. Submit the run again; if it happens again, do not trust the network between you and the machine.",
   }),
   machine_unfit: entry<{ machine: string; why: string }>({
     status: 502,
     exit: 1,
     retry: "never",
-    message: (d) => `The machine ${d.machine} cannot serve the run: ${d.why}. It is given back.`,
-    hint: "Choose another image, GPU or provider; `svc timeline` shows what the machine said of itself.",
+    message: (d) => `The machine ${d.machine} cannot be used for this run: ${d.why}. svc releases it.`,
+    hint: "Choose another image, GPU or provider; `svc timeline` shows what the machine reported.",
   }),
   machine_disk_full: entry<{ machine: string; why: string }>({
     status: 502,
     exit: 1,
     retry: "never",
-    message: (d) => `The disk of the machine ${d.machine} is full: ${d.why}. It is given back.`,
-    hint: "Ask for a larger one with disk_gb, write less, or keep fewer checkpoints. What had come home by then is kept.",
+    message: (d) => `The disk of the machine ${d.machine} is full: ${d.why}. svc releases it.`,
+    hint: "Ask for a larger disk with disk_gb, write less, or keep fewer checkpoints. Everything downloaded so far is kept.",
   }),
   runtime_gone: entry<{ machine: string; why: string; minutes: number }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `The runtime behind ${d.machine} is closed: for ${d.minutes} minutes its address has answered and let nobody through (${d.why}). svc lets go of it.`,
-    hint: "Open the notebook, run the bootstrap cell again, set the address that it prints, and submit the run again. What had come home by then is kept; svc is billed nothing.",
+      `The notebook runtime behind ${d.machine} appears to be shut down: its tunnel has refused logins for ${d.minutes} minutes (${d.why}). svc has released it.`,
+    hint: "Open the notebook, run the bootstrap cell again, set the address that it prints, and submit the run again. Everything downloaded so far is kept; svc itself is not billed for a notebook.",
   }),
   machine_broken: entry<{ provider: string; machine: string; why: string; elsewhere?: true }>({
     status: 502,
     exit: 1,
     retry: "never",
-    message: (d) => `The machine ${d.machine} of ${d.provider} does not work (any more): ${d.why}. It is given back.`,
-    hint: "What had come home by then is kept: a new run with resume_from goes on from its last complete checkpoint.",
+    message: (d) => `The machine ${d.machine} of ${d.provider} is not working: ${d.why}. svc releases it.`,
+    hint: "Everything downloaded so far is kept: a new run with resume_from continues from the last complete checkpoint.",
   }),
   sync_failed: entry<{ machine: string; why: string }>({
     status: 502,
     exit: 1,
     retry: "backoff",
-    message: (d) => `What the run needs could not be brought to ${d.machine}: ${d.why}.`,
-    hint: "It is tried again by itself; what had arrived is not sent twice.",
+    message: (d) => `The run's files could not be copied to ${d.machine}: ${d.why}.`,
+    hint: "svc retries by itself and does not resend files that have arrived.",
   }),
   machine_lost: entry<{ provider: string; machine: string; why?: string | undefined }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.provider} says that the machine ${d.machine} does not exist any more: ${d.why ?? "it was preempted or deleted"}. It costs nothing now.`,
-    hint: "What had come home by then is kept. Start again, or continue from the last checkpoint.",
+      `${d.provider} reports that the machine ${d.machine} no longer exists: ${d.why ?? "it was preempted or deleted"}. It costs nothing now.`,
+    hint: "Everything downloaded so far is kept. Start again, or continue from the last checkpoint with resume_from.",
   }),
 } as const;

@@ -5,6 +5,9 @@ import { entry } from "./entry.ts";
 /** Stands for the signal that ended a script, where the kernel was seen to end processes for want of memory. */
 export const OUT_OF_MEMORY = "the system, which was out of memory";
 
+/** The sentence about a rented machine in the hint of an ended run. The store removes it from the error of a local run, which has none. */
+export const RELEASED = "svc releases any rented machine.";
+
 export const RUNS = {
   python_missing: entry<{ tried: string }>({
     status: 500,
@@ -18,28 +21,28 @@ export const RUNS = {
     exit: 2,
     retry: "never",
     message: (d) => `The Python ${d.python} cannot be used for this run: ${d.why}.`,
-    hint: "Give `python` the path of an interpreter of this computer, for example .venv/bin/python, or leave it out. Nothing was started and nothing costs money.",
+    hint: "Set `python` to the path of an interpreter on this computer, for example .venv/bin/python, or leave it out. Nothing was started and nothing costs money.",
   }),
   runner_failed: entry<{ why: string }>({
     status: 500,
     exit: 1,
     retry: "backoff",
-    message: (d) => `The runner that supervises the script could not do its work: ${d.why}.`,
-    hint: "See the step's detail in the timeline; `svc doctor` checks the usual causes.",
+    message: (d) => `The runner, which supervises the script, failed: ${d.why}.`,
+    hint: "The step's detail in the timeline says more; `svc doctor` checks the usual causes.",
   }),
   run_damaged: entry<{ path: string }>({
     status: 500,
     exit: 1,
     retry: "backoff",
-    message: (d) => `What the run's supervisor wrote cannot be read: ${d.path} is damaged.`,
-    hint: "It is looked at again for a while; then the run counts as lost. Its log and checkpoints are brought home all the same.",
+    message: (d) => `The file ${d.path}, written by the run's supervisor, is damaged and cannot be read.`,
+    hint: "svc retries for a while, then treats the run as lost. It downloads the log and checkpoints in either case.",
   }),
   run_lost: entry<{ why: string }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
-    hint: "Its log and checkpoints up to then are kept, and a rented machine is given back. Often it had rebooted or run out of memory.",
+    hint: `Its log and checkpoints up to that point are kept. ${RELEASED} Usual causes: the machine rebooted or ran out of memory.`,
   }),
   /** `who` begins the sentence: it names rank and node where they are known. `why` is the exception that was not caught. */
   script_failed: entry<{
@@ -64,28 +67,28 @@ export const RUNS = {
     },
     hint: (d) =>
       d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY
-        ? "Nobody asked for that: most often the machine had no memory left. Try smaller batches, fewer data loader workers, or more memory; resume_from goes on from the last complete checkpoint. A rented machine is given back."
-        : "`svc logs JOB --tail 50` shows its last words. A rented machine is given back.",
+        ? `No user requested this; most often the machine ran out of memory. Try smaller batches, fewer data loader workers or a machine with more memory; resume_from continues from the last complete checkpoint. ${RELEASED}`
+        : `\`svc logs JOB --tail 50\` shows the end of its log. ${RELEASED}`,
   }),
   launcher_missing: entry<{ launcher: string; why: string }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `The launcher ${d.launcher} cannot be used: ${d.why}. The script was not started.`,
-    hint: "Name it in the project's requirements, choose an image that has it, or set launcher to single. A rented machine is given back.",
+    hint: `Add it to the project's requirements, choose an image that includes it, or set launcher to single. ${RELEASED}`,
   }),
   resume_unavailable: entry<{ job: string; why: string }>({
     status: 400,
     exit: 2,
     retry: "never",
-    message: (d) => `The run cannot go on from job ${d.job}: ${d.why}.`,
-    hint: "`svc jobs --all` lists the jobs; each one's page lists its checkpoints. Leave resume_from out to begin anew.",
+    message: (d) => `The run cannot resume from job ${d.job}: ${d.why}.`,
+    hint: "`svc jobs --all` lists the jobs; each run's page lists its checkpoints. Leave resume_from out to start from the beginning.",
   }),
   install_refused: entry<{ what: string; why: string }>({
     status: 400,
     exit: 2,
     retry: "never",
-    message: (d) => `The project's dependencies could not be installed on a machine: ${d.what} ${d.why}.`,
+    message: (d) => `The project's dependencies cannot be installed on a machine: ${d.what} ${d.why}.`,
     hint: "Correct the file, or set `install` to `none` or to a command of your own. Nothing was rented and nothing costs money.",
   }),
   job_not_removable: entry<{ id: string; why: string }>({
@@ -93,50 +96,49 @@ export const RUNS = {
     exit: 1,
     retry: "never",
     message: (d) => `The run ${d.id} cannot be removed: ${d.why}.`,
-    hint: "Nothing was deleted. `svc kill` ends a run; `svc reconcile` looks after machines that are not proven gone.",
+    hint: "Nothing was deleted. `svc kill` ends a run; `svc reconcile` terminates machines that are not confirmed gone.",
   }),
   install_failed: entry<{ exit_code: number; last: string }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `Installing dependencies ended with exit code ${d.exit_code}: ${d.last}`,
-    hint: "Correct the requirements or set install. A rented machine is given back.",
+    hint: `Correct the requirements or set install. ${RELEASED}`,
   }),
   step_timed_out: entry<{ step: string; seconds: number }>({
     status: 500,
     exit: 1,
     retry: "backoff",
-    message: (d) => `The step ${d.step} was not done after ${d.seconds} s.`,
-    hint: "A rented machine is given back. Try again, or another provider or region.",
+    message: (d) => `The step ${d.step} timed out after ${d.seconds} s.`,
+    hint: `${RELEASED} Try again, or use another provider or region.`,
   }),
   run_timed_out: entry<{ minutes: number }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `The run reached max_runtime_minutes (${d.minutes}) and was ended; checkpoints were collected.`,
-    hint: "A rented machine is given back. Raise max_runtime_minutes, or continue with resume_from.",
+    hint: `${RELEASED} Raise max_runtime_minutes, or continue with resume_from.`,
   }),
   run_idle: entry<{ minutes: number; why: string }>({
     status: 500,
     exit: 1,
     retry: "never",
-    message: (d) =>
-      `The run did nothing for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
-    hint: "A rented machine is given back. Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.",
+    message: (d) => `The run was idle for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
+    hint: `${RELEASED} Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.`,
   }),
   cancelled_by_user: entry({
     status: 200,
     exit: 1,
     retry: "never",
     message: () => "The job was killed on request.",
-    hint: "Its log and checkpoints up to then are kept, and a rented machine is given back.",
+    hint: `Its log and checkpoints up to that point are kept. ${RELEASED}`,
   }),
   control_plane_ended: entry({
     status: 200,
     exit: 1,
     retry: "never",
     message: () =>
-      "The control plane ended while the job ran (terminate_on_exit), so it was ended, and a rented machine given back.",
+      "The control plane ended while the job was running, and terminate_on_exit is on, so svc ended the job and released any rented machine.",
     hint: "Run `svc serve` in a terminal that stays open, or set terminate_on_exit to false.",
   }),
 };

@@ -176,7 +176,7 @@ const done = (handle: MachineHandle): StepDone => ({
 
 /** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
 function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): StepDone {
-  checkCap(provider, spec, handle.priceOffered ? null : handle.priceMicro, "It is given back");
+  checkCap(provider, spec, handle.priceOffered ? null : handle.priceMicro, "svc releases it");
   return done(handle);
 }
 
@@ -208,7 +208,7 @@ export function checkCap(
   provider: Provider,
   spec: RunSpec,
   priceMicro: number | null,
-  outcome: "Nothing was rented" | "It is given back",
+  outcome: "Nothing was rented" | "svc releases it",
 ): void {
   if (spec.price_cap === undefined) return;
   if (priceMicro === null && provider.info.capabilities.reports_price)

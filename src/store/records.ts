@@ -1,5 +1,6 @@
 // From rows to the records that people and programs see.
 
+import { RELEASED } from "../errors/runs.ts";
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
 import type { JobError, JobMachine, JobRecord, LedgerMachine, StoredLeftOut, TimelineStep } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
@@ -79,8 +80,8 @@ function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   if (told?.note) return told.note;
   const owed = held.filter((m) => m.price_micro !== 0);
   if (row.state === "terminating" && owed.length > 0)
-    return "Being given back; the machine may still cost money until the provider says that it is gone.";
-  // What is to be known of one that was let go of.
+    return "svc is releasing the machine. It may still cost money until the provider confirms that it is gone.";
+  // A note about a machine that was released, for example a notebook on which the script may still run.
   return machines.find((m) => m.note !== null)?.note ?? null;
 }
 
@@ -91,12 +92,15 @@ function leftOutOf({ left_out }: JobRow): JobRecord["left_out"] {
   return { count, names, ignored };
 }
 
-/** A local run had no machine: what its error says of a rented one is not true of it. */
+/** Removes the sentence about a rented machine from the error of a local run, which had none. */
 export function errorOf(provider: string, error: JobError): JobError {
   if (provider !== "local") return error;
   const hint = error.hint
+    .replaceAll(RELEASED, "")
+    // Older versions wrote these words.
     .replace(/,? and a rented machine (is )?given back(?=[.,;])/g, "")
     .replace(/\s*A rented machine is given back\./g, "")
+    .replace(/ {2,}/g, " ")
     .trim();
   return { ...error, hint };
 }

@@ -13,7 +13,7 @@ test("an extra that the Python lacks is refused by name, with what installs it",
   expect(refused({ SVC_EXTRAS: "podhost,tracker" })).toEqual([
     "extra_missing",
     501,
-    "Run `pip install 'svc[hub]'` in the Python that svc came with, and start svc again.",
+    "Run `pip install 'svc[hub]'` in the Python environment that svc is installed in, then restart svc.",
   ]);
   expect(refused({ SVC_EXTRAS: "" })).toBeInstanceOf(Array);
   expect(refused({ SVC_EXTRAS: "podhost,hub" })).toBeUndefined();

@@ -48,5 +48,5 @@ test("what a step waits for, once it has lasted a minute", async () => {
 
 test("nothing where nothing was seen", async () => {
   await h.clock.advance(PHASE_LIMIT_MS.provisioning);
-  expect(error().message).toBe("The step provisioning was not done after 2700 s.");
+  expect(error().message).toBe("The step provisioning timed out after 2700 s.");
 });

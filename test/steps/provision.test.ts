@@ -134,7 +134,7 @@ describe("one node of several that finds no machine", () => {
     await expect(provision()).rejects.toMatchObject({
       code: "no_offer",
       retry: "backoff",
-      message: expect.stringMatching(/for node 0 .*the machine of one other node is paid for/) as string,
+      message: expect.stringMatching(/for node 0 .*the machine of one other node is billed/) as string,
     });
     await rent.h.clock.advance(59_000);
     await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
@@ -150,7 +150,7 @@ describe("one node of several that finds no machine", () => {
     await expect(provision()).rejects.toMatchObject({
       code: "gang_incomplete",
       retry: "never",
-      message: expect.stringMatching(/for node 0 of 3 .*the machines of 2 other nodes are paid for/) as string,
+      message: expect.stringMatching(/for node 0 of 3 .*the machines of 2 other nodes are billed/) as string,
     });
   });
 
@@ -325,7 +325,7 @@ describe("the price cap", () => {
     else
       await expect(provision()).rejects.toMatchObject({
         code: "price_cap_exceeded",
-        message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. Nothing was rented by this order.",
+        message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. This request rented nothing.",
       });
     expect(creates()).toHaveLength(within ? 1 : 0);
   });
@@ -355,7 +355,7 @@ describe("the price cap", () => {
       rent.cloud.priceMicro = price;
       await expect(provision()).rejects.toMatchObject({
         code: "price_cap_exceeded",
-        message: expect.stringMatching(/the cap is \$1\.00\/h\. It is given back\.$/),
+        message: expect.stringMatching(/the cap is \$1\.00\/h\. svc releases it\.$/),
       });
       expect(rent.states()).toEqual(["1 held"]);
     },

@@ -95,7 +95,7 @@ describe.skipIf(!able)("two nodes of two ranks", () => {
     await sim.pods.end(sim.pods.all.get(lost!.id), "vanished");
     const { job } = await plane.end(id);
     expect([job.status, job.error?.code]).toEqual(["failed", "machine_lost"]);
-    expect(job.error?.message).toContain(`${lost!.name} (node 1) does not exist any more`);
+    expect(job.error?.message).toContain(`${lost!.name} (node 1) no longer exists`);
     expect(ledger.alive()).toEqual([]);
   });
 });

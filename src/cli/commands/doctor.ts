@@ -134,7 +134,7 @@ function machineKey(home: string): Check {
 }
 
 async function homeFolder(home: string): Promise<Check> {
-  const remedy = "Set SVC_HOME to a folder that you own and may write.";
+  const remedy = "Set SVC_HOME to a folder that you own and can write to.";
   try {
     const stat = lstatSync(existsSync(home) ? realpathSync(home) : home);
     if (!stat.isDirectory()) return fail("home", `${home} is not a folder`, remedy);

@@ -61,7 +61,7 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     ...(status.privateAddress ? { extra: { ...handle.extra, private_address: status.privateAddress } } : {}),
   };
   await ports.ledger.known(handle.name, known);
-  checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "It is given back");
+  checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "svc releases it");
   return status;
 }
 
