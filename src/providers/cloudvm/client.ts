@@ -106,12 +106,13 @@ function replyOf(answer: HttpAnswer): Reply {
     return { ok: true, body };
   const parsed = ErrorBody.safeParse(body);
   const { status, retryAfterMs } = answer;
+  const plain = answer.isHtml || body !== undefined ? "" : plainText(answer.text, 200);
   if (!parsed.success)
     return {
       ok: false,
       status,
       reasons: [],
-      message: `status ${status} with ${answer.isHtml ? "a page" : answer.text === "" ? "no body" : "something"} in place of an answer`,
+      message: `status ${status} with ${answer.isHtml ? "a page" : answer.text === "" ? "no body" : "something"} in place of an answer${plain === "" ? "" : `: ${plain}`}`,
       zonesAvailable: null,
       fromApi: false,
       retryAfterMs,

@@ -237,7 +237,10 @@ export class GraphqlApi implements PodApi {
     const { status } = answer;
     const body = answer.json();
     if (status === 410 || ((status === 404 || status === 405) && body === undefined))
-      throw this.#transport.retired(`its GraphQL API is not served any more (status ${status})`, status === 410);
+      throw this.#transport.retired(
+        [`its GraphQL API is not served any more (status ${status})`, ...wordsOf(body)].join(": "),
+        status === 410,
+      );
     const errors = wordsOf(body);
     if (errors.some((words) => RETIRED.test(this.#transport.scrub(words))))
       throw this.#transport.retired(errors.join("; "), true);

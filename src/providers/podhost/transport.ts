@@ -68,12 +68,13 @@ export class PodTransport {
     });
     const { status } = answer;
     if (isGraphql) this.#heard(status === 429 ? "limited" : announcesItsEnd(answer) ? "ends" : "well");
-    if (status === 401) throw new SvcError("credential_refused", { provider: PODHOST, why: NOT_KNOWN });
+    if (status === 401)
+      throw new SvcError("credential_refused", { provider: PODHOST, why: `${NOT_KNOWN}${this.#said(answer)}` });
     if (status === 429) {
       const wait = answer.retryAfterMs ?? 0;
       limiter.hold(wait);
       const when = wait > 0 ? `it wants to be asked again in ${Math.ceil(wait / 1000)} s` : "it is asked again later";
-      const error = this.error(`too many requests (status 429); ${when}`);
+      const error = this.error(`too many requests (status 429${this.#said(answer)}); ${when}`);
       // A page of something in between, with no word about when to come back, could stand for a request that was passed on.
       if (answer.retryAfterMs !== null || wordsOf(answer.json()).length > 0) {
         turnedAway.set(error, answer.retryAfterMs ?? WAIT_MS);
@@ -122,7 +123,9 @@ export class PodTransport {
 
   #said(answer: HttpAnswer): string {
     const words = this.scrub(wordsOf(answer.json()).join("; "));
-    return words === "" ? "" : `: ${words}`;
+    // Something in between answers with plain text: it is the only clue there is.
+    const plain = words === "" && !answer.isHtml && answer.json() === undefined ? this.scrub(answer.text) : words;
+    return plain === "" ? "" : `: ${plain}`;
   }
 }
 
@@ -144,11 +147,18 @@ function announcesItsEnd(answer: HttpAnswer): boolean {
 export function wordsOf(body: unknown): string[] {
   if (typeof body !== "object" || body === null) return [];
   const { errors, detail, title, message, error } = body as Record<string, unknown>;
-  const listed = (Array.isArray(errors) ? errors : []).map((e: unknown) =>
-    typeof e === "string" ? e : (e as { message?: unknown } | null)?.message,
-  );
-  const plain = [detail ?? title ?? message ?? error, ...listed];
-  return plain.filter((words): words is string => typeof words === "string" && words.trim() !== "");
+  const [main] = [detail, title, message, error].map(sentencesIn).filter((words) => words.length > 0);
+  return [...(main ?? []), ...(Array.isArray(errors) ? sentencesIn(errors) : [])];
+}
+
+/** A text, or what objects and lists of them say as their `message`, `msg` or `detail`. */
+function sentencesIn(value: unknown): string[] {
+  if (typeof value === "string") return value.trim() === "" ? [] : [value];
+  if (Array.isArray(value)) return value.slice(0, 20).flatMap((one: unknown) => sentencesIn(one));
+  if (typeof value !== "object" || value === null) return [];
+  const { message, msg, detail } = value as Record<string, unknown>;
+  const words = [message, msg, detail].find((one) => typeof one === "string" && one.trim() !== "");
+  return typeof words === "string" ? [words] : [];
 }
 
 const CAPACITY =
