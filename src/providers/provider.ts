@@ -22,6 +22,8 @@ export interface Offer {
   id: string;
   /** Integer micro-dollars per hour for the whole machine; null where the provider reports no price. */
   priceMicro: number | null;
+  /** Micro-dollars for a GB of traffic, in and out together, where the provider tells it. It decides between offers of nearly one price. */
+  trafficMicro?: number;
   /** What the provider tells of it, for a person: `gpu`, `memory`, `place`. Never a secret. */
   facts?: Record<string, string>;
   /** What `create` of the same provider needs to know of it, beside the id. */

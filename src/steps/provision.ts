@@ -180,7 +180,27 @@ function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): S
   return done(handle);
 }
 
-/** The offers that may be rented, cheapest first. Throws when there are none, or none within the cap. */
+/** Prices that differ by less than this much of the lower one count as one price where offers tell what traffic costs. */
+const NEARLY_ONE_PRICE = 0.01;
+
+/**
+ * How much a run will send and receive is not known before it runs, so a price for traffic cannot be added to the price of an hour: between
+ * offers of nearly one price it decides, and one that does not tell it comes last among them. `sorted` is cheapest first.
+ */
+function lessTrafficFirst(sorted: readonly Offer[]): Offer[] {
+  const ordered: Offer[] = [];
+  for (let from = 0; from < sorted.length;) {
+    const limit = (sorted[from]?.priceMicro ?? 0) * (1 + NEARLY_ONE_PRICE);
+    let to = from + 1;
+    while (to < sorted.length && (sorted[to]?.priceMicro ?? 0) <= limit) to++;
+    const alike = sorted.slice(from, to);
+    ordered.push(...alike.toSorted((a, b) => (a.trafficMicro ?? Infinity) - (b.trafficMicro ?? Infinity) || 0));
+    from = to;
+  }
+  return ordered;
+}
+
+/** The offers that may be rented, in the order in which they are tried. Throws when there are none, or none within the cap. */
 export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer[] {
   const priced = offers.filter(
     (o) =>
@@ -196,7 +216,7 @@ export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): 
     throw noOffer(provider, spec, [...whyNotOthers(offers), ...oddWords]);
   }
   checkCap(provider, spec, cheapest.priceMicro, "Nothing was rented");
-  return sorted.filter((offer) => withinCap(spec, offer.priceMicro));
+  return lessTrafficFirst(sorted.filter((offer) => withinCap(spec, offer.priceMicro)));
 }
 
 /** Written so that NaN fails: a price that is not a number is never within the cap. */

@@ -168,9 +168,11 @@ function offerOf(row: OfferRow, wish: Wish): Offer | null {
   const priceMicro = priceMicroOf(row.dph_total);
   if (id === null || priceMicro === null || !fits(row, wish)) return null;
   const machineId = idOf(row.machine_id);
+  const { up, down } = trafficPrices(row);
   return {
     id,
     priceMicro,
+    ...(up === null || down === null ? {} : { trafficMicro: Math.round((up + down) * 1e6) }),
     facts: factsOf(row),
     extra: {
       disk_gb: String(wish.diskGb),
@@ -190,12 +192,20 @@ function diskPriceOf(row: OfferRow, { diskGb }: Wish, priceMicro: number): { dis
   return micro === null || micro < 0 || micro > priceMicro ? {} : { disk_micro: String(micro) };
 }
 
-/** Dollars per GB of traffic, where the host tells them. */
+/** Dollars per GB of traffic; null where the host does not tell them in a number of 0 or more. */
+function trafficPrices(row: OfferRow): { up: number | null; down: number | null } {
+  const price = (value: unknown): number | null => {
+    const dollars = numberOf(value);
+    return dollars !== null && dollars >= 0 ? dollars : null;
+  };
+  return { up: price(row.inet_up_cost), down: price(row.inet_down_cost) };
+}
+
 function trafficOf(row: OfferRow): { traffic?: string } {
-  const [up, down] = [row.inet_up_cost, row.inet_down_cost].map(numberOf);
+  const { up, down } = trafficPrices(row);
   const told = [
-    ...(down !== null && down !== undefined && down >= 0 ? [`$${down.toFixed(3)} per GB in`] : []),
-    ...(up !== null && up !== undefined && up >= 0 ? [`$${up.toFixed(3)} per GB out`] : []),
+    ...(down === null ? [] : [`$${down.toFixed(3)} per GB in`]),
+    ...(up === null ? [] : [`$${up.toFixed(3)} per GB out`]),
   ];
   return told.length === 0 ? {} : { traffic: told.join(", ") };
 }
