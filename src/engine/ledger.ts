@@ -51,6 +51,10 @@ export class DurableLedger implements Ledger {
     return this.#rows.lastOrdinal(jobId, node) + 1;
   }
 
+  givenBack(jobId: string, node: number): number {
+    return this.#rows.givenBack(jobId, node);
+  }
+
   intend(order: Intent): Promise<void> {
     return this.#engine.commit((tx) => {
       this.#rows.insert({

@@ -38,7 +38,6 @@ export function awaitSshStep(services: RunServices): StepDefinition {
         next.giveUp(context, e),
       );
       if ("done" in result) {
-        next.over(effectId);
         pace.over(effectId);
         refused.delete(effectId);
         faults.delete(effectId);

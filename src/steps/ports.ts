@@ -44,6 +44,8 @@ export interface Ledger {
   open(jobId: string, node: number): LedgerEntry[];
   /** Ordinal for the next order of the node. */
   nextOrdinal(jobId: string, node: number): number;
+  /** Machines of the node that existed and are proven released. */
+  givenBack(jobId: string, node: number): number;
   /** Must resolve before the create request leaves. */
   intend(order: Intent): Promise<void>;
   /** The request has not left yet and the intent grew old: move its horizon. */

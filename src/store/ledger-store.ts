@@ -21,6 +21,16 @@ export class LedgerStore {
         open.where("job_id", "=", p("job_id")).where("node", "=", p("node")).orderBy("ordinal"),
       ),
       open: prepare<MachineRow>(db, open.orderBy("created_at").orderBy("name")),
+      givenBack: prepare<{ n: number }>(
+        db,
+        q
+          .selectFrom("machine")
+          .select((e) => e.fn.countAll<number>().as("n"))
+          .where("job_id", "=", p("job_id"))
+          .where("node", "=", p("node"))
+          .where("state", "=", "released")
+          .where("held_at", "is not", null),
+      ),
       last: prepare<{ n: number | null }>(
         db,
         q
@@ -85,6 +95,9 @@ export class LedgerStore {
   }
   lastOrdinal(jobId: string, node: number): number {
     return this.#s.last.get({ job_id: jobId, node })?.n ?? 0;
+  }
+  givenBack(jobId: string, node: number): number {
+    return this.#s.givenBack.get({ job_id: jobId, node })?.n ?? 0;
   }
   insert(row: MachineRow): void {
     this.#s.insert.run(row);

@@ -5,7 +5,18 @@ import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ProviderHttp } from "../../src/providers/http.ts";
 import type { MachineStatus } from "../../src/providers/provider.ts";
-import { data, HANDLE, listing, never, orderOf, pod, podhostStub, type Answer, type Stub } from "./podhost-stub.ts";
+import {
+  data,
+  HANDLE,
+  listing,
+  never,
+  orderOf,
+  pod,
+  podhostStub,
+  restPod,
+  type Answer,
+  type Stub,
+} from "./podhost-stub.ts";
 
 const LOGS = `/v2/pods/${HANDLE.id}/logs`;
 const pulling = pod({ runtime: null });
@@ -98,4 +109,13 @@ test("A log that goes on for ever is read as far as it came", async () => {
   await expect(http.call({ method: "GET", path: "/", timeoutMs: 500 })).rejects.toMatchObject({
     code: "provider_unreachable",
   });
+});
+
+test("REST: a pod that stopped before its container ran, without a reason, is worth another machine", async () => {
+  const stub = await podhostStub(() => ({ json: { pods: [restPod({ status: "EXITED", ssh: null })] } }), {
+    api: "rest",
+  });
+  const status = await stub.provider.inspect(HANDLE, never);
+  expect(status).toMatchObject({ phase: "broken", elsewhere: true });
+  expect(status).toMatchObject({ why: "the provider says EXITED, and does not say why" });
 });

@@ -11,8 +11,10 @@ export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
   // What runs in a stopped pod may be told for a while after it has stopped.
   if (STOPPED.has(pod.status)) {
     const stopped = { phase: "broken", why: whyStopped(pod), priceMicro } as const;
-    // The provider's own doing, before its container ever ran: another host may start it.
-    return !pod.up && /^exited by runpod/i.test(pod.lastChange) ? { ...stopped, elsewhere: true } : stopped;
+    // The provider's own doing, before its container ever ran: another host may start it. Where no reason is told (its second API tells
+    // none) that may be so as well. If it was the account's credit, the next order is refused for that reason.
+    const byProvider = /^exited by runpod/i.test(pod.lastChange) || (pod.status === "EXITED" && pod.lastChange === "");
+    return !pod.up && byProvider ? { ...stopped, elsewhere: true } : stopped;
   }
   if (pod.id === null) return { phase: "broken", why: "the provider names it by an id that cannot be one", priceMicro };
   if (COMING.has(pod.status)) return { phase: "starting", why: `the provider says ${pod.status}` };
@@ -34,5 +36,5 @@ function whyStopped({ status, lastChange }: Pod): string {
   if (/^exited by user/i.test(lastChange)) return "somebody stopped it";
   if (/^exited by/i.test(lastChange))
     return "the provider stopped it: the credit ran out, its image could not be fetched, or its host has trouble";
-  return `the provider says ${status}`;
+  return `the provider says ${status}${lastChange === "" ? ", and does not say why" : ""}`;
 }

@@ -15,8 +15,6 @@ const NEXT_MAX = 2;
 export class NextMachine {
   readonly #services: RunServices;
   readonly #provision: StepDefinition;
-  /** By effect. A restart forgets it; the limit of the phase holds all the same. */
-  readonly #given = new Map<number, number>();
 
   constructor(services: RunServices) {
     this.#services = services;
@@ -27,10 +25,10 @@ export class NextMachine {
   async giveUp(context: StepContext, e: unknown): Promise<StepLater> {
     if (!(e instanceof SvcError) || e.code !== "machine_broken") throw e;
     const { elsewhere, machine, why } = e.data as ErrorData<"machine_broken">;
-    const given = this.#given.get(context.effectId) ?? 0;
+    // From the ledger: a restart grants no further machine.
+    const given = this.#services.ledger.givenBack(context.jobId, context.node);
     const entry = this.#services.ledger.open(context.jobId, context.node).find(({ handle }) => handle !== null);
     if (elsewhere !== true || given >= NEXT_MAX || !entry) throw e;
-    this.#given.set(context.effectId, given + 1);
     const words = `The machine ${machine} cannot start: ${why}. It is given back, and another one is ordered (${given + 1} of ${NEXT_MAX}).`;
     await this.#services.sink.notice(context.jobId, "warning", words);
     await this.#services.ledger.note(entry.name, words);
@@ -51,9 +49,5 @@ export class NextMachine {
     // Also where an answer was lost meanwhile: the step that rents knows what to do with every state of an order.
     const result = await this.#provision.run(context);
     return "later" in result ? result : { later: { afterMs: 0, why: "another machine was ordered" } };
-  }
-
-  over(effectId: number): void {
-    this.#given.delete(effectId);
   }
 }

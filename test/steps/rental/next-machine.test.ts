@@ -83,6 +83,20 @@ test("After two machines that were given up, the third one's failure ends the ru
   expect(rent.states()).toEqual(["1 released", "2 released", "3 held"]);
 });
 
+test("A restart after each machine that was given up grants no further one", async () => {
+  says = { "pod-1": REFUSED, "pod-2": REFUSED, "pod-3": REFUSED, "pod-4": READY };
+  const restarted = async (): Promise<void> => {
+    for (let look = 0; look < 50; look++) {
+      step = makeStep();
+      const result = await rent.run(() => step);
+      if ("done" in result) return;
+      await rent.h.clock.advance(result.later.afterMs);
+    }
+  };
+  await expect(restarted()).rejects.toMatchObject({ code: "machine_broken", retry: "never" });
+  expect(rent.states()).toEqual(["1 released", "2 released", "3 held"]);
+});
+
 test("A fault that any host would have ends the run at once", async () => {
   says = { "pod-1": { phase: "broken", why: "it cannot start: manifest unknown" } };
   await expect(untilDone()).rejects.toMatchObject({ code: "machine_broken" });
