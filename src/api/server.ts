@@ -181,6 +181,7 @@ function guardedServer(
     {
       requestTimeout: limits.requestTimeoutMs,
       headersTimeout: limits.headersTimeoutMs,
+      keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: limits.lateCheckMs,
       maxHeaderSize: MAX_HEADER_BYTES,
       // A missing Host is the gate's to refuse, in the words of every other refusal.

@@ -327,6 +327,12 @@ describe("slow, large and many", () => {
     expect(plane.submitted).toEqual([]);
   });
 
+  it("An idle connection is kept for longer than any caller keeps it by itself, and the answer says how long", async () => {
+    const { server } = await serve();
+    const { headers } = await ask({ port: server.port, headers: { connection: "keep-alive" } });
+    expect(headers["keep-alive"]).toBe("timeout=75");
+  });
+
   it("answers headers that are too large and bytes that are not HTTP in the same form", async () => {
     const { server } = await serve();
     expect(await raw(server.port, `GET / HTTP/1.1\r\nX: ${"a".repeat(40_000)}\r\n\r\n`)).toMatch(
