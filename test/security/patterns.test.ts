@@ -16,7 +16,9 @@ function ask(file: string, name: string, expression: string): unknown {
     timeout: PATIENCE_MS,
     killSignal: "SIGKILL",
   });
-  return done.status === 0 ? JSON.parse(done.stdout) : null;
+  if (done.signal === "SIGKILL") return null;
+  if (done.status !== 0) throw new Error(done.stderr);
+  return JSON.parse(done.stdout);
 }
 
 /** An expression: the value of another one, for which a server at `baseUrl` answers every call with a text. */
@@ -99,9 +101,9 @@ describe("what is matched against a stranger's text comes to an end", () => {
       true,
       "found.skipped.length",
     );
-    expect(ask("steps/collect-checkpoints.ts", "CheckpointCollector", unfinished)).toBe(100_000);
+    expect(ask("steps/checkpoints/collector.ts", "CheckpointCollector", unfinished)).toBe(100_000);
     const told = scanned(each("d${i}/x"), each("./gone${i}/"), false, "[found.pending.length, announced.size]");
-    expect(ask("steps/collect-checkpoints.ts", "CheckpointCollector", told)).toEqual([50_000, 0]);
+    expect(ask("steps/checkpoints/collector.ts", "CheckpointCollector", told)).toEqual([50_000, 0]);
   }, 150_000);
 
   it("patterns of files to pull from the hub", () => {
