@@ -103,19 +103,27 @@ it("a run folder that cannot be removed is told of, and holds up neither the job
 it("a reconcile leaves alone what is at work: an install, a run, also in a home behind a link", async () => {
   mkdirSync(join(place.root, "real-home"), { mode: 0o700 });
   symlinkSync(join(place.root, "real-home"), place.home);
-  place.file("hello.py", 'import time\ntime.sleep(1.5)\nprint("hello")\n');
+  const gate = (name: string): string => join(place.root, `leave-${name}`);
+  const env = { INSTALLING: gate("installing"), RUNNING: gate("running") };
+  place.file(
+    "hello.py",
+    'import os, time\nwhile not os.path.exists(os.environ["RUNNING"]): time.sleep(0.02)\nprint("hello")\n',
+  );
   const served = await place.serve();
-  const id = await served.submit({ entrypoint: "hello.py", install: "echo begin; sleep 1.5; echo end" });
-  const seen = new Set<string>();
+  const install = `echo begin; while [ ! -e ${gate("installing")} ]; do sleep 0.05; done; echo end`;
+  const id = await served.submit({ entrypoint: "hello.py", install, env });
+  const seen: string[] = [];
   for (;;) {
     const { status } = await served.job(id);
     if (!["provisioning", "awaiting_ssh", "syncing", "installing", "running"].includes(status)) break;
-    seen.add(status);
+    seen.push(status);
     const { body } = await served.post("/v1/reconcile", { dry_run: false });
     expect([body["terminated"], body["failed"]], status).toEqual([[], []]);
-    await new Promise((r) => setTimeout(r, 100));
+    // Each of the two goes on after ten looks.
+    if (seen.filter((one) => one === status).length === 10) writeFileSync(gate(status), "");
+    await new Promise((r) => setTimeout(r, 25));
   }
-  expect([...seen]).toEqual(expect.arrayContaining(["installing", "running"]));
+  expect(seen).toEqual(expect.arrayContaining(["installing", "running"]));
   expect((await served.ended(id)).status).toBe("succeeded");
   expect(place.log(id).toString()).toBe("begin\nend\nhello\n");
 });

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { pause, Place, type Served } from "./harness.ts";
+import { Place, until, type Served } from "./harness.ts";
 
 const place = new Place();
 let served: Served;
@@ -29,16 +29,16 @@ describe.concurrent("a control plane that watches", () => {
     const first = await idle();
     const off = await served.submit({ entrypoint: "sleep.py", idle_timeout_minutes: 0 });
     const busy = await served.submit({ entrypoint: "busy.py", idle_timeout_minutes: 0.05 });
-    const job = await served.ended(first, 90_000);
+    const job = await served.ended(first);
     expect([job.status, job.error?.code], JSON.stringify(job.error)).toEqual(["timed_out", "run_idle"]);
     expect(job.error?.message).toMatch(/CPU/);
     expect(job.machines.map((m) => m.state)).toEqual(["released"]);
     expect(place.log(first).toString()).toBe("up\n");
     // So long again: whatever ends an idle run has by then had its chance at the others twice.
-    expect((await served.ended(await idle(), 90_000)).error?.code).toBe("run_idle");
+    expect((await served.ended(await idle())).error?.code).toBe("run_idle");
     expect((await served.job(off)).status).toBe("running");
     place.file("enough", "");
-    const worked = await served.ended(busy, 90_000);
+    const worked = await served.ended(busy);
     expect([worked.status, worked.error], JSON.stringify(worked.error)).toEqual(["succeeded", null]);
     await served.post(`/jobs/${off}/kill`, {});
     expect((await served.ended(off)).status).toBe("cancelled");
@@ -59,9 +59,11 @@ describe.concurrent("a control plane that watches", () => {
 
 it("max_runtime_minutes counts on while no control plane runs", async () => {
   const id = await served.submit({ entrypoint: "long.py", max_runtime_minutes: 0.05 });
+  await until(() => place.log(id).length > 0, "it runs");
+  const startedAt = Date.parse((await served.job(id)).started_at ?? "");
   await served.kill();
-  await pause(4_000); // the time that is over when the next one comes
+  await until(() => Date.now() > startedAt + 3_500, "the limit of three seconds passes");
   served = await place.serve();
-  const job = await served.ended(id, 20_000);
+  const job = await served.ended(id);
   expect([job.status, job.error?.code]).toEqual(["timed_out", "run_timed_out"]);
 });

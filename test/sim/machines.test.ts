@@ -124,7 +124,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
     expect(await said(machine, "echo back")).toBe("back");
     await machine.freeze();
     const during = said(machine, "echo thawed");
-    const first = await Promise.race([during, new Promise((resolve) => void setTimeout(resolve, 600, "still frozen"))]);
+    const first = await Promise.race([during, new Promise((resolve) => void setTimeout(resolve, 400, "still frozen"))]);
     expect(first).toBe("still frozen");
     await machine.thaw();
     expect(await during).toBe("thawed");
@@ -176,8 +176,8 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
       await booting;
       expect([round, parts.fleet.machines()]).toEqual([round, []]);
     }
-    // One that was left behind goes on with its boot, and makes its link.
-    await new Promise((resolve) => void setTimeout(resolve, 1_000));
+    // A machine that was left behind would continue its boot and make its link, which nothing announces.
+    await new Promise((resolve) => void setTimeout(resolve, 500));
     expect(await links()).toEqual([]);
   });
 
@@ -246,7 +246,7 @@ describe("plain machines", () => {
     const code = new Promise((resolve) => void child.once("close", resolve));
     const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
     expect({ code: await code, out, err }).toEqual({ code: 0, out: "closed\n", err: "" });
-  }, 60_000);
+  });
 
   test("can be logged into, cut, healed, frozen, restarted and destroyed", async () => {
     const fleet = await makeFleet({ dir: parts.dir, kind: "plain" });
