@@ -18,7 +18,7 @@ it("A local run succeeds, and its log, metrics and checkpoint are kept", async (
   place.file("train.py", TRAIN);
   const served = await place.serve();
   const id = await served.submit({ entrypoint: "train.py" });
-  expect(await served.ended(id, 120_000)).toMatchObject({ status: "succeeded", error: null });
+  expect(await served.ended(id)).toMatchObject({ status: "succeeded", error: null });
   expect(place.log(id).toString()).toContain("line 0\nline 1\nline 2\n");
   expect(JSON.stringify(await served.metrics(id))).toContain("loss");
   expect(await served.text(`/jobs/${id}/checkpoints`)).toContain("weights.bin");
