@@ -12,6 +12,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
+import { DEADLINE_MS } from "./test/deadline.ts";
 import { TAGS } from "./test/needs.ts";
 
 /** Of tests that wait for processes half of their time: one more than the smallest computer has cores. */
@@ -47,11 +48,13 @@ export default defineConfig({
   test: {
     pool: "forks",
     // Deadlines only end what hangs; a busy computer must not fail a test.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 3 * DEADLINE_MS,
+    hookTimeout: 3 * DEADLINE_MS,
     teardownTimeout: 10_000,
     reporters: ["default", "./scripts/closing-line-reporter.ts"],
     tags: TAGS,
+    // One second, the default of vitest, is not enough on a busy computer.
+    expect: { poll: { timeout: DEADLINE_MS } },
     projects: [
       {
         extends: true,
@@ -95,8 +98,8 @@ export default defineConfig({
           include,
           globalSetup,
           maxWorkers: 2,
-          testTimeout: 300_000,
-          hookTimeout: 120_000,
+          testTimeout: 5 * DEADLINE_MS,
+          hookTimeout: 3 * DEADLINE_MS,
           sequence: { groupOrder: 3 + i },
         },
       })),

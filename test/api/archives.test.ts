@@ -14,6 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { serve } from "./double.ts";
 
 describe("archives of a run", () => {
@@ -89,6 +90,6 @@ describe("archives of a run", () => {
     await expect.poll(isOpen).toBe(true);
     gone.abort();
     await expect(asked).rejects.toMatchObject({ name: "AbortError" });
-    await expect.poll(isOpen, { timeout: 3_000 }).toBe(false);
+    await expect.poll(isOpen, { timeout: DEADLINE_MS }).toBe(false);
   });
 });

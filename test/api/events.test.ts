@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import type { FeedEvent } from "../../src/schemas/job.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { serve } from "./double.ts";
 import { ask } from "./wire.ts";
 
@@ -26,7 +27,7 @@ class Reader {
   }
 
   async heard(count: number): Promise<void> {
-    await expect.poll(() => this.seqs.length, { timeout: 15_000, interval: 10 }).toBeGreaterThanOrEqual(count);
+    await expect.poll(() => this.seqs.length, { timeout: DEADLINE_MS, interval: 10 }).toBeGreaterThanOrEqual(count);
   }
 }
 
@@ -149,7 +150,7 @@ describe("GET /v1/events", () => {
     await quick.heard(plane.feed.length);
     expect(quick.seqs).toEqual(upTo(plane.feed.length));
     for (const reader of [quick, resumed]) reader.socket.terminate();
-  }, 30_000);
+  });
 
   it("cuts a reader that takes nothing of its replay", async () => {
     const { plane, server } = await serve({ limits: { socketStallMs: 300 } });
@@ -157,9 +158,9 @@ describe("GET /v1/events", () => {
     const stuck = new Reader(server.port, "?since=0");
     await stuck.opened;
     stuck.socket.pause();
-    await expect.poll(() => plane.listeners.size, { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => plane.listeners.size, { timeout: DEADLINE_MS }).toBe(0);
     stuck.socket.terminate();
-  }, 20_000);
+  });
 
   it("cuts a reader that no longer answers pings", async () => {
     const { plane, server } = await serve({ limits: { pingMs: 500 } });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import WebSocket from "ws";
 import { requireExtra } from "../../src/domain/extras.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Pulling } from "../hub/pulling.ts";
 import { serve } from "./double.ts";
 import { ask, post, type Reply } from "./wire.ts";
@@ -88,7 +89,7 @@ describe("a pull that runs", () => {
     pulling.hub.hold = new Promise((resolve) => (go = resolve));
     const { id } = (await pull({ model_id: "ann/tiny" })).json.pull;
     await expect
-      .poll(() => heard.find((m) => m.type === "pull.progress")?.pull?.model_id, { timeout: 20_000 })
+      .poll(() => heard.find((m) => m.type === "pull.progress")?.pull?.model_id, { timeout: DEADLINE_MS })
       .toBe("ann/tiny");
     const cancelled = await post(port, `/v1/hub/pulls/${id}/cancel`, {});
     expect(cancelled.json.pull).toMatchObject({ status: "cancelled", phase: null });

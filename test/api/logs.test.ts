@@ -1,5 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { serve } from "./double.ts";
 import { ask } from "./wire.ts";
 
@@ -117,7 +118,7 @@ describe("GET /jobs/{id}/logs", () => {
     // Reading stops when the kernel's buffers are full: two looks that see the same.
     let seen = -1;
     await expect
-      .poll(() => (taken > 0 && taken === seen) || ((seen = taken), false), { interval: 200, timeout: 10_000 })
+      .poll(() => (taken > 0 && taken === seen) || ((seen = taken), false), { interval: 200, timeout: DEADLINE_MS })
       .toBe(true);
     expect(taken).toBeLessThan(log.length / 2);
     expect((await ask({ port: server.port })).status).toBe(200);
@@ -134,7 +135,7 @@ describe("GET /jobs/{id}/logs", () => {
     });
     expect(bytes).toBeGreaterThan(log.length);
     expect(last).toMatch(/0\r\n\r\n$/);
-  }, 30_000);
+  });
 
   it("puts the time before each line, also where a line spans reads", async () => {
     const { plane, server } = await serve();

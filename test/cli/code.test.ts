@@ -19,77 +19,73 @@ let at: Workplace;
 beforeEach(() => void (at = new Workplace()));
 afterEach(() => at.close());
 
-test(
-  "code is listed, shown, compared and restored, with a control plane and without",
-  { timeout: 120_000 },
-  async () => {
-    at.file("train.py", "rate = 0.1\nprint('trained')\n");
-    at.file("weights.bin", "\u0000\u0001");
-    writeFileSync(join(at.project, "prepare.sh"), "#!/bin/sh\n");
-    chmodSync(join(at.project, "prepare.sh"), 0o755);
-    const served = await at.serve();
-    const one = await at.submit(served, "train.py");
-    at.file("train.py", "rate = 0.2\nprint('trained')\n");
-    const two = await at.submit(served, "train.py");
+test("code is listed, shown, compared and restored, with a control plane and without", async () => {
+  at.file("train.py", "rate = 0.1\nprint('trained')\n");
+  at.file("weights.bin", "\u0000\u0001");
+  writeFileSync(join(at.project, "prepare.sh"), "#!/bin/sh\n");
+  chmodSync(join(at.project, "prepare.sh"), 0o755);
+  const served = await at.serve();
+  const one = await at.submit(served, "train.py");
+  at.file("train.py", "rate = 0.2\nprint('trained')\n");
+  const two = await at.submit(served, "train.py");
 
-    const listed = at.svc("code", "ls", one).out.trimEnd().split("\n");
-    expect(
-      listed.map((row) => row.split("\t")).map(([mode, size, digest, path]) => [mode, size, digest?.length, path]),
-    ).toEqual([
-      ["755", "10", 64, "prepare.sh"],
-      ["644", "28", 64, "train.py"],
-      ["644", "2", 64, "weights.bin"],
-    ]);
-    expect(at.svc("code", "show", one, "train.py").out).toBe("rate = 0.1\nprint('trained')\n");
-    expect(JSON.parse(at.svc("code", "show", one, "weights.bin", "--json").out)).toMatchObject({ base64: "AAE=" });
-    expect(at.svc("code", "show", one, "none.py").code).toBe(3);
-    served.child.kill("SIGTERM");
-    await served.exited;
+  const listed = at.svc("code", "ls", one).out.trimEnd().split("\n");
+  expect(
+    listed.map((row) => row.split("\t")).map(([mode, size, digest, path]) => [mode, size, digest?.length, path]),
+  ).toEqual([
+    ["755", "10", 64, "prepare.sh"],
+    ["644", "28", 64, "train.py"],
+    ["644", "2", 64, "weights.bin"],
+  ]);
+  expect(at.svc("code", "show", one, "train.py").out).toBe("rate = 0.1\nprint('trained')\n");
+  expect(JSON.parse(at.svc("code", "show", one, "weights.bin", "--json").out)).toMatchObject({ base64: "AAE=" });
+  expect(at.svc("code", "show", one, "none.py").code).toBe(3);
+  served.child.kill("SIGTERM");
+  await served.exited;
 
-    const told = at.svc("code", "diff", one, two);
-    expect([told.code, told.out]).toEqual([
-      0,
-      "diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n-rate = 0.1\n+rate = 0.2\n print('trained')\n",
-    ]);
-    expect(at.svc("code", "diff", two, "--exit-code")).toMatchObject({ code: 0, out: "" });
-    expect(at.svc("code", "diff", one, "--exit-code", "--stat")).toMatchObject({
-      code: 1,
-      out: "changed\t1\t1\ttrain.py\t\n",
-    });
-    const other = join(at.root, "other");
-    mkdirSync(other);
-    const removed = JSON.parse(at.svc("code", "diff", one, "--dir", other, "--json").out) as {
-      changes: { status: string }[];
-    };
-    expect(removed.changes.map((c) => c.status)).toEqual(["removed", "removed", "removed"]);
+  const told = at.svc("code", "diff", one, two);
+  expect([told.code, told.out]).toEqual([
+    0,
+    "diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n-rate = 0.1\n+rate = 0.2\n print('trained')\n",
+  ]);
+  expect(at.svc("code", "diff", two, "--exit-code")).toMatchObject({ code: 0, out: "" });
+  expect(at.svc("code", "diff", one, "--exit-code", "--stat")).toMatchObject({
+    code: 1,
+    out: "changed\t1\t1\ttrain.py\t\n",
+  });
+  const other = join(at.root, "other");
+  mkdirSync(other);
+  const removed = JSON.parse(at.svc("code", "diff", one, "--dir", other, "--json").out) as {
+    changes: { status: string }[];
+  };
+  expect(removed.changes.map((c) => c.status)).toEqual(["removed", "removed", "removed"]);
 
-    const elsewhere = { cwd: other, env: at.env, encoding: "utf8" } as const;
-    const fromElsewhere = spawnSync(CLI, ["code", "diff", one, "--stat"], elsewhere);
-    expect([fromElsewhere.stdout, fromElsewhere.stderr]).toEqual([
-      "changed\t1\t1\ttrain.py\t\n",
-      `Compared with the job's project, ${at.project}; --dir names another directory.\n`,
-    ]);
+  const elsewhere = { cwd: other, env: at.env, encoding: "utf8" } as const;
+  const fromElsewhere = spawnSync(CLI, ["code", "diff", one, "--stat"], elsewhere);
+  expect([fromElsewhere.stdout, fromElsewhere.stderr]).toEqual([
+    "changed\t1\t1\ttrain.py\t\n",
+    `Compared with the job's project, ${at.project}; --dir names another directory.\n`,
+  ]);
 
-    const restored = join(at.root, "restored");
-    expect(at.svc("code", "restore", one, restored).code).toBe(0);
-    expect(readFileSync(join(restored, "train.py"), "utf8")).toContain("0.1");
-    expect(statSync(join(restored, "prepare.sh")).mode & 0o111).not.toBe(0);
-    writeFileSync(join(restored, "train.py"), "mine\n");
-    rmSync(join(restored, "weights.bin"));
-    const refused = at.svc("code", "restore", one, restored, "--json");
-    expect([refused.code, JSON.parse(refused.err).error.code]).toEqual([1, "restore_refused"]);
-    expect(readFileSync(join(restored, "train.py"), "utf8")).toBe("mine\n");
-    expect(JSON.parse(at.svc("code", "restore", one, restored, "--force", "--json").out)).toMatchObject({
-      written: ["train.py", "weights.bin"],
-      replaced: ["train.py"],
-      same: 1,
-    });
+  const restored = join(at.root, "restored");
+  expect(at.svc("code", "restore", one, restored).code).toBe(0);
+  expect(readFileSync(join(restored, "train.py"), "utf8")).toContain("0.1");
+  expect(statSync(join(restored, "prepare.sh")).mode & 0o111).not.toBe(0);
+  writeFileSync(join(restored, "train.py"), "mine\n");
+  rmSync(join(restored, "weights.bin"));
+  const refused = at.svc("code", "restore", one, restored, "--json");
+  expect([refused.code, JSON.parse(refused.err).error.code]).toEqual([1, "restore_refused"]);
+  expect(readFileSync(join(restored, "train.py"), "utf8")).toBe("mine\n");
+  expect(JSON.parse(at.svc("code", "restore", one, restored, "--force", "--json").out)).toMatchObject({
+    written: ["train.py", "weights.bin"],
+    replaced: ["train.py"],
+    same: 1,
+  });
 
-    rmSync(join(at.home, "code/snapshots"), { recursive: true });
-    const lost = at.svc("code", "ls", one, "--json");
-    expect([lost.code, JSON.parse(lost.err).error.code]).toEqual([1, "code_snapshot_damaged"]);
-  },
-);
+  rmSync(join(at.home, "code/snapshots"), { recursive: true });
+  const lost = at.svc("code", "ls", one, "--json");
+  expect([lost.code, JSON.parse(lost.err).error.code]).toEqual([1, "code_snapshot_damaged"]);
+});
 
 test("words that code does not take are refused with what it takes", () => {
   for (const words of [
@@ -106,7 +102,7 @@ test("words that code does not take are refused with what it takes", () => {
   }
 });
 
-test("what was left out is told of a run and of the current directory", { timeout: 120_000 }, async () => {
+test("what was left out is told of a run and of the current directory", async () => {
   at.file("train.py", "print('trained')\n");
   at.file(".env", "TOKEN=1\n");
   symlinkSync(at.root, join(at.project, "outside"));

@@ -45,7 +45,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 /** A /proc of processes alone, as a hardened service has it. */
 const HIDDEN = 'mount -t proc -o subset=pid proc /proc && exec "$0" serve --port 0 --json';
 
-describe("a home that was never used", { timeout: 60_000 }, () => {
+describe("a home that was never used", () => {
   test("reading says so and makes nothing", () => {
     expect(at.svc("jobs")).toEqual({ code: 0, out: "", err: "" });
     expect(JSON.parse(at.svc("jobs", "--json").out)).toEqual({ jobs: [], next_cursor: null });
@@ -113,7 +113,7 @@ describe("a home that was never used", { timeout: 60_000 }, () => {
   });
 });
 
-describe("with a control plane", { timeout: 90_000 }, () => {
+describe("with a control plane", () => {
   test("follows a run to its end, gives its exit code, and reads everything afterwards without one", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();

@@ -5,6 +5,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { CLI, Workplace } from "./serving.ts";
 
 let at: Workplace;
@@ -17,7 +18,7 @@ const svc = (input: string, ...args: string[]) => {
     cwd: at.project,
     input,
     encoding: "utf8",
-    timeout: 60_000,
+    timeout: DEADLINE_MS,
   });
   return { code: r.status, out: r.stdout, err: r.stderr };
 };
@@ -27,7 +28,7 @@ const SECRET = "hf_0123456789abcdef";
 test.each([
   ["with a control plane", true],
   ["without one", false],
-])("are set from standard input, listed masked and removed, %s", { timeout: 120_000 }, async (_, running) => {
+])("are set from standard input, listed masked and removed, %s", async (_, running) => {
   if (running) await at.serve();
   expect(svc(`${SECRET}\n`, "set", "hub", "token", "cache_dir=/models")).toEqual({
     code: 0,
@@ -48,7 +49,7 @@ test.each([
   expect(stored()).toEqual({});
 });
 
-test("a secret on the command line is refused and not repeated", { timeout: 60_000 }, () => {
+test("a secret on the command line is refused and not repeated", () => {
   // A secret access key may begin as a path does.
   for (const [name, field, secret] of [
     ["hub", "token", SECRET],
@@ -102,10 +103,10 @@ const paste = (name: string, text: string) =>
     env: at.env,
     cwd: at.project,
     encoding: "utf8",
-    timeout: 50_000,
+    timeout: DEADLINE_MS,
   });
 
-test("on a terminal what is typed is not shown", { timeout: 60_000 }, () => {
+test("on a terminal what is typed is not shown", () => {
   const r = paste("hub", SECRET);
   expect([r.status, r.stderr]).toEqual([0, ""]);
   expect(r.stdout).toContain("Saved for hub.");
@@ -113,7 +114,7 @@ test("on a terminal what is typed is not shown", { timeout: 60_000 }, () => {
   expect(stored()).toEqual({ hub: { token: SECRET } });
 });
 
-test("on a terminal a key file can be pasted, and nothing that is pasted comes to light", { timeout: 60_000 }, () => {
+test("on a terminal a key file can be pasted, and nothing that is pasted comes to light", () => {
   const private_key = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
     type: "pkcs8",
     format: "pem",
@@ -129,7 +130,7 @@ test("on a terminal a key file can be pasted, and nothing that is pasted comes t
   for (const { stdout } of [saved, other]) expect(stdout).not.toMatch(/PRIVATE KEY|[A-Za-z0-9+/]{20}/);
 });
 
-test("on a terminal Ctrl-C sets nothing", { timeout: 60_000 }, () => {
+test("on a terminal Ctrl-C sets nothing", () => {
   expect(paste("hub", "hf_01\u0003").status).toBe(130);
   expect(stored).toThrow(/ENOENT/);
 });

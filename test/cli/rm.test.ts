@@ -35,61 +35,57 @@ const filesOf = (id: string): string[] =>
 const blobs = (): string[] =>
   readdirSync(join(place.home, "code", "blobs"), { recursive: true, encoding: "utf8" }).filter((n) => n.length > 60);
 
-test(
-  "`svc rm` removes a run with all that is kept of it, and the code that no other run uses",
-  { timeout: 120_000 },
-  async () => {
-    place.file("train.py", TRAIN);
-    const served = await place.serve();
-    const first = await ended(served, 3);
-    const second = await ended(served, 1);
-    place.file("train.py", `${TRAIN}# another version\n`);
-    const third = await ended(served, 2);
-    expect(filesOf(first)).toContain(`artifacts/${first}`);
-    const before = blobs().length;
+test("`svc rm` removes a run with all that is kept of it, and the code that no other run uses", async () => {
+  place.file("train.py", TRAIN);
+  const served = await place.serve();
+  const first = await ended(served, 3);
+  const second = await ended(served, 1);
+  place.file("train.py", `${TRAIN}# another version\n`);
+  const third = await ended(served, 2);
+  expect(filesOf(first)).toContain(`artifacts/${first}`);
+  const before = blobs().length;
 
-    const record = async (id: string) =>
-      (await fetch(`${served.url}/jobs/${id}`)).json() as Promise<Record<string, unknown>>;
-    await until(async () => Number((await record(third))["disk_bytes"]) >= 300_000, "the size of the run is measured");
+  const record = async (id: string) =>
+    (await fetch(`${served.url}/jobs/${id}`)).json() as Promise<Record<string, unknown>>;
+  await until(async () => Number((await record(third))["disk_bytes"]) >= 300_000, "the size of the run is measured");
 
-    const removed = place.svc("rm", third, "--json");
-    expect(removed).toMatchObject({ code: 0 });
-    const answer = JSON.parse(removed.out) as { removed: { id: string; freed_bytes: number }[] };
-    expect(answer.removed[0]?.id).toBe(third);
-    expect(answer.removed[0]?.freed_bytes).toBeGreaterThan(300_000);
-    expect(filesOf(third)).toEqual([]);
-    await until(() => blobs().length === before - 1, "the code of the third run is deleted");
-    expect(await record(third)).toMatchObject({
-      status: 404,
-      code: "job_not_found",
-      detail: expect.stringContaining("which was removed on") as string,
-    });
-    const list = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { id: string }[] };
-    expect(list.jobs.map(({ id }) => id).toSorted()).toEqual([first, second].toSorted());
-    // Removing it once more tells that it is gone.
-    expect(place.svc("rm", third).code).toBe(3);
+  const removed = place.svc("rm", third, "--json");
+  expect(removed).toMatchObject({ code: 0 });
+  const answer = JSON.parse(removed.out) as { removed: { id: string; freed_bytes: number }[] };
+  expect(answer.removed[0]?.id).toBe(third);
+  expect(answer.removed[0]?.freed_bytes).toBeGreaterThan(300_000);
+  expect(filesOf(third)).toEqual([]);
+  await until(() => blobs().length === before - 1, "the code of the third run is deleted");
+  expect(await record(third)).toMatchObject({
+    status: 404,
+    code: "job_not_found",
+    detail: expect.stringContaining("which was removed on") as string,
+  });
+  const list = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { id: string }[] };
+  expect(list.jobs.map(({ id }) => id).toSorted()).toEqual([first, second].toSorted());
+  // Removing it once more tells that it is gone.
+  expect(place.svc("rm", third).code).toBe(3);
 
-    // The first run's code is that of the second.
-    const afterThird = blobs().length;
-    expect((await fetch(`${served.url}/jobs/${first}`, { method: "DELETE" })).status).toBe(200);
-    expect(blobs().length).toBe(afterThird);
-    expect((await (await fetch(`${served.url}/jobs/${second}/code`)).json()) as object).toMatchObject({
-      files: expect.any(Array) as unknown[],
-    });
+  // The first run's code is that of the second.
+  const afterThird = blobs().length;
+  expect((await fetch(`${served.url}/jobs/${first}`, { method: "DELETE" })).status).toBe(200);
+  expect(blobs().length).toBe(afterThird);
+  expect((await (await fetch(`${served.url}/jobs/${second}/code`)).json()) as object).toMatchObject({
+    files: expect.any(Array) as unknown[],
+  });
 
-    // Costs stay counted: rows of machines are the ledger.
-    const db = new Database(join(place.home, "svc.db"), { readonly: true });
-    expect(db.prepare("SELECT count(*) AS n FROM machine WHERE job_id = ?").get(first)).toEqual({ n: 1 });
-    for (const table of ["job", "journal", "effect", "feed", "log", "log_time", "series", "checkpoint"])
-      expect([
-        table,
-        db.prepare(`SELECT count(*) AS n FROM ${table} WHERE ${table === "job" ? "id" : "job_id"} = ?`).get(first),
-      ]).toEqual([table, { n: table === "feed" ? 1 : 0 }]);
-    db.close();
-  },
-);
+  // Costs stay counted: rows of machines are the ledger.
+  const db = new Database(join(place.home, "svc.db"), { readonly: true });
+  expect(db.prepare("SELECT count(*) AS n FROM machine WHERE job_id = ?").get(first)).toEqual({ n: 1 });
+  for (const table of ["job", "journal", "effect", "feed", "log", "log_time", "series", "checkpoint"])
+    expect([
+      table,
+      db.prepare(`SELECT count(*) AS n FROM ${table} WHERE ${table === "job" ? "id" : "job_id"} = ?`).get(first),
+    ]).toEqual([table, { n: table === "feed" ? 1 : 0 }]);
+  db.close();
+});
 
-test("A run that has not ended, or that a live run resumes from, is not removed", { timeout: 120_000 }, async () => {
+test("A run that has not ended, or that a live run resumes from, is not removed", async () => {
   place.file("train.py", TRAIN);
   place.file("sleep.py", "import time; time.sleep(600)");
   const served = await place.serve();
@@ -120,7 +116,7 @@ test("A run that has not ended, or that a live run resumes from, is not removed"
   expect([...filesOf(live), ...filesOf(source)]).toEqual([]);
 });
 
-test("`svc prune` removes old runs except the best, and with --dry-run only tells", { timeout: 120_000 }, async () => {
+test("`svc prune` removes old runs except the best, and with --dry-run only tells", async () => {
   place.file("train.py", TRAIN);
   const served = await place.serve();
   const ids: string[] = [];
@@ -141,35 +137,31 @@ test("`svc prune` removes old runs except the best, and with --dry-run only tell
   expect(left.jobs.map(({ id }) => id)).toEqual([ids[1]]);
 });
 
-test(
-  "A removal that a crash interrupted is finished by the next start, wherever it was",
-  { timeout: 120_000 },
-  async () => {
-    place.file("train.py", TRAIN);
-    const served = await place.serve();
-    const id = await ended(served, 1);
-    served.child.kill("SIGKILL");
-    await served.exited;
-    // The crash came right after the removal was decided: every file and most rows are there.
-    const db = new Database(join(place.home, "svc.db"));
-    db.prepare("INSERT INTO removal (job_id, begun_at) VALUES (?, ?)").run(id, Date.now());
-    db.prepare("DELETE FROM job WHERE id = ?").run(id);
-    db.close();
-    expect(filesOf(id)).not.toEqual([]);
-    const cp = await openControlPlane({ home: place.home, env: place.env });
-    try {
-      await until(
-        () => filesOf(id).length === 0 && blobs().length === 0,
-        "the files and the code of the run are deleted",
-      );
-    } finally {
-      await cp.close();
-    }
-    const after = new Database(join(place.home, "svc.db"), { readonly: true });
-    expect(after.prepare("SELECT ended_at IS NOT NULL AS ended FROM removal WHERE job_id = ?").get(id)).toEqual({
-      ended: 1,
-    });
-    expect(after.prepare("SELECT count(*) AS n FROM journal WHERE job_id = ?").get(id)).toEqual({ n: 0 });
-    after.close();
-  },
-);
+test("A removal that a crash interrupted is finished by the next start, wherever it was", async () => {
+  place.file("train.py", TRAIN);
+  const served = await place.serve();
+  const id = await ended(served, 1);
+  served.child.kill("SIGKILL");
+  await served.exited;
+  // The crash came right after the removal was decided: every file and most rows are there.
+  const db = new Database(join(place.home, "svc.db"));
+  db.prepare("INSERT INTO removal (job_id, begun_at) VALUES (?, ?)").run(id, Date.now());
+  db.prepare("DELETE FROM job WHERE id = ?").run(id);
+  db.close();
+  expect(filesOf(id)).not.toEqual([]);
+  const cp = await openControlPlane({ home: place.home, env: place.env });
+  try {
+    await until(
+      () => filesOf(id).length === 0 && blobs().length === 0,
+      "the files and the code of the run are deleted",
+    );
+  } finally {
+    await cp.close();
+  }
+  const after = new Database(join(place.home, "svc.db"), { readonly: true });
+  expect(after.prepare("SELECT ended_at IS NOT NULL AS ended FROM removal WHERE job_id = ?").get(id)).toEqual({
+    ended: 1,
+  });
+  expect(after.prepare("SELECT count(*) AS n FROM journal WHERE job_id = ?").get(id)).toEqual({ n: 0 });
+  after.close();
+});

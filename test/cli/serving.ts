@@ -4,6 +4,7 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DEADLINE_MS } from "../deadline.ts";
 import { gathered, type Gathered } from "../gathered.ts";
 import { PROGRAM } from "../program.ts";
 
@@ -43,7 +44,7 @@ export class Workplace {
   /** The same, with another home. */
   svcIn(home: string, ...args: string[]): { code: number | null; out: string; err: string } {
     const env = { ...this.env, SVC_HOME: home };
-    const r = spawnSync(CLI, args, { env, cwd: this.project, encoding: "utf8", timeout: 60_000 });
+    const r = spawnSync(CLI, args, { env, cwd: this.project, encoding: "utf8", timeout: DEADLINE_MS });
     return { code: r.status, out: r.stdout, err: r.stderr };
   }
 
@@ -85,7 +86,7 @@ export class Workplace {
 }
 
 /** Looks until it is so; says what was waited for when it never is. */
-export async function until(is: () => boolean | Promise<boolean>, what: string, msMax = 45_000): Promise<void> {
+export async function until(is: () => boolean | Promise<boolean>, what: string, msMax = DEADLINE_MS): Promise<void> {
   for (const end = performance.now() + msMax; !(await is());) {
     if (performance.now() > end) throw new Error(`not within ${msMax} ms: ${what}`);
     await new Promise((r) => setTimeout(r, 25));

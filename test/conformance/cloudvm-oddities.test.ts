@@ -4,6 +4,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { NOTHING_MADE, type MachineHandle, type Offer, type Provider } from "../../src/providers/provider.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { eventually } from "../sim/harness-parts.ts";
 import { cloudvmWorld } from "./worlds.ts";
 
@@ -29,7 +30,7 @@ afterEach(async () => {
 });
 afterAll(() => world.close());
 
-const soon = (): AbortSignal => AbortSignal.timeout(25_000);
+const soon = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
 const name = (): string => `${PREFIX}job-n0-${(job += 1)}`;
 const offers = (): Promise<Offer[]> => provider.listOffers(world.spec, soon());
 const create = async (offer?: Offer): Promise<MachineHandle> => {

@@ -4,6 +4,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { NOTHING_MADE, type MachineHandle, type Provider } from "../../src/providers/provider.ts";
 import type { SvcError } from "../../src/errors/index.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { eventually, login, ssh } from "../sim/harness-parts.ts";
 import { marketWorld } from "./worlds.ts";
 
@@ -25,7 +26,7 @@ afterEach(async () => {
 });
 afterAll(() => world.close());
 
-const soon = (): AbortSignal => AbortSignal.timeout(25_000);
+const soon = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
 const orderOf = (name: string) => ({ name, jobId: "job", node: 0, spec: world.spec });
 const make = async (): Promise<MachineHandle> => {
   const [offer] = await provider.listOffers(world.spec, soon());

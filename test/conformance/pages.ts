@@ -2,6 +2,7 @@
 
 import { expect } from "vitest";
 import type { MachineHandle, Provider } from "../../src/providers/provider.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { eventually } from "../sim/harness-parts.ts";
 import type { FaultName } from "../sim/providers/parts.ts";
 import type { Simulated } from "./world.ts";
@@ -30,7 +31,7 @@ export async function onTheLastPage(of: {
   end: (handle: MachineHandle) => Promise<unknown>;
 }): Promise<void> {
   const { simulated, provider, prefix, machine, fault } = of;
-  const soon = (): AbortSignal => AbortSignal.timeout(25_000);
+  const soon = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
   const isAlive = (): boolean => simulated.parts.ledger.alive().some(({ name }) => name === machine);
   const strangers = Array.from({ length: 7 }, (_, i) => `stranger-${i}-of-${machine.slice(prefix.length)}`);
   for (const stranger of strangers) simulated.addForeign?.(stranger);

@@ -13,6 +13,7 @@ import {
   type Provider,
 } from "../../src/providers/provider.ts";
 import { ProviderInfo } from "../../src/schemas/job.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { eventually, login, ssh, type Way } from "../sim/harness-parts.ts";
 import type { FaultName } from "../sim/providers/parts.ts";
 import { onTheLastPage, PAGED_FAULTS } from "./pages.ts";
@@ -20,7 +21,6 @@ import { takenOver, TAKEOVERS } from "./takeover.ts";
 import { pause, privateKeyOf, SECRET, type Simulated, type World } from "./world.ts";
 
 const PREFIX = "svc-c0nf0rm1-";
-const LONG = 60_000;
 
 export function conformance(name: string, makeWorld: () => Promise<World>, how = ""): void {
   describe(`${name} keeps the contract of every provider${how && `, ${how}`}`, () => {
@@ -30,7 +30,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
     beforeAll(async () => {
       world = await makeWorld();
       provider = world.provider();
-    }, LONG);
+    });
     afterEach(async () => {
       world.mendKey();
       world.simulated?.parts.faults.clear();
@@ -38,9 +38,9 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       await world.simulated?.clear();
       provider = world.provider();
     });
-    afterAll(() => world.close(), LONG);
+    afterAll(() => world.close());
 
-    const soon = (): AbortSignal => AbortSignal.timeout(25_000);
+    const soon = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
     const nextName = (): string => `${PREFIX}job${String((job += 1)).padStart(3, "0")}-n0-1`;
     const order = (machine: string) => ({
       name: machine,
@@ -106,118 +106,93 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       } else expect(new Set(prices)).toEqual(new Set([null]));
     });
 
-    test(
-      "charges what it offered",
-      async (ctx) => {
-        const simulated = renting(ctx);
-        if (!provider.info.capabilities.reports_price) ctx.skip("it reports no price");
-        const offer = await cheapest();
-        const handle = await provider.create(offer, order(nextName()));
-        const billed = simulated.parts.ledger.alive()[0]?.usdPerHour ?? NaN;
-        expect(Math.abs((handle.priceMicro ?? NaN) - billed * 1e6)).toBeLessThanOrEqual(1);
-        expect(Math.abs((offer.priceMicro ?? NaN) - billed * 1e6)).toBeLessThanOrEqual(1);
-        await end(handle);
-      },
-      LONG,
-    );
+    test("charges what it offered", async (ctx) => {
+      const simulated = renting(ctx);
+      if (!provider.info.capabilities.reports_price) ctx.skip("it reports no price");
+      const offer = await cheapest();
+      const handle = await provider.create(offer, order(nextName()));
+      const billed = simulated.parts.ledger.alive()[0]?.usdPerHour ?? NaN;
+      expect(Math.abs((handle.priceMicro ?? NaN) - billed * 1e6)).toBeLessThanOrEqual(1);
+      expect(Math.abs((offer.priceMicro ?? NaN) - billed * 1e6)).toBeLessThanOrEqual(1);
+      await end(handle);
+    });
 
-    test(
-      "tells a price that is higher than its offer's",
-      async (ctx) => {
-        const simulated = faulty(ctx, "price_higher");
-        simulated.parts.faults.set("price_higher", 300);
-        const offer = await cheapest();
-        const handle = await provider.create(offer, order(nextName()));
-        const told =
-          handle.priceMicro ?? (await reach(handle, "ready").then((s) => (s.phase === "ready" ? s.priceMicro : null)));
-        expect(told).toBeGreaterThan((offer.priceMicro ?? 0) * 1.5);
-      },
-      LONG,
-    );
+    test("tells a price that is higher than its offer's", async (ctx) => {
+      const simulated = faulty(ctx, "price_higher");
+      simulated.parts.faults.set("price_higher", 300);
+      const offer = await cheapest();
+      const handle = await provider.create(offer, order(nextName()));
+      const told =
+        handle.priceMicro ?? (await reach(handle, "ready").then((s) => (s.phase === "ready" ? s.priceMicro : null)));
+      expect(told).toBeGreaterThan((offer.priceMicro ?? 0) * 1.5);
+    });
 
-    test(
-      "tells a price that rises while the machine runs",
-      async (ctx) => {
-        const simulated = faulty(ctx, "price_rises");
-        const handle = await make();
-        const first = await reach(handle, "ready");
-        simulated.parts.faults.set("price_rises", 300);
-        await eventually(async () => {
-          const status = await provider.inspect(handle, soon());
-          return (
-            status.phase === "ready" &&
-            (status.priceMicro ?? 0) > 1.5 * ((first.phase === "ready" ? first.priceMicro : 0) ?? Infinity)
-          );
-        });
-      },
-      LONG,
-    );
+    test("tells a price that rises while the machine runs", async (ctx) => {
+      const simulated = faulty(ctx, "price_rises");
+      const handle = await make();
+      const first = await reach(handle, "ready");
+      simulated.parts.faults.set("price_rises", 300);
+      await eventually(async () => {
+        const status = await provider.inspect(handle, soon());
+        return (
+          status.phase === "ready" &&
+          (status.priceMicro ?? 0) > 1.5 * ((first.phase === "ready" ? first.priceMicro : 0) ?? Infinity)
+        );
+      });
+    });
 
-    test(
-      "makes a machine, and says ready once it can be logged in to",
-      async () => {
-        const handle = await make();
-        expect(handle).toMatchObject({ v: 1, provider: name });
-        expect(JSON.parse(JSON.stringify(handle))).toEqual(handle);
-        const status = await reach(handle, "ready");
-        const simulated = world.simulated;
-        if (!simulated) return;
-        const way = wayOf(simulated, status);
-        expect(endpointOf(way.host, way.port, way.user)).not.toBeNull();
-        await eventually(async () => {
-          const tried = await ssh(way, "echo in");
-          if (tried.code === 255) await provider.attachKey?.(handle, soon());
-          return tried.out === "in\n";
-        });
-        const root = await ssh(way, 'if [ "$(id -u)" = 0 ]; then id -u; else sudo -n id -u; fi');
-        if (simulated.parts.fleet.kind === "namespaces") expect(root.out.trim()).toBe("0");
-        if (provider.info.capabilities.owns_machine) await end(handle);
-      },
-      LONG,
-    );
+    test("makes a machine, and says ready once it can be logged in to", async () => {
+      const handle = await make();
+      expect(handle).toMatchObject({ v: 1, provider: name });
+      expect(JSON.parse(JSON.stringify(handle))).toEqual(handle);
+      const status = await reach(handle, "ready");
+      const simulated = world.simulated;
+      if (!simulated) return;
+      const way = wayOf(simulated, status);
+      expect(endpointOf(way.host, way.port, way.user)).not.toBeNull();
+      await eventually(async () => {
+        const tried = await ssh(way, "echo in");
+        if (tried.code === 255) await provider.attachKey?.(handle, soon());
+        return tried.out === "in\n";
+      });
+      const root = await ssh(way, 'if [ "$(id -u)" = 0 ]; then id -u; else sudo -n id -u; fi');
+      if (simulated.parts.fleet.kind === "namespaces") expect(root.out.trim()).toBe("0");
+      if (provider.info.capabilities.owns_machine) await end(handle);
+    });
 
-    test(
-      "lists a machine once, under the name it was ordered by, also after a restart",
-      async (ctx) => {
-        renting(ctx);
-        const handle = await make();
-        provider = world.provider();
-        const found = await eventually(async () => {
-          const owned = await provider.listOwned(PREFIX, soon());
-          return owned.length > 0 ? owned : null;
-        });
-        expect(found.map((one) => [one.name, one.id])).toEqual([[handle.name, handle.id]]);
-        const [adopted] = found as [MachineHandle];
-        await reach(adopted, "ready");
-        await end(adopted);
-      },
-      LONG,
-    );
+    test("lists a machine once, under the name it was ordered by, also after a restart", async (ctx) => {
+      renting(ctx);
+      const handle = await make();
+      provider = world.provider();
+      const found = await eventually(async () => {
+        const owned = await provider.listOwned(PREFIX, soon());
+        return owned.length > 0 ? owned : null;
+      });
+      expect(found.map((one) => [one.name, one.id])).toEqual([[handle.name, handle.id]]);
+      const [adopted] = found as [MachineHandle];
+      await reach(adopted, "ready");
+      await end(adopted);
+    });
 
-    test(
-      "lists ours as ours and everybody else's as theirs, and touches theirs never",
-      async (ctx) => {
-        const simulated = renting(ctx);
-        if (!simulated.addForeign) ctx.skip("nobody else can be on it");
-        const strangers = ["somebody-else", "svc-0ther000-job001-n0-1", `x-${PREFIX}job001-n0-1`];
-        for (const stranger of strangers) simulated.addForeign?.(stranger);
-        const handle = await make();
-        await eventually(async () => (await provider.listOwned(PREFIX, soon())).length === 1);
-        expect((await provider.listOwned(PREFIX, soon())).map((one) => one.name)).toEqual([handle.name]);
-        if (provider.listForeign) {
-          const foreign = (await provider.listForeign(PREFIX, soon())).map((one) => one.name ?? "");
-          expect(foreign.toSorted()).toEqual(strangers.toSorted());
-        }
-        await end(handle);
-        const theirs = simulated.parts.ledger.all().filter((line) => line.foreign && strangers.includes(line.name));
-        expect(theirs.map((line) => line.endedAtMs)).toEqual([null, null, null]);
-      },
-      LONG,
-    );
+    test("lists ours as ours and everybody else's as theirs, and touches theirs never", async (ctx) => {
+      const simulated = renting(ctx);
+      if (!simulated.addForeign) ctx.skip("nobody else can be on it");
+      const strangers = ["somebody-else", "svc-0ther000-job001-n0-1", `x-${PREFIX}job001-n0-1`];
+      for (const stranger of strangers) simulated.addForeign?.(stranger);
+      const handle = await make();
+      await eventually(async () => (await provider.listOwned(PREFIX, soon())).length === 1);
+      expect((await provider.listOwned(PREFIX, soon())).map((one) => one.name)).toEqual([handle.name]);
+      if (provider.listForeign) {
+        const foreign = (await provider.listForeign(PREFIX, soon())).map((one) => one.name ?? "");
+        expect(foreign.toSorted()).toEqual(strangers.toSorted());
+      }
+      await end(handle);
+      const theirs = simulated.parts.ledger.all().filter((line) => line.foreign && strangers.includes(line.name));
+      expect(theirs.map((line) => line.endedAtMs)).toEqual([null, null, null]);
+    });
 
     test.for<FaultName>(["lost_after_create", "error_after_create", "html_200", "cut_json"])(
       "after %s it never says that nothing was made, and finds the machine by its name",
-      { timeout: LONG },
       async (fault, ctx) => {
         const simulated = faulty(ctx, fault, "listing_lag");
         const machine = nextName();
@@ -241,7 +216,6 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
 
     test.for<FaultName>(["error_before_create", "hang"])(
       "after %s it leaves open whether a machine was made",
-      { timeout: LONG },
       async (fault, ctx) => {
         const simulated = faulty(ctx, fault);
         const offer = await cheapest();
@@ -254,7 +228,6 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
 
     test.for<FaultName>(["offer_taken", "no_capacity"])(
       "after %s it says that nothing was made, and nothing was",
-      { timeout: LONG },
       async (fault, ctx) => {
         const simulated = faulty(ctx, fault);
         const offer = await cheapest();
@@ -267,7 +240,6 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
 
     test.for(PAGED_FAULTS)(
       "the list comes in pages, and ours is on the last one (%s): it is found, ended, and never taken for absent",
-      { timeout: LONG },
       async (fault, ctx) => {
         const simulated = fault === "none" ? renting(ctx) : faulty(ctx, fault);
         if (!simulated.addForeign) ctx.skip("nobody else can be on it");
@@ -289,7 +261,6 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
 
     test.for<FaultName>(["html_200", "cut_json", "json_bomb", "rate_limited"])(
       "a listing spoilt by %s is no empty listing",
-      { timeout: LONG },
       async (fault, ctx) => {
         const simulated = faulty(ctx, fault);
         const handle = await make();
@@ -301,7 +272,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       },
     );
 
-    test("a machine that listings do not show yet is not gone", { timeout: LONG }, async (ctx) => {
+    test("a machine that listings do not show yet is not gone", async (ctx) => {
       const simulated = faulty(ctx, "listing_lag");
       simulated.parts.faults.set("listing_lag", 20_000);
       const handle = await make();
@@ -313,7 +284,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       await end(handle);
     });
 
-    test("ends a machine as often as it is asked, and says gone only when it is", { timeout: LONG }, async () => {
+    test("ends a machine as often as it is asked, and says gone only when it is", async () => {
       const handle = await make();
       if (!provider.info.capabilities.owns_machine) {
         await provider.terminate(handle, soon());
@@ -335,21 +306,16 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
         expect(simulated.parts.ledger.all().find((line) => line.name === handle.name)?.endedBy).toBe("terminated");
     });
 
-    test(
-      "orders the next machine of a node, and shows nothing of the end of the one before",
-      { timeout: LONG },
-      async () => {
-        const name = nextName();
-        await end(await make(name));
-        const next = await make(name.replace(/1$/, "2"));
-        expect((await reach(next, "ready", "gone")).phase).toBe("ready");
-        await end(next);
-      },
-    );
+    test("orders the next machine of a node, and shows nothing of the end of the one before", async () => {
+      const name = nextName();
+      await end(await make(name));
+      const next = await make(name.replace(/1$/, "2"));
+      expect((await reach(next, "ready", "gone")).phase).toBe("ready");
+      await end(next);
+    });
 
     test.for<FaultName>(["delete_ignored", "delete_errors", "delete_lost"])(
       "%s does not make a machine gone, and it is ended all the same",
-      { timeout: LONG },
       async (fault, ctx) => {
         const simulated = faulty(ctx, fault);
         const handle = await make();
@@ -364,7 +330,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       },
     );
 
-    test("a key that is refused says so, and makes nothing gone", { timeout: LONG }, async (ctx) => {
+    test("a key that is refused says so, and makes nothing gone", async (ctx) => {
       const simulated = renting(ctx);
       if (!world.spoilKey) ctx.skip("it has no key");
       const handle = await make();
@@ -393,7 +359,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       await end(handle);
     });
 
-    test("nothing hostile that it is told becomes a way in or an id", { timeout: LONG }, async (ctx) => {
+    test("nothing hostile that it is told becomes a way in or an id", async (ctx) => {
       const simulated = faulty(ctx, "hostile_strings");
       simulated.parts.faults.set("hostile_strings");
       const offers = await provider.listOffers(world.spec, soon()).catch(() => []);
@@ -412,38 +378,30 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       }
     });
 
-    test.for<FaultName>(["price_nan", "price_null", "price_text"])(
-      "%s is no offer",
-      { timeout: LONG },
-      async (fault, ctx) => {
-        const simulated = faulty(ctx, fault);
-        simulated.parts.faults.set(fault);
-        const offers = await provider.listOffers(world.spec, soon()).catch(() => []);
-        for (const { priceMicro } of offers) expect(Number.isFinite(priceMicro) && (priceMicro ?? 0) > 0).toBe(true);
-      },
-    );
+    test.for<FaultName>(["price_nan", "price_null", "price_text"])("%s is no offer", async (fault, ctx) => {
+      const simulated = faulty(ctx, fault);
+      simulated.parts.faults.set(fault);
+      const offers = await provider.listOffers(world.spec, soon()).catch(() => []);
+      for (const { priceMicro } of offers) expect(Number.isFinite(priceMicro) && (priceMicro ?? 0) > 0).toBe(true);
+    });
 
-    test(
-      "a machine that comes up broken is called broken; one that never comes up is waited for",
-      { timeout: LONG },
-      async (ctx) => {
-        const simulated = faulty(ctx, "boot_fails", "boot_never");
-        simulated.parts.faults.set("boot_fails");
-        const broken = await make();
-        const status = await reach(broken, "broken", "ready", "gone");
-        expect(status.phase).toBe("broken");
-        await end(broken);
-        simulated.parts.faults.set("boot_never");
-        const never = await make();
-        for (let look = 0; look < 10; look += 1) {
-          expect((await provider.inspect(never, soon())).phase).toBe("starting");
-          await pause(40);
-        }
-        await end(never);
-      },
-    );
+    test("a machine that comes up broken is called broken; one that never comes up is waited for", async (ctx) => {
+      const simulated = faulty(ctx, "boot_fails", "boot_never");
+      simulated.parts.faults.set("boot_fails");
+      const broken = await make();
+      const status = await reach(broken, "broken", "ready", "gone");
+      expect(status.phase).toBe("broken");
+      await end(broken);
+      simulated.parts.faults.set("boot_never");
+      const never = await make();
+      for (let look = 0; look < 10; look += 1) {
+        expect((await provider.inspect(never, soon())).phase).toBe("starting");
+        await pause(40);
+      }
+      await end(never);
+    });
 
-    test("a machine that vanished is gone", { timeout: LONG }, async (ctx) => {
+    test("a machine that vanished is gone", async (ctx) => {
       const simulated = faulty(ctx, "vanishes");
       const handle = await make();
       await reach(handle, "ready");
@@ -452,7 +410,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       expect(alive(simulated)).toEqual([]);
     });
 
-    test("one that was taken back is broken or gone, never ready", { timeout: LONG }, async (ctx) => {
+    test("one that was taken back is broken or gone, never ready", async (ctx) => {
       const simulated = faulty(ctx, "preempted");
       const handle = await make();
       await reach(handle, "ready");
@@ -462,7 +420,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       expect(alive(simulated)).toEqual([]);
     });
 
-    test("what a machine is to end itself with does end it", { timeout: LONG }, async (ctx) => {
+    test("what a machine is to end itself with does end it", async (ctx) => {
       const simulated = renting(ctx);
       const handle = await make();
       const text = provider.selfEnd(handle.name);
@@ -485,7 +443,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       await end(handle);
     });
 
-    test("no secret stands where the provider shows machines", { timeout: LONG }, async (ctx) => {
+    test("no secret stands where the provider shows machines", async (ctx) => {
       const simulated = renting(ctx);
       await make();
       const shown = await simulated.everythingShown();

@@ -4,24 +4,24 @@
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { MachineHandle, MachineStatus, Provider } from "../../src/providers/provider.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { eventually } from "../sim/harness-parts.ts";
 import { marketWorld } from "./worlds.ts";
 
-const LONG = 60_000;
 let world: Awaited<ReturnType<typeof marketWorld>>;
 let provider: Provider;
 let ordinal = 0;
 beforeAll(async () => {
   world = await marketWorld();
   provider = world.provider();
-}, LONG);
+});
 afterEach(async () => {
   world.simulated?.parts.faults.clear();
   await world.simulated?.clear();
 });
-afterAll(() => world.close(), LONG);
+afterAll(() => world.close());
 
-const soon = (): AbortSignal => AbortSignal.timeout(25_000);
+const soon = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
 async function make(): Promise<MachineHandle> {
   const [offer] = await provider.listOffers(world.spec, soon());
   if (!offer) throw new Error("nothing is offered");
@@ -34,7 +34,7 @@ const reach = (handle: MachineHandle): Promise<MachineStatus> =>
     return status.phase === "starting" ? null : status;
   });
 
-test("The machine is broken in the provider's words, and the next one works", { timeout: LONG }, async () => {
+test("The machine is broken in the provider's words, and the next one works", async () => {
   world.simulated?.parts.faults.set("container_refused");
   expect(await reach(await make())).toMatchObject({
     phase: "broken",

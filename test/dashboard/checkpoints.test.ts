@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { stepOf } from "../../dashboard/src/run/checkpoints-view.tsx";
+import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
 
@@ -20,7 +21,7 @@ it("reads a step from a file's name where one stands, and no other number", () =
     expect(stepOf(other), other).toBeNull();
 });
 
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: DEADLINE_MS };
 
 describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
   const board = dashboard();

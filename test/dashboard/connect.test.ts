@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: DEADLINE_MS };
 const focused = (page: Opened["page"]) => page.evaluate(() => document.activeElement?.textContent);
 
 describe("the pages beside the runs", { tags: "needs/chromium" }, () => {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 import { fakeAnswers } from "./fake-answers.ts";
 import { HOSTILE } from "./hostile.ts";
 
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: DEADLINE_MS };
 
 describe("the form of a new run", { tags: "needs/chromium" }, () => {
   const board = dashboard();

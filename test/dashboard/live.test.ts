@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, type Opened } from "./browser.ts";
 import { fakeWorld, HOSTILE, step } from "./fake-world.ts";
 
-const WAIT = { timeout: 30_000 };
-describe("the live dashboard", { tags: "needs/chromium", timeout: 60_000 }, () => {
+const WAIT = { timeout: DEADLINE_MS };
+describe("the live dashboard", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withPage = async (
     path: string,
@@ -12,7 +13,7 @@ describe("the live dashboard", { tags: "needs/chromium", timeout: 60_000 }, () =
   ) => {
     const opened = await board.open(path, { viewport: { width: 1280, height: 900 } }, world);
     try {
-      await opened.page.waitForSelector(".connection-live", { timeout: 60_000 });
+      await opened.page.waitForSelector(".connection-live", { timeout: DEADLINE_MS });
       await use(opened);
     } finally {
       await opened.close();
@@ -279,10 +280,10 @@ describe("the live dashboard", { tags: "needs/chromium", timeout: 60_000 }, () =
       server.cut(false);
       await expect.poll(() => server.silent, WAIT).toBe(0);
       expect(await page.locator(".connection-live").count()).toBe(0);
-      await page.waitForSelector(".connection-live", { timeout: 60_000 });
+      await page.waitForSelector(".connection-live", { timeout: DEADLINE_MS });
       expect((await complaints()).filter((each) => !/WebSocket/.test(each))).toEqual([]);
     });
-  }, 120_000);
+  });
 
   it("opens its other pages also while the control plane is away", () =>
     withPage("/", async ({ page, server }) => {

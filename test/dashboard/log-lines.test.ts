@@ -5,6 +5,7 @@ import { LogSource, tagsOf, type Ask } from "../../dashboard/src/run/log/log-sou
 import { fieldOfError, fieldsOf, fromText, toText } from "../../dashboard/src/form/schema-fields.ts";
 import { z } from "zod";
 import { SubmitBody } from "../../src/schemas/spec.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 
 describe("the place in a log", () => {
   const at = (rows: number, viewPx = 600) => {
@@ -62,7 +63,7 @@ describe("the rows of a log", () => {
     };
     return { asked, ask };
   }
-  const WAIT = { timeout: 20_000 };
+  const WAIT = { timeout: DEADLINE_MS };
 
   it("come by pages as they are looked at, and each but once", async () => {
     const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i + 1}`);

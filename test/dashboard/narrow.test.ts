@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, type Opened } from "./browser.ts";
 import { fakeRun } from "./fake-world.ts";
 
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: DEADLINE_MS };
 const [WIDTH, HEIGHT] = [390, 844];
 
-describe("the dashboard where there is little room", { tags: "needs/chromium", timeout: 60_000 }, () => {
+describe("the dashboard where there is little room", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withPhone = async (
     path: string,

@@ -30,7 +30,7 @@ const LOOKS = [
   { width: 1440, colorScheme: "dark" },
 ] as const;
 
-describe("pages of the dashboard", { tags: "needs/chromium", timeout: 60_000 }, () => {
+describe("pages of the dashboard", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   for (const { width, colorScheme } of LOOKS) {
     for (const { name, path, ready } of PAGES) {

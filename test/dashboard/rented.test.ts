@@ -5,10 +5,11 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 import { startSvc, type SvcProcess } from "./svc-process.ts";
 
-const WAIT = { timeout: 60_000 };
+const WAIT = { timeout: DEADLINE_MS };
 /** Machines boot, and all of this may share one core with much else. */
 const TEST_MS = 240_000;
 const SCRIPT = `import time
@@ -37,12 +38,12 @@ describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] },
     // The key is not in the environment: it is entered by hand.
     const env = { SVC_HOME: home(), SVC_MARKET_URL: simEnv["SVC_MARKET_URL"], MARKET_API_KEY: undefined };
     served = await startSvc(["serve", "--port", "0", "--json"], env, join(folder, "project"));
-  }, 120_000);
+  });
   afterAll(async () => {
     await served?.end();
     await sim?.end();
     rmSync(folder, { recursive: true, force: true });
-  }, 120_000);
+  });
 
   const visiting = async (path: string, use: (visitor: Visitor) => Promise<void>, expected = /^$/) => {
     const visitor = await browser.visit(String(served.said["url"]) + path, { viewport: { width: 1440, height: 900 } });

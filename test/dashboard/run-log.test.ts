@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, type Opened } from "./browser.ts";
 import { fakeRun, HOSTILE, step } from "./fake-world.ts";
 
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: DEADLINE_MS };
 const MILLION = 1_000_000;
 
 describe("the log of a run", { tags: "needs/chromium" }, () => {

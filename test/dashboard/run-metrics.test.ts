@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import { dashboard } from "./browser.ts";
 import { fakeRun, HOSTILE } from "./fake-world.ts";
 import type { MetricPoint } from "../../src/schemas/job.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: DEADLINE_MS };
 const points = (count: number, value: (i: number) => MetricPoint["value"]): MetricPoint[] =>
   Array.from({ length: count }, (_, i) => ({ step: i, time: 1_700_000_000 + i, value: value(i), rank: 0 }));
 
@@ -71,12 +72,12 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
             }),
           );
         // No further point comes: what is not drawn soon is never drawn.
-        await expect.poll(drawn, { timeout: 5_000, message: `load ${load}` }).toHaveLength(names.length);
+        await expect.poll(drawn, { timeout: DEADLINE_MS, message: `load ${load}` }).toHaveLength(names.length);
       }
     } finally {
       await opened.close();
     }
-  }, 120_000);
+  });
 
   it("are compared, zoomed, smoothed and saved; the address keeps it, and names stay words", async () => {
     const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: HOSTILE })];

@@ -6,10 +6,11 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Place, type Served } from "../process/harness.ts";
 import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 
-const WAIT = { timeout: 60_000 };
+const WAIT = { timeout: DEADLINE_MS };
 // It goes on when it is told to: nothing here depends on how fast anything is.
 const SCRIPT = `import pathlib, sys, time, svc
 gate = pathlib.Path(sys.argv[1])
@@ -40,10 +41,10 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
       args: [join(place.root, "gate")],
       env: { API_TOKEN: "hunter2x" },
     });
-  }, 120_000);
+  });
   afterAll(async () => {
     await place.close();
-  }, 120_000);
+  });
 
   const visiting = async (where: string, use: (visitor: Visitor) => Promise<void>) => {
     const visitor = await browser.visit(`${served.url}/runs/${id}${where}`, { viewport: { width: 1440, height: 900 } });

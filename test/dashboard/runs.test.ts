@@ -1,10 +1,11 @@
 import type { BrowserContextOptions } from "playwright-core";
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 import type { FakeWorld } from "./fake-server.ts";
 import { fakeRun } from "./fake-world.ts";
 
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: DEADLINE_MS };
 const MANY = 3_000;
 
 /** Many runs, newest first by their numbers. */

@@ -4,10 +4,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 import { startSvc, type SvcProcess } from "./svc-process.ts";
 
-const WAIT = { timeout: 60_000 };
+const WAIT = { timeout: DEADLINE_MS };
 const SCRIPT = `import time
 for i in range(100_000):
     print("tick", i, flush=True)
@@ -25,11 +26,11 @@ describe("the dashboard of a real control plane", { tags: "needs/chromium" }, ()
     mkdirSync(project);
     writeFileSync(join(project, "train.py"), SCRIPT);
     served = await startSvc(["serve", "--port", "0", "--json"], { SVC_HOME: join(folder, "home") }, project);
-  }, 120_000);
+  });
   afterAll(async () => {
     await served.end();
     rmSync(folder, { recursive: true, force: true });
-  }, 120_000);
+  });
 
   const visiting = async (path: string, use: (visitor: Visitor) => Promise<void>) => {
     const visitor = await browser.visit(url() + path, { viewport: { width: 1440, height: 900 } });

@@ -45,7 +45,7 @@ beforeAll(async () => {
   expect(status).toBe(201);
   done = await served.ended(shape.JobRecord.parse(body).id);
   failed = await served.ended(await served.submit({ entrypoint: "fail.py" }));
-}, 120_000);
+});
 afterAll(() => place.close());
 
 const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>

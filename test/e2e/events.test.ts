@@ -11,7 +11,7 @@ beforeAll(async () => {
   place = new Place();
   place.file("slow.py", 'import time\nfor i in range(20):\n    print("n", i, flush=True)\n    time.sleep(0.05)\n');
   served = await place.serve();
-}, 60_000);
+});
 afterAll(() => place.close());
 
 describe("events", () => {

@@ -106,13 +106,11 @@ print("next", next(svc.stream(j.id)), flush=True)
     await until(
       () => watching().includes("step 3"),
       () => `it watches: ${s.err()}`,
-      60_000,
     );
     s.child.kill("SIGINT");
     await until(
       () => watching().includes("stopped running"),
       () => `it goes on: ${s.out()} ${s.err()}`,
-      60_000,
     );
   }
   expect(await s.exited, s.err()).toBe(0);

@@ -25,7 +25,7 @@ beforeAll(async () => {
   place = new Place();
   place.file("count.py", SCRIPT);
   served = await place.serve();
-}, 60_000);
+});
 afterAll(() => place.close());
 
 const log = (id: string): Promise<string> => served.text(`/jobs/${id}/logs`);

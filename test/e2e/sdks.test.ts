@@ -4,6 +4,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { gathered, type Gathered } from "../gathered.ts";
 import { Place, pause, ROOT, until } from "../process/harness.ts";
 import { SDKS } from "../program.ts";
@@ -90,7 +91,7 @@ const statuses = (): string[] => {
   return listed.jobs.map((j) => j.status);
 };
 const controlPlaneGone = (): Promise<void> =>
-  until(() => !existsSync(join(place.home, "control-plane.json")), "the control plane ends", 60_000);
+  until(() => !existsSync(join(place.home, "control-plane.json")), "the control plane ends", DEADLINE_MS);
 const said = (s: Script, text: string): Promise<void> =>
   until(
     () => s.out().includes(text) || s.child.exitCode !== null,

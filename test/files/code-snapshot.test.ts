@@ -134,7 +134,7 @@ describe("listProject", () => {
       }),
       { seed, numRuns: 120 },
     );
-  }, 60_000);
+  });
 
   it("heeds the ignore files above a project inside of a repository", async () => {
     git("init", "-q");

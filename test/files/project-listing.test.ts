@@ -227,7 +227,7 @@ it("A .gitignore with 100,000 rules is heeded by git and by our own walk", async
   expect(await listed()).toEqual([".gitignore", "a.py"]);
   git("init", "-q");
   expect(await listed()).toEqual([".gitignore", "a.py"]);
-}, 120_000);
+});
 
 it("A run in place records data and copies code, compares both, and restores only the code", async () => {
   const codeDir = join(top, "home", "code");

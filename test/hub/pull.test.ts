@@ -15,6 +15,7 @@ import {
 import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { HubDouble, largeContent } from "./double.ts";
 import { Pulling } from "./pulling.ts";
 
@@ -354,10 +355,10 @@ describe("several pulls", () => {
     p.hub.hold = new Promise((resolve) => (go = resolve));
     const first = p.pulls.pull({ model_id: "ann/large" });
     expect(p.pulls.pull({ model_id: "ann/large", revision: "main" }).id).toBe(first.id);
-    await expect.poll(() => p.pulls.get(first.id).phase, { timeout: 20_000 }).toBe("checking");
+    await expect.poll(() => p.pulls.get(first.id).phase, { timeout: DEADLINE_MS }).toBe("checking");
     const second = p.pulls.pull({ model_id: "ann/large", revision: "small" });
     expect(second.id).not.toBe(first.id);
-    await expect.poll(() => p.pulls.get(second.id).phase, { timeout: 20_000 }).toBe("waiting");
+    await expect.poll(() => p.pulls.get(second.id).phase, { timeout: DEADLINE_MS }).toBe("waiting");
     go();
     p.hub.hold = null;
     expect((await p.pulls.wait(first.id)).bytes).toBe(large.size);
@@ -371,7 +372,7 @@ describe("several pulls", () => {
     p.hub.faults.stall = 1;
     const { id } = p.pulls.pull({ model_id: "ann/large" });
     const ended = refused(p.pulls.wait(id));
-    await expect.poll(() => p.hub.filesAsked("cdn").length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => p.hub.filesAsked("cdn").length, { timeout: DEADLINE_MS }).toBe(1);
     expect((await p.pulls.cancel(id)).status).toBe("cancelled");
     expect(await ended).toMatchObject({ code: "hub_pull_ended" });
     expect(existsSync(join(p.home, "models/ann/large"))).toBe(false);
@@ -390,8 +391,8 @@ describe("an end in the middle", () => {
     let cut!: () => void;
     p.hub.holdOnceCut = new Promise((resolve) => (cut = resolve));
     const first = p.pulls.pull({ model_id: "ann/large" });
-    await expect.poll(() => partials().length, { timeout: 20_000 }).toBe(1);
-    await expect.poll(() => p.pulls.get(first.id).bytes_done, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(() => partials().length, { timeout: DEADLINE_MS }).toBe(1);
+    await expect.poll(() => p.pulls.get(first.id).bytes_done, { timeout: DEADLINE_MS }).toBeGreaterThan(0);
     const crashed = p.pulls;
     p.hub.commit("ann/large", { "model.safetensors": largeContent(10) });
     const next = p.again();
@@ -415,7 +416,7 @@ describe("an end in the middle", () => {
     p.hub.commit("ann/large", { "model.safetensors": largeContent(4 * 1024 * 1024) });
     p.hub.faults.stall = 1;
     const { id } = p.pulls.pull({ model_id: "ann/large" });
-    await expect.poll(() => p.hub.filesAsked("cdn").length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => p.hub.filesAsked("cdn").length, { timeout: DEADLINE_MS }).toBe(1);
     await p.pulls.stop();
     expect(p.pulls.get(id)).toMatchObject({ status: "interrupted", error: { code: "hub_pull_ended" } });
     p.again().begin();
@@ -428,11 +429,11 @@ describe("an end in the middle", () => {
     let go!: () => void;
     p.hub.hold = new Promise((resolve) => (go = resolve));
     const { id } = p.pulls.pull({ model_id: "ann/large", token: ALICE });
-    await expect.poll(() => p.pulls.get(id).phase, { timeout: 20_000 }).toBe("checking");
+    await expect.poll(() => p.pulls.get(id).phase, { timeout: DEADLINE_MS }).toBe("checking");
     const crashed = p.pulls;
     const next = p.again();
     next.begin();
-    await expect.poll(() => next.get(id).status, { timeout: 20_000 }).toBe("interrupted");
+    await expect.poll(() => next.get(id).status, { timeout: DEADLINE_MS }).toBe("interrupted");
     go();
     p.hub.hold = null;
     await crashed.stop();

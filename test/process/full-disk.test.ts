@@ -5,6 +5,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Place, until, type Served } from "./harness.ts";
 
 describe("a full disk", { tags: "needs/mounts" }, () => {
@@ -78,7 +79,7 @@ for n in range(int(sys.argv[2])):
       expect(served.running).toBe(true);
       rmSync(join(place.home, "ballast"));
       spawnSync("mount", ["-o", "remount,size=96m", place.home]);
-      const job = await served.ended(id, 120_000);
+      const job = await served.ended(id);
       expect([job.status, job.exit_code], JSON.stringify(job.error)).toEqual(["succeeded", 0]);
       const wrote = readFileSync(expected);
       expect(place.log(id).length).toBe(wrote.length);
@@ -105,17 +106,17 @@ for n in range(int(sys.argv[2])):
     expect(place.refolds()).toBe(2);
   });
 
-  it("kills a run that floods a full disk", { timeout: 100_000 }, async () => {
+  it("kills a run that floods a full disk", async () => {
     const served = await place.serve();
     fill(8 << 20);
     const expected = join(place.root, "expected");
     const id = await served.submit({ entrypoint: "flood.py", args: [expected, "100000"], project_dir: place.project });
     await until(() => served.err.includes("is full"), "the control plane says so");
     expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(202);
-    await until(() => place.scripts().length === 0, "the script is gone", 60_000);
+    await until(() => place.scripts().length === 0, "the script is gone", DEADLINE_MS);
     rmSync(join(place.home, "ballast"));
     spawnSync("mount", ["-o", "remount,size=96m", place.home]);
-    expect((await served.ended(id, 120_000)).status).toBe("cancelled");
+    expect((await served.ended(id)).status).toBe("cancelled");
     const stored = place.log(id);
     expect(stored.length).toBeGreaterThan(1 << 20);
     expect(
@@ -126,7 +127,7 @@ for n in range(int(sys.argv[2])):
     expect(place.refolds()).toBe(1);
   });
 
-  it("starts on a full disk out of its reserve, to give back what it holds", { timeout: 120_000 }, async () => {
+  it("starts on a full disk out of its reserve, to give back what it holds", async () => {
     place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
     const first = await place.serve();
     const id = await first.submit({ entrypoint: "wait.py", project_dir: place.project });

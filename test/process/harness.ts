@@ -22,6 +22,7 @@ import { OUTCOMES } from "../../src/schemas/names.ts";
 import { refold } from "../../src/engine/journal.ts";
 import type { JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
 import type { JournalRow } from "../../src/store/tables.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { MAIN } from "../program.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
@@ -98,7 +99,7 @@ export class Served {
 
   async get<T>(path: string): Promise<T> {
     // One that hangs is to be told of, not waited for.
-    const answer = await fetch(this.url + path, { signal: AbortSignal.timeout(30_000) });
+    const answer = await fetch(this.url + path, { signal: AbortSignal.timeout(DEADLINE_MS) });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   }
@@ -128,7 +129,7 @@ export class Served {
     return body["id"] as string;
   }
   /** Waits for a terminal status. */
-  async ended(id: string, msMax = 60_000): Promise<JobRecord> {
+  async ended(id: string, msMax = 2 * DEADLINE_MS): Promise<JobRecord> {
     let job = await this.job(id);
     await until(
       async () => ENDED.includes((job = await this.job(id)).status),
@@ -179,7 +180,7 @@ export class Place {
   /** A control plane that must refuse: waits for its end. */
   async refused(options: ServeOptions = {}): Promise<{ code: number | null; err: string }> {
     const served = this.start(options);
-    await until(() => !served.running || served.out.includes("\n"), "svc serve refuses", 60_000);
+    await until(() => !served.running || served.out.includes("\n"), "svc serve refuses", DEADLINE_MS);
     if (served.running) throw new Error(`svc serve started, though it should have refused: ${served.out}`);
     return { code: served.child.exitCode, err: served.err };
   }
@@ -196,7 +197,7 @@ export class Place {
 
   /** The store, for a look or for damage. */
   db<T>(use: (db: Database.Database) => T): T {
-    const db = new Database(join(this.home, "svc.db"), { timeout: 10_000 });
+    const db = new Database(join(this.home, "svc.db"), { timeout: DEADLINE_MS });
     try {
       return use(db);
     } finally {

@@ -143,7 +143,7 @@ async function loop(place: Place, kills: number, seed: number): Promise<KillLoop
   for (const run of runs) {
     const { status, exit, metrics, install } = SCRIPTS[run.kind] as (typeof SCRIPTS)[string];
     const about = `${run.kind} ${run.id}, seed ${seed}`;
-    const job = await served.ended(run.id, 90_000);
+    const job = await served.ended(run.id);
     deepStrictEqual([job.status, job.exit_code], [status, exit], `${about}: ${JSON.stringify(job.error)}`);
     const installed = install === undefined ? "" : Array.from({ length: 40 }, (_, i) => `install ${i}\n`).join("");
     const wrote = Buffer.concat([Buffer.from(installed), readFileSync(run.expect)]);

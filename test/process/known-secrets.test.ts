@@ -78,75 +78,71 @@ describe("a token in every field of a spec", () => {
   it.each([
     ["that is a credential", true],
     ["that only its name in the arguments gives away", false],
-  ])(
-    "%s is given to the run and shown nowhere",
-    async (_, saved) => {
-      const place = new Place();
-      toClose.push(() => place.close());
-      const token = `tk_${randomBytes(18).toString("hex")}`;
-      const served = await place.serve();
-      const feed = feedOf(served);
-      if (saved) await put(served, "/v1/credentials/hub", { token });
-      const entrypoint = `train-${token}.py`;
-      place.file(entrypoint, SCRIPT);
-      const seen = join(place.root, "seen.json");
-      const body = {
-        label: `run with ${token}`,
-        spec: {
-          entrypoint,
-          args: [seen, `--token=${token}`, "--header", `Bearer ${token}`],
-          install: `echo installed ${token}`,
-          env: { PLAIN: `x${token}`, [`N_${token}`]: "1" },
-          region: token,
-          image: `registry.example/x:${token}`,
-        },
-      };
-      const made = await served.post("/jobs", body);
-      expect(made.status, JSON.stringify(made.body)).toBe(201);
-      const id = String(made.body["id"]);
-      const record = await served.ended(id);
-      expect(record).toMatchObject({ status: "failed", exit_code: 1 });
-      const given = JSON.parse(readFileSync(seen, "utf8")) as { args: string[]; env: Record<string, string> };
-      expect(given.args.slice(2)).toEqual([`--token=${token}`, "--header", `Bearer ${token}`]);
-      expect(given.env).toMatchObject({ PLAIN: `x${token}` });
-      expect(record.args).toContain("--token=***redacted***");
-      expect(record.label).toBe("run with ***redacted***");
+  ])("%s is given to the run and shown nowhere", async (_, saved) => {
+    const place = new Place();
+    toClose.push(() => place.close());
+    const token = `tk_${randomBytes(18).toString("hex")}`;
+    const served = await place.serve();
+    const feed = feedOf(served);
+    if (saved) await put(served, "/v1/credentials/hub", { token });
+    const entrypoint = `train-${token}.py`;
+    place.file(entrypoint, SCRIPT);
+    const seen = join(place.root, "seen.json");
+    const body = {
+      label: `run with ${token}`,
+      spec: {
+        entrypoint,
+        args: [seen, `--token=${token}`, "--header", `Bearer ${token}`],
+        install: `echo installed ${token}`,
+        env: { PLAIN: `x${token}`, [`N_${token}`]: "1" },
+        region: token,
+        image: `registry.example/x:${token}`,
+      },
+    };
+    const made = await served.post("/jobs", body);
+    expect(made.status, JSON.stringify(made.body)).toBe(201);
+    const id = String(made.body["id"]);
+    const record = await served.ended(id);
+    expect(record).toMatchObject({ status: "failed", exit_code: 1 });
+    const given = JSON.parse(readFileSync(seen, "utf8")) as { args: string[]; env: Record<string, string> };
+    expect(given.args.slice(2)).toEqual([`--token=${token}`, "--header", `Bearer ${token}`]);
+    expect(given.env).toMatchObject({ PLAIN: `x${token}` });
+    expect(record.args).toContain("--token=***redacted***");
+    expect(record.label).toBe("run with ***redacted***");
 
-      const refused = await served.post("/jobs", {
-        spec: { entrypoint: `no-${token}.py`, args: [`--token=${token}`] },
-      });
-      expect(refused.status).toBeGreaterThanOrEqual(400);
-      const plan = await served.post("/v1/plan", {
-        spec: { entrypoint: `no-${token}.py`, args: [`--token=${token}`] },
-      });
-      expect(plan.status).toBe(200);
-      const again = await served.post("/jobs", { spec: { entrypoint: "train.py", args: record.args } });
-      expect(again.status).toBe(400);
-      expect(JSON.stringify(again.body)).toContain("spec.args");
+    const refused = await served.post("/jobs", {
+      spec: { entrypoint: `no-${token}.py`, args: [`--token=${token}`] },
+    });
+    expect(refused.status).toBeGreaterThanOrEqual(400);
+    const plan = await served.post("/v1/plan", {
+      spec: { entrypoint: `no-${token}.py`, args: [`--token=${token}`] },
+    });
+    expect(plan.status).toBe(200);
+    const again = await served.post("/jobs", { spec: { entrypoint: "train.py", args: record.args } });
+    expect(again.status).toBe(400);
+    expect(JSON.stringify(again.body)).toContain("spec.args");
 
-      const shown = await shownOf(served, place, id);
-      served.signal("SIGTERM");
-      await served.exited;
-      const marks = traces([token]);
-      const told = [feed, [made, refused, plan].map((answer) => JSON.stringify(answer.body)), [served.out, served.err]];
-      expect(feed.length).toBeGreaterThan(3);
-      expect(found(shown, marks)).toEqual([]);
-      expect(
-        found(
-          told.map((texts, i) => [`told ${i}`, Buffer.from(texts.join("\n"))] as const),
-          marks,
-        ),
-      ).toEqual([]);
-      const store = join(place.home, "credentials.json");
-      expect(
-        found(
-          [...filesOf(place.home)].filter(([path]) => path !== store),
-          marks,
-        ),
-      ).toEqual([]);
-    },
-    120_000,
-  );
+    const shown = await shownOf(served, place, id);
+    served.signal("SIGTERM");
+    await served.exited;
+    const marks = traces([token]);
+    const told = [feed, [made, refused, plan].map((answer) => JSON.stringify(answer.body)), [served.out, served.err]];
+    expect(feed.length).toBeGreaterThan(3);
+    expect(found(shown, marks)).toEqual([]);
+    expect(
+      found(
+        told.map((texts, i) => [`told ${i}`, Buffer.from(texts.join("\n"))] as const),
+        marks,
+      ),
+    ).toEqual([]);
+    const store = join(place.home, "credentials.json");
+    expect(
+      found(
+        [...filesOf(place.home)].filter(([path]) => path !== store),
+        marks,
+      ),
+    ).toEqual([]);
+  });
 });
 
 it("A credential that is saved after a run has ended masks what is shown of the run from then on", async () => {
@@ -172,4 +168,4 @@ it("A credential that is saved after a run has ended masks what is shown of the 
   await until(() => feed.some((line) => line.includes("job.created")), "the feed is replayed");
   expect(found([["feed", Buffer.from(feed.join("\n"))]], marks)).toEqual([]);
   expect(existsSync(place.home)).toBe(true);
-}, 60_000);
+});

@@ -71,7 +71,7 @@ it("kills at every state end in order, also twice and across a kill -9", { timeo
     }
   }
   for (const id of ids) {
-    const job = await served.ended(id, 90_000);
+    const job = await served.ended(id);
     expect(
       [job.status, ...job.machines.map((m) => m.state)].filter((s) => s !== "released"),
       `seed ${seed} ${id}`,

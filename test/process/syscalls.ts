@@ -9,6 +9,7 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { OUTCOMES } from "../../src/schemas/names.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { pause, Place, random, until, type Served } from "./harness.ts";
 
 const ENDED: readonly string[] = OUTCOMES;
@@ -154,7 +155,7 @@ async function drive(place: Place, trial: Trial): Promise<string | null> {
   // The first that still lives goes on; else a second takes over, as its user would start it.
   const served = first.running && first.announced ? first : await place.serve();
   const id = await attempt(place, served, true);
-  const job = await served.ended(id, 90_000);
+  const job = await served.ended(id);
   return verdictOf(place, job.status, job.error === null ? null : JSON.stringify(job.error), id);
 }
 
@@ -193,7 +194,7 @@ async function attempt(place: Place, served: Served, sure: boolean): Promise<str
         method: "POST",
         headers: { "content-type": "application/json", "idempotency-key": "one" },
         body: JSON.stringify({ spec }),
-        signal: AbortSignal.timeout(30_000),
+        signal: AbortSignal.timeout(DEADLINE_MS),
       });
       const text = await answer.text();
       refused = text;

@@ -7,6 +7,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { bootstrapCell } from "../../src/providers/notebook/bootstrap.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 
 export interface Said {
   out: string;
@@ -53,7 +54,7 @@ export class Runtime {
         ["-c", whole],
         {
           cwd: this.dir,
-          timeout: 60_000,
+          timeout: DEADLINE_MS,
           env: {
             HOME: join(this.dir, "home"),
             DIR: this.dir,
@@ -91,7 +92,7 @@ export class Runtime {
     const args = ["-F", "none", "-i", this.key, ...[...options, ...always].flatMap((option) => ["-o", option])];
     return new Promise((resolve) => {
       const all = [...args, "-p", String(to.port), "--", `${to.user}@${to.host}`, command];
-      execFile("ssh", all, { timeout: 30_000 }, (error, stdout, stderr) =>
+      execFile("ssh", all, { timeout: DEADLINE_MS }, (error, stdout, stderr) =>
         resolve({ rc: error ? Number(error.code ?? 1) : 0, out: stdout + stderr }),
       );
     });

@@ -11,6 +11,7 @@ import { mayHaveBeenSent } from "../../src/providers/http.ts";
 import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
 import { NOTHING_MADE } from "../../src/providers/provider.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import {
   data,
   errors,
@@ -469,7 +470,7 @@ test("the start command runs the guard, then sshd with the key, and stays", { ta
   onTestFinished(async () => {
     process.kill(-child.pid!, "SIGKILL");
     // It is in a session of its own, and may be starting yet.
-    await vi.waitFor(() => expect(guardOf(name)).toBeGreaterThan(1), { timeout: 10_000 });
+    await vi.waitFor(() => expect(guardOf(name)).toBeGreaterThan(1), { timeout: DEADLINE_MS });
     process.kill(guardOf(name), "SIGKILL");
     rmSync(guardDir(name), { recursive: true, force: true });
     rmSync(dir, { recursive: true, force: true });

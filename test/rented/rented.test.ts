@@ -106,7 +106,7 @@ describe.concurrent("a rented machine", () => {
       const isSeen = (): boolean =>
         existsSync(logs) &&
         readdirSync(logs).some((name) => readFileSync(join(logs, name), "utf8").includes("line 1\n"));
-      const seen = eventually(isSeen, 60_000).then(() => world.faults.set("vanishes", 1_000));
+      const seen = eventually(isSeen).then(() => world.faults.set("vanishes", 1_000));
       const ending = await world.live();
       await seen;
       expect(verdict(world, ending, ["machine_lost"])).toEqual([]);
@@ -134,7 +134,7 @@ describe.concurrent("a rented machine", () => {
       expect(world.ledger.alive()).toHaveLength(1);
       // As if the first five minutes, in which nothing has to come, were over.
       await world.onMachine("cd /var/lib/svc/*/ && read -r up rest </proc/uptime && echo $((${up%%.*} + 5)) >keep");
-      await eventually(() => world.ledger.alive().length === 0, 60_000);
+      await eventually(() => world.ledger.alive().length === 0);
       expect(world.ledger.all().map(({ endedBy }) => endedBy)).toEqual(["self"]);
     });
   });

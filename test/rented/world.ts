@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JobRecord, ReconcileReport } from "../../src/schemas/job.ts";
 import { loadSshKey } from "../../src/ssh/keys.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { ssh } from "../sim/harness-parts.ts";
 import { makeFleet } from "../sim/machines/fleet.ts";
 import { CloudvmSim } from "../sim/providers/cloudvm.ts";
@@ -156,7 +157,7 @@ export class World {
   }
 
   /** Resolves when this boundary has been passed. */
-  async passed(name: string, ms = 60_000): Promise<void> {
+  async passed(name: string, ms = DEADLINE_MS): Promise<void> {
     if (this.events.some((event) => event.name === name)) return;
     await within(ms, () => `${name} is passed`, new Promise<void>((resolve) => this.once(name, resolve)));
   }

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { ended, finish, never, newRun, processesWith, python, runnerPath, startRun, until, type TestRun } from "./harness.ts";
 
 const MIB = 1 << 20;
@@ -49,7 +50,7 @@ function spoolBytes(run: TestRun): number {
 }
 
 describe("a flood", () => {
-  it("brings 200 MB through a spool of 4 MiB, whole and in order, and keeps the spool small", { timeout: 120_000 }, async () => {
+  it("brings 200 MB through a spool of 4 MiB, whole and in order, and keeps the spool small", async () => {
     const run = newRun([], { spool_cap_bytes: 4 * MIB });
     mkdirSync(run.runDir, { recursive: true });
     const hashFile = join(run.runDir, "hash");
@@ -135,7 +136,7 @@ describe("a new control plane", () => {
 
 describe("a full disk", () => {
 
-  it("loses nothing: the script waits, and goes on when there is room again", { tags: "needs/mounts", timeout: 60_000 }, async () => {
+  it("loses nothing: the script waits, and goes on when there is room again", { tags: "needs/mounts" }, async () => {
     const mount = mkdtempSync(join(tmpdir(), "svc-full-"));
     const hashFile = `${mount}.hash`;
     expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=3m", "svc-test", mount]).status).toBe(0);
@@ -174,7 +175,7 @@ for n in range(2):
     time.sleep(0.3)
 `;
 
-  it("keeps the last words of a script that ends while its log waits for room", { tags: "needs/mounts", timeout: 60_000 }, async () => {
+  it("keeps the last words of a script that ends while its log waits for room", { tags: "needs/mounts" }, async () => {
     const mount = mkdtempSync(join(tmpdir(), "svc-last-"));
     const go = `${mount}.go`;
     expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "svc-test", mount]).status).toBe(0);
@@ -186,7 +187,7 @@ for n in range(2):
       expect(() => writeFileSync(ballast, Buffer.alloc(4 * MIB))).toThrow("ENOSPC");
       writeFileSync(go, "");
       const { pid } = (await run.host.status(never)) ?? {};
-      await expect.poll(() => processesWith(run.spec.nonce).includes(pid ?? 0), { timeout: 30_000 }).toBe(false);
+      await expect.poll(() => processesWith(run.spec.nonce).includes(pid ?? 0), { timeout: DEADLINE_MS }).toBe(false);
       rmSync(ballast);
       const { status, log } = await finish(run);
       expect(status.exit_code).toBe(0);

@@ -53,7 +53,7 @@ const running = (): { pid: number } | null => {
 };
 const LONG = 'const r = await run({ task: { entrypoint: "count.py", args: ["9999", "0"] } });';
 
-test("runs, streams every line, waits, and leaves no control plane behind", { timeout: 90_000 }, async () => {
+test("runs, streams every line, waits, and leaves no control plane behind", async () => {
   const s = script(`
     const r = await run({ task: { entrypoint: "count.py", args: ["12", "3"] }, label: "first" });
     const lines = [];
@@ -75,14 +75,14 @@ test("runs, streams every line, waits, and leaves no control plane behind", { ti
   expect(running()).toBeNull();
 });
 
-test("a script that ends while a run goes on ends it, in order, before it is gone", { timeout: 90_000 }, async () => {
+test("a script that ends while a run goes on ends it, in order, before it is gone", async () => {
   const s = script(`${LONG} console.log(r.id);`);
   expect(await s.exited, s.err()).toBe(0);
   expect(records().map((r) => [r.id, r.status])).toEqual([[s.out().trim(), "interrupted"]]);
   expect(running()).toBeNull();
 });
 
-test("a terminal shows the steps of a run that is waited for", { timeout: 90_000 }, () => {
+test("a terminal shows the steps of a run that is waited for", () => {
   const body = `import { run } from ${sdk}; await run({ task: { entrypoint: "count.py", args: ["12", "3"] }, wait: true });`;
   const pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
   const argv = ["-c", pty, process.execPath, "--input-type=module", "-e", body];
@@ -93,7 +93,7 @@ test("a terminal shows the steps of a run that is waited for", { timeout: 90_000
   expect(seen.stdout).toMatch(/\nsvc: \w+ failed after \d+ s, exit code 3: The script ended with exit code 3\..*\r\n/);
 });
 
-test("a progress bar is seen while it moves, and its line comes whole", { timeout: 90_000 }, async () => {
+test("a progress bar is seen while it moves, and its line comes whole", async () => {
   at.file(
     "bar.py",
     `import os, sys, time
@@ -116,7 +116,7 @@ console.log(JSON.stringify({ states, lines: lines.map((l) => l.split("\\r").at(-
   expect([lines, first]).toEqual([["start", "done"], true]);
 });
 
-test("Ctrl-C ends run and machine in order, says so, and exits with 130", { timeout: 90_000 }, async () => {
+test("Ctrl-C ends run and machine in order, says so, and exits with 130", async () => {
   const s = script(`${LONG} console.log(r.id); await wait(r.id);`);
   await until(() => s.out() !== "", "the run is started");
   s.child.kill("SIGINT");
@@ -126,7 +126,7 @@ test("Ctrl-C ends run and machine in order, says so, and exits with 130", { time
   expect(records()[0]?.status).toBe("interrupted");
 });
 
-test("a script that is killed takes its control plane down with it, in order", { timeout: 90_000 }, async () => {
+test("a script that is killed takes its control plane down with it, in order", async () => {
   const s = script(`${LONG} console.log(r.id); await wait(r.id);`);
   await until(() => s.out() !== "", "the run is started");
   s.child.kill("SIGKILL");
@@ -135,23 +135,19 @@ test("a script that is killed takes its control plane down with it, in order", {
   expect(records()[0]?.status).toBe("interrupted");
 });
 
-test(
-  "uses the control plane that runs, leaves it running, and its runs survive the script",
-  { timeout: 90_000 },
-  async () => {
-    const served = await at.serve();
-    const s = script(`${LONG} console.log(r.id);`);
-    expect(await s.exited, s.err()).toBe(0);
-    const id = s.out().trim();
-    await until(async () => (await at.status(served, id)) === "running", "the run goes on");
-    const k = script(`await kill(${JSON.stringify(id)}); console.log((await wait(${JSON.stringify(id)})).status);`);
-    expect(await k.exited, k.err()).toBe(0);
-    expect(k.out().trim()).toBe("cancelled");
-    expect(served.child.exitCode).toBeNull();
-  },
-);
+test("uses the control plane that runs, leaves it running, and its runs survive the script", async () => {
+  const served = await at.serve();
+  const s = script(`${LONG} console.log(r.id);`);
+  expect(await s.exited, s.err()).toBe(0);
+  const id = s.out().trim();
+  await until(async () => (await at.status(served, id)) === "running", "the run goes on");
+  const k = script(`await kill(${JSON.stringify(id)}); console.log((await wait(${JSON.stringify(id)})).status);`);
+  expect(await k.exited, k.err()).toBe(0);
+  expect(k.out().trim()).toBe("cancelled");
+  expect(served.child.exitCode).toBeNull();
+});
 
-test("several scripts at once share one control plane", { timeout: 90_000 }, async () => {
+test("several scripts at once share one control plane", async () => {
   const all = [1, 2, 3].map(() =>
     script(
       'const r = await run({ task: { entrypoint: "count.py", args: ["5", "0"] }, wait: true }); console.log(r.status);',
@@ -164,7 +160,7 @@ test("several scripts at once share one control plane", { timeout: 90_000 }, asy
   expect(running()).toBeNull();
 });
 
-test("a control plane lives as long as one of its callers, whichever started it", { timeout: 120_000 }, async () => {
+test("a control plane lives as long as one of its callers, whichever started it", async () => {
   const first = script(`${LONG} console.log(r.id); await wait(r.id);`);
   await until(() => first.out() !== "", "the first run is started");
   const id = first.out().trim();
@@ -183,7 +179,7 @@ test("a control plane lives as long as one of its callers, whichever started it"
   expect(records().map((r) => r.status)).toEqual(["interrupted"]);
 });
 
-test("what is wrong is refused with its name, and the same key makes one job", { timeout: 90_000 }, async () => {
+test("what is wrong is refused with its name, and the same key makes one job", async () => {
   const s = script(`
     const told = [];
     for (const bad of [

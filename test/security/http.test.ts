@@ -14,7 +14,7 @@ let own: string;
 beforeAll(async () => {
   served = await place.serve();
   own = `Host: 127.0.0.1:${portOf(served)}\r\n`;
-}, 60_000);
+});
 afterAll(() => place.close());
 
 const KILL = '{"all":true}';
@@ -125,7 +125,7 @@ describe("a path that leads out", () => {
     place.file("train.py", "print(1)\n");
     job = await served.submit({ entrypoint: "train.py" });
     await served.ended(job);
-  }, 60_000);
+  });
 
   // A hold is a word that nothing is looked up by on the disk; letting go of one that is not there changes nothing.
   const open = ROUTES.filter((route) => route.path.includes("{") && route.id !== "releaseHold");

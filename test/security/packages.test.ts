@@ -5,6 +5,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 import { MAIN } from "../program.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -37,24 +38,20 @@ it.each([
   ["3.4.1", "warn"],
   ["3.4.3", "ok"],
   ["3.10.0", "ok"],
-])(
-  "an rsync that trusts the other side too much is warned of: %s is %s",
-  (version, status) => {
-    const top = mkdtempSync(join(tmpdir(), "svc-rsync-"));
-    try {
-      writeFileSync(join(top, "rsync"), `#!/bin/sh\necho 'rsync  version ${version}  protocol version 32'\n`);
-      chmodSync(join(top, "rsync"), 0o755);
-      const env = { ...process.env, PATH: `${top}:${process.env["PATH"] ?? ""}`, SVC_HOME: join(top, "home") };
-      const told = spawnSync(process.execPath, [MAIN, "doctor", "--json"], {
-        env,
-        encoding: "utf8",
-        timeout: 60_000,
-      });
-      const { checks } = JSON.parse(told.stdout) as { checks: { name: string; status: string; found: string }[] };
-      expect(checks.find((check) => check.name === "rsync")).toMatchObject({ status, found: version });
-    } finally {
-      rmSync(top, { recursive: true, force: true });
-    }
-  },
-  90_000,
-);
+])("an rsync that trusts the other side too much is warned of: %s is %s", (version, status) => {
+  const top = mkdtempSync(join(tmpdir(), "svc-rsync-"));
+  try {
+    writeFileSync(join(top, "rsync"), `#!/bin/sh\necho 'rsync  version ${version}  protocol version 32'\n`);
+    chmodSync(join(top, "rsync"), 0o755);
+    const env = { ...process.env, PATH: `${top}:${process.env["PATH"] ?? ""}`, SVC_HOME: join(top, "home") };
+    const told = spawnSync(process.execPath, [MAIN, "doctor", "--json"], {
+      env,
+      encoding: "utf8",
+      timeout: DEADLINE_MS,
+    });
+    const { checks } = JSON.parse(told.stdout) as { checks: { name: string; status: string; found: string }[] };
+    expect(checks.find((check) => check.name === "rsync")).toMatchObject({ status, found: version });
+  } finally {
+    rmSync(top, { recursive: true, force: true });
+  }
+});

@@ -4,16 +4,16 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
 
 const SRC = join(import.meta.dirname, "../../src");
-const PATIENCE_MS = 60_000;
 
 /** What the expression gives, as JSON; null where it gave nothing in time. */
 function ask(file: string, name: string, expression: string): unknown {
   const program = `import { ${name} } from ${JSON.stringify(join(SRC, file))}; console.log(JSON.stringify(await ${expression}));`;
   const done = spawnSync(process.execPath, ["--no-warnings", "--input-type=module", "-e", program], {
     encoding: "utf8",
-    timeout: PATIENCE_MS,
+    timeout: DEADLINE_MS,
     killSignal: "SIGKILL",
   });
   if (done.signal === "SIGKILL") return null;
@@ -37,43 +37,39 @@ describe("what is matched against a stranger's text comes to an end", () => {
     ["*a*a*a*a*a*a*a*a*a*a*a*b", "a".repeat(250)],
     ["**/a/**/a/**/a/**/a/**/a/**/a/b", `${"a/".repeat(1_000)}c`],
     [`${"?*".repeat(100)}b`, "a".repeat(250)],
-  ])(
-    "the rule %s of an ignore file",
-    (rule, path) => {
-      const asked = `[${JSON.stringify(path)}, ${JSON.stringify(`${path.slice(0, -1)}b`)}].map((p) => new IgnoreRules(${JSON.stringify(rule)}).decide(p, true) ?? null)`;
-      expect(ask("domain/gitignore.ts", "IgnoreRules", asked)).toEqual([null, true]);
-    },
-    90_000,
-  );
+  ])("the rule %s of an ignore file", (rule, path) => {
+    const asked = `[${JSON.stringify(path)}, ${JSON.stringify(`${path.slice(0, -1)}b`)}].map((p) => new IgnoreRules(${JSON.stringify(rule)}).decide(p, true) ?? null)`;
+    expect(ask("domain/gitignore.ts", "IgnoreRules", asked)).toEqual([null, true]);
+  });
 
   it("lines of a log in which errors are looked for", () => {
     const line = `"[rank0]: " + " ".repeat(16_000) + "x"`;
     const looked = `Array.from({ length: 3_000 }, () => errorLine(${line}, false)).filter((found) => found.bad).length`;
     expect(ask("api/log-search.ts", "errorLine", looked)).toBe(0);
-  }, 90_000);
+  });
 
   it("what rsync tells of a machine", () => {
     const looked = `progressIn("9".repeat(2_000_000) + " ".repeat(2_000_000) + "x 12 5% xfr#3 9")`;
     expect(ask("ssh/tree-rsync.ts", "progressIn", looked)).toEqual({ bytes: 12, files: 3 });
-  }, 90_000);
+  });
 
   it("answers of a provider that are not JSON", () => {
     const answer = `"[NaN, " + '"' + String.raw\`\\"\`.repeat(3_000_000)`;
     const outcome = `(await new ProviderHttp({ provider: "market", baseUrl, userAgent: "t" }).call({ method: "GET", path: "/" })).json() ?? "none"`;
     expect(ask("providers/http.ts", "ProviderHttp", servedTo(answer, outcome))).toBe("none");
-  }, 90_000);
+  });
 
   it("errors of a provider, in which it is looked for that an API has ended", () => {
     const answer = `JSON.stringify({ errors: [{ message: "graphql ".repeat(900_000) }] })`;
     const outcome = `await new PodhostProvider({ credential: () => ({ secret: "k", settings: {} }), baseUrl, now: Date.now, pause: async () => {} })
       .listOwned("svc-", new AbortController().signal).then(() => "listed", (error) => error.code)`;
     expect(ask("providers/podhost/provider.ts", "PodhostProvider", servedTo(answer, outcome))).toBe("provider_error");
-  }, 90_000);
+  });
 
   it("what a store says of a refusal", () => {
     const looked = `plainWords("no" + ".".repeat(1_000_000) + "x", [])`;
     expect(ask("sinks/object-store.ts", "plainWords", looked)).toBe("no");
-  }, 90_000);
+  });
 
   it("the names that a repository of the hub lists", () => {
     const deep = `firstObjection(Array.from({ length: 100_000 }, (_, i) => "a/".repeat(500) + i))?.why ?? "none"`;
@@ -109,5 +105,5 @@ describe("what is matched against a stranger's text comes to an end", () => {
   it("patterns of files to pull from the hub", () => {
     const tried = `chooserOf([${JSON.stringify("*a".repeat(40))} + "b"])("a".repeat(1_000))`;
     expect(ask("hub/patterns.ts", "chooserOf", tried)).toBe(false);
-  }, 90_000);
+  });
 });

@@ -4,6 +4,7 @@ import { spawn, execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DEADLINE_MS } from "../deadline.ts";
 import { makeFleet } from "./machines/fleet.ts";
 import { realClock } from "./providers/clock.ts";
 import { makeFaults } from "./providers/faults.ts";
@@ -45,7 +46,7 @@ export async function testParts(clock: SimClock = realClock()): Promise<TestPart
 }
 
 /** Until `look` gives something that is not undefined, null or false; its last answer is in the error. */
-export async function eventually<T>(look: () => Promise<T> | T, ms = 20_000): Promise<NonNullable<T>> {
+export async function eventually<T>(look: () => Promise<T> | T, ms = DEADLINE_MS): Promise<NonNullable<T>> {
   const until = Date.now() + ms;
   for (;;) {
     const seen = await look();
@@ -75,7 +76,7 @@ export async function call(
     },
     ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
     ...(options.text !== undefined && { body: options.text }),
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(DEADLINE_MS),
   });
   const text = await response.text();
   let json: Record<string, unknown> = {};

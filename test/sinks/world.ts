@@ -10,6 +10,7 @@ import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import type { SinkStatus } from "../../src/schemas/sink-status.ts";
 import type { Sinks } from "../../src/sinks/sinks.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Harness, newHome, START } from "../engine/harness.ts";
 
 const KEY = Buffer.alloc(32, 7);
@@ -92,7 +93,7 @@ export class World {
   /** The run ends well. */
   async over(): Promise<void> {
     await (await this.h.upTo("terminate")).done();
-    await vi.waitUntil(() => this.h.row(JOB).state === "terminal", { timeout: 20_000 });
+    await vi.waitUntil(() => this.h.row(JOB).state === "terminal", { timeout: DEADLINE_MS });
     this.sinks.changed(JOB);
   }
 

@@ -11,6 +11,7 @@ import { Duplex, PassThrough, type Readable, type Writable } from "node:stream";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { AGENT_COMMAND, AgentClient, AgentRefusal, type AgentChannel } from "../../src/ssh/agent-client.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Frames } from "./agent-frames.ts";
 import { agentPath, never } from "./machine.ts";
 
@@ -43,7 +44,7 @@ function channelOf(argv: string[], env: NodeJS.ProcessEnv = {}): { channel: Agen
   return { channel, child };
 }
 
-const open = (channel: AgentChannel, timeoutMs = 10_000): Promise<AgentClient> =>
+const open = (channel: AgentChannel, timeoutMs = DEADLINE_MS): Promise<AgentClient> =>
   AgentClient.open(channel, { machine: "m1", source, signal: never, timeoutMs });
 
 const realAgent = async (shell = ["sh", "-c"], env: NodeJS.ProcessEnv = {}) => {
@@ -268,58 +269,54 @@ children[0].kill()
     expect(stdout).toContain("'env.json'");
   });
 
-  it(
-    "gives a run what the container was started with, but nothing that rents machines",
-    { timeout: 30_000 },
-    async (ctx) => {
-      // A first process of its own, whose environment an SSH session would not see.
-      const wrap = [
-        "unshare",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "sh",
-        "-c",
-        "cat /proc/1/environ >/dev/null && exec true",
-      ];
-      if (spawnSync(wrap[0]!, wrap.slice(1)).status !== 0) return ctx.skip("no namespaces here");
-      const first = join(folder, "first.sh");
-      writeFileSync(
-        first,
-        `env -i PATH=/session/bin:/usr/bin:/bin HOME="$HOME" TERM=dumb ${realPython()} -I -S "$1" & wait\n`,
-      );
-      const look = join(folder, "look.py");
-      writeFileSync(
-        look,
-        `import json\nNONCE=""\nsource=open(${JSON.stringify(agentPath)}).read()\nexec(source)\nprint(json.dumps([base_environment(), op_hello({'name': 'm1'})[0]['machine']]))\n`,
-      );
-      const out = spawnSync("unshare", ["--pid", "--fork", "--mount-proc", "sh", first, look], {
-        encoding: "utf8",
-        env: {
-          PATH: "/opt/conda/bin:/usr/bin:/bin",
-          HOME: folder,
-          LD_LIBRARY_PATH: "/usr/local/cuda/lib64",
-          CUDA_VERSION: "12.8",
-          TERM: "other",
-          RUNPOD_API_KEY: "rk-1",
-          CONTAINER_API_KEY: "ck-1",
-          COPY_OF_KEY: "ck-1",
-          WANDB_API_KEY: "mine",
-          SVC_MACHINE: "m1",
-        },
-      });
-      const [env, name] = JSON.parse(out.stdout) as [Record<string, string>, string];
-      expect(name).toBe("m1");
-      expect(env).toMatchObject({
-        PATH: "/opt/conda/bin:/usr/bin:/bin:/session/bin",
+  it("gives a run what the container was started with, but nothing that rents machines", async (ctx) => {
+    // A first process of its own, whose environment an SSH session would not see.
+    const wrap = [
+      "unshare",
+      "--pid",
+      "--fork",
+      "--mount-proc",
+      "sh",
+      "-c",
+      "cat /proc/1/environ >/dev/null && exec true",
+    ];
+    if (spawnSync(wrap[0]!, wrap.slice(1)).status !== 0) return ctx.skip("no namespaces here");
+    const first = join(folder, "first.sh");
+    writeFileSync(
+      first,
+      `env -i PATH=/session/bin:/usr/bin:/bin HOME="$HOME" TERM=dumb ${realPython()} -I -S "$1" & wait\n`,
+    );
+    const look = join(folder, "look.py");
+    writeFileSync(
+      look,
+      `import json\nNONCE=""\nsource=open(${JSON.stringify(agentPath)}).read()\nexec(source)\nprint(json.dumps([base_environment(), op_hello({'name': 'm1'})[0]['machine']]))\n`,
+    );
+    const out = spawnSync("unshare", ["--pid", "--fork", "--mount-proc", "sh", first, look], {
+      encoding: "utf8",
+      env: {
+        PATH: "/opt/conda/bin:/usr/bin:/bin",
+        HOME: folder,
         LD_LIBRARY_PATH: "/usr/local/cuda/lib64",
         CUDA_VERSION: "12.8",
-        TERM: "dumb",
+        TERM: "other",
+        RUNPOD_API_KEY: "rk-1",
+        CONTAINER_API_KEY: "ck-1",
+        COPY_OF_KEY: "ck-1",
         WANDB_API_KEY: "mine",
-      });
-      expect(Object.keys(env).filter((n) => /RUNPOD|CONTAINER|COPY|SVC_/.test(n))).toEqual([]);
-    },
-  );
+        SVC_MACHINE: "m1",
+      },
+    });
+    const [env, name] = JSON.parse(out.stdout) as [Record<string, string>, string];
+    expect(name).toBe("m1");
+    expect(env).toMatchObject({
+      PATH: "/opt/conda/bin:/usr/bin:/bin:/session/bin",
+      LD_LIBRARY_PATH: "/usr/local/cuda/lib64",
+      CUDA_VERSION: "12.8",
+      TERM: "dumb",
+      WANDB_API_KEY: "mine",
+    });
+    expect(Object.keys(env).filter((n) => /RUNPOD|CONTAINER|COPY|SVC_/.test(n))).toEqual([]);
+  });
 });
 
 const realPython = (): string =>

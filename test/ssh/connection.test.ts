@@ -345,27 +345,23 @@ describe("a connection that stood", () => {
     }
   });
 
-  test(
-    "to a machine that stands still: the call's own deadline first, then the keepalive",
-    { timeout: 60_000 },
-    async () => {
-      const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
-      try {
-        const patience = { readyMs: 10_000, keepaliveMs: 1_000 };
-        const connection = connect({ endpoints: () => [own.endpoint], patience });
-        const channel = await connection.open("echo up; exec sleep 1000", never);
-        await once(channel, "data");
-        own.pause();
-        const e = await failure(connection.exec("true", { signal: never, timeoutMs: 500 }));
-        expect(e.code).toBe("ssh_unreachable");
-        expect((await failure(channel.done)).message).toContain("did not answer for 3 s");
-        own.resume();
-        expect((await connection.exec("echo awake", { signal: never })).stdout.toString()).toBe("awake\n");
-      } finally {
-        await own.close();
-      }
-    },
-  );
+  test("to a machine that stands still: the call's own deadline first, then the keepalive", async () => {
+    const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
+    try {
+      const patience = { readyMs: 10_000, keepaliveMs: 1_000 };
+      const connection = connect({ endpoints: () => [own.endpoint], patience });
+      const channel = await connection.open("echo up; exec sleep 1000", never);
+      await once(channel, "data");
+      own.pause();
+      const e = await failure(connection.exec("true", { signal: never, timeoutMs: 500 }));
+      expect(e.code).toBe("ssh_unreachable");
+      expect((await failure(channel.done)).message).toContain("did not answer for 3 s");
+      own.resume();
+      expect((await connection.exec("echo awake", { signal: never })).stdout.toString()).toBe("awake\n");
+    } finally {
+      await own.close();
+    }
+  });
 
   test("is closed here: what ran fails, and nothing is left of it", async () => {
     const connection = connect();

@@ -11,6 +11,7 @@ import { HostKeyPins } from "../../src/ssh/host-keys.ts";
 import { loadSshKey, type SshKey } from "../../src/ssh/keys.ts";
 import { MachineLink } from "../../src/ssh/machine-link.ts";
 import { RemoteHost } from "../../src/ssh/remote-host.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Sshd, type SshdOptions } from "./sshd.ts";
 
 export const runnerPath = resolve(import.meta.dirname, "../../runner/svc_runner.py");
@@ -106,7 +107,7 @@ export class TestMachine {
 
   async close(): Promise<void> {
     this.sshd.resume();
-    for (const host of this.hosts) await host.stop(0, AbortSignal.timeout(15_000)).catch(() => undefined);
+    for (const host of this.hosts) await host.stop(0, AbortSignal.timeout(DEADLINE_MS)).catch(() => undefined);
     for (const link of this.links) link.close();
     await this.sshd.close();
     rmSync(this.folder, { recursive: true, force: true });

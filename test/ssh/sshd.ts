@@ -7,6 +7,7 @@ import { createServer, Socket } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import type { SshEndpoint } from "../../src/domain/endpoint.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 
 export const SSHD = "/usr/sbin/sshd";
 
@@ -176,7 +177,7 @@ export async function freePort(address = "127.0.0.1"): Promise<number> {
 }
 
 /** Resolves once `holds` does; it is asked often. */
-export async function until(holds: () => boolean, what: string, ms = 20_000): Promise<void> {
+export async function until(holds: () => boolean, what: string, ms = DEADLINE_MS): Promise<void> {
   const end = performance.now() + ms;
   while (!holds()) {
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);

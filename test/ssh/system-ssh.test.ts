@@ -11,6 +11,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { HostKeyPins, keyOfLine } from "../../src/ssh/host-keys.ts";
 import { loadSshKey, type SshKey } from "../../src/ssh/keys.ts";
 import { sshArguments, sshForRsync, type SystemSshOptions } from "../../src/ssh/system-ssh.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Sshd } from "./sshd.ts";
 
 const home = mkdtempSync(join(tmpdir(), `svc sy's "100%" ${String.raw`\d`} `));
@@ -39,7 +40,10 @@ const ssh = (
   more: Partial<SystemSshOptions>,
   ...command: string[]
 ): { code: number | null; out: string; err: string } => {
-  const done = spawnSync("ssh", [...sshArguments(options(more)), ...command], { encoding: "utf8", timeout: 20_000 });
+  const done = spawnSync("ssh", [...sshArguments(options(more)), ...command], {
+    encoding: "utf8",
+    timeout: DEADLINE_MS,
+  });
   return { code: done.status, out: done.stdout, err: done.stderr };
 };
 
