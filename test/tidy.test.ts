@@ -10,6 +10,7 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { generatedPages } from "../scripts/generate-docs.ts";
+import { DEADLINE_MS } from "./deadline.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const LINES_MAX = 500;
@@ -277,6 +278,72 @@ describe("the layout", () => {
   test("nothing is left for later", () => {
     const marks = /\b(T[O]DO|F[I]XME|X[X]X)\b/;
     expect(linesWith(ALL, marks, true)).toEqual([]);
+  });
+});
+
+describe("the tests", () => {
+  const TESTS = ALL.filter(({ path }) => path.startsWith("test/"));
+  const isComment = (line = ""): boolean => /^\s*\/\/|;\s*\/\/ /.test(line);
+  const number = (text: string): number => Number(text.replaceAll("_", ""));
+
+  /** Lines in which a number that `pattern` captures is out of bounds, and which no comment on the line or above it explains. */
+  const unexplained = (pattern: RegExp, isOutOfBounds: (value: number) => boolean): string[] =>
+    TESTS.flatMap(({ path, lines }) =>
+      lines.flatMap((line, i) => {
+        const found = line
+          .matchAll(pattern)
+          .some(([, ...values]) => isOutOfBounds(number(values.find(Boolean) ?? "0")));
+        return found && !isComment(line) && !isComment(lines[i - 1]) ? [`${path}:${i + 1}: ${line.trim()}`] : [];
+      }),
+    );
+
+  test("No test sleeps for more than half a second without a comment that says why", () => {
+    const sleep = /(?:\bpause|(?<!time\.)\bsleep|\bsetTimeout)\((?:(?:resolve|done|r),\s*)?([0-9][0-9_]*)\b/g;
+    expect(
+      unexplained(sleep, (ms) => ms > 500),
+      "wait for a condition (until, eventually, expect.poll)",
+    ).toEqual([]);
+  });
+
+  test("No deadline of a test is shorter than the common one without a comment that says why", () => {
+    const deadline =
+      /\b(?:timeout: |AbortSignal\.timeout\()([0-9][0-9_]*)\b|\b(?:until|eventually|waitFor|waitUntil)\(.*, ([0-9][0-9_]*)\);$/g;
+    expect(
+      unexplained(deadline, (ms) => ms >= 1_000 && ms < DEADLINE_MS),
+      "use DEADLINE_MS of test/deadline.ts",
+    ).toEqual([]);
+    const shortByDefault = /\bvi\.wait(For|Until)\((?!.*(DEADLINE_MS|timeout))/;
+    expect(linesWith(TESTS, shortByDefault), "its default of one second is too short: pass DEADLINE_MS").toEqual([]);
+  });
+
+  /** A file that imports what starts a program bears the tag of that program, or each of its suites does. */
+  const STARTERS: readonly (readonly [RegExp, string])[] = [
+    [
+      /\bimport \{[^}]*\bSshd\b[^}]*\} from "[./a-z]*\/sshd\.ts"|\bTestMachine\b[^;]* from "[./a-z]*\/machine\.ts"/,
+      "needs/sshd",
+    ],
+    [/\bimport \{[^}]*\bkeygen\b[^}]*\} from "[./a-z]*\/sshd\.ts"/, "needs/(ssh|sshd)"],
+    [/ from "[./a-z]*\/browser\.ts"/, "needs/chromium"],
+    [
+      /\b(spawn|spawnSync|execFile|execFileSync|run|tool)\("(strace|rsync|openssl|curl|setpriv|patch|perl)"/,
+      "needs/$2",
+    ],
+    [/\b(spawn|spawnSync|execFile|execFileSync)\("(\/usr\/sbin\/)?sshd"/, "needs/sshd"],
+    [/\b(spawn|spawnSync|execFile|execFileSync)\("(ssh|ssh-keygen|ssh-agent)"/, "needs/(ssh|sshd)"],
+    [/\b(uid|setuid): ?[0-9]|\.setuid\(|process\.seteuid\(/, "needs/root"],
+  ];
+
+  test("A test that starts sshd, rsync, a browser or another user names its need as a tag", () => {
+    const missing = TESTS.filter(({ path }) => path.endsWith(".test.ts")).flatMap(({ path, lines }) => {
+      const text = lines.join("\n");
+      return STARTERS.flatMap(([starts, need]) => {
+        const found = starts.exec(text);
+        if (found === null) return [];
+        const tag = need.replace("$2", found[2] ?? "");
+        return new RegExp(`\\b${tag}\\b`).test(text) ? [] : [`${path}: ${found[0]} needs the tag ${tag}`];
+      });
+    });
+    expect(missing, "test/needs.ts lists the tags").toEqual([]);
   });
 });
 

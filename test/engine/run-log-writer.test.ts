@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vites
 import type { MetricRecord } from "../../src/domain/log-stream.ts";
 import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
 import type { FeedHint } from "../../src/schemas/job.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Harness, removeHomes, START } from "./harness.ts";
 
 let h: Harness;
@@ -125,7 +126,7 @@ describe("a part", () => {
     for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
     const done: number[] = [];
     const all = [0, 1, 2].map((node) => append({ text: `node ${node}\n`, to: 7, node }).then(() => done.push(node)));
-    await vi.waitFor(() => expect(done).toEqual([0, 1]));
+    await vi.waitFor(() => expect(done).toEqual([0, 1]), DEADLINE_MS);
     await new Promise((resolve) => setTimeout(resolve, 30));
     expect(done).toEqual([0, 1]);
     await h.clock.advance(25);

@@ -10,6 +10,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { Client } from "../../sdk/client.ts";
 import { clientOf, forget } from "../../sdk/control-planes.ts";
 import { SvcError } from "../../sdk/errors.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 
 const servers: Server[] = [];
 afterEach(() => {
@@ -131,7 +132,7 @@ test("a control plane that did not answer once is held until there is another: i
   await clientOf(home);
   forget(home);
   await clientOf(home);
-  await vi.waitUntil(() => held === 1);
+  await vi.waitUntil(() => held === 1, DEADLINE_MS);
   expect(left).toBe(0);
   rmSync(home, { recursive: true });
 });

@@ -259,12 +259,12 @@ describe("the end of a run", () => {
 describe("announced checkpoints", () => {
   it("are named relative to the folder, wherever the script stood", () => {
     const said = (path: string) => ({ kind: "checkpoint" as const, path, step: null, rank: 0, offset: 0 });
-    expect(announced([said("/c/a.pt"), said("b/c.pt"), said("/cc/d.pt")], "/c")).toEqual([
+    expect(announced([said("/c/a.pt"), said("b/c.pt"), said("/cc/d.pt")], "/c").map(({ path }) => path)).toEqual([
       "a.pt",
       "b/c.pt",
       "/cc/d.pt",
     ]);
-    expect(announced([said("/c/a.pt")], "/c/")).toEqual(["a.pt"]);
+    expect(announced([said("/c/a.pt")], "/c/")).toEqual([{ path: "a.pt", step: null }]);
   });
 });
 

@@ -15,6 +15,7 @@ import type { HeldMachine } from "../../../src/steps/rental/held-machine.ts";
 import type { RunServices } from "../../../src/steps/run-services.ts";
 import { RunWatch } from "../../../src/steps/follow/run-watch.ts";
 import type { StepContext } from "../../../src/steps/step.ts";
+import { DEADLINE_MS } from "../../deadline.ts";
 
 const SIZE = 7;
 let top: string;
@@ -84,7 +85,7 @@ const saw = (...announced: string[]): Pulled => ({
   records: announced.map((path) => ({ kind: "checkpoint", path: `/ckpt/${path}` }) as unknown as LogRecord),
   samples: [],
 });
-const until = (done: () => boolean): Promise<void> => vi.waitFor(() => expect(done()).toBe(true));
+const until = (done: () => boolean): Promise<void> => vi.waitFor(() => expect(done()).toBe(true), DEADLINE_MS);
 
 test("the log is followed while a large checkpoint comes home, and what was announced meanwhile comes after it", async () => {
   const watch = watchOf();
@@ -128,7 +129,7 @@ test("what a scan could not do is told at the next look at the run", async () =>
   arrive.promise.catch(() => undefined);
   arrive.reject(new Error("no way"));
   await watch.saw(saw("a.pt"));
-  await vi.waitFor(() => expect(watch.saw(saw())).rejects.toThrow("no way"));
+  await vi.waitFor(() => expect(watch.saw(saw())).rejects.toThrow("no way"), DEADLINE_MS);
 });
 
 test("a kill does not begin anew what is half here: the last scan waits for it", async () => {
@@ -216,7 +217,7 @@ test.each<[string, MachineStatus]>([
   inspect = () => Promise.resolve(status);
   now += HALF_A_MINUTE_MS;
   watch.look();
-  await vi.waitFor(() => expect(() => watch.look()).toThrow(expect.objectContaining({ code })));
+  await vi.waitFor(() => expect(() => watch.look()).toThrow(expect.objectContaining({ code })), DEADLINE_MS);
 });
 
 test("a listing that leaves out a machine which answers over SSH ends no run, nor does a provider that cannot be asked", async () => {
