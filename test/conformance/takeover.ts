@@ -5,6 +5,7 @@ import { expect } from "vitest";
 import type { MachineHandle, MachineStatus, Provider } from "../../src/providers/provider.ts";
 import { eventually } from "../sim/harness-parts.ts";
 import type { FaultName } from "../sim/providers/parts.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import type { Simulated } from "./world.ts";
 
 export const TAKEOVERS = ["api_retired", "api_retiring", "api_limited"] as const satisfies readonly FaultName[];
@@ -21,7 +22,7 @@ export async function takenOver(of: {
 }): Promise<void> {
   const { simulated, provider, prefix, fault, make, names } = of;
   const { faults, ledger } = simulated.parts;
-  const soon = (): AbortSignal => AbortSignal.timeout(25_000);
+  const soon = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
   const owned = (): Promise<MachineHandle[]> => provider.listOwned(prefix, soon()).catch(() => []);
   const look = (handle: MachineHandle): Promise<MachineStatus["phase"] | null> =>
     provider.inspect(handle, soon()).then(
