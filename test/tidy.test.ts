@@ -290,9 +290,9 @@ describe("the tests", () => {
   const unexplained = (pattern: RegExp, isOutOfBounds: (value: number) => boolean): string[] =>
     TESTS.flatMap(({ path, lines }) =>
       lines.flatMap((line, i) => {
-        const found = line
-          .matchAll(pattern)
-          .some(([, ...values]) => isOutOfBounds(number(values.find(Boolean) ?? "0")));
+        const found = [...line.matchAll(pattern)].some(([, ...values]) =>
+          isOutOfBounds(number(values.find(Boolean) ?? "0")),
+        );
         return found && !isComment(line) && !isComment(lines[i - 1]) ? [`${path}:${i + 1}: ${line.trim()}`] : [];
       }),
     );

@@ -252,7 +252,6 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
 
     test.for(TAKEOVERS)(
       "%s in the middle of a run: the other API finds, ends and orders machines, none twice",
-      { timeout: LONG },
       async (fault, ctx) => {
         const names = [nextName(), nextName(), nextName()] as const;
         await takenOver({ simulated: faulty(ctx, fault), provider, prefix: PREFIX, fault, make, names, end });

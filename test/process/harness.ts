@@ -27,6 +27,8 @@ import { MAIN } from "../program.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
 const ENDED: readonly string[] = OUTCOMES;
+/** A connection for one request: the control plane may close one that was idle just when a busy test uses it again. */
+const ALONE = { connection: "close" };
 
 export interface ServeOptions {
   env?: NodeJS.ProcessEnv;
@@ -99,17 +101,17 @@ export class Served {
 
   async get<T>(path: string): Promise<T> {
     // One that hangs is to be told of, not waited for.
-    const answer = await fetch(this.url + path, { signal: AbortSignal.timeout(DEADLINE_MS) });
+    const answer = await fetch(this.url + path, { signal: AbortSignal.timeout(DEADLINE_MS), headers: ALONE });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   }
   async text(path: string): Promise<string> {
-    return Buffer.from(await (await fetch(this.url + path)).arrayBuffer()).toString("latin1");
+    return Buffer.from(await (await fetch(this.url + path, { headers: ALONE })).arrayBuffer()).toString("latin1");
   }
   async post(path: string, body: unknown): Promise<{ status: number; body: Record<string, unknown> }> {
     const answer = await fetch(this.url + path, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { ...ALONE, "content-type": "application/json" },
       body: JSON.stringify(body),
     });
     return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };

@@ -1,6 +1,6 @@
 // Scripts that work against their supervisor, their log and their owner's secrets, under the real control plane.
 
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { pause, random, seedOf, until } from "../process/harness.ts";
@@ -101,7 +101,7 @@ time.sleep(600)`;
     const lost = await run("damages", script, { env: { GO: go, DONE: `${done}-lost` } });
     const killed = await run("damages_killed", script, { env: { GO: go, DONE: done } });
     for (const id of [lost, killed]) await until(() => place.log(id).toString() === "up\n", "it is up");
-    place.file("go", "");
+    writeFileSync(go, "");
     await until(() => existsSync(done), "the damage is done");
     await served.post(`/jobs/${killed}/kill`, {});
     expect((await served.ended(killed)).error?.code).toBe("cancelled_by_user");
