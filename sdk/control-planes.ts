@@ -138,7 +138,7 @@ async function connect(home: string): Promise<Client> {
   for (const end = performance.now() + END_MS_MAX; ; await pause(100)) {
     const found = await findControlPlane(home);
     if (found.state === "silent")
-      throw SvcError.unreachable(found.file.url, `its process ${found.file.pid} lives but does not answer`);
+      throw SvcError.unreachable(found.file.url, `its process ${found.file.pid} is running but does not answer`);
     const client = found.state === "running" ? found.client : await start(home, performance.now() + WINNER_MS_MAX);
     try {
       const hold = await Hold.take(client.baseUrl, () => readToken(home));

@@ -48,7 +48,7 @@ export class EventStream {
       this.#unsubscribe();
     });
     this.#unsubscribe = this.#cp.subscribe((event) => this.#heard(event));
-    void this.#replay().catch(() => this.#end(1011, "the events could not be read"));
+    void this.#replay().catch(() => this.#end(1011, "the stored events could not be read"));
   }
 
   async #replay(): Promise<void> {

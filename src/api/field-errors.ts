@@ -44,7 +44,7 @@ const BUILT_IN = /^(Invalid|Too |Unrecognized)/;
 function words(issue: z.core.$ZodIssue): string {
   if (issue.code === "invalid_type" && issue.input === undefined) return "is required";
   if (issue.code === "invalid_key")
-    return issue.issues[0] ? `is named wrongly: the name ${words(issue.issues[0])}` : "is named wrongly";
+    return issue.issues[0] ? `has an invalid name: the name ${words(issue.issues[0])}` : "has an invalid name";
   if (!BUILT_IN.test(issue.message)) return issue.message;
   switch (issue.code) {
     case "invalid_type":
@@ -58,7 +58,7 @@ function words(issue: z.core.$ZodIssue): string {
     case "too_small":
       return `must be at least ${issue.minimum}${unit(issue.origin)}`;
     case "invalid_union":
-      return "has none of the forms it may have";
+      return "does not match any of the allowed forms";
     default:
       return issue.message.charAt(0).toLowerCase() + issue.message.slice(1);
   }
@@ -82,7 +82,7 @@ function kindOf(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "number") {
     if (Number.isNaN(value)) return "something else";
-    return Number.isFinite(value) ? "a number" : "a number beyond all bounds";
+    return Number.isFinite(value) ? "a number" : "an infinite number";
   }
   return typeof value === "string" ? "text" : typeof value === "boolean" ? String(value) : "an object";
 }

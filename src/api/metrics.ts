@@ -60,7 +60,7 @@ export class ServerMetrics {
         collectProcess: () => client.collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 }),
         requests: new client.Counter({
           name: "svc_http_requests_total",
-          help: "Requests that were answered, by route and status code.",
+          help: "Answered requests by route and status code.",
           labelNames: ["method", "route", "status"],
           registers: [registry],
         }),
@@ -117,7 +117,7 @@ export class ServerMetrics {
       }),
       new client.Gauge({
         name: "svc_machines_without_price",
-        help: "Machines that may cost money now and whose price the provider does not report.",
+        help: "Machines that may cost money now with no price reported by the provider.",
         labelNames: ["provider"],
         registers: [],
         collect() {
@@ -128,7 +128,7 @@ export class ServerMetrics {
       }),
       new client.Counter({
         name: "svc_events_total",
-        help: "Events of the feed since this home was made.",
+        help: "Events in the feed since this home was created.",
         registers: [],
         collect() {
           this.reset();

@@ -66,7 +66,9 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   const log = (line: string): void => tell(cp.secrets().redactText(line));
   const knowsOwner = isLoopback(host) && canTellPeers();
   if (!knowsOwner && !options.token) {
-    const why = isLoopback(host) ? "this system does not tell which user a caller is" : `other computers reach ${host}`;
+    const why = isLoopback(host)
+      ? "this system does not report which user a connection belongs to"
+      : `other computers can reach ${host}`;
     throw new SvcError("start_failed", { why: `${why}, so a token is needed` });
   }
   const gate = new Gate({
@@ -105,7 +107,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     errorHandler: (_error, socket) => socket.close(1011),
     preClose: function (this: FastifyInstance, done: () => void) {
       for (const client of this.websocketServer.clients) {
-        client.close(1001, "the control plane is ending");
+        client.close(1001, "the control plane is shutting down");
         setTimeout(() => client.terminate(), 1_000).unref();
       }
       this.websocketServer.close();
@@ -310,7 +312,7 @@ function asProblemError(thrown: unknown, limits: Limits): SvcError {
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return new SvcError("unsupported_media_type", {});
   if (code === "FST_ERR_BAD_URL") return new SvcError("malformed_request", { why: "its path is not well-formed" });
   if (code === "FST_ERR_CTP_INVALID_CONTENT_LENGTH")
-    return invalid([{ field: "Content-Length", message: "does not fit the body" }]);
+    return invalid([{ field: "Content-Length", message: "does not match the length of the body" }]);
   if (!(thrown instanceof SvcError) && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new SvcError("malformed_request", { why: message ?? "it was refused" }, { cause: thrown });
   }

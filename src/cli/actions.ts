@@ -26,7 +26,7 @@ export function runAction(
   const [name = "", ...args] = input.args;
   if (input.args.length === 0)
     throw usage(
-      `\`svc ${command}\` needs a word that says what to do.`,
+      `\`svc ${command}\` needs an action.`,
       `Write ${Object.values(actions)
         .map((action) => `\`${action.usage}\``)
         .join(", ")}.`,
@@ -35,10 +35,13 @@ export function runAction(
   if (!action) {
     const near = nearest(name, Object.keys(actions));
     const all = Object.keys(actions).join(", ");
-    throw usage(`There is no \`svc ${command} ${name}\`.`, `${near ? `Did you mean ${near}? ` : ""}There are ${all}.`);
+    throw usage(
+      `Unknown action \`svc ${command} ${name}\`.`,
+      `${near ? `Did you mean ${near}? ` : ""}The actions are ${all}.`,
+    );
   }
   if (args.length < action.least || args.length > action.most)
-    throw usage(`\`svc ${command} ${name}\` takes other arguments.`, `Write \`${action.usage}\`.`);
+    throw usage(`Wrong number of arguments for \`svc ${command} ${name}\`.`, `Write \`${action.usage}\`.`);
   // As a path it would be the current directory.
   if (args.includes(""))
     throw usage(`An argument of \`svc ${command} ${name}\` is empty.`, `Write \`${action.usage}\`.`);
@@ -46,7 +49,7 @@ export function runAction(
   if (other)
     throw usage(
       `\`svc ${command} ${name}\` has no flag --${other}.`,
-      `\`svc ${command} --help\` says what each takes.`,
+      `\`svc ${command} --help\` lists the flags of each action.`,
     );
   return action.run(args, input, io);
 }

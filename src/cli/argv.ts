@@ -31,7 +31,7 @@ export function declare(commands: Command[], version: string): CAC {
     for (const o of command.options) declared.option(o.flags, o.what, o.many ? { type: [String] } : {});
     for (const e of command.examples) declared.example(`  $ ${e}`);
   }
-  cli.option("--json", "Print JSON; errors too");
+  cli.option("--json", "Print JSON, including errors");
   cli.version(version);
   cli.help((sections) => {
     const shown = sections.filter((s) => !s.title?.startsWith("For more info"));
@@ -46,8 +46,8 @@ export function declare(commands: Command[], version: string): CAC {
     });
     if (!matched)
       shown.push({
-        title: "Where",
-        body: "  SVC_HOME  the folder that holds runs, logs and checkpoints (default ~/.svc)",
+        title: "Environment",
+        body: "  SVC_HOME  the folder for runs, logs and checkpoints (default ~/.svc)",
       });
     return shown;
   });
@@ -148,7 +148,7 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     const near =
       HABITS.get(commandName)?.find((each) => known.includes(each.split(" ")[0] ?? "")) ?? nearest(commandName, known);
     throw usage(
-      `There is no command \`${commandName}\`.`,
+      `Unknown command \`${commandName}\`.`,
       near ? `Did you mean \`svc ${near}\`? \`svc --help\` lists them all.` : "`svc --help` lists them all.",
     );
   }
@@ -165,7 +165,7 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
       const near = begun ?? nearest(f.typed, all) ?? all.find((s) => s === f.typed.replace(/^--/, "--no-")) ?? null;
       const help = command ? `svc ${command.name} --help` : "svc --help";
       throw usage(
-        command ? `\`svc ${command.name}\` has no flag ${f.typed}.` : `There is no flag ${f.typed}.`,
+        command ? `\`svc ${command.name}\` has no flag ${f.typed}.` : `Unknown flag ${f.typed}.`,
         near ? `Did you mean ${near}? \`${help}\` lists them all.` : `\`${help}\` lists them all.`,
       );
     }
@@ -186,7 +186,7 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     return { kind: "help", command: null };
   }
   if (wantsHelp) return { kind: "help", command };
-  if (seenFlags.has("version")) throw usage("--version stands alone.", "Run `svc --version`.");
+  if (seenFlags.has("version")) throw usage("--version takes no command.", "Run `svc --version`.");
   const args = [...plain, ...dashed];
   const shape = declared?.args ?? [];
   const missing = shape.filter((a) => a.required)[args.length];
@@ -197,7 +197,7 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     );
   if (!shape.some((a) => a.variadic) && args.length > shape.length)
     throw usage(
-      `\`svc ${command.name}\` does not know what to do with \`${args[shape.length]}\`.`,
+      `\`svc ${command.name}\` takes no argument \`${args[shape.length]}\`.`,
       `Write \`svc ${declared?.rawName ?? command.name}\`.`,
     );
   return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json") } };

@@ -14,7 +14,7 @@ export async function runningClient(io: Io): Promise<Client | null> {
   if (found.state === "silent")
     throw new SvcError("unreachable", {
       url: found.file.url,
-      why: `its process ${found.file.pid} lives but does not answer`,
+      why: `its process ${found.file.pid} is running but does not answer`,
     });
   return found.state === "running" ? found.client : null;
 }

@@ -64,7 +64,7 @@ async function connect(svc: Svc): Promise<Server> {
     return await start(svc, 8780);
   } catch (thrown) {
     if (!(thrown instanceof DemoFailure) || !/port_taken|in use/i.test(thrown.message)) throw thrown;
-    say("Port 8780 is taken by another program: using a free one.");
+    say("Port 8780 is used by another program; using a free one.");
     return await start(svc, 0);
   }
 }
@@ -103,10 +103,10 @@ async function start(svc: Svc, port: number): Promise<Server> {
   const said = parse(first);
   if (typeof said.url === "string") return { url: said.url, child };
   child.stdin.end();
-  const why = first === "timeout" ? "it said nothing for a minute" : `${first}\n${words}`.trim();
+  const why = first === "timeout" ? "it printed nothing for a minute" : `${first}\n${words}`.trim();
   throw new DemoFailure(
     `The control plane did not start: ${why}`,
-    `Run \`${svc.words} doctor\`, which says what this computer lacks.`,
+    `Run \`${svc.words} doctor\`: it lists what is missing on this computer.`,
   );
 }
 
@@ -116,7 +116,7 @@ async function end(server: Server): Promise<void> {
   const ended = once(child, "exit");
   child.stdin?.end();
   const done = await Promise.race([ended.then(() => true), wait(END_MS_MAX).then(() => false)]);
-  if (!done) say(`The control plane (process ${child.pid}) is still ending by itself.`);
+  if (!done) say(`The control plane (process ${child.pid}) is still shutting down by itself.`);
 }
 
 // ── The run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,7 +124,7 @@ async function end(server: Server): Promise<void> {
 function example(): { spec: Record<string, unknown> } {
   const found = exampleIn(ROOT);
   if (found) return found;
-  throw new DemoFailure(`The example of the demo is missing below ${ROOT}.`, "Install svc again.");
+  throw new DemoFailure(`The example project of the demo is missing in ${ROOT}.`, "Reinstall svc.");
 }
 
 async function submit(url: string): Promise<JobRecord> {
@@ -157,7 +157,7 @@ async function follow(svc: Svc, url: string, id: string): Promise<JobRecord> {
     progress.done();
     nudge.close();
   }
-  throw new DemoFailure("The run was not done after five minutes.", `See what it does with: ${svc.words} logs ${id}`);
+  throw new DemoFailure("The run did not finish within five minutes.", `See its log with: ${svc.words} logs ${id}`);
 }
 
 function watch(url: string, id: string): { next(): Promise<void>; close(): void } {
@@ -243,7 +243,7 @@ async function report({ words }: Svc, server: Server, job: JobRecord): Promise<v
   for (const file of files) say(`  ${file.path.padEnd(24)} ${bytes(file.size).padStart(8)}`);
   if (files.length === 0) say("  none");
   say("");
-  say(bold("Where to look"));
+  say(bold("Next steps"));
   say(`  log          ${words} logs ${job.id}`);
   say(`  steps        ${words} timeline ${job.id}`);
   say(`  checkpoints  ${join(HOME, "artifacts", job.id, "checkpoints")}`);
@@ -317,13 +317,16 @@ async function shown(svc: Svc): Promise<number> {
       say(
         server.child
           ? "\nEnding the control plane and the run …"
-          : `\nThe run goes on; ${svc.words} kill ${job.id} ends it.`,
+          : `\nThe run continues; ${svc.words} kill ${job.id} ends it.`,
       );
       return 130;
     }
     await report(svc, server, over);
     if (over.status === "succeeded") return 0;
-    throw new DemoFailure(`The run ended as ${over.status}.`, `Its last words: ${svc.words} logs ${over.id} --tail 50`);
+    throw new DemoFailure(
+      `The run ended as ${over.status}.`,
+      `See the end of its log: ${svc.words} logs ${over.id} --tail 50`,
+    );
   } finally {
     await end(server);
   }

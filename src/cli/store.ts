@@ -19,7 +19,7 @@ export async function openStore(io: Io): Promise<OpenReads | null> {
   try {
     accessSync(home, constants.R_OK | constants.X_OK);
   } catch (cause) {
-    throw new SvcError("home_unusable", { home, why: "may not be read by you" }, { cause });
+    throw new SvcError("home_unusable", { home, why: "is not readable for you" }, { cause });
   }
   if (!existsSync(join(home, "svc.db")) && !existsSync(join(home, "installation.json"))) return null;
   const { openReads } = await import("../store/open-reads.ts");
@@ -53,7 +53,8 @@ function lookAt(home: string): Stats | undefined {
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
     if (code === "ENOENT") return undefined;
-    const why = code === "ENOTDIR" ? "lies below a file" : `cannot be looked at (${code ?? String(cause)})`;
+    const why =
+      code === "ENOTDIR" ? "has a file as one of its parent folders" : `cannot be read (${code ?? String(cause)})`;
     throw new SvcError("home_unusable", { home, why }, { cause });
   }
 }
@@ -68,7 +69,7 @@ export function* everyJob(
     const { jobs, next_cursor } = reads.jobs({ ...query, limit: page, ...(cursor ? { cursor } : {}) });
     yield* jobs;
     if (next_cursor === null) return;
-    if (next_cursor === cursor) throw new SvcError("internal_error", { why: "a page of runs led back to itself" });
+    if (next_cursor === cursor) throw new SvcError("internal_error", { why: "a page of runs returned its own cursor" });
     cursor = next_cursor;
   }
 }

@@ -76,7 +76,7 @@ export class EffectRunner {
     const all = [...this.#running.values()];
     for (const running of all) {
       running.cancelled = true;
-      running.controller.abort(new Error("the control plane is ending"));
+      running.controller.abort(new Error("the control plane is shutting down"));
     }
     // A step that does not listen (a create call on its way) is not waited for: what it says is written at the next start.
     const patience = Promise.withResolvers<void>();

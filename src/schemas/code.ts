@@ -47,5 +47,5 @@ export const CodeDiff = z
     added_lines: z.int(),
     removed_lines: z.int(),
   })
-  .meta({ id: "CodeDiff", description: "What leads from one side to the other." });
+  .meta({ id: "CodeDiff", description: "The changes from one side to the other." });
 export type CodeDiff = z.infer<typeof CodeDiff>;

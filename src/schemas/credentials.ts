@@ -109,16 +109,18 @@ export type CredentialSource = z.infer<typeof CredentialSource>;
 
 export const ShownField = z
   .object({
-    value: z.string().meta({ description: "A secret shows its last 4 characters at most, a short one none." }),
+    value: z
+      .string()
+      .meta({ description: "Of a secret at most the last 4 characters are shown, of a short one none." }),
     source: CredentialSource,
-    read_only: z.boolean().meta({ description: "True where the environment or `configure()` gives it." }),
+    read_only: z.boolean().meta({ description: "True if the value comes from the environment or `configure()`." }),
   })
   .meta({ id: "CredentialField" });
 export type ShownField = z.infer<typeof ShownField>;
 
 export const ShownCredential = z.record(z.string(), ShownField).meta({
   id: "Credential",
-  description: "What is given, field by field; a field that nobody gave is left out.",
+  description: "The fields that are set; unset fields are omitted.",
 });
 export type ShownCredential = z.infer<typeof ShownCredential>;
 
@@ -135,12 +137,12 @@ export type Credentials = z.infer<typeof Credentials>;
 
 export const CredentialCheck = z
   .object({
-    account: z.string().nullable().meta({ description: "Whose it is, as the other side says." }),
-    may: z.array(z.string()).meta({ description: "What it is known to be allowed, in words." }),
-    balance_usd: z.number().nullable().meta({ description: "What can be spent, where the other side tells." }),
-    warnings: z.array(z.string()).meta({ description: "What stands in the way, or could not be found out." }),
+    account: z.string().nullable().meta({ description: "The account, as reported by the provider." }),
+    may: z.array(z.string()).meta({ description: "Its known permissions, as text." }),
+    balance_usd: z.number().nullable().meta({ description: "The remaining balance, if the provider reports one." }),
+    warnings: z.array(z.string()).meta({ description: "Problems, and checks that could not be made." }),
   })
-  .meta({ id: "CredentialCheck", description: "The other side accepts the credential." });
+  .meta({ id: "CredentialCheck", description: "The provider accepts the credential." });
 export type CredentialCheck = z.infer<typeof CredentialCheck>;
 
 export const SavedCredential = z
@@ -153,6 +155,6 @@ export const CredentialBody = z
   .record(z.string().max(64), z.union([z.string(), z.number(), z.record(z.string(), z.unknown()), z.null()]))
   .meta({
     id: "CredentialBody",
-    description: "Fields to set; null takes one away, and what is left out stays as it is.",
+    description: "Fields to set; null removes a field, omitted fields stay unchanged.",
   });
 export type CredentialBody = z.infer<typeof CredentialBody>;

@@ -23,21 +23,23 @@ export const HubPullBody = z
     revision: line(255)
       .refine((r) => !/(^|\/)\.{0,2}(\/|$)|[\\:*?"<>|]|\.lock$/.test(r), "must be a branch, a tag or a commit")
       .nullish()
-      .meta({ title: "Revision", description: "A branch, a tag or a commit; `main` unless given." }),
+      .meta({ title: "Revision", description: "A branch, a tag or a commit (default `main`)." }),
     local_dir: line(4_096).nullish().meta({
       title: "Folder",
-      description: "Absolute, or from `~`. Without it the cache directory, else `models/` in the home.",
+      description:
+        "An absolute path or one that begins with `~`. Default: the cache directory if one is set, otherwise `models/` in the home.",
     }),
     allow_patterns: z
       .union([line(1_024), z.array(line(1_024)).max(PATTERNS_MAX)])
       .nullish()
       .meta({
         title: "Only these files",
-        description: "Shell patterns on whole paths; `*` crosses `/`. A file is taken when any matches.",
+        description:
+          "Shell patterns for whole paths; `*` also matches `/`. Files that match any pattern are downloaded.",
       }),
     token: line(4_096).nullish().meta({
       title: "Token",
-      description: "For this pull alone, instead of the one that is configured. It is not stored.",
+      description: "Token for this pull only, instead of the configured one. It is not stored.",
     }),
   })
   .meta({ id: "HubPullBody" });
@@ -51,17 +53,17 @@ export const HubPull = z
   .object({
     id: z.string(),
     model_id: z.string(),
-    revision: z.string().meta({ description: "As asked for." }),
-    commit: z.string().nullable().meta({ description: "What the revision was resolved to; null until then." }),
+    revision: z.string().meta({ description: "The requested revision." }),
+    commit: z.string().nullable().meta({ description: "The commit of the revision; null until it is resolved." }),
     status: HubPullStatus,
-    phase: HubPullPhase.nullable().meta({ description: "What it is doing; null when it has ended." }),
-    path: z.string().nullable().meta({ description: "Where the model lies; null until it lies there whole." }),
+    phase: HubPullPhase.nullable().meta({ description: "The current phase; null when the pull has ended." }),
+    path: z.string().nullable().meta({ description: "The folder of the model; null until the download is complete." }),
     files_total: z.int().nullable(),
     files_done: z.int(),
     bytes_total: z.int().nullable(),
-    bytes_done: z.int().meta({ description: "Verified or on the way, what was there before included." }),
+    bytes_done: z.int().meta({ description: "Bytes verified or downloading, including those from earlier pulls." }),
     bytes_per_second: z.int().nullable().meta({ description: "Over the last few seconds." }),
-    note: z.string().nullable().meta({ description: "Why nothing moves at the moment." }),
+    note: z.string().nullable().meta({ description: "Why the download is paused or waiting." }),
     error: JobError.nullable(),
     started_at: Instant,
     ended_at: Instant.nullable(),
@@ -72,7 +74,7 @@ export type HubPull = z.infer<typeof HubPull>;
 export const HubPulled = z
   .object({
     path: z.string().meta({ description: "The model's folder, absolute." }),
-    revision: z.string().meta({ description: "The commit that it is." }),
+    revision: z.string().meta({ description: "The commit." }),
     files: z.int(),
     bytes: z.int(),
   })
@@ -81,15 +83,17 @@ export type HubPulled = z.infer<typeof HubPulled>;
 
 export const HubModel = z
   .object({
-    model_id: z.string().nullable().meta({ description: "Null for one that was adopted from the disk." }),
+    model_id: z.string().nullable().meta({ description: "Null for a model that was registered from a folder." }),
     path: z.string(),
-    revision: z.string().nullable().meta({ description: "The commit; null where nobody knows." }),
+    revision: z.string().nullable().meta({ description: "The commit; null if unknown." }),
     files: z.int(),
     bytes: z.int(),
     pulled_at: Instant.nullable(),
     source: z
       .enum(["folder", "cache", "adopted"])
-      .meta({ description: "A folder of its own, the cache that the hub's own library shares, or the user's own." }),
+      .meta({
+        description: "A folder managed by svc, the cache shared with the hub's own library, or a folder of the user.",
+      }),
   })
   .meta({ id: "HubModel" });
 export type HubModel = z.infer<typeof HubModel>;
@@ -99,11 +103,13 @@ export type HubAdoptBody = z.infer<typeof HubAdoptBody>;
 
 export const HubAdopted = z
   .object({
-    path: z.string().meta({ description: "Absolute, links resolved." }),
+    path: z.string().meta({ description: "Absolute path, symlinks resolved." }),
     kind: z.enum(["transformers", "adapter", "diffusers", "sentence-transformers", "gguf"]),
     files: z.int(),
     bytes: z.int(),
-    warnings: z.array(z.string()).meta({ description: "What is not there but often wanted, like a tokenizer." }),
+    warnings: z
+      .array(z.string())
+      .meta({ description: "Files that are missing but often needed, such as a tokenizer." }),
   })
   .meta({ id: "HubAdopted" });
 export type HubAdopted = z.infer<typeof HubAdopted>;

@@ -64,7 +64,7 @@ export const InstallPlan = z
     /** What a person might miss: files that do not count, groups that are not installed. */
     notes: z.array(z.string()),
   })
-  .meta({ id: "InstallPlan", description: "What will be installed before the script starts." });
+  .meta({ id: "InstallPlan", description: "The packages to install before the script starts." });
 export type InstallPlan = z.infer<typeof InstallPlan>;
 
 export const StartPlan = z
@@ -76,5 +76,5 @@ export const StartPlan = z
     /** The interpreter of a local run, or what stands for the one of the machine. */
     python: z.string(),
   })
-  .meta({ id: "StartPlan", description: "Which command starts the script, and with which Python." });
+  .meta({ id: "StartPlan", description: "The command that starts the script, and its Python." });
 export type StartPlan = z.infer<typeof StartPlan>;

@@ -16,13 +16,13 @@ export const Instant = z.iso.datetime();
 
 export const JobError = z
   .object({ code: z.string(), message: z.string(), hint: z.string() })
-  .meta({ id: "JobError", description: "What happened, what it means for the machine and the money, what to do." });
+  .meta({ id: "JobError", description: "The failure, its effect on the machine and the cost, and what to do." });
 export type JobError = z.infer<typeof JobError>;
 
 export const MachineState = z.enum(MACHINE_STATES).meta({
   id: "MachineState",
   description:
-    "intended: a create call may be under way; unknown: its answer was lost; held: exists and may cost money; releasing: asked to end, not yet proven; released: the provider proved it gone.",
+    "intended: a create request may be in flight; unknown: its answer was lost; held: exists and may cost money; releasing: svc has requested termination, not yet confirmed; released: confirmed gone by the provider.",
 });
 export type MachineState = z.infer<typeof MachineState>;
 
@@ -52,7 +52,7 @@ export const LeftOut = z
     /** How many more git ignores, which are not named here. A folder counts once. */
     ignored: z.int(),
   })
-  .meta({ id: "LeftOut", description: "What of the project does not belong to the run's code." });
+  .meta({ id: "LeftOut", description: "Files of the project that are not part of the run's code." });
 export type LeftOut = z.infer<typeof LeftOut>;
 /**
  * As a job's row keeps it. `list` is the id of the longer list that the home keeps, or null; `missed` says how many of `count` a person
@@ -80,7 +80,8 @@ export const JobRecord = z
     error: JobError.nullable(),
     code_snapshot: z.string().nullable(),
     disk_bytes: z.int().nullable().meta({
-      description: "What the run's log and checkpoints take on this disk; null until the run is over and was measured.",
+      description:
+        "Disk space of the run's log and checkpoints on this computer; null until the run has ended and been measured.",
     }),
     /** Null where nothing was left out, or the run is older than this record. */
     left_out: LeftOut.nullable(),
@@ -99,7 +100,7 @@ const listOf = <T extends z.ZodType<unknown, string>>(schema: T, max: number, wh
     .transform((text, context): z.output<T>[] => {
       const all = z.array(schema).max(max).safeParse(text.split(","));
       if (all.success) return all.data;
-      context.addIssue({ code: "custom", message: `must be ${what}, or several with commas between them` });
+      context.addIssue({ code: "custom", message: `must be ${what}, or several separated by commas` });
       return z.NEVER;
     });
 
@@ -151,7 +152,7 @@ export const Timeline = z
     tracker_url: z
       .string()
       .optional()
-      .meta({ description: "Where the run can be seen at the tracker, as its machine said; http or https." }),
+      .meta({ description: "Address of the run at the tracker, as reported by its machine; http or https." }),
   })
   .meta({ id: "Timeline" });
 export type Timeline = z.infer<typeof Timeline>;
@@ -177,7 +178,7 @@ export const CheckpointFile = z
     size: z.int(),
     modified_at: Instant,
     in_progress: z.boolean().optional().meta({
-      description: "True for a file that was still being written when it was downloaded: its end may be missing.",
+      description: "True for a file that was still being written during the download: its end may be missing.",
     }),
   })
   .meta({ id: "CheckpointFile" });

@@ -9,5 +9,5 @@ export const line = (max: number) =>
     .string()
     .min(1, "must not be empty")
     .max(max, `must be at most ${max} characters`)
-    .refine((s) => !CONTROL.test(s), "must not hold control characters or line breaks")
+    .refine((s) => !CONTROL.test(s), "must not contain control characters or line breaks")
     .refine((s) => s.isWellFormed(), "must be well-formed Unicode");

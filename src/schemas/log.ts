@@ -24,7 +24,7 @@ const Whole = {
 
 export const LogLines = z
   .object({ ...Whole, lines: z.array(LogLine) })
-  .meta({ id: "LogLines", description: "Lines in their order; fewer than asked for where they are long." });
+  .meta({ id: "LogLines", description: "Lines in order; fewer than requested when they are long." });
 export type LogLines = z.infer<typeof LogLines>;
 
 export const LogMatches = z

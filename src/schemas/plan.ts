@@ -54,7 +54,10 @@ export const Plan = z
       z.object({ code: z.string(), message: z.string(), hint: z.string(), field: z.string().nullable() }),
     ),
   })
-  .meta({ id: "Plan", description: "What a run would rent, send and cost. Nothing is rented, started or kept." });
+  .meta({
+    id: "Plan",
+    description: "A preview of what a run would rent, send and cost. Nothing is rented, started or stored.",
+  });
 export type Plan = z.infer<typeof Plan>;
 
 export const Summary = z

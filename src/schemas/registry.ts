@@ -49,7 +49,7 @@ export const RegistryBody = z
     use: z.array(line(128)).max(100).default([]),
     values: z.record(z.string().max(256), z.string().max(65_536).nullable()).default({}).meta({
       description:
-        "What `env://` references lead to in the caller's environment, by `credentials.<cred_id>`, `tracking.tracker` and `integrations.hub`; null where it is not set there. Without an entry the control plane's environment is meant.",
+        "The values of `env://` references in the caller's environment, keyed by `credentials.<cred_id>`, `tracking.tracker` and `integrations.hub`; null if unset there. References without an entry are read from the control plane's environment.",
     }),
   })
   .meta({ id: "RegistryBody" });
@@ -57,9 +57,9 @@ export type RegistryBody = z.infer<typeof RegistryBody>;
 
 export const RegistryInUse = z
   .object({
-    use: z.array(z.string()).meta({ description: "The cred_ids that are used now." }),
+    use: z.array(z.string()).meta({ description: "The cred_ids in use." }),
     kept: z.array(z.string()).meta({
-      description: "Of an earlier registry: kept until no machine that was rented with them may cost money.",
+      description: "The cred_ids of an earlier registry, kept while a machine rented with them may cost money.",
     }),
     warnings: z.array(z.string()),
   })

@@ -7,7 +7,7 @@ export const Removed = z
     id: z.string(),
     freed_bytes: z
       .int()
-      .meta({ description: "What the run's own files took; code that other runs use as well is not counted." }),
+      .meta({ description: "Disk space freed by the run's own files; code shared with other runs is not counted." }),
   })
   .meta({ id: "Removed" });
 export type Removed = z.infer<typeof Removed>;

@@ -32,7 +32,7 @@ export const SeriesColumns = z
     /** Of `system/` series the node. */
     rank: z.array(z.int()),
   })
-  .meta({ id: "SeriesColumns", description: "Points in the order in which they came; the arrays are of one length." });
+  .meta({ id: "SeriesColumns", description: "Points in order of arrival; the arrays have the same length." });
 export type SeriesColumns = z.infer<typeof SeriesColumns>;
 export const SeriesPoints = z.object({ series: z.array(SeriesColumns) }).meta({ id: "SeriesPoints" });
 export type SeriesPoints = z.infer<typeof SeriesPoints>;

@@ -7,7 +7,7 @@ import { SinkKind } from "./sink.ts";
 export const SinkState = z.enum(["waiting", "copying", "retrying", "done", "gave_up"]).meta({
   id: "SinkState",
   description:
-    "waiting: all that there is so far is copied, the run goes on; copying: files are under way or about to be; retrying: the last try failed; done: the run is over and all of it is copied; gave_up: tried for long enough after the end of the run, what is left is in this home alone.",
+    "waiting: everything so far is copied and the run continues; copying: files are being copied or are queued; retrying: the last attempt failed; done: the run has ended and everything is copied; gave_up: svc stopped retrying after the end of the run, and the remaining files exist only in this home.",
 });
 export type SinkState = z.infer<typeof SinkState>;
 

@@ -7,8 +7,7 @@ import { line } from "./line.ts";
 export const SinkKind = z.enum(["objstore_a", "objstore_b"]).meta({
   id: "SinkKind",
   title: "Kind",
-  description:
-    "objstore_a speaks the S3 API (`s3://bucket/prefix`), objstore_b that of Google Cloud Storage (`gs://…`).",
+  description: "objstore_a uses the S3 API (`s3://bucket/prefix`), objstore_b the Google Cloud Storage API (`gs://…`).",
 });
 export type SinkKind = z.infer<typeof SinkKind>;
 
@@ -20,10 +19,10 @@ const secret = line(2_048).refine(
 /** No secret, but it may be kept beside one. */
 const plain = line(512).refine(
   (s) => !/^(file|literal):\/\//.test(s),
-  "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://",
+  "must not begin with file:// or literal://, which only the owner's registry may use; use env:// or store://",
 );
 /** What an earlier run's record shows in its place is not it. */
-const keyId = plain.refine((s) => s !== "***", "is not shown in a run's record: give it again");
+const keyId = plain.refine((s) => s !== "***", "is masked in a run's record: enter it again");
 
 const FIELDS = {
   access_key_id: keyId.optional().meta({ title: "Access key id" }),
@@ -34,7 +33,7 @@ const FIELDS = {
   service_account_json: secret.optional().meta({ title: "Service account", description: "A reference." }),
   endpoint: line(2_048)
     .optional()
-    .meta({ title: "Endpoint", description: "Address of the store; https, or this computer." }),
+    .meta({ title: "Endpoint", description: "Address of the object store; https, or this computer." }),
 };
 type Fields = { [Name in keyof typeof FIELDS]?: string | undefined };
 const NAMES = Object.keys(FIELDS) as (keyof Fields)[];
@@ -64,13 +63,13 @@ export function placeOf(kind: SinkKind, url: string): SinkPlace | string {
   const scheme = SCHEMES[kind];
   const [, bucket, rest = ""] = new RegExp(`^${scheme}://([^/]*)(?:/(.*))?$`).exec(url) ?? [];
   if (bucket === undefined) return `must be ${scheme}://bucket or ${scheme}://bucket/prefix for ${kind}`;
-  if (bucket === "") return `names no bucket: write ${scheme}://bucket or ${scheme}://bucket/prefix`;
+  if (bucket === "") return `has no bucket: write  ${scheme}://bucket or ${scheme}://bucket/prefix`;
   if (!/^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/.test(bucket) || bucket.includes(".."))
-    return "names no bucket that can be: 3 or more of a-z, 0-9, `-` and `.`";
+    return "has an invalid bucket name: use 3 or more of a-z, 0-9, `-` and `.`";
   const prefix = rest.replace(/\/+$/, "");
   const names = prefix === "" ? [] : prefix.split("/");
   if (names.some((name) => !/^[A-Za-z0-9._=@+~-]+$/.test(name) || name === "." || name === ".."))
-    return "has a prefix with an empty part, `..`, or other characters than A-Z a-z 0-9 . _ = @ + ~ -";
+    return "has a prefix with an empty part, `..`, or characters other than A-Z a-z 0-9 . _ = @ + ~ -";
   if (prefix.length > 512) return "has a prefix longer than 512 characters";
   return { bucket, prefix };
 }
@@ -89,11 +88,12 @@ export const Sink = z
       .array(z.enum(["checkpoints", "logs"]))
       .min(1)
       .max(2)
-      .meta({ title: "What", description: "What is copied." }),
+      .meta({ title: "What", description: "The files to copy." }),
     ...FIELDS,
     credentials: z.strictObject(FIELDS).optional().meta({
       title: "Credentials",
-      description: "The same fields in an object of their own. Without any, the stored ones, else the default chain.",
+      description:
+        "The same fields in a separate object. If none are given, svc uses the stored credentials, then the default chain.",
     }),
   })
   .superRefine((sink, context) => {
@@ -105,19 +105,19 @@ export const Sink = z
     for (const name of NAMES) {
       const given = sink[name] ?? sink.credentials?.[name];
       if (given === undefined) continue;
-      if (sink[name] !== undefined && sink.credentials?.[name] !== undefined) refuse([name], "is given twice");
-      if (!OF_KIND[sink.kind].includes(name)) refuse(pathOf(name), `is no field of ${sink.kind}`);
+      if (sink[name] !== undefined && sink.credentials?.[name] !== undefined) refuse([name], "is set twice");
+      if (!OF_KIND[sink.kind].includes(name)) refuse(pathOf(name), `is not a field of ${sink.kind}`);
     }
     const given = credentialsOf(sink);
     const lacks = (name: keyof Fields, beside: keyof Fields): void => {
-      if (given[name] === undefined && given[beside] !== undefined) refuse([name], `is required beside ${beside}`);
+      if (given[name] === undefined && given[beside] !== undefined) refuse([name], `is required with ${beside}`);
     };
     lacks("secret_access_key", "access_key_id");
     lacks("secret_access_key", "session_token");
     if (given.profile !== undefined && given.access_key_id !== undefined)
-      refuse(pathOf("profile"), "cannot be given together with access_key_id");
+      refuse(pathOf("profile"), "cannot be combined with access_key_id");
     if (given.endpoint !== undefined && !isSafeAddress(given.endpoint))
-      refuse(pathOf("endpoint"), "must begin with https:// (only this computer itself may be reached without)");
+      refuse(pathOf("endpoint"), "must begin with https:// (http:// is allowed only for this computer)");
   })
   .meta({ id: "Sink" });
 export type Sink = z.infer<typeof Sink>;
@@ -137,11 +137,11 @@ export const Sinks = z
         context.addIssue({
           code: "custom",
           path: [i, "url"],
-          message: `is the place of sinks[${first}], too: name both in its \`what\``,
+          message: `is the same place as sinks[${first}]: list both in its \`what\``,
         });
     }
   })
   .meta({
     title: "Sinks",
-    description: "Object stores that checkpoints and logs are copied to while the run goes on.",
+    description: "Object stores that receive checkpoints and logs during the run.",
   });

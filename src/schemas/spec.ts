@@ -9,7 +9,7 @@ import { Sinks } from "./sink.ts";
 
 export const ProviderName = z
   .enum(PROVIDER_NAMES)
-  .meta({ id: "ProviderName", title: "Provider", description: "Where the machine comes from." });
+  .meta({ id: "ProviderName", title: "Provider", description: "The provider of the machine." });
 export type ProviderName = z.infer<typeof ProviderName>;
 
 const minutes = (what: string) =>
@@ -50,7 +50,7 @@ export const PriceCap = z
     id: "PriceCap",
     title: "Price cap",
     unit: "usd_per_hour",
-    description: "Refuse machines dearer than this. Not enforced where the provider reports no price.",
+    description: "Refuse machines that cost more than this. Not enforced if the provider reports no price.",
   });
 
 /** What every run is told by svc itself: a caller's value would be silently lost, so it is refused. */
@@ -60,27 +60,27 @@ const SET_BY_SVC =
 export const EnvName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a valid environment variable name")
-  .refine((name) => !SET_BY_SVC.test(name), "must not be one that svc sets itself");
+  .refine((name) => !SET_BY_SVC.test(name), "must not be a variable that svc sets itself");
 
 /** Values that name a secret instead of holding one. `file://` and `literal://` belong to the owner's registry alone. */
 export const EnvValue = z
   .string()
   .max(32_768, "must be at most 32768 characters")
-  .refine((s) => !s.includes("\u0000"), "must not hold a NUL character")
+  .refine((s) => !s.includes("\u0000"), "must not contain a NUL character")
   .refine((s) => s.isWellFormed(), "must be well-formed Unicode")
   .refine(
     (s) => !/^(file|literal):\/\//.test(s),
-    "must not begin with file:// or literal://, which are for the owner's registry alone; use env:// or store://",
+    "must not begin with file:// or literal://, which only the owner's registry may use; use env:// or store://",
   );
 
 export const KeepCheckpoints = z
   .strictObject({
     last: whole(100_000)
       .optional()
-      .meta({ title: "Last", description: "How many of the newest complete checkpoints stay." }),
+      .meta({ title: "Last", description: "How many of the newest complete checkpoints to keep." }),
     best: z
       .string()
-      .regex(BEST, "must be METRIC:N, for example loss:3, or METRIC:N:max where more is better")
+      .regex(BEST, "must be METRIC:N, for example loss:3, or METRIC:N:max when higher is better")
       .optional()
       .meta({
         title: "Best",
@@ -88,17 +88,18 @@ export const KeepCheckpoints = z
       }),
     rotation: z.enum(["ignore", "follow"]).optional().meta({
       title: "Rotation",
-      description: "`follow` also removes here what the script has removed on its machine.",
+      description: "`follow` also removes local copies of files that the script has removed on its machine.",
     }),
   })
   .refine(
     ({ last, best, rotation }) => last !== undefined || best !== undefined || rotation !== undefined,
-    "must say what to keep",
+    "must set last, best or rotation",
   )
   .meta({
     id: "KeepCheckpoints",
     title: "Keep checkpoints",
-    description: "Which complete checkpoints stay at home; all, where left out. The newest complete one always stays.",
+    description:
+      "The complete checkpoints to keep on this computer (default: all). The newest complete one is always kept.",
   });
 export type KeepCheckpoints = z.infer<typeof KeepCheckpoints>;
 
@@ -107,14 +108,14 @@ export const RunSpec = z
     entrypoint: line(1_024).meta({
       title: "Entrypoint",
       description:
-        "Script inside project_dir, started as its first line `#!…` says, else by its ending (.py, .sh); or `-m package.module`.",
+        "Script inside project_dir, started with the interpreter of its first line (`#!…`) or by its extension (.py, .sh); or `-m package.module`.",
     }),
     args: z
       .array(
         z
           .string()
           .max(32_768, "must be at most 32768 characters")
-          .refine((s) => !s.includes("\u0000"), "must not hold a NUL character")
+          .refine((s) => !s.includes("\u0000"), "must not contain a NUL character")
           .refine((s) => s.isWellFormed(), "must be well-formed Unicode"),
       )
       .max(1_000)
@@ -122,46 +123,52 @@ export const RunSpec = z
       .meta({ title: "Arguments", description: "Passed to the script exactly as given." }),
     provider: ProviderName.default("local"),
     gpus: GpuRequest.default("cpu"),
-    min_vram_gb: whole(10_000).optional().meta({ title: "Min VRAM", unit: "gb", description: "Least memory per GPU." }),
+    min_vram_gb: whole(10_000)
+      .optional()
+      .meta({ title: "Min VRAM", unit: "gb", description: "Minimum memory per GPU." }),
     disk_gb: whole(1_000_000)
       .optional()
       .meta({ title: "Disk", unit: "gb", description: "Scratch disk on the machine." }),
-    region: line(64).optional().meta({ title: "Region", description: "A hint in the provider's own words." }),
+    region: line(64).optional().meta({ title: "Region", description: "A hint in the provider's own naming." }),
     price_cap: PriceCap.optional(),
     project_dir: line(4_096).optional().meta({
       title: "Project directory",
       description:
-        "Directory sent to the machine. Left out, it is where `svc serve` was started; an SDK sends its own.",
+        "Directory sent to the machine. Default: where `svc serve` was started; an SDK sends its own directory.",
     }),
     nodes: whole(64)
       .default(1)
-      .meta({ title: "Nodes", description: "Separate machines. Above 1 only where the provider can." }),
+      .meta({
+        title: "Nodes",
+        description: "Number of separate machines. More than 1 needs a provider that supports it.",
+      }),
     terminate_on_exit: z
       .boolean()
       .default(true)
       .meta({ title: "Terminate on exit", description: "End the machine when the control plane ends gracefully." }),
     idle_timeout_minutes: minutes(
-      "End a run that has done nothing for this long; 0 turns it off. 30 by default, off for local.",
+      "End a run that has been idle for this long; 0 turns it off. Default 30; off for local.",
     ).optional(),
     max_runtime_minutes: minutes("Hard limit, counted from launch; 0 means none.").optional(),
     orphan_grace_minutes: minutes(
-      "How long a finished or idle machine waits to be collected before it ends itself.",
+      "How long a finished or idle machine waits for svc before it shuts itself down.",
     ).default(30),
     stop_grace_seconds: whole(3_600, 0).default(STOP_GRACE_SECONDS).meta({
       title: "Stop grace",
       unit: "seconds",
       description:
-        "Time from TERM to KILL when a run is ended, to save a last checkpoint in. A launcher of several processes gets 40 seconds by default.",
+        "Time between TERM and KILL when svc ends a run, enough to save a last checkpoint. A launcher of several processes gets 40 seconds by default.",
     }),
     env: z.record(EnvName, EnvValue).default({}).meta({
       title: "Environment",
-      description: "Variables of the run. A value `env://NAME` or `store://path` is looked up and kept secret.",
+      description:
+        "Environment variables of the run. A value `env://NAME` or `store://path` is resolved and kept secret.",
     }),
     install: line(8_192).default("auto").meta({ title: "Install", description: "`auto`, `none`, or a shell command." }),
     python: line(4_096).optional().meta({
       title: "Python",
       description:
-        "Interpreter of a local run: a command, a path, or the folder of an environment. An SDK sends its own; rented machines have theirs.",
+        "Interpreter of a local run: a command, a path, or the folder of an environment. An SDK sends its own; rented machines use theirs.",
     }),
     launcher: z.enum(["auto", "single", "torchrun", "ray"]).default("auto").meta({ title: "Launcher" }),
     image: line(512).optional().meta({ title: "Image", description: "Container image or VM image family." }),
@@ -169,10 +176,10 @@ export const RunSpec = z
       .array(line(128))
       .max(256)
       .default([])
-      .meta({ title: "Data", description: "Names of data manifests to have on the machine." }),
+      .meta({ title: "Data", description: "Names of the data to make available on the machine." }),
     resume_from: line(64)
       .optional()
-      .meta({ title: "Resume from", description: "A job whose last complete checkpoint starts this run." }),
+      .meta({ title: "Resume from", description: "A job whose last complete checkpoint this run starts from." }),
     keep_checkpoints: KeepCheckpoints.optional(),
     sinks: Sinks,
   })

@@ -200,7 +200,7 @@ describe("with a control plane", () => {
     served.child.kill("SIGKILL");
     await served.exited;
     const followed = at.svc("logs", "-f", id, "--exit-status");
-    expect([followed.code, followed.err]).toEqual([5, expect.stringContaining("No control plane drives job")]);
+    expect([followed.code, followed.err]).toEqual([5, expect.stringContaining("No control plane is running job")]);
     const named = JSON.parse(at.svc("jobs", other, id, other, "--json").out) as { jobs: { id: string }[] };
     expect(named.jobs.map((job) => job.id)).toEqual([other, id]);
     const narrowed = JSON.parse(at.svc("jobs", "--provider", "local", "--label", "none", "--json").out);
@@ -245,7 +245,7 @@ describe("with a control plane", () => {
     await first.exited;
     await until(() => follow.err().includes("waiting 60 s"), "it says that it waits");
     await at.serve();
-    await until(() => follow.err().includes("drives job"), "it says that another one drives the run");
+    await until(() => follow.err().includes("is running job"), "it says that another one drives the run");
     writeFileSync(end, "");
     expect(await follow.exited).toBe(0);
     expect(follow.out()).toBe(at.svc("logs", id).out);
@@ -277,7 +277,7 @@ describe("with a control plane", () => {
     const follow = at.svc("logs", "-f", two);
     // It is not over: 0 would say that it is.
     expect(follow.code).toBe(5);
-    expect(follow.err).toContain("No control plane drives job");
+    expect(follow.err).toContain("No control plane is running job");
     const r = at.svc("kill", one);
     expect([r.code, r.out], r.err).toEqual([0, `${one}\tcancelled\n`]);
     expect(

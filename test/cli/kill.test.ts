@@ -45,5 +45,5 @@ test("of a run that had ended it says so: `failed` beside its id is not how the 
     interrupted: new AbortController().signal,
   } as unknown as Io;
   expect(await killThrough(killer, ["job1"], { jobs: ["job1"], all: false, wait: true, json: false }, io, 0)).toBe(0);
-  expect(said).toEqual(["job1: had ended already; nothing was killed"]);
+  expect(said).toEqual(["job1: had already ended; nothing was killed"]);
 });

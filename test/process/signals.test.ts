@@ -45,7 +45,7 @@ describe.each([
     const id = await running(served, { entrypoint: "polite.py" });
     served.signal(signal);
     expect(await served.exited).toEqual({ code, signal: null });
-    expect(served.err).toContain("nothing is left running");
+    expect(served.err).toContain("left nothing running");
     expect(place.processes()).toEqual([]);
     const job = JSON.parse(place.svc("jobs", "--json").out).jobs[0];
     expect(job).toMatchObject({ id, status: "interrupted", exit_code: 3, error: { code: "control_plane_ended" } });

@@ -139,7 +139,7 @@ class Complex:
         said = result.stderr.decode().splitlines()
         self.assertEqual(len(said), 6, said)
         for name, why in (
-            ("many", "this Many has 6 (its shape is 2x3)"),
+            ("many", "this Many has 6 (shape 2x3)"),
             ("strange", "it is not computed yet"),
             ("none", "not None"),
             ("text", "'abc' is no number"),

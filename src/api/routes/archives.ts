@@ -20,14 +20,14 @@ const CHUNK_BYTES = 1 << 20;
 
 const Digest = z
   .object({ path: z.string(), size: z.int(), sha256: z.string() })
-  .meta({ id: "CheckpointDigest", description: "Of the file as it is at home." });
+  .meta({ id: "CheckpointDigest", description: "Digest of the local copy of the file." });
 
 export const ARCHIVE_ROUTES = [
   route({
     method: "GET",
     path: "/jobs/{id}/checkpoints.tar",
     id: "downloadCheckpoints",
-    summary: "Every checkpoint file that is at home, as one tar archive",
+    summary: "All downloaded checkpoint files, as one tar archive",
     responses: ARCHIVE,
     errors: ["job_not_found", "file_not_found"],
     async handle(call) {
@@ -39,7 +39,7 @@ export const ARCHIVE_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/code.tar",
     id: "downloadCode",
-    summary: "The code that a job ran, as one tar archive",
+    summary: "The code of a job, as one tar archive",
     responses: ARCHIVE,
     errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged"],
     async handle(call) {
@@ -57,9 +57,9 @@ export const ARCHIVE_ROUTES = [
     path: "/jobs/{id}/checkpoint-digest",
     id: "getCheckpointDigest",
     summary: "The SHA-256 of a checkpoint file",
-    description: "The file is read whole: this takes as long as reading it does.",
+    description: "The server reads the whole file, so large files take a while.",
     query: z.strictObject({ path: z.string().max(4_096) }),
-    responses: { 200: { description: "Its digest.", schema: Digest } },
+    responses: { 200: { description: "The digest.", schema: Digest } },
     errors: ["job_not_found", "file_not_found", "invalid_request"],
     async handle(call) {
       const file = await openCheckpoint(call, jobOf(call).id, call.query.path);

@@ -79,8 +79,8 @@ export const CODE_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/code",
     id: "getCode",
-    summary: "The code snapshot that a job ran",
-    responses: { 200: { description: "Its files and where they came from.", schema: CodeSnapshot } },
+    summary: "The code snapshot of a job",
+    responses: { 200: { description: "The files and where they came from.", schema: CodeSnapshot } },
     errors: ["job_not_found", "code_snapshot_missing"],
     handle: (call) => ok(snapshotOf(call, jobOf(call))),
   }),
@@ -88,7 +88,7 @@ export const CODE_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/code/files",
     id: "listCodeFiles",
-    summary: "The files of the code that a job ran, in order of path",
+    summary: "The files of a job's code, in order of path",
     responses: { 200: { description: "Size, digest and mode of each.", schema: CodeFiles } },
     errors: ["job_not_found", "code_snapshot_missing"],
     handle(call) {
@@ -100,14 +100,14 @@ export const CODE_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/code/files/{path}",
     id: "getCodeFile",
-    summary: "One file of the code that a job ran",
+    summary: "One file of a job's code",
     description:
-      "Text (UTF-8) comes as text/plain, all else as application/octet-stream. The content is checked against its digest before " +
-      "the first byte is sent. The ETag is the digest.",
+      "Text (UTF-8) is sent as text/plain, everything else as application/octet-stream. The server checks the content against its digest before " +
+      "it sends the first byte. The ETag is the digest.",
     headers: { Range: "One range of bytes, for example bytes=0-1023.", "If-Range": "The ETag the range belongs to." },
     responses: {
       200: { description: "The file.", contentType: "application/octet-stream" },
-      206: { description: "The part asked for.", contentType: "application/octet-stream" },
+      206: { description: "The requested range.", contentType: "application/octet-stream" },
     },
     errors: [
       "job_not_found",
@@ -140,9 +140,9 @@ export const CODE_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/code/diff",
     id: "diffCode",
-    summary: "What leads from the code of this job to that of another",
+    summary: "Diff of the code of this job and another job",
     description:
-      "`with` is the other job. Renames are found by content. Text is compared line by line, within bounds; `note` says where it was not.",
+      "`with` is the other job. Renames are found by content. Text is compared line by line, up to a size limit; `note` says where it was not.",
     query: z.strictObject({ with: z.string().max(64) }),
     responses: { 200: { description: "The changes, in order of path.", schema: CodeDiff } },
     errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged", "invalid_request"],
@@ -156,10 +156,10 @@ export const CODE_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/code/changes",
     id: "codeChanges",
-    summary: "What leads from the code of this job to its project directory as it is now",
+    summary: "Diff of the job's code snapshot against its project directory",
     description:
-      "The directory is the one that the job was submitted with, on the computer of the control plane; of it, what a submission would " +
-      "take. At most 20,000 files and 1 GiB: `svc code diff` has no such bound. Nothing is kept.",
+      "The directory is the one the job was submitted from, on the computer of the control plane, with the files that a submission would " +
+      "send. At most 20,000 files and 1 GiB; `svc code diff` has no such limit. Nothing is stored.",
     responses: { 200: { description: "The changes, in order of path.", schema: CodeDiff } },
     errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged", "project_dir_refused"],
     handle: async (call) => ok(await sharedWithDirectory(call, jobOf(call))),

@@ -24,7 +24,7 @@ export const DOWNLOAD_ROUTE = route({
   },
   responses: {
     200: { description: "The file.", contentType: "application/octet-stream" },
-    206: { description: "The part asked for.", contentType: "application/octet-stream" },
+    206: { description: "The requested range.", contentType: "application/octet-stream" },
   },
   errors: ["job_not_found", "file_not_found", "range_not_satisfiable"],
   async handle(call) {

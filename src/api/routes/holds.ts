@@ -5,15 +5,17 @@ import { ok, route } from "../route.ts";
 
 const Hold = z
   .object({
-    hold: z.string().meta({ description: "What to release it by." }),
-    ends_with_holders: z.boolean().meta({ description: "Whether the control plane ends when nobody holds it." }),
+    hold: z.string().meta({ description: "Id that releases the hold." }),
+    ends_with_holders: z
+      .boolean()
+      .meta({ description: "Whether the control plane ends when the last hold is released." }),
   })
   .meta({ id: "Hold" });
 
 const Released = z
   .object({
-    ending: z.boolean().meta({ description: "Whether the control plane ends now." }),
-    holders: z.int().meta({ description: "How many others hold it." }),
+    ending: z.boolean().meta({ description: "Whether the control plane is now shutting down." }),
+    holders: z.int().meta({ description: "How many other holds there are." }),
   })
   .meta({ id: "Released" });
 
@@ -22,13 +24,13 @@ export const HOLD_ROUTES = [
     method: "GET",
     path: "/v1/hold",
     id: "hold",
-    summary: "Keep the control plane for as long as the answer stays open",
+    summary: "Hold the control plane while the response stays open",
     description:
-      "One line of JSON, and then nothing more until the control plane has ended. Closing the connection, however that comes about, " +
-      "lets go. Where `ends_with_holders` is false the control plane was started by its owner and outlives every hold.",
+      "Sends one line of JSON, then nothing more until the control plane has ended. Closing the connection in any way " +
+      "releases the hold. If `ends_with_holders` is false, the control plane was started by its owner and outlives every hold.",
     responses: {
       200: {
-        description: "Held: a line of this, and one more at the end.",
+        description: "One line when the hold begins, and one when it ends.",
         schema: Hold,
         contentType: "application/x-ndjson",
       },
@@ -50,9 +52,9 @@ export const HOLD_ROUTES = [
     method: "POST",
     path: "/v1/hold/{id}/release",
     id: "releaseHold",
-    summary: "Let go of a hold, and hear whether that was the last one",
+    summary: "Release a hold",
     description:
-      "`starter` says that the caller is also the one that started the control plane. Repeating it changes nothing.",
+      "The response says whether that was the last hold. `starter` means that the caller also started the control plane. Idempotent.",
     body: z.strictObject({ starter: z.boolean().default(false) }),
     responses: { 200: { description: "Released.", schema: Released } },
     errors: ["invalid_request", "invalid_json", "unsupported_media_type"],

@@ -34,8 +34,8 @@ export const HUB_ROUTES = [
     id: "pullModel",
     summary: "Download a model",
     description:
-      "Whoever asks for the same while it runs joins it. It goes on without the caller, over lost connections, and after a crash of the " +
-      "control plane. `wait=true` answers when the model lies there whole. Progress: `pull.progress` hints on the feed.",
+      "A second request for the same model joins the active pull. The pull continues without the caller, after lost connections, and after a crash of the " +
+      "control plane. `wait=true` answers when the download is complete. Progress: `pull.progress` hints on the feed.",
     query: z.strictObject({
       wait: z
         .enum(["true", "false", "1", "0"])
@@ -44,8 +44,8 @@ export const HUB_ROUTES = [
     }),
     body: HubPullBody,
     responses: {
-      200: { description: "With `wait`: the model is there.", schema: HubPulled },
-      202: { description: "The pull goes on by itself.", schema: OnePull },
+      200: { description: "With `wait`: the downloaded model.", schema: HubPulled },
+      202: { description: "The download continues in the background.", schema: OnePull },
     },
     errors: [
       "invalid_request",
@@ -69,7 +69,7 @@ export const HUB_ROUTES = [
     summary: "Pulls, newest first",
     responses: {
       200: {
-        description: "The recent ones, those that run among them.",
+        description: "Recent and active pulls.",
         schema: z.object({ pulls: z.array(HubPull) }).meta({ id: "HubPulls" }),
       },
     },
@@ -81,7 +81,7 @@ export const HUB_ROUTES = [
     path: "/v1/hub/pulls/{id}",
     id: "getPull",
     summary: "One pull",
-    responses: { 200: { description: "How it stands.", schema: OnePull } },
+    responses: { 200: { description: "The state of the pull.", schema: OnePull } },
     errors: ["hub_pull_not_found"],
     handle: (call) => ok({ pull: call.cp.hub.get(pullId(call)) }),
   }),
@@ -91,9 +91,9 @@ export const HUB_ROUTES = [
     id: "cancelPull",
     summary: "Cancel a pull",
     description:
-      "What had come is kept: the next pull of the same goes on from there. One that has ended stays as it is.",
+      "The downloaded part is kept: the next pull of the same model resumes from it. A pull that has ended is not changed.",
     body: Empty.optional(),
-    responses: { 200: { description: "How it ended.", schema: OnePull } },
+    responses: { 200: { description: "The state of the pull after the call.", schema: OnePull } },
     errors: ["hub_pull_not_found"],
     handle: async (call) => ok({ pull: await call.cp.hub.cancel(pullId(call)) }),
   }),
@@ -104,7 +104,7 @@ export const HUB_ROUTES = [
     summary: "Models on this computer",
     responses: {
       200: {
-        description: "Pulled, in the cache, and adopted.",
+        description: "Downloaded, cached and adopted models.",
         schema: z.object({ models: z.array(HubModel) }).meta({ id: "HubModels" }),
       },
     },
@@ -115,10 +115,10 @@ export const HUB_ROUTES = [
     method: "POST",
     path: "/v1/hub/models",
     id: "adoptModel",
-    summary: "Use a model that lies on the disk",
-    description: "The folder is checked and listed from then on. Nothing is copied.",
+    summary: "Register a model that is on this computer",
+    description: "svc checks the folder and lists it from then on. Nothing is copied.",
     body: HubAdoptBody,
-    responses: { 200: { description: "What it is.", schema: HubAdopted } },
+    responses: { 200: { description: "The registered model.", schema: HubAdopted } },
     errors: ["invalid_request", "invalid_json", "unsupported_media_type", "hub_model_unusable"],
     handle: async (call) => ok(await call.cp.hub.adopt(call.body.path)),
   }),
@@ -128,10 +128,10 @@ export const HUB_ROUTES = [
     id: "removeModel",
     summary: "Remove a model",
     description:
-      "The path is the model's id, `owner/name`. Its folder in the home and its part of the cache go; a folder of your own choice stays.",
+      "The path is the model's id, `owner/name`. Deletes its folder in the home and its part of the cache; a folder that you chose yourself stays.",
     responses: {
       200: {
-        description: "What is gone.",
+        description: "What was removed.",
         schema: z.object({ removed: z.array(z.string()) }).meta({ id: "HubRemoved" }),
       },
     },

@@ -30,7 +30,7 @@ export const LOG_LINE_ROUTES = [
     summary: "Lines of a job's log",
     description:
       "From line `from` (counted from 1), from the first line written at `at_ms` (milliseconds since the epoch) or later, or the " +
-      "last `count`. Long lines are cut, and long answers hold fewer lines than were asked for.",
+      "last `count`. Long lines are truncated, and long responses contain fewer lines than requested.",
     query: z.strictObject({ from: Line.optional(), at_ms: whole(8_640_000_000_000_000).optional(), count: Count }),
     responses: { 200: { description: "The lines, and how many there are.", schema: LogLines } },
     errors: ["job_not_found", "invalid_request"],
@@ -38,7 +38,7 @@ export const LOG_LINE_ROUTES = [
       const { id } = jobOf(call);
       const { from, at_ms, count } = call.query;
       if (from !== undefined && at_ms !== undefined)
-        throw invalid([{ field: "at_ms", message: "cannot be given together with from" }]);
+        throw invalid([{ field: "at_ms", message: "cannot be combined with from" }]);
       const { index } = indexOf(call);
       const counted = await index.count(id);
       const first =
@@ -57,15 +57,15 @@ export const LOG_LINE_ROUTES = [
     id: "searchLog",
     summary: "Lines of a job's log that match",
     description:
-      "Those that contain `q` (in small letters it finds both), that tell of errors (`errors=1`), that belong to one node or rank " +
-      "(`tag=node 1`): all that is given must hold. From match `from` (counted from 0), from the first match at line `near` or " +
+      "Lines that contain `q` (a lower-case `q` ignores case), that look like errors (`errors=1`), that belong to one node or rank " +
+      "(`tag=node 1`); all given conditions must hold. From match `from` (counted from 0), from the first match at line `near` or " +
       "later, or the last `count`.",
     query: z.strictObject({
       q: z.string().max(500).default(""),
       errors: Switch.optional(),
       tag: z
         .string()
-        .regex(/^[\w .:-]{1,40}$/, "must be a mark such as node 1 or rank3")
+        .regex(/^[\w .:-]{1,40}$/, "must be a tag such as node 1 or rank3")
         .optional(),
       from: Line.optional(),
       near: Line.optional(),

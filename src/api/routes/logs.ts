@@ -39,9 +39,9 @@ export const LOG_ROUTE = route({
   id: "getLogs",
   summary: "The log of a job",
   description:
-    "Bytes as they were stored, from `offset` (bytes) or the last `tail` lines. `follow=1` goes on until the job has ended and " +
-    "every byte is delivered. `timestamps=1` puts the time before each line. `rank=3` leaves out the lines of " +
-    "other ranks, and those of none; what is left out is not counted, so a reader that was cut begins anew. The header svc-log-offset names the first byte.",
+    "Raw bytes, from `offset` (bytes) or the last `tail` lines. `follow=1` keeps the response open until the job has ended and " +
+    "every byte is delivered. `timestamps=1` prefixes each line with its time. `rank=3` returns only the lines of " +
+    "that rank; skipped lines are not counted, so a disconnected reader must start again. The header svc-log-offset gives the offset of the first byte.",
   query: LogsQuery,
   responses: { 200: { description: "The log.", contentType: "text/plain; charset=utf-8" } },
   errors: ["job_not_found", "invalid_request"],
@@ -49,7 +49,7 @@ export const LOG_ROUTE = route({
     const { id } = jobOf(call);
     const { query, cp } = call;
     if (query.offset !== undefined && query.tail !== undefined) {
-      throw invalid([{ field: "tail", message: "cannot be given together with offset" }]);
+      throw invalid([{ field: "tail", message: "cannot be combined with offset" }]);
     }
     const start = query.tail !== undefined ? cp.reads.logTailOffset(id, query.tail) : (query.offset ?? 0);
     const end = query.follow ? null : Math.max(start, cp.reads.logBytes(id));

@@ -12,7 +12,7 @@ export const NOTEBOOK_ROUTE = route({
   summary: "The cell that connects a notebook runtime",
   description:
     "Python source with the public key of this installation. It starts an SSH daemon on the runtime, opens a tunnel to it with a " +
-    `token that it asks the user for, and prints where the runtime is. With \`Accept: ${NOTEBOOK_TYPE}\` the answer is a whole ` +
+    `token that it asks the user for, and prints the address of the runtime. With \`Accept: ${NOTEBOOK_TYPE}\` the response is a whole ` +
     "notebook instead. Read the notebook provider's terms before running it.",
   headers: { Accept: `\`${NOTEBOOK_TYPE}\` for a whole notebook` },
   responses: {
@@ -23,7 +23,7 @@ export const NOTEBOOK_ROUTE = route({
     if (!call.cp.notebookBootstrap)
       throw new SvcError("provider_unavailable", {
         provider: "notebook",
-        why: "this control plane has no key to give",
+        why: "this control plane has no SSH key",
       });
     const { cell, notebook } = await call.cp.notebookBootstrap();
     if (!wantsNotebook(call.request.headers.accept)) return { ...ok({ cell }), headers: { vary: "Accept" } };

@@ -14,7 +14,7 @@ export const SERIES_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/series",
     id: "listSeries",
-    summary: "Names of a job's metrics, and how many points each has",
+    summary: "Names of a job's metrics, with the number of points of each",
     responses: { 200: { description: "The series.", schema: SeriesList } },
     errors: ["job_not_found"],
     handle: (call) => ok({ series: call.cp.reads.seriesList(jobOf(call).id) }),
@@ -23,10 +23,10 @@ export const SERIES_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/series/points",
     id: "getSeriesPoints",
-    summary: "Points of some series, from a place on",
+    summary: "Points of some series, from a given index",
     description:
-      `\`of\` names up to ${PLACES_MAX} series with the place of the first point wanted: \`of=12:0,13:480\`. Of many series at once ` +
-      `each is thinned to its share of ${ANSWER_POINTS_MAX} points.`,
+      `\`of\` lists up to ${PLACES_MAX} series, each with the index of the first wanted point: \`of=12:0,13:480\`. With many series, ` +
+      `each is downsampled to its share of ${ANSWER_POINTS_MAX} points.`,
     query: z.strictObject({
       of: z
         .string()
@@ -37,10 +37,10 @@ export const SERIES_ROUTES = [
             return { id, from };
           }),
         )
-        .refine((places) => places.length <= PLACES_MAX, `must name at most ${PLACES_MAX} series`),
+        .refine((places) => places.length <= PLACES_MAX, `must list at most ${PLACES_MAX} series`),
       max_points: z.coerce.number().int().min(2).max(SERIES_POINTS_MAX).default(SERIES_POINTS_MAX),
     }),
-    responses: { 200: { description: "Columns of each.", schema: SeriesPoints } },
+    responses: { 200: { description: "The columns of each series.", schema: SeriesPoints } },
     errors: ["job_not_found", "invalid_request"],
     async handle(call) {
       const { id } = jobOf(call);

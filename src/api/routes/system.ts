@@ -24,8 +24,8 @@ export const SYSTEM_ROUTES = [
     id: "events",
     summary: "WebSocket: events as they become durable",
     description:
-      "Each message is one FeedEvent, FeedHint or HubPullHint as JSON. `since=<seq>` first replays every later event, then goes on live: no gap, none " +
-      "twice. Without it only what is new. A reader that does not keep up is closed with 1013 and resumes with the last seq it has.",
+      "Each message is one FeedEvent, FeedHint or HubPullHint as JSON. `since=<seq>` first replays every later event, then continues live, without gaps or " +
+      "duplicates. Without it only new events are sent. A reader that does not keep up is closed with 1013 and can resume with the last seq it has.",
     query: EventsQuery,
     responses: {
       101: {
@@ -52,8 +52,8 @@ export const SYSTEM_ROUTES = [
     method: "POST",
     path: "/v1/reconcile",
     id: "reconcile",
-    summary: "Compare record and reality, and terminate orphaned machines",
-    description: "`dry_run` only says what would be done.",
+    summary: "Compare the ledger with the providers, and terminate orphaned machines",
+    description: "`dry_run` only reports what would be done.",
     body: z.strictObject({ dry_run: z.boolean().default(false) }).optional(),
     responses: { 200: { description: "What was replayed, resumed and terminated.", schema: ReconcileReport } },
     errors: ["invalid_request", "invalid_json", "unsupported_media_type"],
@@ -72,7 +72,7 @@ export const SYSTEM_ROUTES = [
     method: "GET",
     path: "/v1/providers",
     id: "listProviders",
-    summary: "Providers, what they can do and whether they are connected",
+    summary: "Providers, their features and whether they are connected",
     responses: {
       200: {
         description: "Every provider.",
@@ -86,8 +86,8 @@ export const SYSTEM_ROUTES = [
     method: "GET",
     path: "/v1/gpus",
     id: "listGpus",
-    summary: "GPU models, their memory and where they are common",
-    description: "A menu, not a limit: `gpus` of a run takes any model.",
+    summary: "GPU models, their memory and who usually offers them",
+    description: "The list is not complete: `gpus` of a run accepts any model.",
     query: z.strictObject({ provider: ProviderName.optional() }),
     responses: {
       200: { description: "The catalogue.", schema: z.object({ gpus: z.array(Gpu) }).meta({ id: "Gpus" }) },
@@ -99,8 +99,8 @@ export const SYSTEM_ROUTES = [
     method: "GET",
     path: "/v1/health",
     id: "health",
-    summary: "Whether the control plane lives, and which one it is",
-    responses: { 200: { description: "It lives.", schema: Health } },
+    summary: "Whether the control plane is running, and its identity",
+    responses: { 200: { description: "The control plane is running.", schema: Health } },
     errors: [],
     handle: (call) =>
       ok({
@@ -119,7 +119,7 @@ export const SYSTEM_ROUTES = [
     summary: "Metrics of the control plane for a Prometheus server",
     description:
       "Runs by status, machines and their known prices by provider, requests, and the process itself, in Prometheus' text format. " +
-      "The gate stands before it as before every route: off loopback a scrape needs the bearer token.",
+      "The usual access rules apply: when svc listens on more than loopback, a scrape needs the bearer token.",
     responses: { 200: { description: "The metrics.", contentType: "text/plain; version=0.0.4; charset=utf-8" } },
     errors: [],
     async handle(call) {

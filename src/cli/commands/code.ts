@@ -27,10 +27,13 @@ export const code: Command = {
   args: "[action] [...args]",
   summary: "The code that runs were started with: ls [JOB], show JOB [FILE], diff JOB [JOB], restore JOB DIR",
   options: [
-    { flags: "--left-out", what: "ls: what is no part of the code and why; without JOB, of the current directory now" },
+    {
+      flags: "--left-out",
+      what: "ls: list what is excluded from the code, and why; without JOB, for the current directory",
+    },
     { flags: "--dir <dir>", what: "diff: compare with this directory (default: the current one)" },
-    { flags: "--stat", what: "diff: only which files differ, and by how many lines" },
-    { flags: "--exit-code", what: "diff: end with 1 when anything differs" },
+    { flags: "--stat", what: "diff: list only which files differ, and by how many lines" },
+    { flags: "--exit-code", what: "diff: exit with code 1 when anything differs" },
     { flags: "--force", what: "restore: replace files that differ" },
   ],
   exits: [["3", "no such job, or it has no such file"]],
@@ -63,7 +66,7 @@ async function ls([job]: string[], input: Input, io: Io): Promise<number> {
           jobs.map((j) => [j.id, j.code_snapshot ?? "", instant(io, j.created_at)]),
         ),
       );
-    else if (io.tty) io.err("No run with code yet. `svc run` tells how to start one.");
+    else if (io.tty) io.err("No run with code yet. `svc run` shows how to start one.");
     return 0;
   } finally {
     reads?.close();
@@ -105,8 +108,8 @@ async function tellLeftOut(list: LeftOutList, job: string | null, input: Input, 
   ];
   if (rows.length > 0) await io.out(table(io, [{ title: "LEFT OUT" }, { title: "WHY", shrinks: true }], rows));
   const unnamed = list.count + list.ignored - rows.length;
-  if (unnamed > 0) io.err(`and ${unnamed} more that are not named here.`);
-  if (io.tty && rows.length === 0) io.err("Nothing was left out.");
+  if (unnamed > 0) io.err(`and ${unnamed} more that are not listed here.`);
+  if (io.tty && rows.length === 0) io.err("Nothing is left out.");
   return 0;
 }
 
@@ -142,7 +145,7 @@ const listFiles = (job: string, input: Input, io: Io): Promise<number> =>
     const git = snapshot.git && `, git ${snapshot.git.commit.slice(0, 12)}${snapshot.git.dirty ? " with changes" : ""}`;
     if (io.tty) io.err(`${snapshot.files.length} files, ${bytes(snapshot.bytes)}${safeField(git ?? "")}`);
     if (io.tty && recorded > 0)
-      io.err(`${counted(recorded)} recorded and not kept: data of a run that worked in the project directory itself.`);
+      io.err(`${counted(recorded)} recorded but not copied: data of a run that used the project directory itself.`);
     return 0;
   });
 
@@ -159,7 +162,7 @@ function show([job = "", path]: string[], input: Input, io: Io): Promise<number>
       await printJson(io, { job_id: id, code_snapshot: snapshot.id, ...file, ...held });
     } else if (!io.tty) await io.out(content);
     else if (text === null)
-      io.err(`${safeField(file.path)} is no text (${bytes(file.size)}). Send it into a file with \`> FILE\`.`);
+      io.err(`${safeField(file.path)} is not a text file (${bytes(file.size)}). Write it to a file with \`> FILE\`.`);
     else await io.out(safeText(text));
     return 0;
   });
@@ -191,7 +194,10 @@ async function directorySide(directory: string, like: readonly CodeFile[], io: I
 function diff([job = "", other]: string[], input: Input, io: Io): Promise<number> {
   const dir = value(input, "dir");
   if (other !== undefined && dir !== undefined)
-    throw usage("`svc code diff` compares with a job or with a directory.", "Leave out --dir, or the second job.");
+    throw usage(
+      "`svc code diff` compares with either a job or a directory, not both.",
+      "Leave out --dir or the second job.",
+    );
   return withJob(io, job, async (reads, id) => {
     const { diffCode, patches, unified } = await import("../../files/code/diff.ts");
     const from = await sideOf(reads, id, io);
@@ -217,8 +223,8 @@ function projectOf(reads: OpenReads, id: string, io: Io): string {
   const project = reads.job(id)?.spec["project_dir"];
   if (typeof project !== "string" || resolve(project) === io.cwd) return io.cwd;
   const there = statSync(project, { throwIfNoEntry: false })?.isDirectory() === true;
-  if (there) io.err(`Compared with the job's project, ${safeField(project)}; --dir names another directory.`);
-  else io.err(`Compared with ${safeField(io.cwd)}: the job's project, ${safeField(project)}, is not there any more.`);
+  if (there) io.err(`Compared with the job's project, ${safeField(project)}; use --dir to choose another directory.`);
+  else io.err(`Compared with ${safeField(io.cwd)}: the job's project, ${safeField(project)}, no longer exists.`);
   return there ? project : io.cwd;
 }
 
@@ -263,12 +269,14 @@ function restore([job = "", directory = ""]: string[], input: Input, io: Io): Pr
     const done = await restoreInto({ codeDir: codeDir(io), snapshot, directory: resolve(io.cwd, directory), force });
     if (input.json) await printJson(io, { job_id: id, code_snapshot: snapshot.id, ...done });
     else {
-      const replaced = done.replaced.length > 0 ? `, ${done.replaced.length} of them in place of others` : "";
-      const same = done.same > 0 ? `; ${done.same} were there already` : "";
+      const replaced = done.replaced.length > 0 ? `, ${done.replaced.length} of them replacing other files` : "";
+      const same = done.same > 0 ? `; ${done.same} were already there` : "";
       const names = done.not_kept.slice(0, NAMED_MAX).join(", ");
       const more = done.not_kept.length > NAMED_MAX ? ` and ${done.not_kept.length - NAMED_MAX} more` : "";
       if (names !== "")
-        io.err(`${counted(done.not_kept.length)} not restored, for no content was kept: ${safeField(names + more)}.`);
+        io.err(
+          `${counted(done.not_kept.length)} not restored, because their content was not recorded: ${safeField(names + more)}.`,
+        );
       io.err(`${done.written.length} files written into ${safeField(done.directory)}${replaced}${same}.`);
     }
     return 0;

@@ -30,10 +30,10 @@ export const credentials: Command = {
   name: "credentials",
   args: "[verb] [name] [...fields]",
   summary: "List, set, check or remove credentials; secrets are read from standard input",
-  options: [{ flags: "--check", what: "With `set`: ask the other side first, and save only what works" }],
+  options: [{ flags: "--check", what: "With `set`: verify with the provider before saving" }],
   exits: [
     ["4", "credential missing or refused"],
-    ["5", "control plane, or who was asked, not reachable"],
+    ["5", "control plane or provider not reachable"],
   ],
   examples: [
     "svc credentials",
@@ -47,16 +47,17 @@ export const credentials: Command = {
   async run(input, io) {
     const [verb = "ls", name, ...fields] = input.args;
     if (!["ls", "set", "check", "rm"].includes(verb))
-      throw usage(`There is no \`svc credentials ${safeField(verb)}\`.`, "Use ls, set, check or rm.");
+      throw usage(`Unknown action \`svc credentials ${safeField(verb)}\`.`, "Use ls, set, check or rm.");
     if (verb === "ls") return withDesk(io, async (desk) => list(await desk.list(), input, io));
     const known = nameOf(name);
-    if (verb !== "set" && fields.length > 0) throw usage(`\`${verb}\` takes a name and no fields.`, "Leave them out.");
+    if (verb !== "set" && fields.length > 0)
+      throw usage(`\`${verb}\` takes a name and no fields.`, "Leave the fields out.");
     const body = verb === "set" ? await bodyOf(known, fields, io) : {};
     return withDesk(io, async (desk) => {
       if (verb === "check") return told(known, await desk.check(known), input, io);
       if (verb === "rm") {
         await desk.remove(known);
-        io.err(`Nothing is stored for ${known} any more.`);
+        io.err(`Removed the stored credential ${known}.`);
         return 0;
       }
       const saved = await desk.save(known, body, { check: input.flags.has("check") });
@@ -83,7 +84,7 @@ function nameOf(name: string | undefined): CredentialName {
   const known = CREDENTIAL_NAMES.find((each) => each === name);
   if (known) return known;
   throw usage(
-    name === undefined ? "A name is missing." : "There is no credential of that name.",
+    name === undefined ? "A name is missing." : "That is not the name of a credential.",
     `Use one of ${CREDENTIAL_NAMES.join(", ")}.`,
   );
 }
@@ -97,8 +98,8 @@ async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<Cr
   // It may be the secret itself, with its field forgotten.
   if (given.some((word) => !fields.some((f) => f.name === word.split("=", 1)[0])))
     throw usage(
-      `One of the words is no field of ${name}. If it was a secret, others can have read it: make a new one.`,
-      `The fields are ${fields.map((f) => f.name).join(", ")}; a secret is given on standard input.`,
+      `One argument is not a field of ${name}. If it was a secret, other users may have read it: create a new one.`,
+      `The fields are ${fields.map((f) => f.name).join(", ")}; pass a secret on standard input.`,
     );
   const read = given.filter((word) => !word.includes("="));
   if (read.length > 1) throw usage("Only one field can be read from standard input.", "Set the others one by one.");
@@ -109,8 +110,8 @@ async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<Cr
     const path = known?.kind === "key_file" && /^(\/|~\/)/.test(value);
     if (value !== "" && !path && known?.secret)
       throw usage(
-        `The value of ${field} stood on the command line, where others can read it: take it for known, and make a new one.`,
-        `Give it on standard input: svc credentials set ${name} ${field}`,
+        `The value of ${field} was on the command line, where other users can read it: treat it as leaked and create a new one.`,
+        `Pass it on standard input: svc credentials set ${name} ${field}`,
       );
     body[field] = value === "" ? null : value;
   }
@@ -127,7 +128,7 @@ async function list(all: Credentials, input: Input, io: Io): Promise<number> {
   const rows = Object.entries({ ...providers, ...services }).flatMap(([name, fields]) =>
     Object.entries(fields).map(([field, { value, source }]) => [`${name}.${field}`, value, source].map(safeField)),
   );
-  if (rows.length === 0) io.err("Nothing is set. `svc credentials set podhost` asks for a key.");
+  if (rows.length === 0) io.err("No credentials are set. `svc credentials set podhost` asks for a key.");
   const widths = [0, 1].map((i) => Math.max(0, ...rows.map((row) => row[i]?.length ?? 0)));
   const line = (row: string[]): string =>
     io.tty
@@ -147,7 +148,7 @@ async function told(name: string, check: CredentialCheck, input: Input, io: Io):
   }
   const balance = check.balance_usd === null ? [] : [["balance", `$${check.balance_usd.toFixed(2)}`]];
   const lines = [
-    ["account", check.account ?? "not told"],
+    ["account", check.account ?? "not reported"],
     ...check.may.map((what) => ["may", what]),
     ...balance,
     ...check.warnings.map((what) => ["note", what]),

@@ -22,10 +22,10 @@ const ACTIONS = {
 export const data: Command = {
   name: "data",
   args: "[action] [...args]",
-  summary: "Data that runs may ask for by name: add NAME PATH…, ls, show NAME, verify NAME…, rm NAME…",
+  summary: "Manage data sets that runs use by name: add NAME PATH…, ls, show NAME, verify NAME…, rm NAME…",
   options: [
-    { flags: "--follow-links", what: "add: take links that lead out of the folder for what they lead to" },
-    { flags: "--full", what: "verify: read every file, also those that nothing wrote to" },
+    { flags: "--follow-links", what: "add: follow symlinks that point outside the folder" },
+    { flags: "--full", what: "verify: re-hash every file, even unmodified ones" },
   ],
   exits: [["3", "no data of that name"]],
   examples: ["svc data add imagenet ~/datasets/imagenet", "svc data verify imagenet", "svc data ls --json"],
@@ -78,7 +78,7 @@ async function add([name = "", ...paths]: string[], input: Input, io: Io): Promi
     await printJson(io, { data: added, unchanged, read_files, read_bytes });
     return 0;
   }
-  const what = unchanged === null ? "added" : unchanged ? "as it was" : "changed, and taken as it is now";
+  const what = unchanged === null ? "added" : unchanged ? "unchanged" : "changed, and recorded again";
   const read = read_files === added.files ? "" : ` (${read_files.toLocaleString("en")} files read again)`;
   io.err(`${name}: ${amount(added)}, ${what}${read}. sha256 ${added.sha256}`);
   tellLeftOut(added, io);
@@ -92,7 +92,7 @@ function tellLeftOut({ left_out, left_out_count }: DataSummary, io: Io): void {
   for (const { path, why } of left_out.slice(0, 10)) io.err(`left out: ${safeField(path)}: ${why}`);
   if (left_out_count > 10) io.err(`left out: ${left_out_count - 10} more; see \`svc data show NAME --json\``);
   if (left_out.some(({ why }) => why.includes("leads out")))
-    io.err("Links that lead out of the folder are taken along with --follow-links.");
+    io.err("Add --follow-links to include symlinks that point outside the folder.");
 }
 
 async function ls(_: string[], input: Input, io: Io): Promise<number> {
@@ -168,11 +168,11 @@ async function tellReport(report: DataReport, io: Io): Promise<void> {
   if (rows.length > 0)
     await io.out(table(io, [{ title: "WHAT", paint }, { title: "FILE" }, { title: "WHY", shrinks: true }], rows));
   const read =
-    report.read_files > 0 ? `, ${report.read_files.toLocaleString("en")} of them read` : ", none had to be read";
+    report.read_files > 0 ? `, ${report.read_files.toLocaleString("en")} of them re-read` : ", none had to be re-read";
   if (report.ok) io.err(`${report.name}: ${amount(report)} as recorded${read}.`);
   else
     io.err(
-      `${report.name} is not as recorded: ${rows.length.toLocaleString("en")} of its files differ. \`svc data add\` takes them as they are.`,
+      `${report.name} differs from its record in ${rows.length.toLocaleString("en")} files. \`svc data add\` records their present state.`,
     );
 }
 
@@ -188,6 +188,6 @@ async function rm(names: string[], input: Input, io: Io): Promise<number> {
   }
   for (const name of names) removeManifest(io.home(), name);
   if (input.json) await printJson(io, { removed: names });
-  else io.err(`${names.join(", ")}: forgotten. The files themselves were not touched.`);
+  else io.err(`${names.join(", ")}: removed from the list. The files themselves were not changed.`);
   return 0;
 }

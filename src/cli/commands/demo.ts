@@ -3,11 +3,11 @@ import type { Command } from "../command.ts";
 export const demo: Command = {
   name: "demo",
   args: "",
-  summary: "Train a small network on this computer and show what svc does: the first thing to try",
+  summary: "Train a small network on this computer and show what svc does; a good first command",
   options: [],
   exits: [
     ["1", "the run did not succeed"],
-    ["130", "interrupted; what the demo started is ended"],
+    ["130", "interrupted; the demo ends what it started"],
   ],
   examples: ["svc demo"],
   async run() {

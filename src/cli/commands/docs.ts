@@ -11,9 +11,9 @@ import { checkoutRoot } from "../root.ts";
 export const docs: Command = {
   name: "docs",
   args: "[page]",
-  summary: "Print a page of the documentation, or list them",
+  summary: "Print a page of the documentation, or list all pages",
   options: [],
-  exits: [["2", "there is no such page"]],
+  exits: [["2", "no such page"]],
   examples: ["svc docs", "svc docs credentials", "svc docs guide/troubleshooting"],
   async run(input, io) {
     const folder = join(checkoutRoot(), "docs");
@@ -21,7 +21,7 @@ export const docs: Command = {
     const [asked] = input.args;
     if (asked === undefined) {
       await io.out(pages.map((page) => `${page}\n`).join(""));
-      if (io.tty) io.err("svc docs PAGE prints one; a running control plane serves them at /docs.");
+      if (io.tty) io.err("`svc docs PAGE` prints one page; a running control plane serves them all at /docs.");
       return 0;
     }
     const name = asked.replace(/^docs\//, "").replace(/\.md$/, "");
@@ -36,7 +36,7 @@ export const docs: Command = {
           name,
           pages.map((each) => each.replace(/^.*\//, "")),
         );
-      throw usage(`There is no page ${asked}.`, near ? `Did you mean ${near}?` : "svc docs lists all pages.");
+      throw usage(`The documentation has no page ${asked}.`, near ? `Did you mean ${near}?` : "svc docs lists all pages.");
     }
     await io.out(readFileSync(join(folder, `${page}.md`)));
     return 0;

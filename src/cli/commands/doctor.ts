@@ -30,9 +30,9 @@ interface Check {
 
 export const doctor: Command = {
   name: "doctor",
-  summary: "Check what this computer lacks, and say how to get it",
+  summary: "Check that this computer has everything svc needs, and say how to get what is missing",
   options: [],
-  exits: [["1", "something that is required is missing"]],
+  exits: [["1", "something required is missing"]],
   examples: ["svc doctor"],
   async run(input, io) {
     const home = io.home();
@@ -105,21 +105,21 @@ async function python(io: Io): Promise<Check> {
 async function ssh(io: Io): Promise<Check> {
   const said = await ask("ssh", ["-V"], io.env);
   return said === null
-    ? warn("ssh", "none", "Local runs do without it; for rented machines install it (`apt install openssh-client`).")
+    ? warn("ssh", "none", "Local runs do not need it. For rented machines, install it (`apt install openssh-client`).")
     : ok("ssh", said.trim().split("\n")[0] ?? "");
 }
 
 async function rsync(io: Io): Promise<Check> {
   const said = await ask("rsync", ["--version"], io.env);
   if (said === null)
-    return warn("rsync", "none", "Local runs do without it; for rented machines install it (`apt install rsync`).");
+    return warn("rsync", "none", "Local runs do not need it. For rented machines, install it (`apt install rsync`).");
   const [, a = "0", b = "0", c = "0"] = /version v?(\d+)\.(\d+)\.(\d+)/.exec(said) ?? [];
   const found = `${a}.${b}.${c}`;
   return Number(a) * 1e6 + Number(b) * 1e3 + Number(c) < 3_004_003
     ? warn(
         "rsync",
         found,
-        "Versions before 3.4.3 trust the other side too much; upgrade, unless your distribution has patched it.",
+        "Versions before 3.4.3 trust the remote machine too much; upgrade, unless your distribution has patched it.",
       )
     : ok("rsync", found);
 }
@@ -127,9 +127,9 @@ async function rsync(io: Io): Promise<Check> {
 /** The key that machines are opened with where a provider's settings name no other. */
 function machineKey(home: string): Check {
   const path = join(home, "ssh", "id_ed25519");
-  if (!existsSync(path)) return ok("machine key", `${path} (made when the first machine is rented)`);
+  if (!existsSync(path)) return ok("machine key", `${path} (created when the first machine is rented)`);
   return statSync(path).mode & 0o077
-    ? warn("machine key", `${path} may be read by others`, `Run \`chmod 600 ${path}\`.`)
+    ? warn("machine key", `${path} is readable by other users`, `Run \`chmod 600 ${path}\`.`)
     : ok("machine key", path);
 }
 
@@ -142,18 +142,26 @@ async function homeFolder(home: string): Promise<Check> {
     accessSync(home, constants.R_OK | constants.W_OK | constants.X_OK);
     const mode = stat.mode & 0o777;
     if (mode & 0o022)
-      return fail("home", `${home} may be written by others (mode ${mode.toString(8)})`, `Run \`chmod 700 ${home}\`.`);
+      return fail(
+        "home",
+        `${home} is writable by other users (mode ${mode.toString(8)})`,
+        `Run \`chmod 700 ${home}\`.`,
+      );
     if (mode & 0o077)
-      return warn("home", `${home} may be read by others (mode ${mode.toString(8)})`, `Run \`chmod 700 ${home}\`.`);
+      return warn(
+        "home",
+        `${home} is readable by other users (mode ${mode.toString(8)})`,
+        `Run \`chmod 700 ${home}\`.`,
+      );
     return ok("home", home);
   } catch (e) {
     if ((e as NodeJS.ErrnoException).code !== "ENOENT") return fail("home", `${home}: ${(e as Error).message}`, remedy);
   }
   try {
     accessSync(nearestFolder(home), constants.W_OK | constants.X_OK);
-    return ok("home", `${home} (made at the first start)`);
+    return ok("home", `${home} (created at the first start)`);
   } catch {
-    return fail("home", `${home} cannot be made`, remedy);
+    return fail("home", `${home} cannot be created`, remedy);
   }
 }
 
@@ -183,8 +191,8 @@ async function placeOfHome(home: string): Promise<Check> {
   if (synced)
     return warn(
       "home place",
-      `${at} lies in the synced folder ${synced}`,
-      "Set SVC_HOME to a folder that no program synchronises: it can break the store.",
+      `${at} is in the synced folder ${synced}`,
+      "Set SVC_HOME to a folder that is not synchronised: a sync program can corrupt the store.",
     );
   let type: string | undefined;
   try {
@@ -196,7 +204,7 @@ async function placeOfHome(home: string): Promise<Check> {
     return warn(
       "home place",
       `${at} is on a ${type} file system`,
-      "Set SVC_HOME to a local disk: locks and the store's journal are not safe over a network.",
+      "Set SVC_HOME to a folder on a local disk: file locks and the store's journal are not reliable on a network file system.",
     );
   return ok("home place", at === homedir() ? "your home folder" : "a local folder");
 }
@@ -204,8 +212,7 @@ async function placeOfHome(home: string): Promise<Check> {
 async function disk(home: string): Promise<Check> {
   const s = statfsSync(nearestFolder(home));
   const free = s.bavail * s.bsize;
-  if (free < 50 * 1024 ** 2)
-    return fail("disk", `${bytes(free)} free`, "Free some space: logs and checkpoints need it.");
+  if (free < 50 * 1024 ** 2) return fail("disk", `${bytes(free)} free`, "Free some space for logs and checkpoints.");
   return free < 1024 ** 3
     ? warn("disk", `${bytes(free)} free`, "Free some space: checkpoints are large.")
     : ok("disk", `${bytes(free)} free`);
@@ -227,7 +234,7 @@ async function store(io: Io): Promise<Check> {
     try {
       const said = String(db.pragma("quick_check(1)", { simple: true }));
       return said === "ok"
-        ? ok("store", "whole")
+        ? ok("store", "intact")
         : fail("store", said, `Stop the control plane and restore a copy from ${join(io.home(), "backups")}.`);
     } finally {
       db.close();
@@ -240,12 +247,12 @@ async function store(io: Io): Promise<Check> {
 
 async function port(home: string): Promise<Check> {
   const found = await findControlPlane(home).catch(() => ({ state: "none" as const }));
-  if (found.state === "running") return ok("port", `a control plane of this home serves ${found.file.url}`);
+  if (found.state === "running") return ok("port", `the control plane of this home is serving ${found.file.url}`);
   if (found.state === "silent")
     return warn(
       "port",
       `the control plane of this home (process ${found.file.pid}) does not answer`,
-      "Look at what it printed, or end it; its runs are taken up by the next one.",
+      "Check what it printed, or stop it; the next control plane resumes its runs.",
     );
   const taken = await new Promise<boolean>((done) => {
     const socket = createConnection({ host: "127.0.0.1", port: 8780, timeout: 1_000 });
@@ -264,12 +271,12 @@ async function proc(): Promise<Check> {
   try {
     readFileSync("/proc/self/stat");
     readFileSync("/proc/net/tcp");
-    return ok("proc", "callers are known by their user");
+    return ok("proc", "svc can identify the user of each local connection");
   } catch {
     return warn(
       "proc",
       "there is no /proc",
-      "The API then asks every caller for the token in the home; the CLI and the SDKs send it by themselves.",
+      "Without it the API requires the token from the home for every request; the CLI and the SDKs send it by themselves.",
     );
   }
 }

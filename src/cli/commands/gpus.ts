@@ -5,7 +5,7 @@ import { printJson, table } from "../text.ts";
 
 export const gpus: Command = {
   name: "gpus",
-  summary: "Show the GPU catalogue: a menu, any model may be asked for",
+  summary: "List known GPU models and who offers them; runs may also ask for models not listed",
   options: [
     { flags: "--provider <name>", what: `Only what this provider commonly offers: ${PROVIDER_NAMES.join(", ")}` },
   ],
@@ -25,8 +25,7 @@ export const gpus: Command = {
             )
           : "",
       );
-    if (io.tty && !input.json && list.length === 0)
-      io.err(`${provider} offers no GPUs of the catalogue; use gpus=cpu.`);
+    if (io.tty && !input.json && list.length === 0) io.err(`${provider} offers none of the listed GPUs; use gpus=cpu.`);
     return 0;
   },
 };

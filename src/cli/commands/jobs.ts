@@ -26,17 +26,17 @@ export interface JobsOptions {
 export const jobs: Command = {
   name: "jobs",
   args: "[...jobs]",
-  summary: "List runs, newest first, or those that are named",
+  summary: "List runs, newest first, or only the given ones",
   options: [
     { flags: "--status <status>", what: `Only runs with this status: ${JOB_STATUSES.join(", ")}` },
     { flags: "--provider <provider>", what: "Only runs at this provider" },
     { flags: "--label <label>", what: "Only runs with this label" },
-    { flags: "--limit <n>", what: "At most this many (50)" },
-    { flags: "--all", what: "All of them" },
-    { flags: "--watch", what: "Stay and show changes until Ctrl-C" },
+    { flags: "--limit <n>", what: "At most this many (default 50)" },
+    { flags: "--all", what: "List all runs" },
+    { flags: "--watch", what: "Keep showing changes until Ctrl-C" },
   ],
   exits: [
-    ["3", "a run that is named is not there"],
+    ["3", "no such job"],
     ["130", "interrupted (how --watch ends)"],
   ],
   examples: ["svc jobs", "svc jobs --status running --json", "svc jobs 4k2m"],
@@ -57,7 +57,7 @@ export const jobs: Command = {
       (given) => given !== undefined,
     );
     if (options.ids.length > 0 && (narrowed || options.all))
-      throw usage("Runs that are named are shown whatever they are.", "Leave out the other options, or the names.");
+      throw usage("Filters and --all do not apply to runs given by id.", "Leave out the other options, or the ids.");
     return listJobs(options, io);
   },
 };
@@ -70,8 +70,8 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
       if (options.json) await printJson(io, { jobs: list, next_cursor: next });
       else await io.out(list.length ? jobsTable(io, list) : "");
       if (!options.json && list.length === 0 && io.tty)
-        io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` tells how to start one.");
-      if (!options.json && next !== null && io.tty) io.err("There are more: --limit N or --all.");
+        io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` shows how to start one.");
+      if (!options.json && next !== null && io.tty) io.err("More runs exist: use --limit N or --all.");
       return 0;
     }
     let before = "";
@@ -117,7 +117,7 @@ function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobReco
     });
     list.push(...page.jobs);
     if (page.next_cursor !== null && page.next_cursor === cursor)
-      throw new SvcError("internal_error", { why: "a page of runs led back to itself" });
+      throw new SvcError("internal_error", { why: "a page of runs returned its own cursor" });
     cursor = page.next_cursor;
   } while (cursor !== null && list.length < want);
   return { jobs: list, next: cursor };

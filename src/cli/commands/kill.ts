@@ -29,15 +29,15 @@ export interface Killer {
 export const kill: Command = {
   name: "kill",
   args: "[...jobs]",
-  summary: "End runs and terminate their machines; returns when they are gone",
+  summary: "End runs and terminate their machines; return when the machines are gone",
   options: [
     { flags: "--all", what: "Every run that has not ended" },
-    { flags: "--no-wait", what: "Return once the end is decided for good" },
+    { flags: "--no-wait", what: "Return once the kill is recorded, without waiting for termination" },
   ],
   exits: [
-    ["3", "no such job (then nothing was killed)"],
+    ["3", "no such job (nothing was killed)"],
     ["5", "control plane not reachable"],
-    ["130", "interrupted; the kill itself stands"],
+    ["130", "interrupted; the kill still takes effect"],
   ],
   examples: ["svc kill 4k2m", "svc kill --all"],
   async run(input, io) {
@@ -59,7 +59,7 @@ async function killJobs(options: KillOptions, io: Io): Promise<number> {
   const ids = await targets(options, io);
   if (ids.length === 0) {
     if (options.json) await printJson(io, { jobs: [] });
-    else io.err("No run is under way: there is nothing to kill.");
+    else io.err("No run is active: there is nothing to kill.");
     return 0;
   }
   const client = await runningClient(io);
@@ -67,7 +67,7 @@ async function killJobs(options: KillOptions, io: Io): Promise<number> {
   return withOwnControlPlane(io, "kill", (cp) => {
     const killer: Killer = { kill: async (id) => (await cp.kill(id)).record, job: async (id) => cp.reads.job(id) };
     // Nobody else would carry it out, so this process stays until it is done, whatever --no-wait says.
-    if (!options.wait) io.err("No control plane runs, so this command waits until the machines are gone.");
+    if (!options.wait) io.err("No control plane is running, so this command waits until the machines are gone.");
     return killThrough(killer, ids, { ...options, wait: true }, io);
   });
 }
@@ -108,8 +108,8 @@ export async function killThrough(
     if (!options.json)
       io.err(
         hasEnded(record.status)
-          ? `${record.id}: had ended already; nothing was killed`
-          : `${record.id}: ending it${options.wait ? "" : "; `svc jobs` tells when it is done"}`,
+          ? `${record.id}: had already ended; nothing was killed`
+          : `${record.id}: ending it${options.wait ? "" : "; `svc jobs` shows when it is done"}`,
       );
     let note = record.note;
     while (options.wait && !hasEnded(record.status) && !io.interrupted.aborted) {
@@ -125,7 +125,7 @@ export async function killThrough(
   const left = records.filter((r) => !hasEnded(r.status));
   if (io.interrupted.aborted && left.length > 0)
     io.err(
-      `Not waiting for ${left.map((r) => r.id).join(", ")}: the kill stands, but a machine may still cost money.\n\`svc jobs\` shows what is left; \`svc reconcile\` goes on with it.`,
+      `Not waiting for ${left.map((r) => r.id).join(", ")}: the kill is recorded, but a machine may still cost money.\n\`svc jobs\` lists the unfinished runs; \`svc reconcile\` finishes them.`,
     );
   // One that could not be told keeps nobody from ending the others.
   if (failed) throw failed.reason;

@@ -25,7 +25,7 @@ const CHUNK_BYTES = 256 * 1024;
 const NOT_OVER = 5;
 /** So long a control plane that is gone is waited for. */
 const LOST_MS_MAX = 60_000;
-const START_ONE = "`svc serve` starts one, which goes on with the run.";
+const START_ONE = "`svc serve` starts one, which resumes the run.";
 /** To the first column, and the line empty. */
 const REWRITE = "\r\u001b[2K";
 /** Colours, and what a progress bar clears its line with. */
@@ -37,18 +37,21 @@ export const logs: Command = {
   args: "<job>",
   summary: "Print the log of a run",
   options: [
-    { flags: "-f, --follow", what: "Go on until the run ends" },
-    { flags: "--tail <n>", what: "Begin with the last n lines" },
-    { flags: "--timestamps", what: "Put before each line when it was written" },
-    { flags: "--rank <n>", what: "Print the lines of one rank alone, where a launcher starts several" },
-    { flags: "--exit-status", what: "End with the exit code of the run" },
-    { flags: "--raw", what: "On a terminal too, print the bytes as they are" },
+    { flags: "-f, --follow", what: "Keep printing until the run ends" },
+    { flags: "--tail <n>", what: "Start with the last n lines" },
+    { flags: "--timestamps", what: "Prefix each line with its timestamp" },
+    { flags: "--rank <n>", what: "Print only the lines of one rank, when a launcher starts several" },
+    { flags: "--exit-status", what: "Exit with the exit code of the run" },
+    { flags: "--raw", what: "Print raw bytes, even to a terminal" },
   ],
   exits: [
     ["3", "no such job"],
-    ["130", "interrupted; the run goes on"],
-    ["5", "with -f: no control plane drives the run, which is not over; with --exit-status: the run is not over"],
-    ["*", "with --exit-status: the code of the run, 1 where it has none"],
+    ["130", "interrupted; the run continues"],
+    [
+      "5",
+      "with -f: the run is unfinished and no control plane is running it; with --exit-status: the run is unfinished",
+    ],
+    ["*", "with --exit-status: the exit code of the run, 1 if it has none"],
   ],
   examples: ["svc logs -f 4k2m", "svc logs 4k2m --tail 50 --timestamps", "svc logs -f 4k2m --exit-status"],
   run: (input, io) => {
@@ -89,24 +92,24 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
       await stored();
       if (over) continue;
       if (!wasFollowed) {
-        io.err(`No control plane drives job ${id} now; this is what is stored.\n${START_ONE}`);
+        io.err(`No control plane is running job ${id}; this is the stored log.\n${START_ONE}`);
         break;
       }
       if (lostAt === null) {
         lostAt = performance.now();
         io.err(
-          `The control plane of job ${id} is gone; waiting ${LOST_MS_MAX / 1_000} s for another one.\n${START_ONE}`,
+          `The control plane of job ${id} has stopped; waiting ${LOST_MS_MAX / 1_000} s for another one.\n${START_ONE}`,
         );
       } else if (performance.now() - lostAt > LOST_MS_MAX) {
         io.err(
-          `No control plane came back in ${LOST_MS_MAX / 1_000} s. Job ${id} is not over; its machine may cost money.`,
+          `No control plane started within ${LOST_MS_MAX / 1_000} s. Job ${id} is unfinished; its machine may cost money.`,
         );
         break;
       }
       await pause(200, io.interrupted);
       continue;
     }
-    if (lostAt !== null) io.err(`A control plane drives job ${id} again.`);
+    if (lostAt !== null) io.err(`A control plane is running job ${id} again.`);
     lostAt = null;
     wasFollowed = true;
     try {

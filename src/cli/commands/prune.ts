@@ -17,20 +17,20 @@ const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86
 export const prune: Command = {
   name: "prune",
   args: "",
-  summary: "Remove runs that ended long ago, all but the best",
+  summary: "Delete old finished runs, optionally keeping the best",
   options: [
-    { flags: "--older-than <age>", what: "Only runs that ended longer ago than this: 30d, 12h, 2w. Needed" },
+    { flags: "--older-than <age>", what: "Only runs that ended longer ago than this: 30d, 12h, 2w (required)" },
     {
       flags: "--keep-best <metric:n>",
-      what: "Keep the n runs with the lowest value of a metric; `acc:3:max`: the highest",
+      what: "Keep the n runs with the lowest value of a metric; `acc:3:max` keeps the highest",
     },
     { flags: "--provider <provider>", what: "Only runs at this provider" },
     { flags: "--label <label>", what: "Only runs with this label" },
-    { flags: "--dry-run", what: "Tell what would be removed, and remove nothing" },
+    { flags: "--dry-run", what: "Only list what would be removed" },
   ],
   exits: [
     ["5", "control plane not reachable"],
-    ["130", "interrupted; what was removed before is gone"],
+    ["130", "interrupted; runs removed before that are gone"],
   ],
   examples: ["svc prune --older-than 30d --dry-run", "svc prune --older-than 2w --keep-best loss:3"],
   async run(input, io) {
@@ -62,7 +62,8 @@ export const prune: Command = {
       if (input.json) await printJson(io, { dry_run: true, jobs: shown });
       else
         for (const job of shown) await io.out(`${job.id}\t${sizeOf(job.disk_bytes)}\t${safeField(job.label ?? "-")}\n`);
-      if (!input.json && io.tty) io.err(`${shown.length} runs would be removed. Without --dry-run they are.`);
+      if (!input.json && io.tty)
+        io.err(`${shown.length} runs would be removed. Run again without --dry-run to remove them.`);
       return 0;
     }
     const { removed, failed, first } = await removeAll(

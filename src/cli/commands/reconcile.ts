@@ -10,11 +10,10 @@ const SETTLE_MS = 30 * 60_000;
 
 export const reconcile: Command = {
   name: "reconcile",
-  summary:
-    "Check the journals of runs that are not over, continue what a crash left, terminate machines of ours that no run owns",
-  options: [{ flags: "--dry-run", what: "Only say what would be done" }],
+  summary: "Verify unfinished runs, resume them after a crash, and terminate orphaned machines",
+  options: [{ flags: "--dry-run", what: "Only report what would be done" }],
   exits: [
-    ["1", "a journal differs from its snapshot, a machine could not be terminated, or a provider could not be asked"],
+    ["1", "a journal differs from its snapshot, a machine could not be terminated, or a provider could not be reached"],
     ["5", "control plane not reachable"],
   ],
   examples: ["svc reconcile --dry-run", "svc reconcile"],
@@ -29,7 +28,7 @@ export const reconcile: Command = {
           told.resumed = [...new Set([...cp.recovered.resumed, ...told.resumed])];
           if (!dryRun && !(await cp.settle(SETTLE_MS)))
             io.err(
-              "Not everything is settled; `svc serve` goes on with it.\nUntil then a machine may still cost money.",
+              "Not everything is finished; start `svc serve` to continue.\nUntil then a machine may still cost money.",
             );
           return told;
         });
@@ -52,7 +51,7 @@ async function tell(report: ReconcileReport, io: Io, driven: boolean): Promise<v
   const { replayed, ending } = report;
   const journals = `${replayed.length} ${replayed.length === 1 ? "journal" : "journals"}`;
   const lines = [
-    ["replayed", `${journals}, ${replayed.filter((r) => r.ok).length} equal to the stored snapshot`],
+    ["replayed", `${journals}, ${replayed.filter((r) => r.ok).length} match the stored snapshot`],
     ...replayed
       .filter((r) => !r.ok)
       .map((r) => [
@@ -63,17 +62,20 @@ async function tell(report: ReconcileReport, io: Io, driven: boolean): Promise<v
       .filter((id) => ending.every((m) => m.job_id !== id))
       .map((id) => [driven ? "under way" : `${would}resumed`, id]),
     ...ending.map((m) => [
-      report.dry_run ? "would be given back" : "being given back",
-      `${m.name} at ${m.provider}${priced(m.price_per_hour_usd)} (job ${m.job_id}): not proven gone yet`,
+      report.dry_run ? "would be released" : "being released",
+      `${m.name} at ${m.provider}${priced(m.price_per_hour_usd)} (job ${m.job_id}): not confirmed gone yet`,
     ]),
     ...report.terminated.map((m) => [
       `${would}terminated`,
       `${m.name} at ${m.provider}${m.job_id ? ` (job ${m.job_id})` : ""}`,
     ]),
     ...report.failed.map((m) => ["failed", `${m.name} at ${m.provider}: ${m.error.message} ${m.error.hint}`]),
-    ...report.unreachable_providers.map((p) => ["unreachable", `${p}: it may hold machines of ours that cost money`]),
+    ...report.unreachable_providers.map((p) => [
+      "unreachable",
+      `${p}: it may have machines of this installation that cost money`,
+    ]),
     ...report.foreign.map((m) => ["not ours", `${m.name ?? m.id} at ${m.provider}: left alone`]),
   ];
-  if (lines.length === 1) lines.push(["nothing", "to resume or to terminate"]);
+  if (lines.length === 1) lines.push(["nothing", "to resume or terminate"]);
   await printFields(io, lines);
 }

@@ -14,10 +14,10 @@ import { printJson } from "../text.ts";
 export const rm: Command = {
   name: "rm",
   args: "[...jobs]",
-  summary: "Remove runs that are over: their logs, metrics and checkpoints on this computer",
+  summary: "Delete finished runs with their logs, metrics and checkpoints on this computer",
   options: [],
   exits: [
-    ["3", "no such job (then nothing was removed)"],
+    ["3", "no such job (nothing was removed)"],
     ["5", "control plane not reachable"],
   ],
   examples: ["svc rm 4k2m", "svc rm 4k2m 7f3q --json"],

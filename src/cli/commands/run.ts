@@ -16,7 +16,7 @@ const WAYS = [
 export const run: Command = {
   name: "run",
   args: "[...anything]",
-  summary: "Tell how to start a run: in Python, over HTTP, or in the dashboard",
+  summary: "Show how to start a run: in Python, over HTTP, or in the dashboard",
   options: [],
   examples: ["svc run"],
   async run(input, io) {
@@ -24,7 +24,7 @@ export const run: Command = {
     else await io.out(`${WAYS.map((w) => `# ${w.name}\n${w.text}`).join("\n\n")}\n`);
     if (!input.json)
       io.err(
-        "`svc run` starts nothing: the CLI operates runs.\nPaste one of the three ways above, or try `svc demo`, which runs an example.",
+        "`svc run` does not start a run.\nUse one of the three ways above, or try `svc demo`, which runs an example.",
       );
     return 2;
   },

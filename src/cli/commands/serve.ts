@@ -48,20 +48,23 @@ export const serve: Command = {
   name: "serve",
   summary: "Start the control plane, with its API and dashboard",
   options: [
-    { flags: "--host <address>", what: "Address to listen on (127.0.0.1); any other than loopback demands a token" },
-    { flags: "--port <n>", what: "Port (8780); 0 takes a free one" },
+    {
+      flags: "--host <address>",
+      what: "Address to listen on (default 127.0.0.1); any address except loopback requires a token",
+    },
+    { flags: "--port <n>", what: "Port (default 8780); 0 picks a free one" },
     { flags: "--open", what: "Open the dashboard in a browser" },
-    { flags: "--until-eof", what: "End in order when stdin has ended and no caller holds it any more" },
+    { flags: "--until-eof", what: "Shut down gracefully at EOF on stdin, once no client is attached" },
     { flags: "--log-format <format>", what: "Log to stderr as text (default) or as json, one object per line" },
-    { flags: "--log-level <level>", what: "Least level that is logged: debug, info (default), warn or error" },
-    { flags: "--with-parent <pid>", what: "End in order when that process is gone" },
+    { flags: "--log-level <level>", what: "Minimum log level: debug, info (default), warn or error" },
+    { flags: "--with-parent <pid>", what: "Shut down gracefully when that process ends" },
   ],
   exits: [["130", "ended by Ctrl-C"]],
   examples: ["svc serve", "svc serve --open", "svc serve --port 0 --json"],
   async run(input, io) {
     const host = value(input, "host") ?? "127.0.0.1";
     if (!/^[0-9a-zA-Z.:-]{1,253}$/.test(host))
-      throw usage(`--host cannot be \`${host}\`.`, "Give an address, for example 127.0.0.1.");
+      throw usage(`--host cannot be \`${host}\`.`, "Use an address, for example 127.0.0.1.");
     return serveUntilEnd(
       {
         host: host === "localhost" ? "127.0.0.1" : host,
@@ -137,14 +140,12 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   replaceFile(path, `${toJson(file)}\n`);
   await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
   cp.announce(url);
-  if (io.tty && !options.json)
-    log.info("Ctrl-C ends it, and its runs with it, except those that were started with terminate_on_exit off.");
+  if (io.tty && !options.json) log.info("Ctrl-C ends it and its runs, except runs started with terminate_on_exit off.");
   const { resumed, parked } = cp.recovered;
-  if (resumed.length > 0)
-    log.info(`Going on with ${count(resumed.length)} that an earlier control plane left: ${some(resumed)}`);
+  if (resumed.length > 0) log.info(`Resuming ${count(resumed.length)} of an earlier control plane: ${some(resumed)}`);
   if (parked.length > 0)
     log.warn(
-      `Parked, because their stored state cannot be continued: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`,
+      `Parked, because svc cannot continue from their stored state: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`,
     );
   if (server.openUrl !== `${server.url}/`) tellOfToken(join(cp.home, "token"), server.openUrl, io, log);
   else if (options.open) openBrowser(url, io, log);
@@ -156,13 +157,12 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   const { unfinished } = await cp.shutdown(END_MS_MAX, COLLECT_MS_MAX);
   if (unfinished.length > 0) log.warn(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
-  if (kept.length > 0)
-    log.warn(`Left as they are, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
+  if (kept.length > 0) log.warn(`Still running, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
   removeOwn(path);
   holds.farewell({ unfinished, kept });
   await server.close();
   await cp.close();
-  log.info(unfinished.length + kept.length > 0 ? "Ended." : "Ended; nothing is left running by this control plane.");
+  log.info(unfinished.length + kept.length > 0 ? "Ended." : "Ended; this control plane left nothing running.");
   return unfinished.length > 0 ? 1 : why === "SIGINT" ? 130 : 0;
 }
 
@@ -170,8 +170,8 @@ const some = (ids: string[]): string => `${ids.slice(0, 10).join(", ")}${ids.len
 const count = (n: number): string => `${n} ${n === 1 ? "run" : "runs"}`;
 
 function because(why: Ending): string {
-  if (why === "eof") return "The last caller is gone";
-  if (why === "parent") return "The parent process is gone";
+  if (why === "eof") return "The last client has disconnected";
+  if (why === "parent") return "The parent process has ended";
   return why === "SIGINT" ? "Interrupted" : `Got ${why}`;
 }
 
@@ -185,25 +185,25 @@ function whatEnds(cp: OpenControlPlane, ids: string[]): string {
     .machines()
     .filter((m) => m.state !== "released" && m.provider !== "local" && ids.includes(m.job_id ?? ""));
   const machines =
-    rented.length === 0 ? "" : `, and giving back ${rented.length} ${rented.length === 1 ? "machine" : "machines"}`;
+    rented.length === 0 ? "" : ` and releasing ${rented.length} ${rented.length === 1 ? "machine" : "machines"}`;
   const graceSeconds = Math.max(0, ...ids.map((id) => Number(cp.reads.job(id)?.spec["stop_grace_seconds"] ?? 0)));
   const slowly = graceSeconds > 60 ? ` or a script uses its stop_grace_seconds (${graceSeconds})` : "";
-  return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min, longer only while something is coming home${slowly}. A second signal ends svc at once and leaves them to \`svc reconcile\`.`;
+  return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min, longer only while logs or checkpoints are downloading${slowly}. A second signal ends svc immediately; \`svc reconcile\` then finishes the rest.`;
 }
 
 /** In words, what may still run or cost money. */
 function leftOver(cp: OpenControlPlane | null): string {
-  if (!cp) return "Nothing had been started.";
+  if (!cp) return "Nothing was started.";
   try {
     const machines = cp.reads.machines().filter((m) => m.state !== "released");
     const ids = activeIds(cp);
-    if (machines.length === 0 && ids.length === 0) return "Nothing is left.";
+    if (machines.length === 0 && ids.length === 0) return "Nothing is left running.";
     const names = machines.map(
       (m) => `${m.name} at ${m.provider}${m.price_per_hour_usd ? ` (${hourly(m.price_per_hour_usd)})` : ""}`,
     );
-    return `Left: runs ${ids.join(", ") || "none"}; machines ${names.join(", ") || "none"}. \`svc reconcile\` goes on with them.`;
+    return `Unfinished: runs ${ids.join(", ") || "none"}; machines ${names.join(", ") || "none"}. \`svc reconcile\` finishes them.`;
   } catch {
-    return "What is left could not be read; run `svc reconcile`.";
+    return "The store could not be read, so runs or machines may be left; run `svc reconcile`.";
   }
 }
 
@@ -238,8 +238,8 @@ function tokenOf(home: string): string {
 
 /** The link opens everything: it is for the eyes of who sits here, and on no command line, where every user would see it. */
 function tellOfToken(file: string, link: string, io: Io, log: ServeLog): void {
-  log.info(`Callers need the token in ${file}.`);
-  if (io.tty) io.err(`A browser is let in by this link, once: ${link}`);
+  log.info(`Clients need the token in ${file}.`);
+  if (io.tty) io.err(`Open this link in a browser; it works once: ${link}`);
 }
 
 function removeOwn(path: string): void {
@@ -256,6 +256,6 @@ function openBrowser(url: string, io: Io, log: ServeLog): void {
     detached: true,
     env: withoutSecrets(io.env),
   });
-  child.on("error", () => log.warn(`No browser could be opened. Open ${url} yourself.`));
+  child.on("error", () => log.warn(`Could not open a browser. Open ${url} yourself.`));
   child.unref();
 }

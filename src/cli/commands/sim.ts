@@ -34,12 +34,12 @@ interface SimModule {
 export const sim: Command = {
   name: "sim",
   args: "[...providers]",
-  summary: "Serve simulated providers, with machines that boot on this computer, to try everything for nothing",
+  summary: "Serve simulated providers, whose machines boot on this computer, to try svc at no cost",
   options: [
-    { flags: "--port <n>", what: "Port of the first API, the next ones follow (any free ones)" },
+    { flags: "--port <n>", what: "Port of the first API; the others use the next ones (default: any free ports)" },
     {
       flags: "--fault <name>",
-      what: "A fault to commit, as NAME or NAME=N; `svc docs SIMULATORS` lists them",
+      what: "A fault to simulate, as NAME or NAME=N; `svc docs SIMULATORS` lists them",
       many: true,
     },
   ],
@@ -50,7 +50,7 @@ export const sim: Command = {
     const words = { providers: input.args, faults: input.values.get("fault") ?? [] };
     const simulators = await load();
     const objection = simulators.objectionTo(words);
-    if (objection !== null) throw usage(`${objection}.`, "`svc docs SIMULATORS` tells more.");
+    if (objection !== null) throw usage(`${objection}.`, "See `svc docs SIMULATORS`.");
     const missing = simulators.missingPrograms();
     if (missing.length > 0)
       throw new SvcError("command_unavailable", {
@@ -94,7 +94,7 @@ function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, stri
   const root = checkoutRoot();
   const start = ([provider, wanted]: [string, string]): string => {
     const spec = { provider, gpus: wanted, entrypoint: "train.py", project_dir: join(root, "examples", "digits") };
-    const body = JSON.stringify({ label: `${provider} for nothing`, spec });
+    const body = JSON.stringify({ label: `${provider} simulated`, spec });
     return `  curl -s http://127.0.0.1:${PORT}/jobs -H 'Content-Type: application/json' -d ${quoted(body)}`;
   };
   const machines =
@@ -102,7 +102,7 @@ function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, stri
       ? "an sshd each, on this computer's own files"
       : "booted here, each with its own network, processes and disk";
   return [
-    `Serving ${Object.keys(urls).join(", ")} on this computer alone. Machines are ${machines}. Nothing costs anything.`,
+    `Serving ${Object.keys(urls).join(", ")} on this computer only. Machines are ${machines}. Nothing costs money.`,
     "",
     "In a second terminal, paste the lines that begin with export or unset, and start a control plane there:",
     `  ${join(root, "bin", "svc")} serve --port ${PORT}`,
@@ -110,8 +110,8 @@ function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, stri
     ...Object.entries(gpus).map(start),
     "Then `svc jobs`, `svc logs -f JOB`, `svc timeline JOB`, and, while it runs, `svc ssh JOB`.",
     "",
-    "Providers that are not named above are as real in those terminals as in any other.",
-    "The home that SVC_HOME names is removed at the end. Ctrl-C ends all machines and says what they would have cost.",
+    "Providers not listed above are still the real ones in those terminals.",
+    "The folder SVC_HOME is deleted at the end. Ctrl-C ends all machines and prints what they would have cost.",
   ].join("\n");
 }
 
@@ -137,7 +137,7 @@ async function load(): Promise<SimModule> {
   if (path === undefined)
     throw new SvcError("command_unavailable", {
       what: "The simulated providers are not part of this installation.",
-      instead: "Install svc again: the files of its package are not all there.",
+      instead: "Reinstall svc: files of its package are missing.",
     });
   return (await import(pathToFileURL(path).href)) as SimModule;
 }

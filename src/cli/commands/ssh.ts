@@ -16,10 +16,10 @@ export const ssh: Command = {
   name: "ssh",
   args: "<job> [...command]",
   summary: "Open a shell on the machine of a run, or run one command there",
-  options: [{ flags: "--node <n>", what: "Which machine of a run on several; 0 unless given" }],
+  options: [{ flags: "--node <n>", what: "The node, for a run on several machines (default 0)" }],
   exits: [
-    ["1", "a local run: there is no machine to log in to"],
-    ["3", "no such job, or it holds no machine"],
+    ["1", "a local run, which has no machine to log in to"],
+    ["3", "no such job, or it has no machine now"],
   ],
   examples: ["svc ssh 4k2m", "svc ssh 4k2m nvidia-smi", "svc ssh 4k2m --node 1"],
   async run(input, io) {
@@ -29,10 +29,10 @@ export const ssh: Command = {
       const job = reads.job(id);
       if (job?.provider === "local")
         throw new SvcError("command_unavailable", {
-          what: `Job ${id} is a local run: there is no machine to log in to.`,
+          what: `Job ${id} is a local run, which has no machine to log in to.`,
           instead: existsSync(join(io.home(), "runs", id, "node0"))
             ? `Its run directory is ${join(io.home(), "runs", id, "node0")}.`
-            : `It is over; what it left is in ${join(io.home(), "artifacts", id)}, and \`svc logs ${id}\` prints its log.`,
+            : `It has ended; its files are in ${join(io.home(), "artifacts", id)}, and \`svc logs ${id}\` prints its log.`,
         });
       const held = reads.heldHandle(id, node);
       if (held === null) throw new SvcError("machine_not_held", { job: id, node, status: job?.status ?? "gone" });
@@ -54,8 +54,8 @@ export const ssh: Command = {
         reject(
           cause.code === "ENOENT"
             ? new SvcError("command_unavailable", {
-                what: "There is no ssh on the PATH.",
-                instead: "Install OpenSSH's client: `svc doctor` says how.",
+                what: "The program ssh is not on the PATH.",
+                instead: "Install the OpenSSH client; `svc doctor` says how.",
               })
             : cause,
         ),
