@@ -254,7 +254,7 @@ export class Client {
     try {
       return JSON.parse(text + decoder.decode());
     } catch (e) {
-      throw SvcError.unreachable(this.baseUrl, "what answers there does not speak JSON", e);
+      throw SvcError.unreachable(this.baseUrl, "the program at that address did not answer with JSON", e);
     }
   }
 }

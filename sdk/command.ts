@@ -20,7 +20,7 @@ export function asked<T>(home: string, [command, ...rest]: readonly [string, ...
       const { error, last } = failureIn(stderr);
       const failed = {
         code: "start_failed",
-        message: `\`svc ${command}\` failed: ${last ?? "it said nothing"}.`,
+        message: `\`svc ${command}\` failed: ${last ?? "it printed nothing"}.`,
         hint: "Run `svc doctor`: it lists what is missing on this computer.",
       };
       reject(new SvcError({ ...failed, ...error }));

@@ -49,7 +49,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
   );
   const twice = credentials.findIndex((c, i) => credentials.findIndex((o) => o.cred_id === c.cred_id) < i);
   if (twice >= 0)
-    throw wrong(`registry.credentials[${twice}].cred_id`, `${credentials[twice]?.cred_id ?? ""} is there twice`);
+    throw wrong(`registry.credentials[${twice}].cred_id`, `${credentials[twice]?.cred_id ?? ""} is listed twice`);
   const tracker = part("registry.tracking", registry.tracking, "tracker", ["secret_ref", "project"]);
   const hub = part("registry.integrations", registry.integrations, "hub", ["token_ref", "cache_dir", "enabled"]);
   const values: Record<string, string | null> = {};
@@ -113,7 +113,7 @@ function usedOf(credentials: Credential[], use: unknown): Credential[] {
   const ids = list("use", use);
   const used = ids.map((id, i) => {
     const credential = credentials.find((c) => c.cred_id === id);
-    if (!credential) throw wrong(`use[${i}]`, `${String(id)} is no cred_id of the registry`);
+    if (!credential) throw wrong(`use[${i}]`, `${String(id)} is not a cred_id of the registry`);
     return credential;
   });
   return onePerProvider([...new Set(used)], (i) => `use[${i}]`);
@@ -122,7 +122,7 @@ function usedOf(credentials: Credential[], use: unknown): Credential[] {
 function onePerProvider(credentials: Credential[], at: (i: number) => string): Credential[] {
   const second = credentials.findIndex((c, i) => credentials.findIndex((o) => o.provider === c.provider) < i);
   if (second < 0) return credentials;
-  throw wrong(at(second), `is a second credential of ${credentials[second]?.provider ?? ""}; name the one in \`use\``);
+  throw wrong(at(second), `is a second credential of ${credentials[second]?.provider ?? ""}; choose one with \`use\``);
 }
 
 /** The reference as it is sent; what `env://` leads to goes into `values`. */
@@ -131,7 +131,7 @@ function taken(ref: string, at: string, values: Record<string, string | null>, r
   if (scheme === "file") return `file://${wholePath(rest)}`;
   if (scheme === "literal")
     process.emitWarning(
-      `The secret of ${at} stands in the program as literal://. Use env://, file:// or store://.`,
+      `The program contains the secret of ${at} as literal://. Use env://, file:// or store:// instead.`,
       "SvcWarning",
     );
   if (scheme !== "env") return ref;
@@ -140,7 +140,7 @@ function taken(ref: string, at: string, values: Record<string, string | null>, r
     throw new SvcError({
       code: "credential_missing",
       message: `The environment variable ${rest}, which ${at} names, is not set.`,
-      hint: "Set it in the environment of this program, or name another secret_ref. Nothing was changed.",
+      hint: "Set it in the environment of this program, or use another secret_ref. Nothing was changed.",
       status: 400,
     });
   return ref;

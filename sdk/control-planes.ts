@@ -109,7 +109,7 @@ async function letGoOf(home: string, hold: Hold | undefined, mine: Owned | undef
   hold?.close();
   const log = mine?.log ?? join(home, "control-plane.log");
   if (said && said.unfinished.length > 0) return `${said.unfinished.join(", ")} may still cost money; see ${log}`;
-  return over ? "" : `the control plane is still ending by itself; see ${log}`;
+  return over ? "" : `the control plane is still shutting down by itself; see ${log}`;
 }
 
 /** The longest time that a run which ends with the control plane has from TERM to KILL. */
@@ -214,7 +214,7 @@ async function instead(home: string, said: string, log: string, deadline: number
     }
   }
   if (error?.code) throw new SvcError({ code: error.code, message: String(error.message), hint: String(error.hint) });
-  throw startFailed(last ?? `it ended without a word; see ${log}`);
+  throw startFailed(last ?? `it exited without a message; see ${log}`);
 }
 
 /** SVC_BIN, else `bin/svc` beside this package, else `svc` on the PATH. */
@@ -222,7 +222,7 @@ export function findCli(env: NodeJS.ProcessEnv = process.env): string {
   if (env["SVC_BIN"]) {
     const named = resolve(env["SVC_BIN"]);
     if (existsSync(named)) return named;
-    throw startFailed(`SVC_BIN names ${named}, which is not there`);
+    throw startFailed(`SVC_BIN is set to ${named}, which does not exist`);
   }
   for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
     const beside = join(folder, "bin", "svc");
@@ -231,7 +231,7 @@ export function findCli(env: NodeJS.ProcessEnv = process.env): string {
   }
   for (const folder of (env["PATH"] ?? "").split(delimiter))
     if (folder && existsSync(join(folder, "svc"))) return join(folder, "svc");
-  throw startFailed("the command `svc` is neither beside the SDK nor on the PATH (SVC_BIN may name it)");
+  throw startFailed("the command `svc` was not found next to the SDK or on the PATH (set SVC_BIN to its path)");
 }
 
 const startFailed = (why: string): SvcError =>
@@ -267,7 +267,7 @@ const homeUnusable = (home: string, why: string, cause?: unknown): SvcError =>
 function firstLine(child: ChildProcess): Promise<string> {
   return new Promise((done, fail) => {
     let text = "";
-    const timer = setTimeout(() => fail(startFailed(`it said nothing for ${START_MS_MAX / 1000} s`)), START_MS_MAX);
+    const timer = setTimeout(() => fail(startFailed(`it printed nothing for ${START_MS_MAX / 1000} s`)), START_MS_MAX);
     const end = (line: string): void => {
       clearTimeout(timer);
       done(line);

@@ -67,8 +67,8 @@ export class SvcError extends Error {
       });
     return new SvcError({
       code: "unexpected_answer",
-      message: `The control plane answered ${status} without saying why.`,
-      hint: "See what `svc serve` printed; the versions of svc may differ.",
+      message: `The control plane answered with status ${status} and no reason.`,
+      hint: "Check the output of `svc serve`; the client and the control plane may be of different versions.",
       status,
     });
   }

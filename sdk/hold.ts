@@ -39,7 +39,7 @@ export class Hold {
     answer.socket.unref();
     if (typeof said?.hold !== "string") {
       answer.destroy();
-      throw SvcError.unreachable(baseUrl, "it gives no hold");
+      throw SvcError.unreachable(baseUrl, "it refused the hold");
     }
     return new Hold(ask, answer, lines, said);
   }

@@ -37,7 +37,7 @@ export const hub = {
     throw new SvcError({
       code: pull.error?.code ?? "hub_pull_ended",
       message: pull.error?.message ?? `The pull of ${modelId} ended as ${pull.status}.`,
-      hint: pull.error?.hint ?? "Pull it again: what had come is kept.",
+      hint: pull.error?.hint ?? "Pull it again: the downloaded part is kept.",
     });
   },
 
@@ -49,7 +49,7 @@ export const hub = {
     return (await call((client) => client.adopt(absolute(path)))).path;
   },
 
-  /** The models on this computer: pulled, in the cache, adopted. */
+  /** The models on this computer: downloaded, cached and adopted. */
   models: (): Promise<HubModel[]> => call((client) => client.models()),
 
   /** Removes what svc keeps of a model; resolves with the folders that are gone. A folder of your own choice stays. */

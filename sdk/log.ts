@@ -33,7 +33,7 @@ export function log(values: Record<string, number | boolean | bigint>, step?: nu
     const pairs: string[] = [];
     for (const [name, value] of Object.entries(values)) {
       const text = number(value);
-      if (text === null) warn(name, `${JSON.stringify(name)} is left out: a number is needed, not ${typeof value}`);
+      if (text === null) warn(name, `${JSON.stringify(name)} is skipped: expected a number, not ${typeof value}`);
       else pairs.push(`${ascii(name)}:${text}`);
     }
     const mark = process.env["SVC_METRICS_MARK"] ?? "";
@@ -46,7 +46,7 @@ export function log(values: Record<string, number | boolean | bigint>, step?: nu
           .join("  ")}\n`,
       );
   } catch (e) {
-    warn("", `the call was left out: ${e instanceof Error ? e.message : String(e)}`);
+    warn("", `the call was skipped: ${e instanceof Error ? e.message : String(e)}`);
   }
 }
 
@@ -64,7 +64,7 @@ function record(mark: string, step: number, rank: number, pairs: string[]): void
   let part = "";
   for (const pair of pairs) {
     if (pair.length > room) {
-      warn(pair.slice(0, 64), `${pair.slice(0, 64)}… is left out: the name is too long`);
+      warn(pair.slice(0, 64), `${pair.slice(0, 64)}… is skipped: the name is too long`);
       continue;
     }
     if (part && part.length + 1 + pair.length > room) {
@@ -100,7 +100,7 @@ function openChannel(): number | null {
     channel = null;
   }
   if (performance.now() < channelRetryAt) return null;
-  let why = "it is no pipe";
+  let why = "it is not a pipe";
   try {
     const fd = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
     const found = fstatSync(fd);
@@ -113,7 +113,7 @@ function openChannel(): number | null {
     why = (e as NodeJS.ErrnoException).code ?? String(e);
   }
   channelRetryAt = performance.now() + 1_000;
-  warn("channel", `metrics use stdout, because the pipe for them (${path}) cannot be used: ${why}`);
+  warn("channel", `metrics are sent by stdout, because their pipe (${path}) is not usable: ${why}`);
   return null;
 }
 

@@ -68,7 +68,7 @@ class Terminal implements Progress {
 function doing({ steps }: Timeline): string {
   const step = steps.findLast((each) => each.status === "running" || each.status === "retrying");
   if (!step) return "";
-  if (step.status === "retrying" && step.error) return `tried again: ${step.error.message}`;
+  if (step.status === "retrying" && step.error) return `retrying: ${step.error.message}`;
   const { doing: words, files, files_total: total } = step.detail ?? {};
   if (typeof words !== "string") return "";
   return typeof total === "number" ? `${words}: ${Number(files)} of ${total} files` : words;

@@ -45,7 +45,7 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   for (const name of Object.keys(task))
     if (name !== "entrypoint" && name !== "args") throw refused(`task.${name}`, "is not known");
   if ("entrypoint" in rest || "args" in rest)
-    throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs into task");
+    throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs in task");
   finite("", rest);
   // The directory of the control plane is not the caller's, so the caller's is always sent.
   const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
@@ -77,7 +77,7 @@ export async function wait(jobId: string): Promise<JobRecord> {
   }
 }
 
-/** The job as it is now: status, cost, exit code. Starts no control plane. */
+/** The current record of the job: status, cost, exit code. Starts no control plane. */
 export async function job(jobId: string): Promise<JobRecord> {
   return (await isThere(home())) ? driven(jobId) : only(jobId, await asked(home(), ["jobs", "--", jobId]));
 }
@@ -90,7 +90,7 @@ function only<T extends { id: string }>(jobId: string, { jobs: [record] }: { job
   if (record?.id === jobId) return record;
   throw new SvcError({
     code: "job_not_found",
-    message: `There is no job ${jobId} in this home.`,
+    message: `This home has no job ${jobId}.`,
     hint: "`svc jobs --all` lists them.",
     status: 404,
   });
@@ -130,7 +130,7 @@ export async function kill(jobId: string): Promise<JobRecord> {
 
 /**
  * Removes a run that is over: its log, metrics and checkpoints on this computer, and the code that no other run uses. Fails with
- * `job_not_removable` for one that has not ended, whose machine is not proven gone, or that another run resumes from. Starts no control plane.
+ * `job_not_removable` for one that has not ended, whose machine is not confirmed gone, or that another run resumes from. Starts no control plane.
  */
 export async function remove(jobId: string): Promise<Removed> {
   if (await isThere(home())) return call((client) => client.remove(jobId));
@@ -157,8 +157,8 @@ export function vramFor(model: string): number {
   if (vram !== undefined) return vram;
   throw new SvcError({
     code: "unknown_gpu",
-    message: `The catalogue does not know ${model}.`,
-    hint: `It knows ${GPU_CATALOGUE.map((g) => g.model).join(", ")}. Other models can be rented all the same.`,
+    message: `The catalogue has no GPU ${model}.`,
+    hint: `It lists ${GPU_CATALOGUE.map((g) => g.model).join(", ")}. Runs can also ask for other models.`,
   });
 }
 
@@ -328,7 +328,7 @@ function onInterrupt(): void {
   if (process.stderr.isTTY) process.stderr.write("\n");
   if (interruptedBefore) {
     process.stderr.write(
-      "svc: not waiting; the control plane goes on ending by itself. `svc jobs` shows what is left.\n",
+      "svc: not waiting; the control plane keeps shutting down by itself. `svc jobs` lists the unfinished runs.\n",
     );
     process.exit(130);
   }
@@ -336,20 +336,20 @@ function onInterrupt(): void {
   if (!keeps(home())) {
     if (watched.size > 0)
       process.stderr.write(
-        `svc: interrupted; ${[...watched].join(", ")} goes on, and its machine may cost money. \`svc kill\` ends it.\n`,
+        `svc: interrupted; ${[...watched].join(", ")} continues, and its machine may cost money. \`svc kill\` ends it.\n`,
       );
     process.exit(130);
   }
   process.stderr.write(
-    `svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and giving back what was rented. Press Ctrl-C again not to wait.\n`,
+    `svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and releasing its machines. Press Ctrl-C again to stop waiting.\n`,
   );
   void leave().then(({ shared, unwell }) => {
     const how =
       unwell.length > 0
         ? `not everything has ended: ${unwell.join("; ")}`
         : shared > 0
-          ? "other programs use the control plane; the run may go on, and cost money, until the last of them ends. `svc kill` ends it now"
-          : "ended in order; no machine of these runs costs money any more";
+          ? "other programs use the control plane; the run may continue, and cost money, until the last of them ends. `svc kill` ends it now"
+          : "everything has ended; no machine of these runs costs money any more";
     process.stderr.write(`svc: ${how}.\n`);
     process.exit(130);
   });

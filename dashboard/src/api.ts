@@ -58,7 +58,7 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
         0,
         "Not reachable",
         "The control plane does not answer.",
-        "Start it with `svc serve`. This page catches up by itself.",
+        "Start it with `svc serve`. This page then updates itself.",
       ),
     );
   }
@@ -70,7 +70,7 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
     problemOf(
       response.status,
       response.statusText,
-      `The server answered ${response.status}.`,
+      `The server answered with status ${response.status}.`,
       "See the output of `svc serve`.",
     ),
   );

@@ -17,7 +17,7 @@ const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, n
     load().then(
       (module) => ({ default: module[name] }),
       () =>
-        Promise.reject(new Error("Its program could not be read: svc does not answer, or is another version by now.")),
+        Promise.reject(new Error("The page’s program could not be loaded: svc does not answer, or has been upgraded.")),
     ),
   );
 };
@@ -101,9 +101,9 @@ function NotFound() {
   useTitle("Not found");
   return (
     <div className="empty">
-      <h1>There is nothing here</h1>
+      <h1>Page not found</h1>
       <p>
-        The address may be mistyped. <Link href="/">See all runs</Link>.
+        Check the address. <Link href="/">See all runs</Link>.
       </p>
     </div>
   );

@@ -23,7 +23,7 @@ export function returningSince(steps: readonly TimelineStep[], nodes: readonly n
 export const isReturning = (sinceMs: number | null | undefined, now: number): boolean =>
   sinceMs !== null && sinceMs !== undefined && now - sinceMs < RETURNING_MS;
 
-export const RETURNING = "Giving the machine back; the provider has not confirmed yet.";
+export const RETURNING = "Releasing the machine; the provider has not confirmed yet.";
 
 /** A machine of the ledger by its run and node, as steps name them. */
 export const nodeOf = (machine: LedgerMachine): string => `${machine.job_id ?? ""}/${machine.node}`;

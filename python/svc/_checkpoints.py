@@ -74,7 +74,7 @@ def _mark_as_made(folder: str) -> None:
     try:
         if not os.path.exists(mark):
             with open(mark, "w") as file:
-                file.write("svc made this folder for a script that was run by hand. It is never sent as code of a run.\n")
+                file.write("svc created this folder for a script that was started by hand. It is never sent as part of a run's code.\n")
     except OSError:  # the folder is of use without it
         pass
 
@@ -99,16 +99,16 @@ def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
     try:
         full, name = _inside(path)
         if name is None:
-            _warn("outside", "svc.checkpoint: {} is outside of {}, so it is not saved".format(full, checkpoint_dir()))
+            _warn("outside", "svc.checkpoint: {} is outside {}, so svc does not save it".format(full, checkpoint_dir()))
             return
         if not os.path.exists(full):
-            _warn("missing", "svc.checkpoint: there is nothing at {}".format(full))
+            _warn("missing", "svc.checkpoint: {} does not exist".format(full))
             return
         if any(_is_temporary(part) for part in name.split("/")):
             _warn("temporary", "svc.checkpoint: {} has a temporary name, which is never saved".format(full))
             return
         if len(name) > _PATH_UNITS_MAX or any(ord(c) < 32 or ord(c) == 127 for c in name):
-            _warn("name", "svc.checkpoint: {!r} is not announced: its name is too long or has control characters".format(name[:200]))
+            _warn("name", "svc.checkpoint: {!r} is not reported: its name is too long or has control characters".format(name[:200]))
             return
         state = _this()
         at = "null" if step is None else _step_text(state, step)
@@ -124,7 +124,7 @@ def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
         else:
             _emit(state, line)
     except Exception as error:  # training comes first
-        _warn("checkpoint", "svc.checkpoint: the call was left out: {!r}".format(error))
+        _warn("checkpoint", "svc.checkpoint: the call was skipped: {!r}".format(error))
 
 
 def _remember(full: str, quoted: str, at: str) -> None:
@@ -162,7 +162,7 @@ def latest_checkpoint() -> Optional[str]:
         if full not in found and _whole(full):
             found[full] = _changed_at(full)
         elif not os.path.lexists(full):
-            _warn("resume", "svc: SVC_RESUME_FROM names {}, and there is nothing".format(full))
+            _warn("resume", "svc: SVC_RESUME_FROM is set to {}, which does not exist".format(full))
     _Search(found).folder(root, 0, True)
     return max(found, key=lambda path: (found[path], path), default=None)
 
@@ -336,7 +336,7 @@ class atomic_save:
         self, path: StrPath, step: Optional[int] = None, *, mode: Optional[str] = None, directory: bool = False
     ) -> None:
         if mode is not None and (directory or not set("wx") & set(mode)):
-            raise ValueError("atomic_save: mode is one to write a file with ('w', 'wb'), and goes with no directory")
+            raise ValueError("atomic_save: mode must be 'w' or 'wb' and cannot be combined with a directory")
         self._target, self._name = _inside(path)
         self._step = step
         self._mode = mode
@@ -363,7 +363,7 @@ class atomic_save:
             if kind is not None:
                 return
             if not os.path.exists(self._temporary):
-                raise FileNotFoundError(2, "atomic_save: the body wrote nothing to", self._temporary)
+                raise FileNotFoundError(2, "atomic_save: the block wrote nothing to", self._temporary)
             _sync_tree(self._temporary)
             self._put()
             _sync_path(self._folder)

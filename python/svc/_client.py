@@ -116,39 +116,39 @@ def run(
     idempotency_key: str | None = None,
     wait: bool = False,
 ) -> Job:
-    """Start a training run and return its record at once, or, with ``wait=True``, when it has ended.
+    """Start a training run and return its record immediately or, with ``wait=True``, when the run has ended.
 
     :param task: what to run: ``svc.Task(entrypoint=..., args=[...])`` or a dict with these two.
-    :param provider: where the machine comes from.
-    :param gpus: ``cpu``, ``<MODEL>`` or ``<MODEL>:<COUNT>``, for example ``A100:4``: that many on one machine.
+    :param provider: the provider of the machine.
+    :param gpus: ``cpu``, ``<MODEL>`` or ``<MODEL>:<COUNT>``, for example ``A100:4`` for four on one machine.
     :param label: a name for people.
-    :param min_vram_gb: least memory per GPU, in GB.
+    :param min_vram_gb: minimum memory per GPU, in GB.
     :param disk_gb: scratch disk, in GB.
-    :param region: a hint in the provider's own words.
-    :param price_cap: dollars per hour; nothing dearer is rented.
-    :param project_dir: the directory that is sent to the machine; the current directory by default.
-    :param nodes: separate machines.
+    :param region: a hint in the provider's own naming.
+    :param price_cap: dollars per hour; svc rents nothing more expensive.
+    :param project_dir: the directory to send to the machine; by default the current directory.
+    :param nodes: the number of separate machines.
     :param terminate_on_exit: end the machine when the control plane ends; true by default.
-    :param idle_timeout_minutes: end a run that has done nothing for so long; 0 turns it off.
+    :param idle_timeout_minutes: end a run that has been idle for this long; 0 turns it off.
     :param max_runtime_minutes: hard limit from launch.
-    :param keep_checkpoints: which complete checkpoints stay on this computer, all by default: ``{"last": 3}``, ``{"best": "loss:3"}``
-        (the lowest; ``"acc:3:max"``: the highest), ``{"rotation": "follow"}`` (what the script removes goes here, too), or several. The
-        newest one always stays.
-    :param orphan_grace_minutes: after this long without a control plane, a finished or idle machine ends itself.
-    :param stop_grace_seconds: time from TERM to KILL when the run is ended, 0 to 3600: to save a last checkpoint in.
-    :param env: variables of the run; ``env://NAME`` and ``store://path`` values are looked up and kept secret.
+    :param keep_checkpoints: the complete checkpoints to keep on this computer (default: all): ``{"last": 3}``, ``{"best": "loss:3"}``
+        (the lowest; ``"acc:3:max"`` the highest), ``{"rotation": "follow"}`` (also removes what the script removes), or several. The
+        newest one is always kept.
+    :param orphan_grace_minutes: after this long without a control plane, a finished or idle machine shuts itself down.
+    :param stop_grace_seconds: time between TERM and KILL when the run is ended, 0 to 3600, to save a last checkpoint.
+    :param env: environment variables of the run; ``env://NAME`` and ``store://path`` values are resolved and kept secret.
     :param install: ``auto``, ``none``, or a shell command.
     :param python: interpreter of a local run, a command or a path; by default the one that runs this. Rented machines have their own.
-    :param launcher: how several GPUs are driven.
+    :param launcher: how to start one process per GPU.
     :param image: container image or VM image family.
     :param data: names of data manifests.
-    :param resume_from: a job whose last complete checkpoint starts this run.
-    :param sinks: where checkpoints and logs go besides.
-    :param idempotency_key: the same key and parameters give the same job, however often it is asked for.
-    :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps meanwhile
+    :param resume_from: a job whose last complete checkpoint this run starts from.
+    :param sinks: object stores that also receive checkpoints and logs.
+    :param idempotency_key: repeating a call with the same key and parameters returns the same job.
+    :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps while waiting
         (``SVC_PROGRESS=0`` turns that off).
 
-    What is None is left to the control plane's default. Raises ``ConfigError``, ``UnsupportedError``, ``CredentialError`` or
+    Parameters that are None use the control plane's default. Raises ``ConfigError``, ``UnsupportedError``, ``CredentialError`` or
     ``PriceCapExceeded`` before anything is rented. A run that fails raises nothing: see ``status`` and ``error``.
     """
     spec: dict[str, Any] = {**_task_fields(task), "provider": provider, "gpus": gpus}
@@ -206,9 +206,9 @@ def _python_path(python: Any) -> Any:
 
 
 def wait(job_id: str, timeout: float | None = None) -> Job:
-    """Block until the job has ended and its machines are proven gone, and return its last record.
+    """Block until the job has ended and its machines are confirmed gone, and return its last record.
 
-    :param timeout: seconds; after that ``WaitTimeout`` (also a ``TimeoutError``) is raised and the job goes on.
+    :param timeout: seconds; after that ``WaitTimeout`` (also a ``TimeoutError``) is raised and the job continues.
 
     Raises ``JobNotFound``, and ``SvcError`` when no control plane answers for a minute. Ctrl-C that the caller catches only ends
     the waiting, and says when the run ends.
@@ -217,7 +217,7 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
 
 
 def job(job_id: str) -> Job:
-    """The job as it is now: status, cost, exit code. Raises ``JobNotFound``. Starts no control plane."""
+    """The current record of the job: status, cost, exit code. Raises ``JobNotFound``. Starts no control plane."""
     return driven(job_id) if PLANES.is_there() else Job.from_record(_only(asked("jobs", "--", job_id), job_id))
 
 
@@ -230,14 +230,14 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
     record: Mapping[str, Any] = answer["jobs"][0]
     # The command takes the beginning of an id, too.
     if record["id"] != job_id:
-        raise make_error("job_not_found", f"There is no job {job_id} in this home.", "`svc jobs --all` lists them.")
+        raise make_error("job_not_found", f"This home has no job {job_id}.", "`svc jobs --all` lists them.")
     return record
 
 
 def jobs(
     *, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50
 ) -> list[Job]:
-    """Recent jobs, newest first, at most ``limit``; the other arguments narrow the list. Starts no control plane."""
+    """Recent jobs, newest first, at most ``limit``; the other arguments filter the list. Starts no control plane."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ConfigError("invalid_request", "limit must be a whole number of at least 1.")
     given = {"status": status, "provider": provider, "label": label}
@@ -257,9 +257,9 @@ def jobs(
 
 
 def kill(job_id: str) -> Job:
-    """Cancel the job and terminate its machine. Returns once that is decided for good; ``wait`` tells when it is done.
+    """Cancel the job and terminate its machine. Returns once the kill is recorded; ``wait`` returns when it is done.
 
-    A second kill, or one of a job that has ended, changes nothing. Raises ``JobNotFound``. Where no control plane runs, it
+    Killing a job again, or one that has ended, changes nothing. Raises ``JobNotFound``. If no control plane runs, it
     returns when the machine is gone.
     """
     if not PLANES.is_there():
@@ -269,10 +269,10 @@ def kill(job_id: str) -> Job:
 
 
 def remove(job_id: str) -> int:
-    """Remove a run that is over: its log, metrics and checkpoints on this computer, and the code that no other run uses.
+    """Delete a finished run: its log, metrics and checkpoints on this computer, and code that no other run uses.
 
-    Returns how many bytes of this disk its files took. Raises ``JobNotFound``, and ``SvcError`` (``job_not_removable``) for a run
-    that has not ended, whose machine is not proven gone, or that another run resumes from. Starts no control plane.
+    Returns the number of bytes freed on this disk. Raises ``JobNotFound``, and ``SvcError`` (``job_not_removable``) for a run
+    that has not ended, whose machine is not confirmed gone, or that another run resumes from. Starts no control plane.
     """
     if PLANES.is_there():
         return int(_call("DELETE", f"/jobs/{_quoted(job_id)}")["freed_bytes"])
@@ -285,7 +285,7 @@ def remove(job_id: str) -> int:
 
 
 def reconcile(dry_run: bool = False) -> ReconcileReport:
-    """Continue what a crash left and terminate machines of ours that no live job owns; with ``dry_run`` only say so."""
+    """Resume unfinished runs after a crash and terminate orphaned machines; with ``dry_run`` only report."""
     if not PLANES.is_there():
         return ReconcileReport.from_record(asked("reconcile", *(["--dry-run"] if dry_run else [])))
     return ReconcileReport.from_record(_call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}))
@@ -448,7 +448,7 @@ class _telling_on_interrupt:
         if PLANES.keeps_one():
             when = "ends when the last program that uses its control plane ends, such as this one"
         else:
-            when = "goes on, and its machine may cost money"
+            when = "continues, and its machine may cost money"
         words = f"svc: stopped watching run {self._job_id}, which {when}; `svc kill {self._job_id}` ends it now"
         print(words, file=sys.stderr, flush=True)
 
@@ -473,7 +473,7 @@ def _wait_for(job_id: str, timeout: float | None) -> Job:
 def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
     """The error for a job that did not end in time."""
     return WaitTimeout(
-        "wait_timeout", f"Job {last.id} is still {last.status} after {timeout:g} s.", "It goes on; wait again, or svc.kill it."
+        "wait_timeout", f"Job {last.id} is still {last.status} after {timeout:g} s.", "The job continues; wait again, or end it with svc.kill."
     )
 
 

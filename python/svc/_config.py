@@ -36,7 +36,7 @@ def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
         at = f"registry.credentials[{index}]"
         _credential(at, record)
         if record["cred_id"] in known:
-            raise _wrong(f"{at}.cred_id", f"{record['cred_id']!r} is there twice")
+            raise _wrong(f"{at}.cred_id", f"{record['cred_id']!r} is listed twice")
         known[record["cred_id"]] = record
     used = _used(known, use)
     tracker = _part("registry.tracking", registry.get("tracking"), "tracker", _TRACKER)
@@ -64,9 +64,9 @@ def _used(known: Mapping[str, Mapping[str, Any]], use: Sequence[str] | None) -> 
         at = f"use[{index}]" if use is not None else f"registry.credentials[{index}].cred_id"
         record = known.get(cred_id)
         if record is None:
-            raise _wrong(at, f"{cred_id!r} is no cred_id of the registry")
+            raise _wrong(at, f"{cred_id!r} is not a cred_id of the registry")
         if used.setdefault(record["provider"], record) is not record:
-            raise _wrong(at, f"is a second credential of {record['provider']}; name the one in `use`")
+            raise _wrong(at, f"is a second credential of {record['provider']}; choose one with `use`")
     return list(used.values())
 
 
@@ -88,7 +88,7 @@ def _taken(reference: str, at: str, values: dict[str, str | None], required: boo
         return f"file://{_whole_path(rest)}"
     if scheme == "literal":
         logging.getLogger("svc").warning(
-            "the secret of %s stands in the program as literal://; use env://, file:// or store://", at
+            "the program contains the secret of %s as literal://; use env://, file:// or store:// instead", at
         )
     if scheme == "env":
         values[at] = os.environ.get(rest) or None
@@ -96,7 +96,7 @@ def _taken(reference: str, at: str, values: dict[str, str | None], required: boo
             raise CredentialError(
                 "credential_missing",
                 f"The environment variable {rest}, which {at} names, is not set.",
-                "Set it in the environment of this program, or name another secret_ref. Nothing was changed.",
+                "Set it in the environment of this program, or use another secret_ref. Nothing was changed.",
             )
     return reference
 

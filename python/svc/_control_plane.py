@@ -63,7 +63,7 @@ class ControlPlanes:
         """The port of this home's control plane, which is started where none runs."""
         at = home()
         if self._leaving:
-            raise SvcError("shutting_down", "This program is ending.", "Nothing was started.")
+            raise SvcError("shutting_down", "This program is shutting down.", "Nothing was started.")
         with self._lock:
             known = self._ports.get(at)
             if known is not None:
@@ -163,7 +163,7 @@ class ControlPlanes:
                 time.sleep(0.05)
         if isinstance(failure, dict) and code:
             raise make_error(str(code), str(failure.get("message", "")), str(failure.get("hint", "")))
-        raise _start_failed(str(failure) if failure else f"it ended without a word; see {log}")
+        raise _start_failed(str(failure) if failure else f"it exited without a message; see {log}")
 
     def end(self, announce: bool = True) -> None:
         """Lets go of every control plane that this process uses. Where that ends one, waits for it (bounded)."""
@@ -224,7 +224,7 @@ def find_cli() -> list[str]:
     if named:
         path = Path(named).expanduser().absolute()
         if not path.is_file():
-            raise _start_failed(f"SVC_BIN names {path}, which is not a file")
+            raise _start_failed(f"SVC_BIN is set to {path}, which is not a file")
         return [str(path)]
     try:
         beside = _launcher.command()
@@ -235,7 +235,7 @@ def find_cli() -> list[str]:
     on_path = shutil.which("svc")
     if on_path:
         return [os.path.abspath(on_path)]
-    raise _start_failed("the command `svc` was not found beside the package nor on the PATH (SVC_BIN may name it)")
+    raise _start_failed("the command `svc` was not found next to the package or on the PATH (set SVC_BIN to its path)")
 
 
 def _start_failed(why: str) -> SvcError:
@@ -263,7 +263,7 @@ def _refuse_home_of_others(at: Path) -> None:
     if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
         raise _unusable(at, "it belongs to another user")
     if os.name == "posix" and found.st_mode & 0o002:
-        raise _unusable(at, "it can be written by every user of this computer")
+        raise _unusable(at, "every user of this computer can write to it")
 
 
 def _make_log(at: Path) -> Path:
@@ -293,7 +293,7 @@ def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
     try:
         return lines.get(timeout=seconds)
     except queue.Empty:
-        raise _start_failed(f"it said nothing for {seconds:g} s") from None
+        raise _start_failed(f"it printed nothing for {seconds:g} s") from None
 
 
 def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
@@ -314,13 +314,13 @@ def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
         kept = [run for run in runs if run in STARTED]
         if kept:
             _tell(
-                f"svc: {_counted(kept)} may go on{' and cost money' if paid else ''}: other programs use the control plane, which "
+                f"svc: {_counted(kept)} may continue{' and cost money' if paid else ''}: other programs use the control plane, which "
                 f"ends with the last of them. `svc kill` ends a run now."
             )
     elif owned is not None or released is not None:
         if runs:
-            rented = " and giving back what was rented" if paid else ""
-            _tell(f"svc: ending {_counted(runs)}{rented}; Ctrl-C does not wait for it")
+            rented = " and releasing the machines" if paid else ""
+            _tell(f"svc: ending {_counted(runs)}{rented}; press Ctrl-C to stop waiting")
         _wait_for_end(hold, owned, bool(runs), paid, END_SECONDS_MAX + grace)
     if hold is not None:
         hold.close()
@@ -335,15 +335,15 @@ def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool, paid: boo
     except subprocess.TimeoutExpired:
         said = None
     except KeyboardInterrupt:
-        _tell(f"svc: not waiting; the control plane goes on ending by itself. `svc jobs` shows what is left; see {log}")
+        _tell(f"svc: not waiting; the control plane keeps shutting down by itself. `svc jobs` lists the unfinished runs; see {log}")
         raise
     if said is None:
-        _tell(f"svc: the control plane is still ending by itself, and machines may cost money till then; see {log}")
+        _tell(f"svc: the control plane is still shutting down by itself, and machines may cost money until then; see {log}")
     elif said.get("unfinished"):
         left = ", ".join(said["unfinished"])
-        _tell(f"svc: not ended: {left}. A machine may still cost money; `svc reconcile` goes on with it; see {log}")
+        _tell(f"svc: not ended: {left}. A machine may still cost money; `svc reconcile` finishes the job; see {log}")
     elif tell and "unfinished" in said:
-        _tell("svc: ended in order" + ("; no machine of these runs costs money any more" if paid else ""))
+        _tell("svc: everything has ended" + ("; no machine of these runs costs money any more" if paid else ""))
 
 
 def _live_runs(port: int) -> tuple[list[str], bool, float]:

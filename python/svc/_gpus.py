@@ -1,4 +1,4 @@
-"""The catalogue of GPUs that providers commonly offer. It is a menu, not a limit: any model may be asked for."""
+"""The catalogue of GPUs that providers usually offer. It is not complete: a run may ask for any model."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def list_gpus(provider: str | None = None) -> list[Gpu]:
     if provider is None:
         return list(CATALOGUE)
     if provider not in PROVIDERS:
-        raise ConfigError("invalid_request", f"There is no provider {provider!r}.", f"Use one of {', '.join(PROVIDERS)}.")
+        raise ConfigError("invalid_request", f"Unknown provider {provider!r}.", f"Use one of {', '.join(PROVIDERS)}.")
     return [gpu for gpu in CATALOGUE if provider in gpu.providers]
 
 
@@ -88,7 +88,7 @@ def vram_for(model: str) -> int:
     raise ConfigError(
         "unknown_gpu",
         f"The catalogue has no GPU {model!r}.",
-        f"It knows {', '.join(gpu.model for gpu in CATALOGUE)}. Other models can be rented all the same.",
+        f"It lists {', '.join(gpu.model for gpu in CATALOGUE)}. Runs can also ask for other models.",
     )
 
 

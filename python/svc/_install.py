@@ -78,7 +78,7 @@ def install(recipe, environment):
     fingerprint = fingerprint_of(recipe, base, before)
     mark = os.path.join(environment, MARK)
     if fingerprint is not None and read(mark) == fingerprint and told(python, "print(1)") == 1:
-        say("nothing has changed since it was installed")
+        say("nothing has changed since the last installation")
         return
     if os.path.lexists(mark):
         os.unlink(mark)
@@ -177,7 +177,7 @@ def make_environment(base, environment, torch):
         if not made and uv:
             made = quiet([uv, "venv", "--quiet", "--system-site-packages", "--python", base, environment])
         if not made:
-            say("no virtual environment can be made here: packages go beside those of %s" % base)
+            say("cannot create a virtual environment here: packages are installed next to those of %s" % base)
             stand_in(base, environment)
     paths = told(base, TELL_PATHS)
     if paths and paths[1] and not stands_in(environment):
@@ -265,7 +265,7 @@ def reason(tail):
         found = [line for line in lines if re.match(pattern, line) and "subprocess-exited-with-error" not in line]
         if found:
             return found[-1][:300]
-    return (lines or ["it said nothing"])[-1][:300]
+    return (lines or ["it printed nothing"])[-1][:300]
 
 
 # ---- The tools ------------------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class Tools:
                 self.found = [uv, "pip", "install", "--python", self.python] + self.overrides()
             else:
                 raise Failed(
-                    "neither pip nor uv is on the machine: choose an image that has one, or set install to a command of your own"
+                    "the machine has neither pip nor uv: choose an image that has one, or set install to a command of your own"
                 )
         return self.found + list(wanted)
 

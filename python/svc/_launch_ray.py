@@ -141,7 +141,7 @@ def wait_for(host, port, ray):
             return socket.create_connection((host, port), 5)
         except OSError as error:
             if time.monotonic() > end:
-                raise Failed("nobody answers at %s:%d: %s" % (host, port, error))
+                raise Failed("no process answers at %s:%d: %s" % (host, port, error))
         ray.check()
         time.sleep(LOOK_SECONDS)
 

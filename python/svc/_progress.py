@@ -82,7 +82,7 @@ def _doing(timeline: Any) -> str:
         return ""
     step: Mapping[str, Any] = steps[-1]
     if step["status"] == "retrying" and step["error"]:
-        return f"tried again: {step['error']['message']}"
+        return f"retrying: {step['error']['message']}"
     detail = step["detail"] or {}
     words = str(detail.get("doing", ""))
     if detail.get("files_total"):

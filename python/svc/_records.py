@@ -1,4 +1,4 @@
-"""What the control plane tells, as typed values. Instants are RFC 3339 UTC strings, money is US dollars."""
+"""The control plane's answers as typed values. Instants are RFC 3339 UTC strings, money is US dollars."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the job has ended and its machines are proven gone."""
+        """Whether the job has ended and its machines are confirmed gone."""
         return self.status in TERMINAL_STATUSES
 
     @classmethod
@@ -134,7 +134,7 @@ class Job:
 
 @dataclass(frozen=True)
 class ReconcileReport:
-    """What was found after a crash and what was done about it; with ``dry_run``, what would be done."""
+    """The result of ``reconcile``: what was found and done; with ``dry_run``, what would be done."""
 
     dry_run: bool = False
     replayed: tuple[Mapping[str, Any], ...] = ()

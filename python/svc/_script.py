@@ -128,7 +128,7 @@ def log(values: Mapping[str, Any], step: Optional[int] = None, all_ranks: bool =
         else:
             _log_outside(state, values, at_text)
     except Exception as error:  # S2
-        _warn("log", "svc.log: the call was left out: {!r}".format(error))
+        _warn("log", "svc.log: the call was skipped: {!r}".format(error))
 
 
 def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
@@ -150,12 +150,12 @@ def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
             try:
                 number = _number(value)
             except _NoNumber as why:
-                _warn("value " + quoted, "svc.log: {} is left out: {}".format(quoted, why))
+                _warn("value " + quoted, "svc.log: {} is skipped: {}".format(quoted, why))
                 continue
         part = quoted + ":" + number
         if used + len(part) + 1 > room:
             if len(part) + 1 > room:  # 512 characters, all of them escaped
-                _warn("long " + quoted[:64], "svc.log: {}… is left out: the name is too long".format(quoted[:64]))
+                _warn("long " + quoted[:64], "svc.log: {}… is skipped: the name is too long".format(quoted[:64]))
                 continue
             if parts:
                 _record(state, head + ",".join(parts) + "}}\n")
@@ -195,7 +195,7 @@ def _log_outside(state: _State, values: Mapping[str, Any], at: str) -> None:
         try:
             number = _number(value)
         except _NoNumber as why:
-            _warn("value " + str(name), "svc.log: {!r} is left out: {}".format(name, why))
+            _warn("value " + str(name), "svc.log: {!r} is skipped: {}".format(name, why))
         else:
             words.append("{}={}".format(name, number.strip('"') if len(number) < 9 else "{:.5g}".format(float(number.strip('"')))))
     sys.stdout.write("[svc] step {}: {}\n".format(at, " ".join(words)))
@@ -205,11 +205,11 @@ def _log_outside(state: _State, values: Mapping[str, Any], at: str) -> None:
 def _name(state: _State, name: Any) -> Optional[str]:
     """The name as a JSON string, in ASCII: a line never ends inside a character."""
     if not isinstance(name, str):
-        _warn("name " + repr(name)[:200], "svc.log: {!r} is left out: names must be strings".format(name))
+        _warn("name " + repr(name)[:200], "svc.log: {!r} is skipped: names must be strings".format(name))
         return None
     plain = name.encode("utf-8", "replace").decode("utf-8")  # lone surrogates have no place in UTF-8
     if not 0 < len(plain.encode("utf-16-le")) // 2 <= _NAME_UNITS_MAX:
-        _warn("long " + plain[:64], "svc.log: {!r} is left out: a name has 1 to {} characters".format(plain[:64], _NAME_UNITS_MAX))
+        _warn("long " + plain[:64], "svc.log: {!r} is skipped: a name must have 1 to {} characters".format(plain[:64], _NAME_UNITS_MAX))
         return None
     quoted = _quote(plain)
     if len(state.names) < _NAMES_MAX:
@@ -270,7 +270,7 @@ def _plain_number(value: Any) -> Any:
     """What ``.item()`` or ``float()`` makes of it: an int or a float."""
     kind = type(value).__name__
     if value is None:
-        raise _NoNumber("a number is needed, not None")
+        raise _NoNumber("expected a number, not None")
     try:
         item = getattr(value, "item", None)
         found = item() if item is not None else None
@@ -295,15 +295,15 @@ def _why_no_number(value: Any, kind: str, error: Exception) -> str:
         for length in shape if shape is not None else ():
             count *= int(length)
         if count != 1:
-            return "one number is needed, and this {} has {} (its shape is {}); log its mean, for example".format(
+            return "expected one number, but this {} has {} (shape {}); log its mean, for example".format(
                 kind, count, "x".join(str(int(length)) for length in shape)
             )
     except Exception:  # a shape of another kind
         pass
     if isinstance(value, str):
-        return "{!r} is no number".format(value[:40])
+        return "{!r} is not a number".format(value[:40])
     words = str(error).strip().split("\n")[0][:200]
-    return "a number is needed, not {} ({})".format(kind, words) if words else "a number is needed, not {}".format(kind)
+    return "expected a number, not {} ({})".format(kind, words) if words else "expected a number, not {}".format(kind)
 
 
 def _step_text(state: _State, step: Any) -> str:
@@ -312,7 +312,7 @@ def _step_text(state: _State, step: Any) -> str:
     except _NoNumber:
         text = ""
     if not text or text[0] == '"' or len(text) > 20:
-        _warn("step", "svc: step {!r} is not a usable number; calls are counted instead".format(step))
+        _warn("step", "svc: step {!r} is not a valid number; svc counts the calls instead".format(step))
         text = str(state.next_step())
     return text
 
@@ -371,7 +371,7 @@ def _write(fd: int, data: bytes) -> Optional[int]:
 def _tell_dropped(state: _State) -> None:
     if state.dropped:
         lost, state.dropped = state.dropped, 0
-        _say("svc.log: {} record(s) were dropped, because nobody took the output in time or the disk was full".format(lost))
+        _say("svc.log: {} record(s) were dropped, because the output was not read in time or the disk was full".format(lost))
 
 
 def _send(state: _State, data: bytes) -> bool:
@@ -404,7 +404,7 @@ def _channel(state: _State) -> Optional[int]:
     with _making:
         if state.channel_at is not None:
             return state.channel_at[0]
-        why = "it is no pipe"
+        why = "it is not a pipe"
         try:
             fd = os.open(state.channel, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             found = os.fstat(fd)
@@ -415,7 +415,7 @@ def _channel(state: _State) -> Optional[int]:
         except OSError as error:
             why = error.strerror
         state.channel_retry_at = time.monotonic() + 1.0
-    _warn("channel", "svc.log: metrics use stdout, because the pipe for them ({}) cannot be used: {}".format(state.channel, why))
+    _warn("channel", "svc.log: metrics are sent by stdout, because their pipe ({}) is not usable: {}".format(state.channel, why))
     return None
 
 

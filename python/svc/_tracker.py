@@ -43,7 +43,7 @@ def start(say: Callable[[str], None]) -> Optional[Callable[[bytes], None]]:
     if not wanted():
         return None
     if _own_run():
-        say("svc.log: this script has a run of its own at the tracker, so svc.log does not forward to it")
+        say("svc.log: this script has its own run at the tracker, so svc.log does not forward to it")
         return None
     try:
         return _Forwarder(say).put
@@ -82,7 +82,7 @@ class _Forwarder:
         if self._fd < 0:
             return
         if _own_run():
-            self._say("svc.log: the script began a run of its own at the tracker, so svc.log no longer forwards to it")
+            self._say("svc.log: the script started its own run at the tracker, so svc.log no longer forwards to it")
             self._close(b'{"k":"end","code":0}\n')
             return
         try:
@@ -90,7 +90,7 @@ class _Forwarder:
         except BlockingIOError:
             self._dropped += 1
             if self._dropped == 1:
-                self._say("svc.log: the tracker does not keep up; what is left out there is all in svc")
+                self._say("svc.log: the tracker is too slow and misses some records; svc has them all")
         except OSError:  # it has ended, and said why
             self._fd = -1
 

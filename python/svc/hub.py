@@ -76,7 +76,7 @@ def pull(
     raise make_error(
         str(error.get("code") or "hub_pull_ended"),
         str(error.get("message") or f"The pull of {model_id} ended as {state['status']}."),
-        str(error.get("hint") or "Pull it again: what had come is kept."),
+        str(error.get("hint") or "Pull it again: the downloaded part is kept."),
     )
 
 
@@ -93,7 +93,7 @@ def from_local(path: str | os.PathLike[str]) -> str:
 
 
 def models() -> list[Model]:
-    """The models on this computer: pulled, in the cache, adopted."""
+    """The models on this computer: downloaded, cached and adopted."""
     known = Model.__dataclass_fields__
     return [
         Model(**{name: record.get(name) for name in known})  # a newer control plane may tell more
@@ -102,7 +102,7 @@ def models() -> list[Model]:
 
 
 def remove(model_id: str) -> list[str]:
-    """Remove what svc keeps of a model and return the folders that are gone. A ``local_dir`` of your own choice stays."""
+    """Delete svc's copies of a model and return the deleted folders. A ``local_dir`` that you chose yourself stays."""
     return list(_client._call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
 
 

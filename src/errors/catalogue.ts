@@ -120,7 +120,7 @@ export const CATALOGUE = {
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => `There is no job ${d.id} in this home.`,
+    message: (d) => `This home has no job ${d.id}.`,
     hint: "`svc jobs --all` lists the jobs. If you expected to find it, check SVC_HOME.",
   }),
   job_ambiguous: entry<{ id: string; matches: string[] }>({

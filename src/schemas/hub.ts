@@ -89,11 +89,9 @@ export const HubModel = z
     files: z.int(),
     bytes: z.int(),
     pulled_at: Instant.nullable(),
-    source: z
-      .enum(["folder", "cache", "adopted"])
-      .meta({
-        description: "A folder managed by svc, the cache shared with the hub's own library, or a folder of the user.",
-      }),
+    source: z.enum(["folder", "cache", "adopted"]).meta({
+      description: "A folder managed by svc, the cache shared with the hub's own library, or a folder of the user.",
+    }),
   })
   .meta({ id: "HubModel" });
 export type HubModel = z.infer<typeof HubModel>;

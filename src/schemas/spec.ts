@@ -136,12 +136,10 @@ export const RunSpec = z
       description:
         "Directory sent to the machine. Default: where `svc serve` was started; an SDK sends its own directory.",
     }),
-    nodes: whole(64)
-      .default(1)
-      .meta({
-        title: "Nodes",
-        description: "Number of separate machines. More than 1 needs a provider that supports it.",
-      }),
+    nodes: whole(64).default(1).meta({
+      title: "Nodes",
+      description: "Number of separate machines. More than 1 needs a provider that supports it.",
+    }),
     terminate_on_exit: z
       .boolean()
       .default(true)

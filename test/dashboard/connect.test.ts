@@ -28,7 +28,7 @@ describe("the pages beside the runs", { tags: "needs/chromium" }, () => {
       await page.locator("#market").getByRole("button", { name: "Check and save" }).click();
       await page.getByText("Saved. It works.").waitFor();
       await expect.poll(() => focused(page), WAIT).toBe("Check and save");
-      await page.getByText("$12.50 to spend").waitFor();
+      await page.getByText("balance $12.50").waitFor();
       const put = server.seen.filter((each) => each.method === "PUT");
       expect(put.map((each) => [each.path, each.body])).toEqual([
         ["/v1/credentials/market?check=true", { api_key: "a new secret key" }],
@@ -70,17 +70,17 @@ describe("the pages beside the runs", { tags: "needs/chromium" }, () => {
       await page.keyboard.press("Enter");
       await expect.poll(() => focused(page), WAIT).toBe("Keep");
       expect(server.seen.some((each) => each.method === "DELETE")).toBe(false);
-      await card.getByRole("button", { name: "Remove what is stored" }).click();
+      await card.getByRole("button", { name: "Remove the stored credential" }).click();
       await expect.poll(() => server.seen.filter((each) => each.method === "DELETE").length, WAIT).toBe(1);
       await card.getByRole("button", { name: "Remove…" }).waitFor();
     }));
 
   it("says what a reconcile would do, and does nothing by looking", () =>
     withPage("/machines", async ({ page, server }) => {
-      await page.getByRole("button", { name: "Look only (dry run)" }).click();
-      await page.getByText("What would be done").waitFor();
+      await page.getByRole("button", { name: "Check only (dry run)" }).click();
+      await page.getByText("Planned changes").waitFor();
       await page.getByText("Without a whole answer: market").waitFor();
-      await page.getByText("1 machine being given back by its run, and may still cost money").waitFor();
+      await page.getByText("1 machine being released by its run, and may still cost money").waitFor();
       await page.getByText("differs from event 7").waitFor();
       await page.getByText("svc-lost-1").waitFor();
       const sent = server.seen.filter((each) => each.path === "/v1/reconcile").map((each) => each.body);

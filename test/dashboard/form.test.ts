@@ -41,7 +41,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       ])
         expect(words).toContain(told);
       await page.getByLabel("Price cap").fill("1");
-      await plan.getByText("It would be refused").waitFor();
+      await plan.getByText("This run would be refused").waitFor();
       await plan.getByText("The machine costs more.").waitFor();
       expect(jobsSent(opened)).toEqual([]);
     }));

@@ -198,13 +198,13 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
     withPage("/runs/r5-ending", async ({ page, server }) => {
       const run = server.run("r5-ending");
       const money = page.locator("details.money summary");
-      const returning = "Giving the machine back; the provider has not confirmed yet.";
-      await page.getByText("Bringing home what the run left; then the machine is given back.").waitFor();
+      const returning = "Releasing the machine; the provider has not confirmed yet.";
+      await page.getByText("Downloading the run’s files; svc then releases the machine.").waitFor();
       await expect.poll(() => money.innerText(), WAIT).toContain("1 may still cost money");
       run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 1, null)];
       server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 1 });
       await page.locator(".banner-info").getByText(returning).waitFor();
-      await expect.poll(() => money.innerText(), WAIT).toContain("Giving back 1 machine");
+      await expect.poll(() => money.innerText(), WAIT).toContain("Releasing 1 machine");
       expect(await page.locator(".banner-warn, .doubt").count()).toBe(0);
       run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 61, null)];
       server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 2 });
@@ -264,7 +264,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       server.cut(true);
       const notice = page.locator(".stale");
       await notice.getByText("svc serve").waitFor();
-      expect(await notice.textContent()).toContain("Rented machines go on meanwhile and may cost money.");
+      expect(await notice.textContent()).toContain("Rented machines keep running and may cost money.");
       const shown = await page.locator("main").textContent();
       await page.waitForTimeout(2_500);
       expect(await page.locator("main").textContent()).toBe(shown);

@@ -15,13 +15,13 @@ const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "a difference", path: "/runs/r1-digits?tab=code&diff=r2-failed", ready: ".diff-added" },
   { name: "a step", path: "/runs/r3-retry?step=provision.0.1", ready: ".step-detail" },
   { name: "the form", path: "/new", ready: "text=Start run" },
-  { name: "the machines", path: "/machines", ready: "text=What may cost money now" },
+  { name: "the machines", path: "/machines", ready: "text=Machines that may cost money" },
   { name: "the connections", path: "/connect?open=podhost", ready: "#podhost-api_key" },
   { name: "the GPUs", path: "/gpus", ready: ".gpu-card >> text=New run on" },
-  { name: "the data", path: "/data?open=digits-8x8", ready: "text=SHA-256 of the whole" },
+  { name: "the data", path: "/data?open=digits-8x8", ready: "text=SHA-256 of all files" },
   { name: "the models", path: "/models", ready: "text=acme/tiny" },
   { name: "the notebook cell", path: "/connect/notebook", ready: "text=The cell" },
-  { name: "an unknown address", path: "/nothing", ready: "text=There is nothing here" },
+  { name: "an unknown address", path: "/nothing", ready: "text=Page not found" },
 ];
 const LOOKS = [
   { width: 390, colorScheme: "light" },

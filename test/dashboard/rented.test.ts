@@ -105,7 +105,7 @@ describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] },
         await page.getByRole("button", { name: "Kill run" }).click();
         await page.locator(".run-head .pill:has-text('cancelled')").waitFor({ timeout: 120_000 });
         await page.getByRole("link", { name: "Machines", exact: true }).click();
-        await page.getByText("Nothing is being paid for").waitFor();
+        await page.getByText("No machine costs money").waitFor();
       }),
     TEST_MS,
   );
@@ -114,14 +114,14 @@ describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] },
     visiting("/connect?open=market", async ({ page }) => {
       const card = page.locator("#market");
       await card.getByRole("button", { name: "Remove…" }).click();
-      await card.getByRole("button", { name: "Remove what is stored" }).click();
+      await card.getByRole("button", { name: "Remove the stored credential" }).click();
       await card.getByText("not connected").waitFor();
       expect(stored()).not.toContain(simEnv["MARKET_API_KEY"]);
       await page.getByRole("link", { name: "New run" }).click();
       await page.getByLabel("Entrypoint").fill("train.py");
       await page.getByLabel("Provider").selectOption("market");
       await page.getByText("market is not connected").waitFor();
-      await page.getByText("It would be refused").waitFor();
+      await page.getByText("This run would be refused").waitFor();
     }));
 
   it("gives the notebook's cell as a notebook that holds the very cell", () =>

@@ -19,7 +19,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
     try {
       await page.getByText("The run logged no metric.").waitFor(WAIT);
       expect(await page.locator("figure.chart").count()).toBe(0);
-      await page.getByRole("link", { name: "What the machine did" }).click();
+      await page.getByRole("link", { name: "Machine usage" }).click();
       await page.locator("figure.chart canvas").nth(1).waitFor(WAIT);
       await page.getByText("The run logged no metric.").waitFor(WAIT);
       expect(await opened.complaints()).toEqual([]);
@@ -131,7 +131,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
       await page.reload();
       await page.getByRole("button", { name: "Reset zoom" }).click();
       await expect.poll(() => page.url(), WAIT).not.toContain("zoom=");
-      await page.getByRole("button", { name: /^Leave out/ }).click();
+      await page.getByRole("button", { name: /^Remove/ }).click();
       await expect.poll(() => page.url(), WAIT).not.toContain("with=");
       expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
       expect(await opened.complaints()).toEqual([]);

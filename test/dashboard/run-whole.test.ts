@@ -84,7 +84,7 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
     });
     await visiting("?step=provision.0.1", async ({ page }) => {
       await page.locator(".step-detail:has-text('provision, attempt 1')").waitFor(WAIT);
-      const slider = page.getByLabel("Moment of the run");
+      const slider = page.getByLabel("Time in the run");
       await slider.focus();
       await page.keyboard.press("Home");
       await page.locator(".moment:has-text('provisioning')").waitFor(WAIT);
@@ -95,7 +95,7 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
     await visiting("?tab=code", ({ page }) => page.locator(".code-text:has-text('the gate is open')").waitFor(WAIT));
     place.file("train.py", SCRIPT.replace("range(50)", "range(60)"));
     await visiting("?tab=code", async ({ page }) => {
-      await page.getByLabel(/^Compare the code/).selectOption("the project directory, as it is now");
+      await page.getByLabel(/^Compare the code/).selectOption("the project directory in its present state");
       await page.locator(".diff-added:has-text('range(60)')").waitFor(WAIT);
       place.file("train.py", SCRIPT);
       await page.getByRole("button", { name: "Compare again" }).click();

@@ -138,7 +138,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       const dialog = page.getByRole("dialog");
       await dialog.waitFor();
       const words = (await dialog.textContent()) ?? "";
-      expect(words).toMatch(/machines? will be terminated, and no longer be paid for: \$[\d.]+\/h/);
+      expect(words).toMatch(/machines? will be terminated and stop costing money: \$[\d.]+\/h/);
       expect(words).toContain("svc-r1-digits-0");
       await expectAccessible(page);
       expect(server.seen.some((each) => each.path.endsWith("/kill"))).toBe(false);
@@ -225,7 +225,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
         const theme = () => page.evaluate(() => document.documentElement.dataset["theme"]);
         expect(await theme()).toBe("light");
         await page.getByLabel("Settings").click();
-        await page.getByRole("button", { name: "Look only" }).focus();
+        await page.getByRole("button", { name: "Check only" }).focus();
         await page.waitForSelector(".settings:not([open])");
         await page.getByLabel("Settings").click();
         await page.getByText("Dark", { exact: true }).click();

@@ -65,12 +65,12 @@ describe("the dashboard of a real control plane", { tags: "needs/chromium" }, ()
 
   it("leads from a refusal to what to do", () =>
     visiting("/new?entrypoint=missing.py", async ({ page }) => {
-      await page.getByText("It would be refused").waitFor(WAIT);
+      await page.getByText("This run would be refused").waitFor(WAIT);
       await page.getByText("There is no file missing.py").first().waitFor(WAIT);
     }));
 
   for (const [path, ready] of [
-    ["/machines", "Nothing is being paid for"],
+    ["/machines", "No machine costs money"],
     ["/connect?open=market", "In the marketplace’s console"],
     ["/connect/notebook", "The cell"],
     ["/gpus", "H200"],

@@ -116,7 +116,7 @@ print("next", next(svc.stream(j.id)), flush=True)
   expect(await s.exited, s.err()).toBe(0);
   expect(s.out()).toContain("next step 0");
   expect(s.err()).toContain("stopped watching run");
-  expect(s.err()).toContain("svc: ended in order");
+  expect(s.err()).toContain("svc: everything has ended");
   const { jobs } = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { status: string }[] };
   expect(jobs.map((job) => job.status)).toEqual(["interrupted"]);
 });

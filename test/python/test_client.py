@@ -437,7 +437,7 @@ class Discovery(WithHome):
         child = self.child('svc.run({"entrypoint": "a.py"})', stderr=subprocess.PIPE)
         _, said = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 0)
-        self.assertRegex(said, r"^svc: ending run py-\w+; .*\nsvc: ended in order\n$")
+        self.assertRegex(said, r"^svc: ending run py-\w+; .*\nsvc: everything has ended\n$")
         self.assertTrue((self.home / "ended").exists())
 
     def test_it_ends_when_the_process_is_killed(self):
@@ -458,7 +458,7 @@ class Discovery(WithHome):
         first, killed, last = children
         self.assertEqual(len(self.starts()), 1)
         _, said = first.communicate(timeout=60)
-        self.assertRegex(said, r"^svc: run py-\w+ may go on and cost money: other programs use the control plane, .*\n$")
+        self.assertRegex(said, r"^svc: run py-\w+ may continue and cost money: other programs use the control plane, .*\n$")
         killed.kill()
         killed.communicate()
         self.assertFalse((self.home / "ended").exists())
@@ -467,7 +467,7 @@ class Discovery(WithHome):
         self.assertEqual(late.communicate(timeout=60), ("3\n", ""))
         self.assertFalse((self.home / "ended").exists())
         _, said = last.communicate(timeout=60)
-        self.assertRegex(said, r"^svc: ending 3 runs \(.*\) and giving back what was rented; .*\nsvc: ended in order; no machine .*\n$")
+        self.assertRegex(said, r"^svc: ending 3 runs \(.*\) and releasing the machines; .*\nsvc: everything has ended; no machine .*\n$")
         self.assertEqual((self.home / "ended").read_text(), "in order")
         self.assertEqual(len(self.starts()), 1)
 
@@ -507,7 +507,7 @@ class Discovery(WithHome):
         _, said = child.communicate(timeout=60)
         self.assertTrue((self.home / "ended").exists())
         self.assertIn("svc: ending run py-", said)
-        self.assertIn("svc: ended in order", said)
+        self.assertIn("svc: everything has ended", said)
         self.assertIn("KeyboardInterrupt", said)
 
     def test_ctrl_c_that_is_caught_ends_the_waiting_and_not_the_run(self):
@@ -525,7 +525,7 @@ class Discovery(WithHome):
         _, said = child.communicate("\n", timeout=60)
         self.assertTrue((self.home / "ended").exists())
         self.assertIn("svc: stopped watching run", said)
-        self.assertIn("svc: ended in order", said)
+        self.assertIn("svc: everything has ended", said)
         self.assertNotIn("Traceback", said)
 
     def test_stale_and_foreign_entries_are_not_used(self):

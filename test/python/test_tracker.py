@@ -161,7 +161,7 @@ class Tracker(unittest.TestCase):
         ran = self.run_job(code, "init hangs", SVC_TRACKER_FINISH_SECONDS="1")
         found, _ = records(ran.stdout)
         self.assertEqual((ran.returncode, len(found)), (0, 60_000), ran.stderr)
-        self.assertLessEqual(ran.stderr.count(b"does not keep up"), 1)
+        self.assertLessEqual(ran.stderr.count(b"is too slow"), 1)
 
     def test_offline_needs_no_key_and_says_where_it_writes(self):
         ran = self.run_job("import svc; svc.log({'a': 1})", TRACKER_API_KEY="", WANDB_MODE="offline")
@@ -171,7 +171,7 @@ class Tracker(unittest.TestCase):
 
     def test_a_script_with_a_run_of_its_own_keeps_it(self):
         before = self.run_job("import svc, wandb\nwandb.init()\nsvc.log({'a': 1})")
-        self.assertIn(b"a run of its own", before.stderr)
+        self.assertIn(b"its own run", before.stderr)
         self.assertEqual(len(self.calls("init")), 1)
         self.file.unlink()
         later = self.run_job("import svc, wandb\nsvc.log({'a': 1})\nwandb.init()\nsvc.log({'a': 2})\nsvc.log({'a': 3})")

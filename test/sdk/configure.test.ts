@@ -109,5 +109,5 @@ test("the catalogue is there without a control plane", () => {
   expect(vramFor("A100")).toBe(80);
   expect(vramFor("a100")).toBe(80);
   expect(listGpus("notebook").map((g) => g.model)).toEqual(["A100", "V100", "T4"]);
-  expect(() => vramFor("Z9000")).toThrow(/does not know Z9000/);
+  expect(() => vramFor("Z9000")).toThrow(/has no GPU Z9000/);
 });

@@ -122,7 +122,7 @@ test("Ctrl-C ends run and machine in order, says so, and exits with 130", async 
   s.child.kill("SIGINT");
   expect(await s.exited).toBe(130);
   expect(s.err()).toContain("ending the run");
-  expect(s.err()).toContain("svc: ended in order");
+  expect(s.err()).toContain("svc: everything has ended");
   expect(records()[0]?.status).toBe("interrupted");
 });
 
@@ -174,7 +174,7 @@ test("a control plane lives as long as one of its callers, whichever started it"
   expect([third.out().trim(), running()?.pid]).toEqual(["1", pid]);
   second.child.kill("SIGINT");
   expect(await second.exited).toBe(130);
-  expect(second.err()).toContain("svc: ended in order; no machine");
+  expect(second.err()).toContain("svc: everything has ended; no machine");
   expect(running()).toBeNull();
   expect(records().map((r) => r.status)).toEqual(["interrupted"]);
 });

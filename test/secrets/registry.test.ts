@@ -139,9 +139,9 @@ describe("what the registry names", () => {
     expect(() => configure({ registry: two, use: ["pod", "other"] })).toThrow(
       /use\[1\] is a second credential of podhost/,
     );
-    expect(() => configure({ registry: two, use: ["third"] })).toThrow(/use\[0\] is no cred_id/);
+    expect(() => configure({ registry: two, use: ["third"] })).toThrow(/use\[0\] is not a cred_id/);
     expect(() => configure({ registry: { credentials: [pod("literal://a"), pod("literal://b")] } })).toThrow(
-      /is there twice/,
+      /is listed twice/,
     );
     expect(readCredential("podhost", at()).credential?.secret).toBe("two");
   });

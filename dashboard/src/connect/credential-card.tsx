@@ -135,7 +135,7 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
             Check now
           </button>
           {stored && (
-            <AskFirst ask="Remove…" yes="Remove what is stored" busy={busy !== ""} onYes={() => void remove()} />
+            <AskFirst ask="Remove…" yes="Remove the stored credential" busy={busy !== ""} onYes={() => void remove()} />
           )}
         </div>
         <div aria-live="polite">
@@ -144,7 +144,7 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
         </div>
       </form>
       {info && (
-        <p className="quiet small-text gap-above">What ends a machine by itself: {withCode(info.stops_by_itself)}</p>
+        <p className="quiet small-text gap-above">How a machine ends without svc: {withCode(info.stops_by_itself)}</p>
       )}
     </details>
   );
@@ -177,7 +177,7 @@ function Found({ outcome }: { outcome: NonNullable<Outcome> }) {
           {check.account && (
             <p>
               Account <bdi>{check.account}</bdi>
-              {check.balance_usd !== null && `, ${usd(check.balance_usd)} to spend`}
+              {check.balance_usd !== null && `, balance ${usd(check.balance_usd)}`}
             </p>
           )}
           {check.may.length > 0 && <p>May: {check.may.join(", ")}.</p>}
@@ -243,7 +243,7 @@ function CredentialInput({ owner, field, shown, text, error, onChange }: Credent
       <p className="help" id={`${id}-help`}>
         {where && !shown?.read_only && <>{where} </>}
         {shown?.read_only
-          ? withCode(`Given by \`${field.variables[0] ?? "configure()"}\`, which comes first; it is changed there.`)
+          ? withCode(`Set by \`${field.variables[0] ?? "configure()"}\`, which takes precedence; change it there.`)
           : withCode(`Or \`${field.variables[0] ?? ""}\` in the environment of \`svc serve\`.`)}
       </p>
       {error && <p className="field-error">{error}</p>}

@@ -12,21 +12,21 @@ export interface CredentialWords {
   where: Readonly<Record<string, string>>;
 }
 
-const SSH = "Path of a private key on this computer. Without it svc makes one of its own.";
+const SSH = "Path of a private key on this computer. Without one, svc generates its own.";
 const KEY_FILE =
-  "The path of the JSON key file on this computer, or its text. Make it in the cloud’s console: IAM, Service accounts, Keys, Add key, JSON.";
+  "The path of the JSON key file on this computer, or its content. Create it in the cloud’s console:  IAM, Service accounts, Keys, Add key, JSON.";
 
 export const CREDENTIAL_WORDS: Readonly<Record<CredentialName, CredentialWords>> = {
   podhost: {
-    about: "Pods with one to many GPUs, also several nodes in one run.",
+    about: "Pods with one or more GPUs; one run can use several nodes.",
     first: ["api_key", "ssh_key_path"],
     where: {
-      api_key: "In the provider’s console: Settings, API keys. It must be allowed to make and end pods.",
+      api_key: "In the provider’s console: Settings, API keys. The key needs permission to create and terminate pods.",
       ssh_key_path: SSH,
     },
   },
   market: {
-    about: "A marketplace: the cheapest machine that fits is rented.",
+    about: "A marketplace: svc rents the cheapest machine that fits.",
     first: ["api_key", "ssh_key_path"],
     where: {
       api_key: "In the marketplace’s console: Account, API keys.",
@@ -34,45 +34,45 @@ export const CREDENTIAL_WORDS: Readonly<Record<CredentialName, CredentialWords>>
     },
   },
   cloudvm: {
-    about: "Virtual machines of a cloud, in your own project. It reports no price: look at the cloud’s bill.",
+    about: "Virtual machines of a cloud, in your own project. The cloud reports no price; see its bill.",
     first: ["service_account_json", "project", "zone"],
     where: {
-      service_account_json: `${KEY_FILE} Its role must let it make and delete instances.`,
-      project: "The project’s id, as its console shows it at the top. Taken from the key file when left out.",
-      zone: "Where machines are made, for example the zone in which your GPU quota is.",
+      service_account_json: `${KEY_FILE} Its role must allow it to create and delete instances.`,
+      project: "The project’s id, shown at the top of the cloud’s console. Default: the project in the key file.",
+      zone: "The zone to create machines in, for example the one with your GPU quota.",
     },
   },
   notebook: {
     about: "A notebook runtime that you open yourself. svc reaches it through a tunnel and never ends it.",
     first: ["endpoint", "host", "port", "ssh_user"],
     where: {
-      endpoint: "The line that the notebook cell printed, pasted whole. It stands for host and port.",
-      host: "As the notebook cell printed it.",
-      port: "As the notebook cell printed it.",
+      endpoint: "Paste the whole line that the notebook cell printed. It sets host and port.",
+      host: "Printed by the notebook cell.",
+      port: "Printed by the notebook cell.",
     },
   },
   tracker: {
     speaks: "the experiment tracker, through wandb",
-    about: "What svc.log() is given also goes to the experiment tracker.",
+    about: "svc.log() also sends its values to the experiment tracker.",
     first: ["api_key", "project", "entity"],
     where: {
       api_key: "On the tracker’s site: your profile, Settings, API keys.",
-      project: "Where runs are listed; made when it is not there.",
-      entity: "Your user name or team. Your own when left out.",
+      project: "The project that lists the runs; created if missing.",
+      entity: "Your user name or team (default: your user).",
     },
   },
   hub: {
-    speaks: "where models come from, through huggingface_hub",
-    about: "Models are pulled with this token, and every run is given it.",
+    speaks: "the source of models, through huggingface_hub",
+    about: "svc downloads models with this token and passes it to every run.",
     first: ["token", "cache_dir"],
     where: {
-      token: "On the hub’s site: Settings, Access tokens. Reading is enough to pull.",
-      cache_dir: "Where models are kept on this computer. A folder of svc’s home when left out.",
+      token: "On the hub’s site: Settings, Access tokens. Read access is enough.",
+      cache_dir: "The folder for models on this computer (default: a folder in svc’s home).",
     },
   },
   objstore_a: {
     speaks: "object stores with the S3 API",
-    about: "A place that checkpoints and logs are copied to (s3://…), by access key.",
+    about: "Receives copies of checkpoints and logs (s3://…); uses an access key.",
     first: ["access_key_id", "secret_access_key", "region"],
     where: {
       access_key_id: "In the cloud’s console: IAM, Users, Security credentials, Create access key.",
@@ -82,8 +82,8 @@ export const CREDENTIAL_WORDS: Readonly<Record<CredentialName, CredentialWords>>
   },
   objstore_b: {
     speaks: "Google Cloud Storage",
-    about: "A place that checkpoints and logs are copied to (gs://…), by service account.",
+    about: "Receives copies of checkpoints and logs (gs://…); uses a service account.",
     first: ["service_account_json", "project"],
-    where: { service_account_json: `${KEY_FILE} Its role must let it write objects.` },
+    where: { service_account_json: `${KEY_FILE} Its role must allow it to write objects.` },
   },
 };

@@ -35,7 +35,7 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
           {withCode(field.description)}
           {field.kind === "lines" && " One per line."}
           {field.kind === "words" &&
-            " Typed as in a shell: blanks separate them, quotes keep one together; nothing is expanded."}
+            " As in a shell: spaces separate arguments, quotes group them; nothing is expanded."}
           {field.kind === "json" && " A list in JSON."}
           {field.kind === "pairs" && " One NAME=value per line."}
         </p>
@@ -118,7 +118,7 @@ function Chips({ words }: { words: readonly string[] }) {
   return (
     <ul
       className="chips"
-      aria-label={`${words.length === 1 ? "One argument" : `${words.length} arguments`}, as the script gets them`}
+      aria-label={`${words.length === 1 ? "One argument" : `${words.length} arguments`}, as passed to the script`}
     >
       {words.map((word, i) => (
         <li key={`${i} ${word}`}>

@@ -15,11 +15,11 @@ export function PlanPanel({ plan, problem, busy }: PlanState) {
       <div className="panel-head">
         <h2 id="plan">Cost preview</h2>
         <span className="quiet small-text" role="status">
-          {busy ? "asking…" : plan ? "up to date" : ""}
+          {busy ? "updating…" : plan ? "up to date" : ""}
         </span>
       </div>
       {plan === null && !problem && (
-        <p className="quiet">{busy ? "Asking what it would cost…" : "Name the script, and the plan appears here."}</p>
+        <p className="quiet">{busy ? "Asking the provider for prices…" : "Enter a script to see the plan here."}</p>
       )}
       {problem && (problem.errors ?? []).length === 0 && <p className="quiet">{problem.detail}</p>}
       {problem?.errors?.map(({ field, message }) => (
@@ -36,7 +36,7 @@ function Told({ plan }: { plan: Plan }) {
   return (
     <>
       {plan.refusals.length > 0 && (
-        <Banner tone="bad" title="It would be refused">
+        <Banner tone="bad" title="This run would be refused">
           {plan.refusals.map((refusal) => (
             <p key={`${refusal.code} ${refusal.field}`}>
               {withCode(sentenceOf(refusal.message, refusal.field))} {withCode(refusal.hint)}
@@ -51,7 +51,7 @@ function Told({ plan }: { plan: Plan }) {
         </div>
         {plan.cost_max_usd !== null && plan.cost_max_usd > 0 && (
           <div className="fact">
-            <dt>At most, by its limit of time</dt>
+            <dt>Maximum, by the time limit</dt>
             <dd className="num">{usd(plan.cost_max_usd)}</dd>
           </div>
         )}
@@ -99,7 +99,7 @@ function Told({ plan }: { plan: Plan }) {
       )}
       {plan.code?.left_out && <LeftOutList leftOut={plan.code.left_out} />}
       <details className="more-fields" open>
-        <summary>What will stop it</summary>
+        <summary>What ends this run</summary>
         <ul className="plan-stops small-text">
           {plan.stops.map((stop) => (
             <li key={stop}>{withCode(stop)}</li>
@@ -115,7 +115,7 @@ function Installed({ install }: { install: InstallPlan }) {
   if (install.does === "nothing") return <p className="quiet small-text">{withCode(install.words)}</p>;
   return (
     <details className="more-fields">
-      <summary>What is installed</summary>
+      <summary>Packages to install</summary>
       <p className="small-text">{withCode(install.words)}</p>
       <ol className="plan-stops small-text">
         {install.steps.map((step, i) => (
@@ -137,7 +137,7 @@ function Installed({ install }: { install: InstallPlan }) {
 function priceWords(plan: Plan): string {
   if (plan.provider === "local") return "free";
   if (plan.price_per_hour_usd !== null) return usdPerHour(plan.price_per_hour_usd);
-  return plan.refusals.length > 0 ? "–" : "not told";
+  return plan.refusals.length > 0 ? "–" : "not reported";
 }
 
 function Offers({ plan }: { plan: Plan }) {
@@ -145,8 +145,8 @@ function Offers({ plan }: { plan: Plan }) {
   const which = plan.offers.some((offer) => !offer.within_cap)
     ? "the cheapest within the cap"
     : plan.offers.some((offer) => offer.price_per_hour_usd !== null)
-      ? "the cheapest that can be had"
-      : "the first that can be had";
+      ? "the cheapest available"
+      : "the first available";
   return (
     <div className="scroll-x">
       <table className="small-table offers">

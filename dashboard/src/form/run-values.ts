@@ -47,7 +47,7 @@ export function unreadable(values: Values): Record<string, string> {
   const wrong = FIELDS.filter((each) => each.kind === "number" && isSent(each, values));
   const lines = FIELDS.filter((each) => each.kind === "words" && splitWords(values[each.name] ?? "") === null);
   return Object.fromEntries([
-    ...lines.map((each) => [each.name, "has a quote that is not closed"]),
+    ...lines.map((each) => [each.name, "has an unclosed quote"]),
     ...wrong.flatMap((each) => (isNumber(values[each.name] ?? "") ? [] : [[each.name, "must be a number"]])),
   ]) as Record<string, string>;
 }

@@ -27,10 +27,10 @@ export function ConnectPage() {
       </div>
       <p className="quiet prose">
         Keys stay on this computer, readable by you alone; of a secret no more than its last four characters is ever
-        shown. What the environment gives comes first and is read-only here.
+        shown. Values from the environment take precedence and are read-only here.
       </p>
       {problem && <ProblemBanner problem={problem} />}
-      {data === null && !problem && <p className="quiet pad">Reading what is set…</p>}
+      {data === null && !problem && <p className="quiet pad">Reading the credentials…</p>}
       {data && (
         <>
           <h2 className="section">Machines</h2>
@@ -38,7 +38,7 @@ export function ConnectPage() {
             <span className="connect-name">
               <strong>local</strong> <span className="quiet">this computer</span>
             </span>
-            <span className="pill pill-succeeded">always there, costs nothing</span>
+            <span className="pill pill-succeeded">always available, free</span>
           </div>
           {REMOTE_NAMES.map((name) => (
             <CredentialCard
@@ -64,7 +64,7 @@ export function ConnectPage() {
             />
           ))}
           <p className="quiet small-text pad">
-            A notebook is made reachable with <Link href="/connect/notebook">a cell</Link>.
+            To connect a notebook, run <Link href="/connect/notebook">a cell</Link> in it.
           </p>
         </>
       )}

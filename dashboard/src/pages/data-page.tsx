@@ -104,7 +104,7 @@ function DataSet({ data, open, onToggle, onRemoved }: DataSetProps) {
           </dd>
         </div>
         <div>
-          <dt>SHA-256 of the whole</dt>
+          <dt>SHA-256 of all files</dt>
           <dd>
             <code>{data.sha256}</code>
           </dd>
@@ -126,7 +126,7 @@ function DataSet({ data, open, onToggle, onRemoved }: DataSetProps) {
         <button type="button" className="button" aria-disabled={busy} onClick={() => void verify(true)}>
           Verify every byte
         </button>
-        <AskFirst ask="Remove…" yes="Forget it; files stay" busy={busy} onYes={() => void remove()} />
+        <AskFirst ask="Remove…" yes="Remove from the list; files stay" busy={busy} onYes={() => void remove()} />
       </div>
       <div aria-live="polite">
         {problem && <ProblemBanner problem={problem} />}
@@ -197,7 +197,7 @@ function Files({ name }: { name: string }) {
       </table>
       {data.next_cursor !== null && (
         <p className="quiet small-text">
-          The first {data.files.length} files. <code>svc data show</code> lists all.
+          Showing the first {data.files.length} files; <code>svc data show</code> lists all.
         </p>
       )}
     </div>

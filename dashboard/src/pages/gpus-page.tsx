@@ -50,8 +50,8 @@ export function GpusPage() {
         </div>
       </div>
       <p className="quiet prose">
-        A menu, not a limit: <code>gpus</code> of a run takes any model, as <code>MODEL:COUNT</code>. Memory is what one
-        GPU of the model typically has. What is to be had now, and for how much, is shown by the form of a new run.
+        Not a complete list: <code>gpus</code> of a run accepts any model, as <code>MODEL:COUNT</code>. Memory is what
+        one GPU of the model typically has. What is to be had now, and for how much, is shown by the form of a new run.
       </p>
       {problem && <ProblemBanner problem={problem} />}
       {data === null && !problem && <p className="quiet pad">Reading the catalogue…</p>}

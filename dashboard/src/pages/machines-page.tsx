@@ -30,26 +30,26 @@ export function MachinesPage() {
         <Banner tone="warn" title={`${plural(doubt.length, "machine")} may still cost money`}>
           <p>
             {doubt.length === 1
-              ? "Its end is not proven, or nobody uses it."
-              : "Their end is not proven, or nobody uses them."}{" "}
+              ? "Its termination is not confirmed, or no run uses it."
+              : "Their termination is not confirmed, or no run uses them."}{" "}
             svc asks the providers again by itself until it knows; reconcile does it now.
           </p>
         </Banner>
       )}
       {priced.length > 0 && (
         <section className="panel">
-          <h2>What may cost money now</h2>
+          <h2>Machines that may cost money</h2>
           <MachineTable
             machines={[...doubt, ...priced.filter((machine) => !doubt.includes(machine))]}
-            name="What may cost money now"
+            name="Machines that may cost money"
             full
           />
         </section>
       )}
       {free.length > 0 && (
         <section className="panel">
-          <h2>What costs nothing</h2>
-          <MachineTable machines={free} name="What costs nothing" full />
+          <h2>Machines that cost nothing</h2>
+          <MachineTable machines={free} name="Machines that cost nothing" full />
         </section>
       )}
       <Reconcile />
@@ -60,10 +60,10 @@ export function MachinesPage() {
 function MoneyFacts({ priced }: { priced: readonly LedgerMachine[] }) {
   if (priced.length === 0)
     return (
-      <Banner tone="info" title="Nothing is being paid for">
+      <Banner tone="info" title="No machine costs money">
         <p>
-          The ledger holds no machine that costs money. A machine enters it before it is asked for, and leaves it only
-          when the provider proves it gone.
+          The ledger holds no machine that costs money. svc records a machine before it rents it, and removes it only
+          when the provider confirms that it is gone.
         </p>
       </Banner>
     );
@@ -105,12 +105,12 @@ function Reconcile() {
     <section className="panel" aria-labelledby="reconcile">
       <h2 id="reconcile">Reconcile</h2>
       <p className="quiet prose">
-        Compares the record with what the providers list: runs that were cut off go on, and machines with this
-        installation’s mark that belong to no run are terminated. Machines without the mark are never touched.
+        Compares the ledger with the machines that the providers list: interrupted runs resume, and machines with this
+        installation’s name prefix that belong to no run are terminated. Other machines are never touched.
       </p>
       <p className="actions gap-above">
         <button type="button" className="button" aria-disabled={busy !== null} onClick={() => void run(true)}>
-          {busy === "dry" ? "Looking…" : "Look only (dry run)"}
+          {busy === "dry" ? "Checking…" : "Check only (dry run)"}
         </button>
         <button type="button" className="button danger" aria-disabled={busy !== null} onClick={() => void run(false)}>
           {busy === "real" ? "Reconciling…" : "Reconcile now"}
@@ -132,14 +132,13 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
   return (
     <div className="report">
       <h3>
-        {report.dry_run ? "What would be done" : "What was done"}{" "}
-        <span className="quiet small-text">at {timeOfDay(at)}</span>
+        {report.dry_run ? "Planned changes" : "Changes"} <span className="quiet small-text">at {timeOfDay(at)}</span>
       </h3>
-      {quiet && <p className="good">Record and reality agree.</p>}
+      {quiet && <p className="good">The ledger matches the providers.</p>}
       <ul>
         <li>
           {plural(report.replayed.length, "journal")} checked
-          {torn.length === 0 ? ", each agrees with its run." : ":"}
+          {torn.length === 0 ? ", each matches its run." : ":"}
           {torn.map((each) => (
             <span key={each.job_id} className="bad">
               {" "}
@@ -149,12 +148,12 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
           ))}
         </li>
         <li>
-          {plural(report.resumed.length, "run")} under way, to go on
+          {plural(report.resumed.length, "run")} resumed
           <Runs ids={report.resumed} />
         </li>
         {report.ending.length > 0 && (
           <li>
-            {plural(report.ending.length, "machine")} being given back by {report.ending.length === 1 ? "its" : "their"}{" "}
+            {plural(report.ending.length, "machine")} being released by {report.ending.length === 1 ? "its" : "their"}{" "}
             run, and may still cost money
             <ul>
               {report.ending.map((machine) => (

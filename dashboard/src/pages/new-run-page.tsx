@@ -63,7 +63,7 @@ export function NewRunPage({ query }: { query: URLSearchParams }) {
       </div>
       {source !== null && !("id" in source) && <ProblemBanner problem={source} />}
       {job && maskedOf(job).length > 0 && (
-        <Banner tone="warn" title="Secrets are not kept with a run">
+        <Banner tone="warn" title="Secrets are not stored with a run">
           <p>Set again under Environment: {maskedOf(job).join(", ")}.</p>
         </Banner>
       )}
@@ -178,7 +178,7 @@ function RunForm({ initial }: { initial: Values }) {
                 {provider.missing.length > 0 && <p>Missing: {provider.missing.join(", ")}.</p>}
                 <p>
                   <Link href={`/connect?open=${provider.name}`}>Connect {provider.name}</Link>. What stands here stays
-                  for when you come back.
+                  for later.
                 </p>
               </Banner>
             </div>
@@ -196,8 +196,8 @@ function RunForm({ initial }: { initial: Values }) {
             {values["provider"] === "local"
               ? "Runs on this computer and costs nothing."
               : values["provider"] === "notebook"
-                ? "Runs on the notebook runtime that is connected; svc rents nothing for it."
-                : "Costs money from the moment the machine is made."}
+                ? "Runs on the connected notebook runtime; svc rents no machine."
+                : "Costs money from the moment the machine is created."}
           </span>
         </div>
       </form>

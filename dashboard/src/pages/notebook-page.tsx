@@ -27,17 +27,20 @@ export function NotebookPage() {
         <Link href="/connect">All connections</Link>
       </div>
       <ol className="steps-in-words">
-        <li>Open a notebook with a GPU, and put this cell into it, or open the downloaded notebook there.</li>
+        <li>Open a notebook with a GPU and paste this cell into it, or open the downloaded notebook there.</li>
         <li>
-          Run it. It starts an SSH daemon, lets in this installation’s public key, and asks for the token of a tunnel.
+          Run the cell. It starts an SSH daemon, accepts this installation’s public key, and asks for the token of a
+          tunnel.
         </li>
         <li>
-          It prints a line. Paste it at <Link href="/connect?open=notebook">Connect</Link>, and runs with the provider{" "}
-          <code>notebook</code> go there.
+          The cell prints a line. Paste it at <Link href="/connect?open=notebook">Connect</Link>, and runs with the
+          provider <code>notebook</code> go there.
         </li>
       </ol>
       <Banner tone="warn" title="Read the notebook provider’s terms first">
-        <p>Some forbid SSH and tunnels. svc does not own the notebook: you end it by closing it.</p>
+        <p>
+          Some providers forbid SSH and tunnels. svc does not own the notebook: shut it down yourself when you are done.
+        </p>
       </Banner>
       {(problem ?? failure) && <ProblemBanner problem={(problem ?? failure)!} />}
       {data === null && !problem && <p className="quiet pad">Reading the cell…</p>}

@@ -39,8 +39,8 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
     <Modal titleId="delete-title" wide first={keep} onClose={props.onClose}>
       <h2 id="delete-title">Delete {plural(asked.length, "run")}?</h2>
       <p>
-        Logs, metrics and checkpoints on this computer are deleted{size > 0 && <>: {bytes(size)}</>}. What the runs cost
-        stays counted, and copies in sinks stay. This cannot be undone.
+        Logs, metrics and checkpoints on this computer are deleted{size > 0 && <>: {bytes(size)}</>}. The cost of the
+        runs stays in the totals, and copies in sinks stay. This cannot be undone.
       </p>
       <ul className="plain kill-list" tabIndex={0} aria-label="Runs">
         {asked.slice(0, SHOWN).map((job) => (

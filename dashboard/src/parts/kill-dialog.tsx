@@ -45,7 +45,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
           ))}
         </ul>
       ) : (
-        <p>It holds no machine yet ({job.provider}).</p>
+        <p>It has no machine yet ({job.provider}).</p>
       )}
       {!over && (
         <p className="quiet">

@@ -45,11 +45,11 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
       <p>
         {held.length > 0 ? (
           <>
-            {plural(held.length, "machine")} will be terminated, and no longer be paid for:{" "}
+            {plural(held.length, "machine")} will be terminated and stop costing money:{" "}
             <strong>{perHourOf(held.map((machine) => machine.price_per_hour_usd))}</strong>.
           </>
         ) : (
-          "None of them holds a machine yet."
+          "None of them has a machine yet."
         )}
       </p>
       <ul className="plain kill-list" tabIndex={0} aria-label="Runs and machines">

@@ -7,7 +7,7 @@ export class PageGuard extends Component<{ children: ReactNode }, { error: unkno
   override state = { error: null };
 
   static getDerivedStateFromError(error: unknown) {
-    return { error: error ?? new Error("Nothing was said.") };
+    return { error: error ?? new Error("No message.") };
   }
 
   override render() {

@@ -1,6 +1,6 @@
 import { chooseTheme, chooseTimes, THEMES, TIMES, usePrefs } from "../prefs.ts";
 
-const THEME_WORDS = { system: "As the system", light: "Light", dark: "Dark" } as const;
+const THEME_WORDS = { system: "System", light: "Light", dark: "Dark" } as const;
 const TIME_WORDS = { local: "Local", utc: "UTC" } as const;
 
 /** Colours, time zone, keys: kept in this browser. */

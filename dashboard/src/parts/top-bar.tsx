@@ -60,14 +60,14 @@ function Money() {
   const leaving = priced.filter(isLeaving);
   const doubt = priced.filter(isAlarming);
   const paid = priced.filter((machine) => !isDoubtful(machine));
-  if (priced.length === 0) return <span className="money quiet">{offline ? "" : "Paying for nothing"}</span>;
+  if (priced.length === 0) return <span className="money quiet">{offline ? "" : "No costs"}</span>;
   return (
     <details className="money">
       <summary>
         {paid.length > 0 && <Paying machines={paid} />}
         {leaving.length > 0 && (
           <span title={RETURNING}>
-            <span className="roomy">Giving back {plural(leaving.length, "machine")}</span>
+            <span className="roomy">Releasing {plural(leaving.length, "machine")}</span>
             <span className="terse">{leaving.length} ending</span>
           </span>
         )}
@@ -135,8 +135,9 @@ export function StaleNotice() {
   if (state !== "offline") return null;
   return (
     <p className="stale" role="status">
-      The control plane does not answer: start it again with <code>svc serve</code>. Rented machines go on meanwhile and
-      may cost money. What you see, clocks as well, is from {timeOfDay(sinceMs)}; this page catches up by itself.
+      The control plane does not answer: start it again with <code>svc serve</code>. Rented machines keep running and
+      may cost money. This page shows the state of {timeOfDay(sinceMs)}, clocks included, and updates itself when svc is
+      back.
     </p>
   );
 }

@@ -37,7 +37,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
     return (
       <>
         <p className="quiet pad">
-          {isActive(job) ? "None yet. " : "The run left no checkpoint. "}
+          {isActive(job) ? "None yet. " : "The run wrote no checkpoint. "}
           What a script writes to <code>svc.checkpoint_dir()</code> is listed here.
         </p>
         <Sinks job={job} />
@@ -176,7 +176,7 @@ function SinkLine({ sink }: { sink: SinkStatus }) {
         <strong className={sink.state === "gave_up" ? "bad" : ""}>{words(sink.state)}</strong>{" "}
         <span className="quiet">
           {sink.what.join(" and ")}: {plural(sink.sent.files, "file")} ({bytes(sink.sent.bytes)}) copied
-          {sink.waiting.files > 0 && `, ${number(sink.waiting.files)} (${bytes(sink.waiting.bytes)}) to go`}
+          {sink.waiting.files > 0 && `, ${number(sink.waiting.files)} (${bytes(sink.waiting.bytes)}) remaining`}
           {sink.last_copied_at && (
             <>
               , last <At at={sink.last_copied_at} />

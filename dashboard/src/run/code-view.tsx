@@ -21,7 +21,7 @@ export function CodeView({ job }: { job: JobRecord }) {
   const { query } = usePlace();
   const path = query.get("file");
   const other = query.get("diff");
-  if (job.code_snapshot === null) return <p className="quiet pad">No snapshot of the code was taken.</p>;
+  if (job.code_snapshot === null) return <p className="quiet pad">This run has no code snapshot.</p>;
   return (
     <div className="stack">
       <CodeTools job={job} other={other} />
@@ -41,7 +41,7 @@ function CodeTools({ job, other }: { job: JobRecord; other: string | null }) {
         onChange={(event) => setParams({ diff: event.target.value || null })}
       >
         <option value="">Compare with…</option>
-        <option value={DIRECTORY}>the project directory, as it is now</option>
+        <option value={DIRECTORY}>the project directory in its present state</option>
         {other && other !== DIRECTORY && !offered.some((each) => each.id === other) && (
           <option value={other}>{other}</option>
         )}
@@ -247,8 +247,8 @@ function NotCompared({ job, other, problem }: { job: JobRecord; other: string; p
       </p>
       {other === DIRECTORY && (
         <p className="quiet">
-          The directory is the one on the computer of the control plane that the run was started from. Any other is
-          compared by <code>svc code diff {job.id} --dir DIR</code>.
+          This is the directory on the control plane’s computer that the run was started from. Any other is compared by{" "}
+          <code>svc code diff {job.id} --dir DIR</code>.
         </p>
       )}
     </div>

@@ -55,7 +55,7 @@ export function Replay(props: { job: JobRecord; timeline: Timeline; scale: TimeS
           min={0}
           max={stops.length - 1}
           value={index}
-          aria-label="Moment of the run"
+          aria-label="Time in the run"
           aria-valuetext={at === null ? "now" : `${duration(at - scale.from)} after the start`}
           onChange={(event) => go(Number(event.target.value))}
         />
@@ -92,10 +92,10 @@ function MomentView({ job, moment, from }: { job: JobRecord; moment: Moment; fro
         {moment.because && <span className="quiet"> because of {moment.because}</span>}
       </p>
       <p>
-        {doing.length > 0 ? `Doing: ${doing.join("; ")}. ` : "No step was under way. "}
-        {waiting.length > 0 && `Waiting to try again: ${waiting.join("; ")}. `}
+        {doing.length > 0 ? `Doing: ${doing.join("; ")}. ` : "No step was active. "}
+        {waiting.length > 0 && `Waiting to retry: ${waiting.join("; ")}. `}
         {moment.machines.length > 0 ? `${plural(moment.machines.length, "machine")} held. ` : "No machine was held. "}
-        {moment.spentUsd !== null && `${usd(moment.spentUsd)} at the prices of now. `}
+        {moment.spentUsd !== null && `${usd(moment.spentUsd)} at present prices. `}
         <Link href={`/runs/${encodeURIComponent(job.id)}?tab=logs`}>Log</Link> <LineThen id={job.id} at={moment.at} />
       </p>
       <ol className="plain small-text quiet">

@@ -49,8 +49,8 @@ export function RunBanners({ job }: { job: JobRecord }) {
       {unsure.length > 0 && !job.note && (
         <Banner tone="warn" title="May still cost money">
           <p>
-            The end of {unsure.map((machine) => machine.name).join(", ")} is not proven. It is looked after until the
-            provider says that it is gone.
+            Termination of {unsure.map((machine) => machine.name).join(", ")} is not confirmed. svc keeps retrying until
+            the provider confirms that it is gone.
           </p>
         </Banner>
       )}
@@ -78,7 +78,7 @@ function useCalm(job: JobRecord, steps: readonly TimelineStep[]): string | null 
   const nodes = held.map((machine) => machine.node);
   if (isReturning(returningSince(steps, nodes), now)) return RETURNING;
   const asked = steps.some((step) => step.step === "terminate" && nodes.includes(step.node));
-  return steps.length > 0 && !asked ? "Bringing home what the run left; then the machine is given back." : null;
+  return steps.length > 0 && !asked ? "Downloading the run’s files; svc then releases the machine." : null;
 }
 
 function RetryBanner({ step, nodes }: { step: TimelineStep; nodes: number }) {

@@ -114,7 +114,7 @@ function Written({ job, step, from }: { job: JobRecord; step: TimelineStep; from
   const lines = (data?.lines ?? []).filter((line) => line.at_ms >= from - 1_000 && line.at_ms <= until);
   const end = showsEnd(step);
   const opened = end ? lines.at(-1) : lines[0];
-  if (!opened) return <p className="quiet">Nothing was written to the log meanwhile.</p>;
+  if (!opened) return <p className="quiet">The log has no output from this time.</p>;
   return (
     <>
       <pre

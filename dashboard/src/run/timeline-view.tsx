@@ -50,11 +50,11 @@ export function TimelineView({ job }: { job: JobRecord }) {
       {couldCollapse && (
         <p className="steps-quiet">
           <button type="button" className="button small" onClick={() => setFull(!full)}>
-            {full ? "Draw the longest stretch short" : "Show true lengths"}
+            {full ? "Shorten long pauses" : "Show true lengths"}
           </button>
           {!full && (
             <span className="quiet">
-              {scale.gaps.map((gap) => duration(gap.to - gap.from)).join(" and ")} in which no step began or ended,
+              {scale.gaps.map((gap) => duration(gap.to - gap.from)).join(" and ")} without the start or end of a step,
               drawn short
             </span>
           )}
@@ -231,7 +231,7 @@ function stateWords(last: TimelineStep): string {
 export function dueWords(step: TimelineStep, now: number): string {
   if (step.next_attempt_at === null) return "follows";
   const due = Date.parse(step.next_attempt_at) - now;
-  if (due <= 0) return "is being made now";
+  if (due <= 0) return "is starting now";
   return `in ${due < 60_000 ? `${Math.ceil(due / 1000)} s` : duration(due)}`;
 }
 

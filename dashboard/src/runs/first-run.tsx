@@ -50,7 +50,8 @@ export function FirstRun({ example }: { example: Summary["example"] }) {
       </p>
       {example && (
         <p className="quiet small-text">
-          The example learns to read handwritten digits, in plain Python. It takes about a minute and needs no package.
+          The example learns to recognize handwritten digits in plain Python. It takes about a minute and needs no
+          packages.
         </p>
       )}
       <ol className="steps-in-words">
@@ -59,7 +60,7 @@ export function FirstRun({ example }: { example: Summary["example"] }) {
           computer.
         </li>
         <li>
-          <strong>Then a provider.</strong> Give svc a key, and the form shows what machines cost before you pay.
+          <strong>Then a provider.</strong> Add an API key, and the form shows prices before you pay.
         </li>
         <li>
           <strong>Or from code.</strong> The same run from Python:

@@ -65,7 +65,7 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
   };
   useKeys("List", [
     { keys: "j", does: "Next run", run: () => step(1) },
-    { keys: "k", does: "Run before", run: () => step(-1) },
+    { keys: "k", does: "Previous run", run: () => step(-1) },
     { keys: "o", does: "Open the run", run: () => atCurrent((job) => navigate(runPath(job.id))) },
     { keys: "x", does: "Select the run", run: () => atCurrent((job) => isSelectable(job) && onToggle(job.id)) },
   ]);

@@ -36,7 +36,10 @@ export const docs: Command = {
           name,
           pages.map((each) => each.replace(/^.*\//, "")),
         );
-      throw usage(`The documentation has no page ${asked}.`, near ? `Did you mean ${near}?` : "svc docs lists all pages.");
+      throw usage(
+        `The documentation has no page ${asked}.`,
+        near ? `Did you mean ${near}?` : "svc docs lists all pages.",
+      );
     }
     await io.out(readFileSync(join(folder, `${page}.md`)));
     return 0;

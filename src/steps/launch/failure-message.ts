@@ -69,7 +69,7 @@ export function failingLine(tail: string): string {
         .join(" ")
         .replaceAll(/[×╰─▶>│]+/g, " "),
     );
-  return plain(said.at(-1) ?? "it said nothing");
+  return plain(said.at(-1) ?? "it printed nothing");
 }
 
 /** Words that a line says when it tells of a failure. */

@@ -188,7 +188,7 @@ describe("the launcher's last words", () => {
       "error: No solution found when resolving dependencies cause: Because you require a and b, it cannot be.",
     ],
     ["make: *** [all] Error 2\n", "make: *** [all] Error 2"],
-    ["", "it said nothing"],
+    ["", "it printed nothing"],
   ])("tell the line of an installer that failed: %j", (tail, said) => {
     expect(failingLine(tail)).toBe(said);
   });

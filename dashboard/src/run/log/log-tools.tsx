@@ -134,8 +134,8 @@ function Search({ finder, q }: { finder: Finder; q: string }) {
           <button
             type="button"
             className="log-step"
-            aria-label="Match before (N)"
-            title="Match before (N)"
+            aria-label="Previous match (N)"
+            title="Previous match (N)"
             disabled={!finder.matches}
             onClick={() => finder.step(-1)}
           >

@@ -64,10 +64,10 @@ const emptyWords = (state: LogState, ended: boolean, filtered: boolean) =>
     : filtered
       ? state.totalLines > 0
         ? "No line matches."
-        : "Nothing written yet."
+        : "No output yet."
       : ended
-        ? "The run wrote nothing."
-        : "Nothing written yet.";
+        ? "The run wrote no output."
+        : "No output yet.";
 
 /** As high as what is written, within bounds. */
 const PEEK_PX = { min: 84, max: 340 };
@@ -146,10 +146,10 @@ export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean
       ? []
       : [
           { keys: "n", does: "Next match", run: () => finder.step(1) },
-          { keys: "N", does: "Match before", run: () => finder.step(-1) },
+          { keys: "N", does: "Previous match", run: () => finder.step(-1) },
         ]),
-    { keys: "g", does: "To the beginning, within the log" },
-    { keys: "G", does: "To the end, within the log" },
+    { keys: "g", does: "Go to the beginning of the log" },
+    { keys: "G", does: "Go to the end of the log" },
   ]);
   const pick = (event: MouseEvent) => {
     const clicked = (event.target as Element).closest<HTMLElement>("a[data-line]");

@@ -54,7 +54,7 @@ export function MetricChart(props: {
   const seen = useSeen(figure);
   const [chart, setChart] = useState<Chart | null>(null);
   const [hover, setHover] = useState<Hover | null>(null);
-  // What the machine did has no step of the script's.
+  // Machine usage has no step of the script's.
   const x = settings.x === "step" && isSystem(name) ? "time" : settings.x;
   const zoom = useRef(onZoom);
   useEffect(() => void (zoom.current = onZoom), [onZoom]);
@@ -202,8 +202,8 @@ function Notes(props: { thinned: boolean; odd: number; more: number; logY: boole
   const notes = [
     props.odd > 0 ? `${plural(props.odd, "value")} not finite, marked at the lower edge` : null,
     props.more > 0 ? `${plural(props.more, "more line")} not drawn` : null,
-    props.logY && props.min !== null && props.min <= 0 ? "values of 0 and below have no place on a log scale" : null,
-    props.thinned ? "more points than are shown: extremes are kept, smoothing is over those shown" : null,
+    props.logY && props.min !== null && props.min <= 0 ? "values of 0 and below cannot be shown on a log scale" : null,
+    props.thinned ? "downsampled: extremes are kept, smoothing uses the points shown" : null,
   ].filter((note) => note !== null);
   return notes.length === 0 ? null : <p className="chart-note">{notes.join("; ")}</p>;
 }

@@ -163,7 +163,7 @@ function Compared({ runs }: { runs: readonly ShownRun[] }) {
             <button
               type="button"
               className="compared-out"
-              aria-label={`Leave out ${run.label}`}
+              aria-label={`Remove ${run.label}`}
               onClick={() => setParams({ with: without(run.id) })}
             >
               ×

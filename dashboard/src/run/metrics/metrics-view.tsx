@@ -77,7 +77,7 @@ export function MetricsPeek({ job, max }: { job: JobRecord; max: number }) {
         {names.length > 0 && (
           <p>
             <Link href={runPath(job.id, "metrics")} keepScroll>
-              What the machine did
+              Machine usage
             </Link>
           </p>
         )}
@@ -144,7 +144,7 @@ export function MetricsView({ job }: { job: JobRecord }) {
     <div className="metrics">
       <MetricsTools job={job} names={names} settings={settings} runs={runs} find={text} set={set} />
       {others.length === 0 && !hasOwn(names) && noMetric(!isActive(job))}
-      {found.length === 0 && <p className="quiet pad">No metric has this in its name.</p>}
+      {found.length === 0 && <p className="quiet pad">No metric name contains this text.</p>}
       {groups.map(([prefix, members]) => (
         <Group key={prefix} prefix={prefix} names={members} set={set} runs={runs} settings={settings} />
       ))}
