@@ -3,7 +3,6 @@
 import { bytes } from "../../src/domain/bytes.ts";
 import { longDuration } from "../../src/domain/long-duration.ts";
 import { dollars } from "../../src/errors/dollars.ts";
-import type { JobRecord } from "../../src/schemas/job.ts";
 import { prefs } from "./prefs.ts";
 
 export const DASH = "–";
@@ -28,12 +27,6 @@ export function age(ms: number): string {
 }
 
 export const usd = (value: number | null): string => (value === null ? DASH : dollars(value));
-
-/** What a run has cost. What is billed without a price that we are told is not nothing. */
-export function costOf(job: Pick<JobRecord, "cost_usd" | "machines">): string {
-  if (job.machines.every((machine) => machine.price_per_hour_usd !== null)) return usd(job.cost_usd);
-  return job.cost_usd > 0 ? `> ${usd(job.cost_usd)}` : "unknown";
-}
 
 export const usdPerHour = (value: number | null): string =>
   value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`;

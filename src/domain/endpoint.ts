@@ -50,10 +50,3 @@ export function oddIdOf(value: unknown): string | null {
   const usable = typeof value === "string" && value.length > 0 && value.length <= 512 && value.isWellFormed();
   return usable && idOf(value) === null && value !== "." && value !== ".." ? value : null;
 }
-
-/** Dollars per hour as integer micro-dollars; null for whatever is not a finite number of 0 or more. */
-export function priceMicroOf(dollars: unknown): number | null {
-  if (typeof dollars !== "number" || !Number.isFinite(dollars) || dollars < 0 || dollars > 1_000_000) return null;
-  // Upwards: a price above the cap must not be rounded onto it.
-  return Math.max(0, Math.ceil(dollars * 1e6 - 1e-6));
-}

@@ -10,6 +10,7 @@ import type { RunSpec } from "../schemas/spec.ts";
 import { affordable, withinCap } from "../steps/provision.ts";
 import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
 import { idleWindowMs } from "../steps/launch/runner-spec.ts";
+import { usdOf, usdOrNull } from "../domain/money.ts";
 
 const ASK_MS = 20_000;
 const OFFERS_SHOWN = 12;
@@ -121,13 +122,13 @@ const SPOT_NOTICE_SECONDS = 30;
 
 const offerOf = (offer: Offer, spec: RunSpec): PlanOffer => ({
   id: offer.id,
-  price_per_hour_usd: offer.priceMicro === null ? null : offer.priceMicro / 1e6,
+  price_per_hour_usd: usdOrNull(offer.priceMicro),
   facts: offer.facts ?? {},
   within_cap: withinCap(spec, offer.priceMicro),
 });
 
 const priceOf = (offer: Offer | undefined, spec: RunSpec): number | null =>
-  offer === undefined || offer.priceMicro === null ? null : (offer.priceMicro * spec.nodes) / 1e6;
+  offer === undefined || offer.priceMicro === null ? null : usdOf(offer.priceMicro * spec.nodes);
 
 const minutes = (n: number): string => (n === 1 ? "1 minute" : n % 60 === 0 && n > 0 ? hours(n / 60) : `${n} minutes`);
 const hours = (n: number): string => (n === 1 ? "1 hour" : `${n} hours`);

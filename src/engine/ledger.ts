@@ -4,7 +4,7 @@ import type { Intent, Ledger, LedgerEntry } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { MachineRow } from "../store/tables.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
-import { costUsd } from "../store/records.ts";
+import { costUsd, microOf } from "../domain/money.ts";
 import type { Engine } from "./engine.ts";
 import type { Transaction } from "./transaction.ts";
 
@@ -133,7 +133,7 @@ export class DurableLedger implements Ledger {
       const priced_at = row.price_micro === null ? row.priced_at : tx.at;
       this.#rows.reprice(name, {
         price_micro: price,
-        spent_micro: row.price_micro === null ? row.spent_micro : Math.round(costUsd(row, tx.at) * 1e6),
+        spent_micro: row.price_micro === null ? row.spent_micro : microOf(costUsd(row, tx.at)),
         priced_at,
       });
     });

@@ -6,7 +6,7 @@ import { asSvcError } from "../errors/index.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
-import { usd } from "../store/records.ts";
+import { usdOrNull } from "../domain/money.ts";
 import type { MachineRow } from "../store/tables.ts";
 import { ownedMachines } from "../steps/rental/list-owned.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
@@ -48,7 +48,7 @@ function endingMachines({ ledger }: ReconcileParts, jobs: ReadonlySet<string>): 
     .owed()
     .flatMap(({ name, resource_id, provider, job_id, price_micro }) =>
       job_id !== null && jobs.has(job_id)
-        ? [{ name, id: resource_id, provider, job_id, price_per_hour_usd: usd(price_micro) }]
+        ? [{ name, id: resource_id, provider, job_id, price_per_hour_usd: usdOrNull(price_micro) }]
         : [],
     );
 }

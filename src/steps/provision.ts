@@ -28,6 +28,7 @@ import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./rental/account-check.ts";
 import { release } from "./terminate.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
+import { isWithin, usdOf } from "../domain/money.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
@@ -170,7 +171,7 @@ const done = (handle: MachineHandle): StepDone => ({
   done: {},
   detail: {
     machine: handle.name,
-    ...(handle.priceMicro === null ? {} : { price_per_hour_usd: handle.priceMicro / 1e6 }),
+    ...(handle.priceMicro === null ? {} : { price_per_hour_usd: usdOf(handle.priceMicro) }),
   },
 });
 
@@ -219,9 +220,8 @@ export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): 
   return lessTrafficFirst(sorted.filter((offer) => withinCap(spec, offer.priceMicro)));
 }
 
-/** Written so that NaN fails: a price that is not a number is never within the cap. */
 export const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>
-  spec.price_cap === undefined || priceMicro === null || priceMicro <= spec.price_cap * 1e6;
+  spec.price_cap === undefined || priceMicro === null || isWithin(priceMicro, spec.price_cap);
 
 /** Throws `price_cap_exceeded`, or `price_unknown` where a cap cannot be held against anything. */
 export function checkCap(
@@ -234,7 +234,7 @@ export function checkCap(
   if (priceMicro === null && provider.info.capabilities.reports_price)
     throw new SvcError("price_unknown", { provider: provider.name, cap: spec.price_cap });
   if (priceMicro !== null && !withinCap(spec, priceMicro))
-    throw new SvcError("price_cap_exceeded", { offered: priceMicro / 1e6, cap: spec.price_cap, outcome });
+    throw new SvcError("price_cap_exceeded", { offered: usdOf(priceMicro), cap: spec.price_cap, outcome });
 }
 
 async function order(

@@ -5,10 +5,10 @@ import { holdsSecret, isReference } from "../domain/secret-names.ts";
 import type { JobError, JobMachine, JobRecord, LedgerMachine, StoredLeftOut, TimelineStep } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
+import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
-export const usd = (micro: number | null): number | null => (micro === null ? null : micro / 1e6);
 
 const MASK = "***";
 
@@ -32,18 +32,6 @@ export function maskSpec(spec: RunSpec): Record<string, unknown> {
 const maskKeyId = <T extends { access_key_id?: string | undefined }>(given: T): T =>
   given.access_key_id === undefined || isReference(given.access_key_id) ? given : { ...given, access_key_id: MASK };
 
-/**
- * Money owed for one machine from its order to the proof of its end (or now), in dollars. A machine without a price costs
- * nothing that we could know.
- */
-export function costUsd(row: MachineRow, now: number): number {
-  // A home of the first schema has no price changes.
-  const spent = (row.spent_micro ?? 0) / 1e6;
-  if (row.price_micro === null || row.held_at === null) return spent;
-  const since = row.priced_at ?? row.created_at;
-  return spent + (Math.max(0, (row.released_at ?? now) - since) / 3_600_000) * (row.price_micro / 1e6);
-}
-
 export function jobMachineOf(row: MachineRow): JobMachine {
   return {
     id: row.resource_id,
@@ -51,7 +39,7 @@ export function jobMachineOf(row: MachineRow): JobMachine {
     node: row.node,
     address: row.address,
     state: row.state,
-    price_per_hour_usd: usd(row.price_micro),
+    price_per_hour_usd: usdOrNull(row.price_micro),
     created_at: iso(row.created_at),
     terminated_at: isoOrNull(row.released_at),
   };
@@ -66,7 +54,7 @@ export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
     node: row.node,
     state: row.state,
     address: row.address,
-    price_per_hour_usd: usd(row.price_micro),
+    price_per_hour_usd: usdOrNull(row.price_micro),
     created_at: iso(row.created_at),
     age_seconds: Math.max(0, (now - row.created_at) / 1000),
     note: row.note,
@@ -113,7 +101,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     id: row.id,
     status: row.status as JobRecord["status"],
     exit_code: row.exit_code,
-    cost_usd: Math.round(machines.reduce((sum, m) => sum + costUsd(m, now), 0) * 1e6) / 1e6,
+    cost_usd: usdOf(microOf(machines.reduce((sum, m) => sum + costUsd(m, now), 0))),
     label: row.label,
     provider: spec.provider,
     gpus: row.gpus,
@@ -123,7 +111,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     created_at: iso(row.created_at),
     started_at: isoOrNull(row.started_at),
     ended_at: isoOrNull(row.ended_at),
-    price_per_hour_usd: known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / 1e6,
+    price_per_hour_usd: known.length === 0 ? null : usdOf(known.reduce((a, b) => a + b, 0)),
     machines: machines.map(jobMachineOf),
     error: row.error === null ? null : errorOf(spec.provider, JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { age, costOf, duration, usd } from "../../dashboard/src/format.ts";
+import { age, duration, usd } from "../../dashboard/src/format.ts";
+import { costText } from "../../src/domain/money.ts";
 import { amountOf, isReturning, perHourOf, returningSince } from "../../dashboard/src/machines.ts";
 import { shortReason } from "../../dashboard/src/status.ts";
 import { duration as onCommandLine } from "../../src/cli/text.ts";
@@ -8,10 +9,10 @@ import type { JobRecord, TimelineStep } from "../../src/schemas/job.ts";
 const machine = (price: number | null) => ({ price_per_hour_usd: price }) as JobRecord["machines"][number];
 
 it("a cost is unknown, not nothing, where a machine has no price that we are told", () => {
-  expect(costOf({ cost_usd: 0, machines: [] })).toBe("$0.00");
-  expect(costOf({ cost_usd: 1.5, machines: [machine(2)] })).toBe("$1.50");
-  expect(costOf({ cost_usd: 0, machines: [machine(null)] })).toBe("unknown");
-  expect(costOf({ cost_usd: 0.2, machines: [machine(2), machine(null)] })).toBe("> $0.20");
+  expect(costText({ cost_usd: 0, machines: [] })).toBe("$0.00");
+  expect(costText({ cost_usd: 1.5, machines: [machine(2)] })).toBe("$1.50");
+  expect(costText({ cost_usd: 0, machines: [machine(null)] })).toBe("unknown");
+  expect(costText({ cost_usd: 0.2, machines: [machine(2), machine(null)] })).toBe("> $0.20");
 });
 
 it("a duration reads as on the command line, and an amount has cents unless they would say nothing", () => {

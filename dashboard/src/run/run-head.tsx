@@ -2,7 +2,8 @@ import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { api } from "../api.ts";
-import { costOf, usdPerHour } from "../format.ts";
+import { usdPerHour } from "../format.ts";
+import { costText } from "../../../src/domain/money.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { DeleteDialog } from "../parts/delete-dialog.tsx";
@@ -67,7 +68,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
           <Span from={job.created_at} to={job.ended_at} />
         </Fact>
         <Fact name="Cost">
-          <span className="num">{costOf(job)}</span>
+          <span className="num">{costText(job)}</span>
           {job.price_per_hour_usd !== null && job.price_per_hour_usd > 0 && (
             <span className="quiet"> at {usdPerHour(job.price_per_hour_usd)}</span>
           )}

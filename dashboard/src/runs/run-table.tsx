@@ -3,7 +3,8 @@ import type { JobRecord } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
-import { costOf, plural, usdPerHour } from "../format.ts";
+import { plural, usdPerHour } from "../format.ts";
+import { costText } from "../../../src/domain/money.ts";
 import { StatusPill } from "../parts/status-pill.tsx";
 import { Ago, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
@@ -243,7 +244,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
         <Span from={job.created_at} to={job.ended_at} />
       </td>
       <td className="right num cell-price">{usdPerHour(job.price_per_hour_usd)}</td>
-      <td className="right num cell-cost">{costOf(job)}</td>
+      <td className="right num cell-cost">{costText(job)}</td>
       <td className="right cell-actions">
         {killable ? (
           <button type="button" className="button small" onClick={() => onKill(job.id)} aria-label={`Kill ${name}`}>

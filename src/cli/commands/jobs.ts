@@ -1,5 +1,5 @@
 import { bytes } from "../../domain/bytes.ts";
-import { dollars } from "../../errors/dollars.ts";
+import { costText } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../schemas/job.ts";
 import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
@@ -154,7 +154,7 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
       j.exit_code === null ? (io.tty ? "-" : "") : String(j.exit_code),
       j.provider,
       j.nodes > 1 ? `${j.nodes}x ${j.gpus}` : j.gpus,
-      io.tty ? cost(j) : String(j.cost_usd),
+      io.tty ? costText(j) : String(j.cost_usd),
       instant(io, j.created_at),
       took(io, j),
       j.label ?? (io.tty ? "-" : ""),
@@ -168,12 +168,6 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
 function size(io: Io, { disk_bytes }: JobRecord): string {
   if (disk_bytes === null) return io.tty ? "-" : "";
   return io.tty ? bytes(disk_bytes) : String(disk_bytes);
-}
-
-/** For people: what is billed without a known price is not nothing. */
-function cost(j: JobRecord): string {
-  if (j.machines.every((machine) => machine.price_per_hour_usd !== null)) return dollars(j.cost_usd);
-  return j.cost_usd > 0 ? `>${dollars(j.cost_usd)}` : "unknown";
 }
 
 /** Why it ended as it did, or what there is to know while it has not. */

@@ -7,7 +7,8 @@
 //     machine that is younger than listings may lag it takes more: sightings.ts.
 // M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
 
-import { idOf, memoryKey, ODD_ID, priceMicroOf } from "../../domain/endpoint.ts";
+import { idOf, memoryKey, ODD_ID } from "../../domain/endpoint.ts";
+import { priceMicroOf } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";

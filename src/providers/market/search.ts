@@ -3,7 +3,8 @@
 // S1. Filters are wishes: every number is looked at again in the answer. What was asked for and is not there is not an offer.
 // S2. A price that is not a finite number of 0 or more is no price, and without a price there is no offer.
 
-import { idOf, priceMicroOf } from "../../domain/endpoint.ts";
+import { idOf } from "../../domain/endpoint.ts";
+import { priceMicroOf } from "../../domain/money.ts";
 import { cudaOfImage, cudaServes, cudaText, parseCuda, type CudaVersion } from "../../domain/cuda.ts";
 import { readGpuName } from "../../domain/gpu-name.ts";
 import type { RunSpec } from "../../schemas/spec.ts";

@@ -1,6 +1,7 @@
 // What the provider says of one machine, in our words.
 
-import { endpointOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { priceMicroOf } from "../../domain/money.ts";
 import { bootVerdict } from "../boot-words.ts";
 import type { MachineStatus } from "../provider.ts";
 import { providerLine } from "./refusals.ts";

@@ -2,7 +2,8 @@
 // missing or odd; ids, addresses and prices go through the strict patterns of the domain or become null.
 
 import { z } from "zod";
-import { endpointOf, idOf, oddIdOf, priceMicroOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { endpointOf, idOf, oddIdOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { priceMicroOf } from "../../domain/money.ts";
 import type { SoldGpu } from "../gpu-names.ts";
 import type { List } from "../paging.ts";
 import type { Account } from "../provider.ts";

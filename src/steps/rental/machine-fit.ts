@@ -11,6 +11,7 @@ import { dollars, hourly } from "../../errors/dollars.ts";
 import { gpuIds } from "../../providers/gpu-names.ts";
 import type { MachineFacts } from "../../providers/host.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { costOver, usdOf } from "../../domain/money.ts";
 
 /** Looks that see the driver's tool fail until the machine counts as unfit. */
 const FAULTS_MAX = 2;
@@ -78,6 +79,5 @@ export function judgeMachine(
 /** What a machine has cost so far, for the end of a sentence. */
 export function costSoFar(priceMicro: number | null, heldMs: number): string {
   if (priceMicro === null || priceMicro === 0) return "";
-  const usd = priceMicro / 1e6;
-  return `; it has cost about ${dollars((usd * Math.max(0, heldMs)) / 3_600_000)} so far, at ${hourly(usd)}`;
+  return `; it has cost about ${dollars(costOver(priceMicro, heldMs))} so far, at ${hourly(usdOf(priceMicro))}`;
 }

@@ -1,0 +1,57 @@
+// Money. Inside svc it is whole micro-dollars, so that sums are exact; people and the API read dollars. `null` is a price that the
+// provider did not report: nobody knows what such a machine costs, and that is never shown as $0.00.
+
+import { dollars } from "../errors/dollars.ts";
+
+const MICRO = 1e6;
+const HOUR_MS = 3_600_000;
+
+export const usdOf = (micro: number): number => micro / MICRO;
+export const usdOrNull = (micro: number | null): number | null => (micro === null ? null : usdOf(micro));
+
+/** To the nearest micro-dollar. */
+export const microOf = (usd: number): number => Math.round(usd * MICRO);
+
+/** Written so that NaN fails: a price that is not a number is never within the cap. */
+export const isWithin = (priceMicro: number, capUsd: number): boolean => priceMicro <= capUsd * MICRO;
+
+/** Dollars per hour as integer micro-dollars; null for whatever is not a finite number of 0 or more. */
+export function priceMicroOf(usd: unknown): number | null {
+  if (typeof usd !== "number" || !Number.isFinite(usd) || usd < 0 || usd > 1_000_000) return null;
+  // Upwards: a price above the cap must not be rounded onto it.
+  return Math.max(0, Math.ceil(usd * MICRO - 1e-6));
+}
+
+/** What a price per hour adds up to, in dollars. */
+export const costOver = (priceMicro: number, ms: number): number => (Math.max(0, ms) / HOUR_MS) * usdOf(priceMicro);
+
+/** What the ledger knows of a machine's price over time. */
+interface PricedTime {
+  price_micro: number | null;
+  /** Micro-dollars owed up to `priced_at`. A home of the first schema has no such column. */
+  spent_micro: number | undefined;
+  /** Since when `price_micro` is the price; null or undefined: since `created_at`. */
+  priced_at: number | null | undefined;
+  created_at: number;
+  held_at: number | null;
+  released_at: number | null;
+}
+
+/**
+ * What is owed for one machine, in dollars, from its order until the provider proved its end (or until now). A machine without a
+ * reported price adds nothing.
+ */
+export function costUsd(row: PricedTime, now: number): number {
+  const spent = usdOf(row.spent_micro ?? 0);
+  if (row.price_micro === null || row.held_at === null) return spent;
+  return spent + costOver(row.price_micro, (row.released_at ?? now) - (row.priced_at ?? row.created_at));
+}
+
+/** What a run has cost, for people: `$0.40`; `unknown` or `> $0.40` where the price of a machine was not reported. */
+export function costText(job: {
+  cost_usd: number;
+  machines: readonly { price_per_hour_usd: number | null }[];
+}): string {
+  if (job.machines.every((machine) => machine.price_per_hour_usd !== null)) return dollars(job.cost_usd);
+  return job.cost_usd > 0 ? `> ${dollars(job.cost_usd)}` : "unknown";
+}

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { costText, costUsd, isWithin, microOf, priceMicroOf, usdOf, usdOrNull } from "../../src/domain/money.ts";
+
+const HOUR = 3_600_000;
+const row = { price_micro: 400_000, spent_micro: 0, priced_at: null, created_at: 0, held_at: 1, released_at: null };
+
+describe("costUsd", () => {
+  it("counts from the order until now, and after the end until the end", () => {
+    expect(costUsd(row, 2 * HOUR)).toBeCloseTo(0.8, 9);
+    expect(costUsd({ ...row, released_at: HOUR }, 9 * HOUR)).toBeCloseTo(0.4, 9);
+  });
+
+  it("adds what was spent at an earlier price", () => {
+    expect(costUsd({ ...row, spent_micro: 100_000, priced_at: HOUR }, 2 * HOUR)).toBeCloseTo(0.5, 9);
+  });
+
+  it("reads a row of the first schema, which has no price changes", () => {
+    expect(costUsd({ ...row, spent_micro: undefined, priced_at: undefined }, HOUR)).toBeCloseTo(0.4, 9);
+  });
+
+  it("adds nothing without a reported price, before the machine was held, or for a clock set back", () => {
+    expect(costUsd({ ...row, price_micro: null }, HOUR)).toBe(0);
+    expect(costUsd({ ...row, held_at: null }, HOUR)).toBe(0);
+    expect(costUsd(row, -HOUR)).toBe(0);
+  });
+});
+
+it("A price is rounded up to a micro-dollar, and a price that is no number is null and within no cap", () => {
+  expect(priceMicroOf(0.1234567)).toBe(123_457);
+  expect([priceMicroOf("1"), priceMicroOf(Number.NaN), priceMicroOf(-1)]).toEqual([null, null, null]);
+  expect([isWithin(400_000, 0.4), isWithin(400_001, 0.4), isWithin(Number.NaN, 0.4)]).toEqual([true, false, false]);
+  expect([usdOf(1), usdOrNull(null), microOf(0.0000014)]).toEqual([0.000001, null, 1]);
+});
+
+it("A cost with a price that nobody reported is unknown or a lower bound, and never $0.00", () => {
+  const machines = (...prices: (number | null)[]) => prices.map((price_per_hour_usd) => ({ price_per_hour_usd }));
+  expect(costText({ cost_usd: 0, machines: [] })).toBe("$0.00");
+  expect(costText({ cost_usd: 0.4, machines: machines(0.4, 0) })).toBe("$0.40");
+  expect(costText({ cost_usd: 0, machines: machines(null) })).toBe("unknown");
+  expect(costText({ cost_usd: 0.4, machines: machines(0.4, null) })).toBe("> $0.40");
+});
