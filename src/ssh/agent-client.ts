@@ -350,5 +350,5 @@ export class AgentClient {
 
 /** The end of what a machine said, in one line without control characters. */
 function printable(text: string): string {
-  return oneLine(text.replace(/\s+/g, " ")).slice(-300);
+  return oneLine(text).replace(/\s+/g, " ").slice(-300);
 }

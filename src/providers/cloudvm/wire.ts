@@ -10,7 +10,7 @@ const number64 = z.union([z.string(), z.number().int().nonnegative()]).transform
 /** One line for people, of what came from elsewhere. */
 export function plainText(text: string, max = 500): string {
   // Our own sentence has its full stop already.
-  return oneLine(text.replace(/\s+/g, " "), max).replace(/\.$/, "");
+  return oneLine(oneLine(text).replace(/\s+/g, " "), max).replace(/\.$/, "");
 }
 
 /** The last part of a URL or path: `zones/us-central1-a` and `https://…/zones/us-central1-a` are both `us-central1-a`. */

@@ -96,7 +96,7 @@ export const installWarnings = (tail: string): string[] =>
 
 /** One line without control characters, and not longer than a message may be. */
 function plain(words: string): string {
-  const line = oneLine(words.replaceAll(/\s+/g, " "));
+  const line = oneLine(words).replaceAll(/\s+/g, " ");
   return line.length > WORDS_MAX ? `${line.slice(0, WORDS_MAX - 1)}…` : line;
 }
 
