@@ -7,6 +7,8 @@ import { COMMANDS } from "../src/cli/commands/index.ts";
 import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
 import { OUTCOMES, STEP_NAMES } from "../src/schemas/names.ts";
 import { PROVIDER_NAMES, REMOTE_NAMES } from "../src/schemas/provider-names.ts";
+import { RunSpec } from "../src/schemas/spec.ts";
+import { specDefaults } from "../src/schemas/stored-spec.ts";
 import { SIM_NAMES } from "./sim/providers/start.ts";
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8");
@@ -57,6 +59,11 @@ describe("providers, as src/schemas/provider-names.ts has them, are also", () =>
 
 test("Python's statuses of an ended run are the outcomes of src/schemas/names.ts", () => {
   expect(words("python/svc/_records.py", /^TERMINAL_STATUSES = frozenset\(\{(.*?)\}\)/ms)).toEqual([...OUTCOMES]);
+});
+
+test("the defaults of stored specs in src/schemas/stored-spec.ts are those of the schema", () => {
+  const { entrypoint: _, ...defaults } = RunSpec.parse({ entrypoint: "train.py" });
+  expect(specDefaults()).toEqual(defaults);
 });
 
 test("the steps of docs/internals/glossary.md are those of src/schemas/names.ts", () => {

@@ -38,7 +38,6 @@ import { homeDefaults } from "./home-defaults.ts";
 import { modelsOfHub } from "./hub.ts";
 import { runServices } from "./runs.ts";
 import { sinksOf } from "./sinks.ts";
-import type { RunSpec } from "../schemas/spec.ts";
 import { providerSources } from "../secrets/credentials.ts";
 import { installationKey } from "../secrets/installation-key.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
@@ -71,6 +70,7 @@ import { DiskReserve } from "../store/disk-reserve.ts";
 import { EngineStore } from "../store/engine-store.ts";
 import { HomeLock } from "../store/home-lock.ts";
 import { StoreReads } from "../store/open-reads.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 
 /**
  * `serve`: drive every job and stay. `reconcile`: drive what can be driven and end. `kill`: end some jobs, leave the others' rows
@@ -174,8 +174,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const key = installationKey(home);
     const resumes = new Resumes(home, (jobId) => {
       const row = engine.store.job(jobId);
-      // Checked against the schema when it was submitted, and written by us since.
-      return row ? unsealSpec(JSON.parse(row.spec) as RunSpec, key) : null;
+      return row ? unsealSpec(specOf(row), key) : null;
     });
     const sinks = sinksOf({ home, env, clock, engine, key, logBytes: (jobId) => reads.logBytes(jobId), report: log });
     const gone = (machine: string): void => machines.forget(machine);
@@ -313,8 +312,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         if (kept !== null) log(`Code of removed runs was kept: ${kept}.`);
       },
     });
-    for (const { spec } of store.liveJobs())
-      known.remember(secretsOfSpec(unsealSpec(JSON.parse(spec) as RunSpec, key), { home, env }));
+    for (const row of store.liveJobs()) known.remember(secretsOfSpec(unsealSpec(specOf(row), key), { home, env }));
     const recovered = await engine.recover(RECOVERED[purpose]);
     if (purpose === "serve") {
       removeRunFolders(store, home, log);

@@ -12,7 +12,6 @@ import type { DurableStorySink } from "../engine/run-log-writer.ts";
 import { pinnedData } from "../files/data/pin.ts";
 import type { ManifestSeal } from "../files/code/code-snapshot.ts";
 import { checkEntrypoint } from "../files/entrypoint.ts";
-import { STOP_GRACE_SECONDS, type RunSpec } from "../schemas/spec.ts";
 import type { KnownSecrets } from "../secrets/known.ts";
 import type { StoredLeftOut } from "../schemas/job.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
@@ -25,6 +24,7 @@ import type { JobFacts } from "../steps/ports.ts";
 import { planRun } from "../steps/launch/runner-spec.ts";
 import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 
 export interface RunParts extends PlaceParts {
   /** The installation's. */
@@ -130,10 +130,7 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
       if (!facts) {
         const row = engine.store.job(jobId);
         assert(row, `job ${jobId} has no row`);
-        // Checked against the schema when it was submitted, and written by us since.
-        const stored = unsealSpec(JSON.parse(row.spec) as RunSpec, key);
-        // One of an earlier version may lack what was added since.
-        const spec = { ...stored, stop_grace_seconds: stored.stop_grace_seconds ?? STOP_GRACE_SECONDS };
+        const spec = unsealSpec(specOf(row), key);
         known.set(jobId, (facts = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
       }
       return facts;

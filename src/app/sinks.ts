@@ -3,12 +3,12 @@
 import type { Clock } from "../domain/clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { JobStatus } from "../schemas/job.ts";
-import type { RunSpec } from "../schemas/spec.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import { ByteBudget } from "../sinks/byte-budget.ts";
 import type { SinkPorts } from "../sinks/ports.ts";
 import { Sinks } from "../sinks/sinks.ts";
 import { SinkStore } from "../store/sink-store.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 
 /** Parts in flight, of all sinks together. */
 const MEMORY_BYTES = 32 * 1024 * 1024;
@@ -37,8 +37,7 @@ export function sinksOf(parts: {
     job: (jobId) => {
       const row = engine.store.job(jobId);
       if (!row) return null;
-      // Checked against the schema when it was submitted, and written by us since.
-      const spec = unsealSpec(JSON.parse(row.spec) as RunSpec, parts.key);
+      const spec = unsealSpec(specOf(row), parts.key);
       return { spec, status: row.status as JobStatus, over: row.state === "terminal", endedAt: row.ended_at };
     },
   });

@@ -23,6 +23,7 @@ import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
 import { fingerprint, timerEvent, withLastSeen } from "./journal.ts";
 import { surely } from "./commit-with-retry.ts";
 import { Committer, type Transaction } from "./transaction.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 
 /** Even a wait of years is looked at again after this long: clocks jump and laptops sleep. */
 const TICK_MS = 30_000;
@@ -228,7 +229,7 @@ export class Engine {
       } else if (action.type === "setTimer") {
         const { timer, after_ms, at_most } = action.params as SetTimer;
         if (after_ms <= 0) continue;
-        const waitMs = timer === "collect" ? after_ms + extraGraceMs(JSON.parse(tx.store.job(jobId)!.spec)) : after_ms;
+        const waitMs = timer === "collect" ? after_ms + extraGraceMs(specOf(tx.store.job(jobId)!)) : after_ms;
         const due = tx.at + waitMs;
         const standing = at_most === true ? tx.store.timer(jobId, timer) : undefined;
         if (standing !== undefined && standing.due <= due) continue;

@@ -9,13 +9,13 @@
 import { rm } from "node:fs/promises";
 import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
 import type { Removed } from "../schemas/removal.ts";
-import type { RunSpec } from "../schemas/spec.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { Reads } from "../store/reads.ts";
 import { RemovalStore } from "../store/removal-store.ts";
 import { diskUsage, pathsOf } from "./disk-usage.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 
 const ROWS_AT_ONCE = 5_000;
 const MEASURED_AT_ONCE = 20;
@@ -114,11 +114,11 @@ export class Removals {
   #liveHeirOf(jobId: string): string | null {
     const { store } = this.#o.engine;
     for (const live of store.liveJobs()) {
-      let next = (JSON.parse(live.spec) as RunSpec).resume_from;
+      let next = specOf(live).resume_from;
       for (let n = 0; next !== undefined && n < CHAIN_MAX; n++) {
         if (next === jobId) return live.id;
         const row = store.job(next);
-        next = row ? (JSON.parse(row.spec) as RunSpec).resume_from : undefined;
+        next = row ? specOf(row).resume_from : undefined;
       }
     }
     return null;

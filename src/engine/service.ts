@@ -23,6 +23,7 @@ import { untilOver } from "./graceful-shutdown.ts";
 import { namingField } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
 import { reconcile, sweep } from "./reconcile.ts";
+import { specOf, storedSpec } from "../schemas/stored-spec.ts";
 
 const RESERVE_CHECK_MS = 30_000;
 const SETTLE_LOOK_MS = 250;
@@ -283,7 +284,7 @@ export class Service implements ControlPlane {
             provider: spec.provider,
             gpus: secrets.redactText(spec.gpus),
             nodes: spec.nodes,
-            spec: JSON.stringify(this.#o.seal(spec)),
+            spec: storedSpec(this.#o.seal(spec)),
             code_snapshot: code.id,
             left_out: code.leftOut && JSON.stringify(code.leftOut),
             idem_key: key,
@@ -450,11 +451,11 @@ export class Service implements ControlPlane {
   async shutdown(deadlineMs: number, collectingMs = deadlineMs): Promise<{ unfinished: string[] }> {
     this.#closing = true;
     await Promise.allSettled(this.#creating);
-    const ending = this.#o.engine.store.liveJobs().filter((row) => (JSON.parse(row.spec) as RunSpec).terminate_on_exit);
+    const ending = this.#o.engine.store.liveJobs().filter((row) => specOf(row).terminate_on_exit);
     // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
     const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];
     const begun = this.#o.engine.clock.monotonic();
-    const graceMs = Math.max(0, ...able.map((row) => extraGraceMs(JSON.parse(row.spec) as RunSpec)));
+    const graceMs = Math.max(0, ...able.map((row) => extraGraceMs(specOf(row))));
     // A write that cannot be made is tried again without end; what is not told by the deadline is told of as unfinished.
     for (const row of able) void this.#tell(row.id, "control.end").catch(() => undefined);
     const late = await untilOver(

@@ -19,9 +19,6 @@ const minutes = (what: string) =>
     .max(5_256_000, "must be at most ten years")
     .meta({ unit: "minutes", description: what });
 
-/** Between TERM and KILL, where a run says nothing else. */
-export const STOP_GRACE_SECONDS = 10;
-
 const whole = (max: number, min = 1) =>
   z
     .number({ error: "must be a whole number" })
@@ -151,7 +148,7 @@ export const RunSpec = z
     orphan_grace_minutes: minutes(
       "How long a finished or idle machine waits for svc before it shuts itself down.",
     ).default(30),
-    stop_grace_seconds: whole(3_600, 0).default(STOP_GRACE_SECONDS).meta({
+    stop_grace_seconds: whole(3_600, 0).default(10).meta({
       title: "Stop grace",
       unit: "seconds",
       description:

@@ -7,6 +7,7 @@ import { holdsSecret } from "../domain/secret-names.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { sealText, unsealText } from "./sealed.ts";
 import { sealRecord, unsealRecord } from "./sealed-record.ts";
+import { withDefaults } from "../schemas/stored-spec.ts";
 
 const SEALED = "sealed://";
 
@@ -18,9 +19,9 @@ export function sealSpec(spec: RunSpec, key: Buffer, secrets: Redactor): RunSpec
   return sealRecord(written, key, secrets);
 }
 
-/** The spec as it was given. What was not sealed with this key stays as it is: there is nothing better. */
+/** The spec as it was given; what is sealed may be of an older version. What was not sealed with this key stays as it is: there is nothing better. */
 export function unsealSpec(spec: RunSpec, key: Buffer): RunSpec {
-  return withEnv(unsealRecord(spec, key), (_name, value) =>
+  return withEnv(withDefaults(unsealRecord(spec, key)), (_name, value) =>
     value.startsWith(SEALED) ? (unsealText(Buffer.from(value.slice(SEALED.length), "base64"), key) ?? value) : value,
   );
 }

@@ -26,7 +26,6 @@ import type {
 } from "../schemas/job.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
-import type { RunSpec } from "../schemas/spec.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
 import { isoOrNull, jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
@@ -38,6 +37,7 @@ import { SCHEMA_0004 } from "./schema-0004.ts";
 import { SCHEMA_0005 } from "./schema-0005.ts";
 import { SCHEMA_0006 } from "./schema-0006.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 
 type Sqlite = Database.Database;
 
@@ -135,7 +135,7 @@ export class StoreReads implements Reads {
 
   #sinksOf(row: JobRow): SinkStatus[] {
     const all: All = (sql, ...args) => this.#all(sql, ...args);
-    return readSinks(all, row.id, (JSON.parse(row.spec) as RunSpec).sinks);
+    return readSinks(all, row.id, specOf(row).sinks);
   }
 
   sinks(id: string): SinkStatus[] {

@@ -6,6 +6,7 @@ import type { JobError, JobMachine, JobRecord, LedgerMachine, StoredLeftOut, Tim
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
@@ -94,7 +95,7 @@ export function errorOf(provider: string, error: JobError): JobError {
 }
 
 export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
-  const spec = JSON.parse(row.spec) as RunSpec;
+  const spec = specOf(row);
   const prices = machines.filter((m) => m.released_at === null || row.state === "terminal").map((m) => m.price_micro);
   const known = prices.filter((price) => price !== null);
   return {

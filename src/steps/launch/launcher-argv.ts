@@ -7,7 +7,8 @@
 
 import { gpuCount, processCount } from "../../domain/gpus.ts";
 import type { Entrypoint } from "../../files/entrypoint.ts";
-import { STOP_GRACE_SECONDS, type RunSpec } from "../../schemas/spec.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
+import { STOP_GRACE_SECONDS } from "../../schemas/stored-spec.ts";
 
 export interface LaunchInput {
   spec: Pick<RunSpec, "launcher" | "gpus" | "nodes" | "env" | "args">;
