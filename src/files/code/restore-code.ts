@@ -56,7 +56,11 @@ export async function restoreInto(request: RestoreRequest): Promise<Restored> {
   }
   const different = [...found].filter(([, state]) => state === "different").map(([file]) => file.path);
   if (different.length > 0 && !force)
-    throw refuse(root, `${counted(different)} ${different.length === 1 ? "differs" : "differ"}`);
+    throw new SvcError("restore_refused", {
+      directory: root,
+      why: `${counted(different)} ${different.length === 1 ? "differs" : "differ"}`,
+      remedy: "Nothing was changed. Restore into another folder, or replace them with --force.",
+    });
   const written: string[] = [];
   try {
     for (const [file, state] of found) {
@@ -165,9 +169,7 @@ function counted(paths: string[]): string {
 }
 
 function refuse(directory: string, why: string, cause?: unknown): SvcError {
-  const remedy = / differs?$/.test(why)
-    ? "Nothing was changed. Restore into another folder, or replace them with --force."
-    : "What differs was not touched. Restore into another folder, or move away what stands in the way.";
+  const remedy = "What differs was not touched. Restore into another folder, or move away what stands in the way.";
   return new SvcError("restore_refused", { directory, why, remedy }, { cause });
 }
 
