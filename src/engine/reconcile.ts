@@ -2,7 +2,7 @@
 // ever touched.
 
 import { pause } from "../domain/clock.ts";
-import { asSvcError } from "../errors/index.ts";
+import { asSvcError, SvcError } from "../errors/index.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
@@ -137,7 +137,7 @@ async function end(
       report.failed.push({
         name: handle.name,
         provider: provider.name,
-        error: asSvcError(new Error("the provider still lists it; the next sweep goes on")).toJobError(),
+        error: new SvcError("still_listed", { provider: provider.name, machine: handle.name }).toJobError(),
       });
   } catch (e) {
     report.failed.push({ name: handle.name, provider: provider.name, error: asSvcError(e).toJobError() });

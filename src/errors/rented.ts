@@ -33,6 +33,14 @@ export const RENTED = {
       `The answer of ${d.provider} to "${d.what}" was lost; the request may have taken effect and may cost money.`,
     hint: "svc polls the provider until the outcome is certain, and terminates any machine that the request created.",
   }),
+  still_listed: entry<{ provider: string; machine: string }>({
+    status: 502,
+    exit: 1,
+    retry: "backoff",
+    message: (d) =>
+      `${d.provider} was asked to end ${d.machine}, but still lists it. The machine may cost money until ${d.provider} no longer lists it.`,
+    hint: "The next sweep checks it again: `svc serve` runs one regularly, `svc reconcile` runs one now.",
+  }),
   price_cap_exceeded: entry<{ offered: number; cap: number; outcome: "Nothing was rented" | "svc releases it" }>({
     status: 409,
     exit: 1,
