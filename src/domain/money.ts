@@ -13,7 +13,7 @@ export const usdOrNull = (micro: number | null): number | null => (micro === nul
 export const microOf = (usd: number): number => Math.round(usd * MICRO);
 
 /** Written so that NaN fails: a price that is not a number is never within the cap. */
-export const isWithin = (priceMicro: number, capUsd: number): boolean => priceMicro <= capUsd * MICRO;
+export const isWithinCap = (priceMicro: number, capUsd: number): boolean => priceMicro <= capUsd * MICRO;
 
 /** Dollars per hour as integer micro-dollars; null for whatever is not a finite number of 0 or more. */
 export function priceMicroOf(usd: unknown): number | null {

@@ -28,7 +28,7 @@ import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./rental/account-check.ts";
 import { release } from "./terminate.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
-import { isWithin, usdOf } from "../domain/money.ts";
+import { isWithinCap, usdOf } from "../domain/money.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
@@ -221,7 +221,7 @@ export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): 
 }
 
 export const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>
-  spec.price_cap === undefined || priceMicro === null || isWithin(priceMicro, spec.price_cap);
+  spec.price_cap === undefined || priceMicro === null || isWithinCap(priceMicro, spec.price_cap);
 
 /** Throws `price_cap_exceeded`, or `price_unknown` where a cap cannot be held against anything. */
 export function checkCap(

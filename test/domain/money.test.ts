@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { costText, costUsd, isWithin, microOf, priceMicroOf, usdOf, usdOrNull } from "../../src/domain/money.ts";
+import { costText, costUsd, isWithinCap, microOf, priceMicroOf, usdOf, usdOrNull } from "../../src/domain/money.ts";
 
 const HOUR = 3_600_000;
 const row = { price_micro: 400_000, spent_micro: 0, priced_at: null, created_at: 0, held_at: 1, released_at: null };
@@ -28,7 +28,11 @@ describe("costUsd", () => {
 it("A price is rounded up to a micro-dollar, and a price that is no number is null and within no cap", () => {
   expect(priceMicroOf(0.1234567)).toBe(123_457);
   expect([priceMicroOf("1"), priceMicroOf(Number.NaN), priceMicroOf(-1)]).toEqual([null, null, null]);
-  expect([isWithin(400_000, 0.4), isWithin(400_001, 0.4), isWithin(Number.NaN, 0.4)]).toEqual([true, false, false]);
+  expect([isWithinCap(400_000, 0.4), isWithinCap(400_001, 0.4), isWithinCap(Number.NaN, 0.4)]).toEqual([
+    true,
+    false,
+    false,
+  ]);
   expect([usdOf(1), usdOrNull(null), microOf(0.0000014)]).toEqual([0.000001, null, 1]);
 });
 
