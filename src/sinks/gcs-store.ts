@@ -9,16 +9,9 @@ import { createHash, randomUUID } from "node:crypto";
 import { z } from "zod";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
-import {
-  isBug,
-  networkWords,
-  plainWords,
-  timeLimitMs,
-  type ObjectStore,
-  type SourceFile,
-  type UploadTurn,
-} from "./object-store.ts";
+import { isBug, networkWords, plainWords, type ObjectStore, type SourceFile, type UploadTurn } from "./object-store.ts";
 import { tokensFrom, type Tokens } from "./google-token.ts";
+import { PACE, Quiet, webStreamOf, type Pace } from "./quiet.ts";
 import type { SinkAccess } from "./sink-access.ts";
 
 /** All that is read whole are facts of one object, and refusals. */
@@ -39,17 +32,34 @@ interface Ask {
   url: string;
   headers?: Record<string, string>;
   body?: Buffer;
-  /** Of a long answer: how many bytes it has. */
-  answerBytes?: number;
+  /** Takes the pieces of a long answer, whose text is then empty. */
+  content?: (piece: Uint8Array) => void;
   /** A session's address is a key by itself. */
   withToken?: boolean;
   /** Statuses that are answers. */
   good: readonly number[];
 }
 
-export function openGcs(access: SinkAccess, now: () => number): ObjectStore {
+interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+}
+
+/** In pieces, so that a slow line shows progress. */
+function bodyOf({ body }: Ask, moved: () => void) {
+  if (body === undefined) return {};
+  if (body.length === 0) return { body: new Uint8Array() };
+  return { body: webStreamOf(body, moved), duplex: "half" as const };
+}
+
+/** Without it, a body in pieces would go out with a chunked transfer encoding, which the store does not take everywhere. */
+const lengthOf = ({ body }: Ask): Record<string, string> =>
+  body === undefined || body.length === 0 ? {} : { "content-length": String(body.length) };
+
+export function openGcs(access: SinkAccess, now: () => number, pace = PACE): ObjectStore {
   try {
-    return new GcsStore(access, tokensFrom(access.keyFile ?? "", now));
+    return new GcsStore(access, tokensFrom(access.keyFile ?? "", now), pace);
   } catch (e) {
     throw inWords(access, e);
   }
@@ -59,16 +69,19 @@ class GcsStore implements ObjectStore {
   readonly #access: SinkAccess;
   readonly #tokens: Tokens;
   readonly #base: string;
+  readonly #pace: Pace;
 
-  constructor(access: SinkAccess, tokens: Tokens) {
+  constructor(access: SinkAccess, tokens: Tokens, pace: Pace) {
     this.#access = access;
+    this.#pace = pace;
     this.#tokens = tokens;
     this.#base = (access.endpoint ?? "https://storage.googleapis.com").replace(/\/+$/, "");
   }
 
   async holds({ key, size, sha256, md5 }: SourceFile, signal: AbortSignal): Promise<boolean> {
-    const answer = await this.#ask({ method: "GET", url: this.#object(key), good: [200, 403, 404] }, signal);
-    const facts = ObjectFacts.safeParse(jsonOf(await this.#text(answer)));
+    const ask: Ask = { method: "GET", url: this.#object(key), good: [200, 403, 404] };
+    const answer = await this.#ask(ask, signal);
+    const facts = ObjectFacts.safeParse(jsonOf(answer.text));
     if (answer.status !== 200 || !facts.success) return false;
     // The metadata is our own word for what was sent; the MD5 is the store's for what it has.
     const has = facts.data.size === size && facts.data.metadata?.["sha256"] === sha256;
@@ -159,14 +172,13 @@ class GcsStore implements ObjectStore {
     const good = [200, 201, 308, 404, 410, 499];
     const answer = await this.#ask({ method: "PUT", url, headers, body, withToken: false, good }, signal);
     if (answer.status === 200 || answer.status === 201) return this.#facts(answer);
-    await this.#text(answer);
     if (answer.status !== 308) return null;
     const last = /^bytes=0-(\d+)$/.exec(answer.headers.get("range") ?? "")?.[1];
     return last === undefined ? 0 : Number(last) + 1;
   }
 
-  async #facts(answer: Response): Promise<ObjectFacts> {
-    const facts = ObjectFacts.safeParse(jsonOf(await this.#text(answer)));
+  #facts(answer: Answer): ObjectFacts {
+    const facts = ObjectFacts.safeParse(jsonOf(answer.text));
     if (facts.success) return facts.data;
     throw this.#unreachable("it answered with something else than the facts of an object");
   }
@@ -179,13 +191,7 @@ class GcsStore implements ObjectStore {
     if (facts.md5Hash === file.md5.toString("base64")) return;
     const hash = createHash("sha256");
     const url = `${this.#object(file.key)}?alt=media`;
-    const answer = await this.#ask({ method: "GET", url, answerBytes: file.size, good: [200] }, signal);
-    try {
-      for await (const piece of answer.body ?? []) hash.update(piece as Uint8Array);
-    } catch (e) {
-      signal.throwIfAborted();
-      throw inWords(this.#access, e);
-    }
+    await this.#ask({ method: "GET", url, content: (piece) => void hash.update(piece), good: [200] }, signal);
     if (hash.digest("hex") !== file.sha256) throw mismatch("its checksum is another");
   }
 
@@ -193,7 +199,7 @@ class GcsStore implements ObjectStore {
     // One that nobody knows the address of cannot be found, and ends by itself.
     if (session === null) return;
     const ask: Ask = { method: "DELETE", url: session, withToken: false, good: [200, 204, 404, 410, 499] };
-    await this.#text(await this.#ask(ask, signal));
+    await this.#ask(ask, signal);
   }
 
   close(): void {
@@ -209,39 +215,46 @@ class GcsStore implements ObjectStore {
     return `${this.#base}/upload/storage/v1/b/${encodeURIComponent(this.#access.bucket)}/o?${query.toString()}`;
   }
 
-  /** One call, bounded in time, its failure in our words. A token that is refused is replaced once. */
-  async #ask(ask: Ask, signal: AbortSignal, again = true): Promise<Response> {
-    const limitMs = timeLimitMs((ask.body?.length ?? 0) + (ask.answerBytes ?? 0));
+  /** One call, given up when nothing moves, its failure in our words. A token that is refused is replaced once. */
+  async #ask(ask: Ask, signal: AbortSignal, again = true): Promise<Answer> {
+    const quiet = new Quiet(ask.body?.length ?? 0, this.#pace);
     const withToken = ask.withToken !== false;
     try {
       const token = withToken ? await this.#tokens.token(signal) : "";
       const answer = await fetch(ask.url, {
         method: ask.method,
-        headers: { ...ask.headers, ...(withToken ? { authorization: `Bearer ${token}` } : {}) },
-        body: (ask.body as Uint8Array<ArrayBuffer> | undefined) ?? null,
+        headers: { ...lengthOf(ask), ...ask.headers, ...(withToken ? { authorization: `Bearer ${token}` } : {}) },
         redirect: "manual",
-        signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
+        signal: AbortSignal.any([signal, quiet.signal]),
+        ...bodyOf(ask, quiet.moved),
       });
-      if (ask.good.includes(answer.status)) return answer;
-      if (answer.status === 401 && withToken && again) {
-        await this.#text(answer);
+      const { status, headers } = answer;
+      const good = ask.good.includes(status);
+      const text = await this.#read(answer, good ? ask.content : undefined, quiet.moved);
+      if (good) return { status, headers, text };
+      if (status === 401 && withToken && again) {
         this.#tokens.refused(token);
         return await this.#ask(ask, signal, false);
       }
-      throw this.#refusal(answer.status, await this.#text(answer), token);
+      throw this.#refusal(answer, text, token);
     } catch (e) {
       signal.throwIfAborted();
-      throw (e as Error).name === "TimeoutError"
-        ? this.#unreachable(`no answer within ${Math.round(limitMs / 1_000)} s`, e)
-        : inWords(this.#access, e);
+      throw (e as Error).name === "TimeoutError" ? this.#unreachable(quiet.words, e) : inWords(this.#access, e);
+    } finally {
+      quiet.end();
     }
   }
 
   /** The whole body, counted as it is after inflation: a store that sends without end is no store. */
-  async #text(answer: Response): Promise<string> {
+  async #read(answer: Response, content: Ask["content"], moved: () => void): Promise<string> {
     const parts: Uint8Array[] = [];
     let bytes = 0;
     for await (const part of answer.body ?? []) {
+      moved();
+      if (content) {
+        content(part);
+        continue;
+      }
       parts.push(part);
       bytes += part.length;
       if (bytes > ANSWER_BYTES_MAX) throw this.#unreachable("its answer is longer than 1 MiB");
@@ -249,7 +262,12 @@ class GcsStore implements ObjectStore {
     return Buffer.concat(parts).toString("utf8");
   }
 
-  #refusal(status: number, text: string, token: string): SvcError {
+  #refusal({ status, headers }: Response, text: string, token: string): SvcError {
+    const to = headers.get("location") ?? "";
+    if (status >= 300 && status < 400 && URL.canParse(to)) {
+      const why = `it redirects to ${plainWords(new URL(to).origin, [])}, and svc sends files only to the endpoint that you named`;
+      return new SvcError("sink_refused", { sink: this.#access.url, why });
+    }
     const parsed = Refusal.safeParse(jsonOf(text));
     const said = !parsed.success
       ? ""

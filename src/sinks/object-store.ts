@@ -59,12 +59,6 @@ export const KEY_BYTES_MAX = 1_024;
 
 export const partBytesOf = (size: number): number => Math.max(PART_BYTES_MIN, Math.ceil(size / PARTS_MAX / MIB) * MIB);
 
-/** Timers know no longer time; with more they ring at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
-
-/** A request that carries so many bytes is given up after this: a minute, and what a slow line needs. */
-export const timeLimitMs = (bytes: number): number => Math.min(TIMER_MS_MAX, 60_000 + Math.ceil(bytes / 50));
-
 /** Words of a stranger, in one line and without what must not be repeated. */
 export function plainWords(text: string, secrets: readonly string[]): string {
   return new Redactor(secrets).redactText(oneLine(text)).slice(0, 300).replace(/\.+$/, "");

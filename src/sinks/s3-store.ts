@@ -24,20 +24,21 @@ import {
 import { defaultProvider } from "@aws-sdk/credential-provider-node";
 import { throughProxy } from "../domain/proxy-env.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
-import {
-  isBug,
-  networkWords,
-  plainWords,
-  timeLimitMs,
-  type ObjectStore,
-  type SourceFile,
-  type UploadTurn,
-} from "./object-store.ts";
+import { isBug, networkWords, plainWords, type ObjectStore, type SourceFile, type UploadTurn } from "./object-store.ts";
+import { PACE, Quiet, type Pace } from "./quiet.ts";
 import { boundAnswers } from "./s3-bounds.ts";
+import { sendInPieces } from "./s3-pieces.ts";
+import { followRegion, whereTo } from "./s3-redirects.ts";
 import type { SinkAccess } from "./sink-access.ts";
 
 const PARALLEL_PARTS = 3;
 const METADATA_MS = 1_000;
+
+interface Watched {
+  abortSignal: AbortSignal;
+  /** To be called with each piece of the body that went out or came in. */
+  moved: () => void;
+}
 
 /** What an answer says of the object's checksum. */
 interface Answered {
@@ -46,11 +47,12 @@ interface Answered {
   SSECustomerAlgorithm?: string | undefined;
 }
 
-export async function openS3(access: SinkAccess): Promise<ObjectStore> {
+export async function openS3(access: SinkAccess, pace = PACE): Promise<ObjectStore> {
   const config: S3ClientConfig = {
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
-    followRegionRedirects: true,
+    // `followRegion` does it: the library's own way is not safe where several requests are under way.
+    followRegionRedirects: false,
     maxAttempts: 2,
     requestHandler: {
       connectionTimeout: 10_000,
@@ -70,30 +72,36 @@ export async function openS3(access: SinkAccess): Promise<ObjectStore> {
     ...(access.region === null ? {} : { region: access.region }),
     ...(access.profile === null ? {} : { profile: access.profile }),
   };
-  // No region anywhere: the store itself names the bucket's, and is asked there again.
-  if (!(await knowsRegion(new S3Client(config)))) config.region = "us-east-1";
+  // Where no region is configured, the store's first answer names the bucket's.
+  const place = { region: (await regionOf(new S3Client(config))) ?? "us-east-1" };
+  config.region = () => Promise.resolve(place.region);
   const [client, once] = [new S3Client(config), new S3Client({ ...config, maxAttempts: 1 })];
-  boundAnswers(client);
-  boundAnswers(once);
-  return new S3Store(client, once, access);
+  for (const each of [client, once]) {
+    boundAnswers(each);
+    sendInPieces(each);
+    followRegion(each, place, access.endpoint === null);
+  }
+  return new S3Store(client, once, { access, pace });
 }
 
-const knowsRegion = (client: S3Client): Promise<boolean> =>
+const regionOf = (client: S3Client): Promise<string | null> =>
   client.config.region().then(
-    () => true,
-    () => false,
+    (region) => region,
+    () => null,
   );
 
 class S3Store implements ObjectStore {
   readonly #client: S3Client;
   readonly #once: S3Client;
   readonly #access: SinkAccess;
+  readonly #pace: Pace;
 
   /** @param once repeats nothing: of an upload that was begun twice, one would be left behind. */
-  constructor(client: S3Client, once: S3Client, access: SinkAccess) {
+  constructor(client: S3Client, once: S3Client, { access, pace }: { access: SinkAccess; pace: Pace }) {
     this.#client = client;
     this.#once = once;
     this.#access = access;
+    this.#pace = pace;
   }
 
   async holds(file: SourceFile, signal: AbortSignal): Promise<boolean> {
@@ -230,14 +238,14 @@ class S3Store implements ObjectStore {
     });
   }
 
-  /** In the time that sending it may take. */
-  #readBack({ key, size: expected }: SourceFile, signal: AbortSignal): Promise<{ size: number; sha256: string }> {
-    return this.#ask(signal, expected, async (o) => {
+  #readBack({ key }: SourceFile, signal: AbortSignal): Promise<{ size: number; sha256: string }> {
+    return this.#ask(signal, 0, async (o) => {
       const hash = createHash("sha256");
       let size = 0;
       const { Body } = await this.#client.send(new GetObjectCommand(this.#of(key)), o);
       for await (const piece of Body as AsyncIterable<Buffer>) {
         o.abortSignal.throwIfAborted();
+        o.moved();
         hash.update(piece);
         size += piece.length;
       }
@@ -270,18 +278,20 @@ class S3Store implements ObjectStore {
     return { ...this.#of(file.key), ContentType: file.contentType, Metadata: { sha256: file.sha256 } };
   }
 
-  /** One call, bounded in time, its failure in our words. */
-  async #ask<T>(signal: AbortSignal, bytes: number, call: (o: { abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
-    const limitMs = timeLimitMs(bytes);
+  /** One call, given up when nothing moves, its failure in our words. */
+  async #ask<T>(signal: AbortSignal, bytes: number, call: (o: Watched) => Promise<T>): Promise<T> {
+    const quiet = new Quiet(bytes, this.#pace);
     try {
-      return await call({ abortSignal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]) });
+      return await call({ abortSignal: AbortSignal.any([signal, quiet.signal]), moved: quiet.moved });
     } catch (e) {
       signal.throwIfAborted();
-      throw this.#inWords(e, limitMs);
+      throw this.#inWords(e, quiet.words);
+    } finally {
+      quiet.end();
     }
   }
 
-  #inWords(e: unknown, limitMs: number): SvcError {
+  #inWords(e: unknown, quietFor: string): SvcError {
     if (isBug(e)) return asSvcError(e);
     const { name = "", message = "" } = e as { name?: string; message?: string };
     const status = statusOf(e);
@@ -291,9 +301,10 @@ class S3Store implements ObjectStore {
         { sink: this.#access.url, missing: plainWords(message, this.#access.secrets) },
         { cause: e },
       );
-    if (name === "AbortError" || name === "TimeoutError")
-      return this.#unreachable(`no answer within ${Math.round(limitMs / 1_000)} s`, e);
+    if (name === "AbortError" || name === "TimeoutError") return this.#unreachable(quietFor, e);
     if (status === null) return this.#unreachable(networkWords(e), e);
+    if (status >= 300 && status < 400)
+      return new SvcError("sink_refused", { sink: this.#access.url, why: whereTo(e) }, { cause: e });
     const said = plainWords(message, this.#access.secrets);
     const why = `${WORDS[name] ?? `status ${status}`}${said === "" || said === "UnknownError" ? "" : ` (${said})`}`;
     // What passes by itself: too much at once, a part of the store that is down, a token that is being renewed.
@@ -318,7 +329,6 @@ const WORDS: Readonly<Record<string, string>> = {
   ExpiredToken: "the session token has expired",
   InvalidToken: "the session token is not valid",
   RequestTimeTooSkewed: "the clock of this computer is wrong",
-  PermanentRedirect: "the bucket lies in another region",
   SlowDown: "it asks to go slower",
   BadDigest: "it got something else than was sent",
 };
