@@ -45,6 +45,10 @@ export const AGENT_COMMAND =
   `case "$("$p" -I -S -c "${PROBE}" </dev/null 2>/dev/null)" in True) exec "$p" -I -S -c "${BOOT}";; esac; done; ` +
   `echo SVC-AGENT none; exit 127'`;
 
+/** What a machine whose startup files read stdin is told to be, and what to do. */
+export const READS_STDIN =
+  "its shell's startup files (.bashrc, .profile or the like) read the input that is meant for svc's commands, for example with `read` or `cat`; put `case $- in *i*) ;; *) return;; esac` at their top, or choose another image";
+
 const TIMEOUT_MS = 20_000;
 /** However steadily something trickles in. */
 const TOTAL_MS = 15 * 60_000;
@@ -314,6 +318,8 @@ export class AgentClient {
     if (said.includes("SVC-AGENT none")) {
       this.#unfit(`it has no Python 3.8 or newer (tried ${PYTHONS.replaceAll(" ", ", ")})`);
     } else if (this.#exit !== undefined) {
+      // A `read` took the length of the program, and Python found the program in its place.
+      if (/invalid literal for int/.test(this.#stderr)) return void this.#unfit(READS_STDIN);
       const words = printable(said.trim() === "" ? this.#stderr : said);
       this.#unfit(
         `its shell ran nothing, ended with code ${this.#exit}, and said: ${words === "" ? "nothing" : words}`,

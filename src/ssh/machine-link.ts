@@ -2,7 +2,7 @@
 // machine's guard knows that somebody still wants it. Shared by all steps; made when first needed, and again after a loss.
 
 import { z } from "zod";
-import { AGENT_COMMAND, AgentClient, AgentRefusal } from "./agent-client.ts";
+import { AGENT_COMMAND, AgentClient, AgentRefusal, READS_STDIN } from "./agent-client.ts";
 import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { SshConnection, type ConnectionOptions } from "./connection.ts";
 import { pushTree } from "./tree.ts";
@@ -15,6 +15,9 @@ import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/hos
 const HELLO_MS = 30_000;
 const GUARD_MS = 40_000;
 const REMOVE_MS = 30_000;
+/** Says whether the machine's shell runs a command whose stdin is empty. */
+const SHELL_PROBE = "exec sh -c 'echo SVC-SHELL runs'";
+const SHELL_PROBE_MS = 5_000;
 const CONTACT_MS_MAX = 20_000;
 
 const text = (max: number) => z.string().max(max);
@@ -50,6 +53,8 @@ const Kept = z.object({ lives: z.boolean(), moved: z.boolean() });
 export interface MachineLinkOptions extends ConnectionOptions {
   /** The text of svc_agent.py. */
   agentSource: () => Promise<Buffer>;
+  /** 20 s unless said. */
+  agentStartMs?: number;
 }
 
 const SMALL_BYTES = 4 * 1024 * 1024;
@@ -92,8 +97,25 @@ export class MachineLink implements AskedMachine {
       this.connection.open(AGENT_COMMAND, signal),
       this.#options.agentSource(),
     ]);
-    this.#agent = await AgentClient.open(channel, { machine: this.name, source, signal });
+    const { agentStartMs: timeoutMs } = this.#options;
+    const options = { machine: this.name, source, signal, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+    this.#agent = await AgentClient.open(channel, options).catch(async (e: unknown) => {
+      throw (await this.#readsStdin(e)) ?? e;
+    });
     return this.#agent;
+  }
+
+  /**
+   * An agent that does not start on a machine that otherwise runs commands: something before it reads its input and waits for more.
+   * Asking again would wait in the same way, so this is told at once.
+   */
+  async #readsStdin(thrown: unknown): Promise<SvcError | null> {
+    const { signal } = this.#life;
+    if (!(thrown instanceof SvcError) || thrown.code !== "ssh_unreachable" || signal.aborted) return null;
+    const probe = { signal, timeoutMs: SHELL_PROBE_MS, maxBytes: 1024 * 1024 };
+    const answer = await this.connection.exec(SHELL_PROBE, probe).catch(() => null);
+    if (answer?.stdout.includes("SVC-SHELL runs") !== true) return null;
+    return new SvcError("machine_unfit", { machine: this.name, why: READS_STDIN }, { cause: thrown });
   }
 
   /** What the machine says of itself, once it is the one that was ordered. */

@@ -1,0 +1,50 @@
+// Machines whose shell reads the input that is meant for our commands.
+// @module-tag needs/sshd
+
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { MachineLink } from "../../src/ssh/machine-link.ts";
+import { agentPath, never, TestMachine } from "./machine.ts";
+
+let machine: TestMachine;
+let link: MachineLink;
+beforeEach(async () => {
+  machine = await TestMachine.start();
+  link = new MachineLink({
+    machine: machine.name,
+    endpoints: () => machine.endpoints,
+    key: () => Promise.resolve(machine.key),
+    pins: machine.pins,
+    agentSource: () => readFile(agentPath),
+    agentStartMs: 3_000,
+  });
+});
+afterEach(async () => {
+  link.close();
+  await machine.close();
+});
+
+/** Whether the login shell of the user who tests reads `.bashrc` over SSH. */
+const readsBashrc =
+  userInfo().shell?.endsWith("/bash") === true &&
+  spawnSync("sh", ["-c", "grep -q SSH_CLIENT /bin/bash || strings /bin/bash | grep -q SSH_CLIENT"]).status === 0;
+
+it.runIf(readsBashrc).each(["cat >/dev/null", "read answer", "while read line; do :; done"])(
+  "A .bashrc that swallows stdin with `%s` is told, with what to do",
+  async (line) => {
+    writeFileSync(join(machine.home, ".bashrc"), `${line}\n`);
+    await expect(link.greet(never)).rejects.toMatchObject({
+      code: "machine_unfit",
+      message: expect.stringMatching(/\.bashrc.*read the input.*return;; esac/) as string,
+    });
+  },
+);
+
+it.runIf(readsBashrc)("A .bashrc that only prints is no fault, and neither is one that returns early", async () => {
+  writeFileSync(join(machine.home, ".bashrc"), "echo hello\ncase $- in *i*) ;; *) return;; esac\ncat >/dev/null\n");
+  await expect(link.greet(never)).resolves.toMatchObject({ home: machine.home });
+});
