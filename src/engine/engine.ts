@@ -15,6 +15,7 @@ import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import type { StepName } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
+import { errorOf } from "../store/records.ts";
 import type { EffectRow, JobRow } from "../store/tables.ts";
 import { TimerQueue } from "./timer-queue.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
@@ -320,7 +321,7 @@ export class Engine {
       } as unknown as EventBody);
       return;
     }
-    const error = verdict.error.toJobError();
+    const error = errorOf(tx.store.job(effect.job_id)?.provider ?? "", verdict.error.toJobError());
     if (verdict.error.code === "disk_full") tx.after(() => this.#report(verdict.error));
     const failed = { ...end, status: "failed", error: JSON.stringify(error), detail: detail(verdict.detail) } as const;
     const policy = this.#o.steps[step].retry;

@@ -81,9 +81,11 @@ function leftOutOf({ left_out }: JobRow): JobRecord["left_out"] {
   return { count, names, ignored };
 }
 
-/** Removes the sentence about a rented machine from the error of a local run, which had none. */
+const RENTS_NOTHING: ReadonlySet<string> = new Set(["local", "notebook"]);
+
+/** A run on this computer or in a notebook rents no machine, so its errors must not say that one is given back. */
 export function errorOf(provider: string, error: JobError): JobError {
-  if (provider !== "local") return error;
+  if (!RENTS_NOTHING.has(provider)) return error;
   const hint = error.hint
     .replaceAll(RELEASED, "")
     // Older versions wrote these words.
