@@ -32,6 +32,7 @@ export interface PlanParts {
   /** Undefined for a provider that cannot be used here. */
   provider: Provider | undefined;
   connected: boolean;
+  projectDir: string;
   /** Throws `project_dir_refused`. */
   measure: () => Promise<ProjectMeasure>;
   /** Throws what a submission would refuse of what is installed and started. */
@@ -71,6 +72,7 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     provider: spec.provider,
     gpus: spec.gpus,
     nodes: spec.nodes,
+    project_dir: parts.projectDir,
     offers: (offers ?? []).slice(0, OFFERS_SHOWN).map((offer) => offerOf(offer, spec)),
     offers_total: offers?.length ?? 0,
     price_per_hour_usd: price,

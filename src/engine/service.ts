@@ -319,6 +319,7 @@ export class Service implements ControlPlane {
       ],
       provider: this.#o.providers.get(spec.provider),
       connected: info?.connected ?? false,
+      projectDir,
       measure: () => this.#o.measureProject(projectDir, spec.provider === "local"),
       preview: (files) =>
         this.#o.preview(projectDir, spec, files).catch((e: unknown) => {

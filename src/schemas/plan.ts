@@ -23,6 +23,8 @@ export const Plan = z
     provider: ProviderName,
     gpus: z.string(),
     nodes: z.int(),
+    /** The directory whose code the run uses, absolute, also where the request left it out. */
+    project_dir: z.string(),
     /** Cheapest first, the first few of `offers_total`. */
     offers: z.array(PlanOffer),
     offers_total: z.int(),

@@ -267,6 +267,7 @@ export class PlaneDouble implements ControlPlane {
       provider: spec.provider,
       gpus: spec.gpus,
       nodes: spec.nodes,
+      project_dir: "/project",
       offers: [],
       offers_total: 0,
       price_per_hour_usd: null,

@@ -81,6 +81,7 @@ export function fakeAnswers(): Record<string, unknown> {
         provider,
         gpus,
         nodes: 1,
+        project_dir: "/home/me/project",
         offers: local
           ? []
           : [

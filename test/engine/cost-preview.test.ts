@@ -19,7 +19,7 @@ function parts(rest: Partial<PlanParts> = {}): PlanParts & { cloud: SmallCloud }
   ];
   const measure = () => Promise.resolve({ files, bytes: 5_900, leftOut: null, missed: 0 });
   const preview = () => Promise.resolve({ install: null, start: null });
-  return { cloud, checks: [], provider: cloud, connected: true, measure, preview, ...rest };
+  return { cloud, checks: [], provider: cloud, connected: true, projectDir: "/project", measure, preview, ...rest };
 }
 
 describe("the plan of a run", () => {

@@ -3,8 +3,16 @@ import { CodeBlock } from "../parts/code-block.tsx";
 import { asCode, LANGUAGES, type Language } from "./as-code.ts";
 import type { SubmitBodyLike } from "./run-values.ts";
 
-/** The same run, started from elsewhere; `wrong` names fields whose values no call may carry. */
-export function CodeTabs({ body, wrong }: { body: SubmitBodyLike; wrong: string }) {
+/**
+ * The same run, started from elsewhere; `wrong` names fields whose values no call may carry. `projectDir` is the directory that the
+ * control plane takes where the form names none: another program starts in another directory, so the snippets name it.
+ */
+export function CodeTabs(props: { body: SubmitBodyLike; projectDir: string | null; wrong: string }) {
+  const { body, projectDir, wrong } = props;
+  const named =
+    body.spec["project_dir"] === undefined && projectDir !== null
+      ? { ...body, spec: { ...body.spec, project_dir: projectDir } }
+      : body;
   const [language, setLanguage] = useState<Language>("Python");
   return (
     <section className="panel" aria-labelledby="as-code">
@@ -21,7 +29,7 @@ export function CodeTabs({ body, wrong }: { body: SubmitBodyLike; wrong: string 
         </fieldset>
       </div>
       {wrong === "" ? (
-        <CodeBlock code={asCode(language, body, location.origin)} name={`the run in ${language}`} />
+        <CodeBlock code={asCode(language, named, location.origin)} name={`the run in ${language}`} />
       ) : (
         <p className="quiet">To correct first: {wrong}.</p>
       )}

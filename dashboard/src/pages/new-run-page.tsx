@@ -203,7 +203,7 @@ function RunForm({ initial }: { initial: Values }) {
       </form>
       <aside className="new-run-side" aria-label="Plan">
         <PlanPanel {...planned} />
-        <CodeTabs body={body} wrong={titlesOf(Object.keys(wrong))} />
+        <CodeTabs body={body} projectDir={planned.plan?.project_dir ?? null} wrong={titlesOf(Object.keys(wrong))} />
       </aside>
     </div>
   );

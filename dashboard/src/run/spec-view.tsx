@@ -27,7 +27,7 @@ export function SpecView({ job }: { job: JobRecord }) {
         </dl>
       </section>
       <div className="stack">
-        <CodeTabs body={body} wrong="" />
+        <CodeTabs body={body} projectDir={null} wrong="" />
         {masked.length > 0 && (
           <p className="quiet">
             The values of {masked.join(", ")} are not shown and not in this code: give them anew, best as references
