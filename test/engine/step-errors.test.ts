@@ -10,8 +10,8 @@ afterEach(async () => {
 afterAll(removeHomes);
 
 it.each([
-  ["local" as const, /^(?!.*rented)],
-  ["notebook" as const, /^(?!.*rented)],
+  ["local" as const, /^(?!.*rented)/],
+  ["notebook" as const, /^(?!.*rented)/],
   ["podhost" as const, /rented machine/],
 ])(
   "A failed step of a run on %s says of a rented machine what is true, in the timeline and in the feed",
