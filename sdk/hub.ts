@@ -2,7 +2,8 @@
 
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import type { HubModel } from "../src/schemas/hub.ts";
+import { oneLine } from "../src/domain/terminal-text.ts";
+import type { HubModel, HubPull } from "../src/schemas/hub.ts";
 import { SvcError } from "./errors.ts";
 import { call } from "./runs.ts";
 
@@ -28,10 +29,12 @@ export const hub = {
     const { local_dir, ...rest } = options;
     const body = { model_id: modelId, ...rest, ...(local_dir ? { local_dir: absolute(local_dir) } : {}) };
     let pull = await call((client) => client.pull(body));
+    const tell = troubleTeller();
     for (let pauseMs = 50; pull.status === "running"; pauseMs = Math.min(POLL_MS_MAX, pauseMs * 1.5)) {
       await new Promise((r) => setTimeout(r, pauseMs));
       const { id } = pull;
       pull = await call((client) => client.pullOf(id));
+      tell(pull);
     }
     if (pull.path !== null) return pull.path;
     throw new SvcError({
@@ -55,6 +58,19 @@ export const hub = {
   /** Removes what svc keeps of a model; resolves with the folders that are gone. A folder of your own choice stays. */
   remove: (modelId: string): Promise<string[]> => call((client) => client.removeModel(modelId)),
 };
+
+/** Says on stderr, once each, why a pull does not move, such as a hub that refuses the connection. `SVC_PROGRESS=0` turns it off. */
+function troubleTeller(): (pull: HubPull) => void {
+  const off = /^(0|off|no|false)$/i.test(process.env["SVC_PROGRESS"] ?? "");
+  let told = "";
+  return ({ model_id: model, note }) => {
+    // What follows the semicolon is the time until the next try.
+    const trouble = note?.split("; tried again")[0] ?? "";
+    if (off || trouble === "" || trouble === told) return;
+    told = trouble;
+    process.stderr.write(`svc: ${oneLine(`${model}: ${note ?? ""}`)}\n`);
+  };
+}
 
 /** The control plane's working directory is not the caller's. */
 function absolute(path: string): string {

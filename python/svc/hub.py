@@ -122,17 +122,19 @@ class _Line:
         self._stream = stream if stream is not None and not quiet else None
         self._terminal = self._stream is not None and self._stream.isatty()
         self._shown = False
-        self._troubled = False
+        self._trouble = ""
 
     def show(self, pull: Mapping[str, Any]) -> None:
         if self._stream is None:
             return
         try:
             if not self._terminal:
-                if pull.get("note") and not self._troubled:
+                # What follows the semicolon is the time until the next try.
+                trouble = str(pull.get("note") or "").split("; tried again")[0]
+                if trouble and trouble != self._trouble:
+                    self._trouble = trouble
                     self._stream.write(f"svc: {_words(pull)[:400]}\n")
                     self._stream.flush()
-                self._troubled = bool(pull.get("note"))
                 return
             self._stream.write("\r\x1b[K" + _words(pull)[:200])
             self._stream.flush()

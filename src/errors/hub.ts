@@ -62,11 +62,13 @@ export const HUB = {
         ? "Pull again later: the download resumes where it stopped."
         : "Without a token the limit is low and shared by every user behind the same address: set HUB_TOKEN. A new pull resumes where this one stopped.",
   }),
-  hub_unreachable: entry<{ host: string; why: string }>({
+  /** `goes_on`: the pull is still trying. */
+  hub_unreachable: entry<{ host: string; why: string; goes_on?: boolean }>({
     status: 502,
     exit: 5,
     retry: "backoff",
-    message: (d) => `${d.host} cannot be reached: ${d.why}.`,
+    message: (d) =>
+      `${d.host} cannot be reached: ${d.why}.${d.goes_on ? " svc keeps trying for about a minute in the background." : ""}`,
     hint: `Check the network of this computer, and SVC_HUB_URL if it is set. A new pull resumes where this one stopped. ${NO_MONEY}`,
   }),
   hub_bad_answer: entry<{ what: string; why: string }>({

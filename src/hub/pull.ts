@@ -13,6 +13,7 @@ import { fetchBlob, hasBlob, partialBytes } from "./fetch-blob.ts";
 import { firstObjection } from "./paths.ts";
 import { chooserOf } from "./patterns.ts";
 import type { Place } from "./place.ts";
+import { Transient } from "./transfer.ts";
 import { UNHEARD_MS_MAX, persistently, type RetryOptions } from "./retry.ts";
 
 const FILES_AT_ONCE = 6;
@@ -39,6 +40,8 @@ export interface PullParts extends Omit<RetryOptions, "gained" | "waiting"> {
   /** Bytes that other pulls are still to bring onto the same disk. */
   reserved: () => number;
   report: (change: Partial<PullProgress>) => void;
+  /** Called with the reason whenever the hub did not answer the first question, and with null once it did. */
+  unheard: (error: SvcError | null) => void;
   now: () => number;
 }
 
@@ -53,8 +56,13 @@ export async function pullModel(parts: PullParts): Promise<HubPulled> {
 
   report({ phase: "resolving" });
   await place.prepare();
-  const commit =
-    parts.commit ?? (await patiently(() => client.commitOf(asked, signal), { unheardMsMax: UNHEARD_MS_MAX }));
+  const ask = (): Promise<string> =>
+    client.commitOf(asked, signal).catch((e: unknown) => {
+      parts.unheard(e instanceof Transient && e.unheard ? e.error : null);
+      throw e;
+    });
+  const commit = parts.commit ?? (await patiently(ask, { unheardMsMax: UNHEARD_MS_MAX }));
+  parts.unheard(null);
   report({ commit });
   const all = await patiently(() => client.files(asked, commit, signal));
   const files = chosen(all, asked, parts.patterns);

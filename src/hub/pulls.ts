@@ -7,7 +7,7 @@
 
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import type { Clock, TimerHandle } from "../domain/clock.ts";
+import { pause, type Clock, type TimerHandle } from "../domain/clock.ts";
 import { orAborted } from "../domain/or-aborted.ts";
 import { asSvcError, describeError, SvcError } from "../errors/index.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled } from "../schemas/hub.ts";
@@ -23,6 +23,8 @@ import { PATIENCE, type Patience } from "./retry.ts";
 import { Transfer } from "./transfer.ts";
 
 const HINT_EVERY_MS = 400;
+/** Who waits for a pull hears within ten seconds, connecting included, that the hub does not answer. */
+const TOLD_AFTER_MS = 5_000;
 /** Speed is told over this long. */
 const SPEED_WINDOW_MS = 4_000;
 const STALL_MS = 30_000;
@@ -59,6 +61,8 @@ interface Running {
   stop: AbortController;
   ended: Promise<void>;
   error: SvcError | null;
+  /** Why the hub has not answered so far, and since when. */
+  unheard: { error: SvcError; sinceMs: number } | null;
   speed: { at: number; bytes: number }[];
   hintAt: number;
   later: TimerHandle | null;
@@ -107,14 +111,33 @@ export class Pulls {
     return record.pull;
   }
 
-  /** Resolves when the pull has ended well; throws its error otherwise. */
+  /**
+   * Resolves when the pull has ended well; throws its error otherwise. Throws `hub_unreachable` also while the pull goes on, once the
+   * hub has not answered for some seconds: the next call joins it.
+   */
   async wait(id: string): Promise<HubPulled> {
     const running = this.#running.get(id);
-    await running?.ended;
+    if (running) await this.#endedOrUnheard(running);
     const { status, path, commit, files_total, bytes_total, model_id: model } = this.get(id);
     if (status === "succeeded" && path !== null && commit !== null)
       return { path, revision: commit, files: files_total ?? 0, bytes: bytes_total ?? 0 };
     throw running?.error ?? new SvcError("hub_pull_ended", { model, how: "interrupted" });
+  }
+
+  async #endedOrUnheard(running: Running): Promise<void> {
+    const { clock } = this.#o;
+    let over = false;
+    const ended = running.ended.then(() => void (over = true));
+    while (!over) {
+      const { unheard } = running;
+      if (unheard && clock.monotonic() - unheard.sinceMs >= TOLD_AFTER_MS) {
+        const { host, why } = unheard.error.data as { host: string; why: string };
+        throw new SvcError("hub_unreachable", { host, why, goes_on: true }, { cause: unheard.error });
+      }
+      const enough = new AbortController();
+      await Promise.race([ended, pause(clock, 500, enough.signal).catch(() => undefined)]);
+      enough.abort(new Error("the wait is over"));
+    }
   }
 
   /** Newest first. */
@@ -181,6 +204,7 @@ export class Pulls {
       stop: new AbortController(),
       ended: Promise.resolve(),
       error: null,
+      unheard: null,
       speed: [],
       hintAt: 0,
       later: null,
@@ -252,6 +276,10 @@ export class Pulls {
         patterns: record.allow_patterns,
         reserved: () => this.#reserved(running),
         report: (change) => this.#report(running, change),
+        unheard: (error) => {
+          if (error === null) running.unheard = null;
+          else running.unheard = { error, sinceMs: running.unheard?.sinceMs ?? clock.monotonic() };
+        },
         now: clock.now,
         clock,
         random,

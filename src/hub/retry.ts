@@ -13,8 +13,8 @@ export interface Patience {
   askedMsMax: number;
 }
 
-/** A wrong address or no network is told within ten seconds, connecting included. */
-export const UNHEARD_MS_MAX = 7_000;
+/** A hub that never answered is tried for about a minute. Who waits is told at once, by the pull's note. */
+export const UNHEARD_MS_MAX = 60_000;
 
 export const PATIENCE: Patience = { attemptsMax: 8, delayMsMin: 500, delayMsMax: 30_000, askedMsMax: 10 * 60_000 };
 
@@ -26,7 +26,7 @@ export interface RetryOptions {
   random: () => number;
   /** Grows with what was gained; a try that gained something counts as the first. */
   gained?: () => number;
-  /** How long a hub is tried that never answered. Who waits for the pull is then told, and no worse off: nothing was transferred. */
+  /** How long a hub is tried that never answered. Nothing was transferred by then, so nothing is lost by giving up. */
   unheardMsMax?: number;
   /** Told before each wait, and with null after it. */
   waiting?: (error: SvcError | null, ms: number) => void;
