@@ -26,8 +26,8 @@ const CLOCK_MS = 2_000;
 const SLEPT_MS = 15_000;
 const OPENING_MS = 10_000;
 
-/** Keeps one socket to `/v1/events` open for the life of the page. */
-export function openFeed(listener: FeedListener): void {
+/** Keeps one socket to `/v1/events` open for the life of the page. Returns the way to try again at once. */
+export function openFeed(listener: FeedListener): () => void {
   let socket: WebSocket | null = null;
   let since: number | null = null;
   let failures = 0;
@@ -119,4 +119,7 @@ export function openFeed(listener: FeedListener): void {
     if (event.persisted) again();
   });
   connect();
+  return () => {
+    if (state !== "live") again();
+  };
 }

@@ -77,5 +77,26 @@ export function moment(at: string): string {
   return `${today ? "" : `${day.format(date)}, `}${clock.format(date)}${zone}`;
 }
 
+const STEPS: Readonly<Record<string, string>> = {
+  provision: "Get machine",
+  await_ssh: "Connect",
+  sync: "Copy code",
+  install: "Install",
+  launch: "Start",
+  stream: "Run",
+  collect: "Save results",
+  terminate: "Release",
+};
+/** A step as people call what it does; the API keeps the short name. */
+export const stepName = (step: string): string => STEPS[step] ?? words(step);
+
+const MACHINES: Readonly<Record<string, string>> = {
+  intended: "requested",
+  held: "in use",
+  unknown: "not certain",
+  releasing: "being released",
+};
+export const machineState = (state: string): string => MACHINES[state] ?? words(state);
+
 export const words = (name: string): string => name.replaceAll("_", " ");
 export const plural = (n: number, word: string): string => `${n.toLocaleString("en-US")} ${word}${n === 1 ? "" : "s"}`;

@@ -216,8 +216,12 @@ function refreshAll(): void {
   machines.mark();
 }
 
+let reconnect = (): void => undefined;
+/** Tries at once to reach the control plane, instead of after the wait that is under way. */
+export const tryAgain = (): void => reconnect();
+
 export function startSync(): void {
-  openFeed({
+  reconnect = openFeed({
     opened(resumed) {
       if (!resumed) stale = true;
       refreshAll();

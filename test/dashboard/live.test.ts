@@ -97,7 +97,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       run.record = { ...run.record, status: "terminating", note: "collecting checkpoints" };
       server.emit("job.transition", "r1-digits", { from: "running", to: "terminating", event: "run.exited" });
       await page.waitForSelector(".run-head .pill >> text=terminating");
-      await page.waitForSelector(".step-running >> text=collect");
+      await page.waitForSelector(".step-running >> text=Save results");
       await page.waitForSelector("text=collecting checkpoints");
       // What a step does meanwhile is announced by no event.
       const doing = {
@@ -117,13 +117,13 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
 
   it("leads from a step to each of its attempts by the keyboard", () =>
     withPage("/runs/r3-retry", async ({ page }) => {
-      await page.getByRole("button", { name: "provision", exact: true }).first().focus();
+      await page.getByRole("button", { name: "Get machine", exact: true }).first().focus();
       await page.keyboard.press("Enter");
-      const detail = page.getByRole("region", { name: "Step provision" });
-      await detail.getByText("provision, node 0, attempt 2").waitFor();
+      const detail = page.getByRole("region", { name: "Step Get machine" });
+      await detail.getByText("Get machine, node 0, attempt 2").waitFor();
       await detail.getByRole("button", { name: "Attempt 1, failed" }).focus();
       await page.keyboard.press("Enter");
-      await detail.getByText("provision, node 0, attempt 1").waitFor();
+      await detail.getByText("Get machine, node 0, attempt 1").waitFor();
       expect(new URL(page.url()).searchParams.get("step")).toBe("provision.0.1");
     }));
 

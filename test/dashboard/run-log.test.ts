@@ -101,6 +101,11 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       await page.waitForSelector("text=1 / 3");
       await page.keyboard.press("N");
       await page.waitForSelector(".log-picked:has-text('Needle <b>20007</b>')");
+      // The address leads back to this match.
+      await page.waitForURL(/line=\d/);
+      await page.reload();
+      await page.waitForSelector("text=3 / 3");
+      await page.waitForSelector(".log-picked:has-text('Needle <b>20007</b>')");
       expect(await page.evaluate(() => [...(CSS.highlights.get("log-find") ?? [])].map(String))).toEqual(["Needle"]);
       await page.getByRole("button", { name: "Only matching" }).click();
       // One stays at the match that one was at.

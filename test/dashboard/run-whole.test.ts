@@ -62,7 +62,7 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
   it("shows log, metrics and checkpoints while it runs, and what comes afterwards without being loaded again", () =>
     visiting("", async ({ page }) => {
       await page.locator(".log-row:has-text('step 49 <b>bold</b>')").waitFor(WAIT);
-      await page.locator(".step-running:has-text('stream')").waitFor(WAIT);
+      await page.locator(".step-running:has-text('Run')").waitFor(WAIT);
       await page.getByRole("link", { name: "Metrics", exact: true }).click();
       await page.getByRole("img", { name: /^train\/loss: last 0.02 at step 49/ }).waitFor(WAIT);
       await page.getByRole("link", { name: "Checkpoints", exact: true }).click();
@@ -83,7 +83,7 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
       await page.locator(".log-picked:has-text('step 31')").waitFor(WAIT);
     });
     await visiting("?step=provision.0.1", async ({ page }) => {
-      await page.locator(".step-detail:has-text('provision, attempt 1')").waitFor(WAIT);
+      await page.locator(".step-detail:has-text('Get machine, attempt 1')").waitFor(WAIT);
       const slider = page.getByLabel("Time in the run");
       await slider.focus();
       await page.keyboard.press("Home");

@@ -181,6 +181,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
         await expectAccessible(page);
         server.world.runs.push(fakeRun("late", 1, { label: "made meanwhile" }));
         server.emit("job.created", "late");
+        await page.getByRole("button", { name: "Try again now" }).click();
         server.cut(false);
         await page.getByText("made meanwhile").waitFor(WAIT);
         await page.waitForSelector(".connection-live", WAIT);

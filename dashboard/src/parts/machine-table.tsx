@@ -1,5 +1,5 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
-import { age, usd, usdPerHour, words } from "../format.ts";
+import { age, machineState, usd, usdPerHour } from "../format.ts";
 import { costSoFar, RETURNING } from "../machines.ts";
 import { Link, runPath } from "../router.tsx";
 import { useReturning } from "./returning.ts";
@@ -50,7 +50,7 @@ export function MachineTable({ machines, name, full = false }: MachineTableProps
                 {full && noteOf(machine) && <p className="quiet small-text">{noteOf(machine)}</p>}
               </td>
               <td data-label="State" className={isAlarming(machine) ? "doubt" : ""} title={noteOf(machine) ?? ""}>
-                {words(machine.state)}
+                {machineState(machine.state)}
               </td>
               {full && <td className="num machine-address">{machine.address ?? "none"}</td>}
               <td data-label="Price" className="right num">

@@ -3,6 +3,7 @@ import { plural, timeOfDay } from "../format.ts";
 import { Link, usePlace } from "../router.tsx";
 import { isDoubtful, isFree, perHourOf, RETURNING } from "../machines.ts";
 import { useData } from "../store.ts";
+import { tryAgain } from "../sync.ts";
 import { MachineTable } from "./machine-table.tsx";
 import { useReturning } from "./returning.ts";
 import { SettingsMenu } from "./settings-menu.tsx";
@@ -137,7 +138,10 @@ export function StaleNotice() {
     <p className="stale" role="status">
       The control plane does not answer: start it again with <code>svc serve</code>. Rented machines keep running and
       may cost money. This page shows the state of {timeOfDay(sinceMs)}, clocks included, and updates itself when svc is
-      back.
+      back.{" "}
+      <button type="button" className="button small" onClick={tryAgain}>
+        Try again now
+      </button>
     </p>
   );
 }

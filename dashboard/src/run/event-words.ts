@@ -2,7 +2,7 @@
 
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { FeedEvent } from "../../../src/schemas/job.ts";
-import { words } from "../format.ts";
+import { machineState, stepName, words } from "../format.ts";
 
 const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
 
@@ -13,10 +13,10 @@ export function eventWords({ type, data }: FeedEvent): string {
     return `${words(text(data["from"]) || "created")} → ${words(text(data["to"]))} (${text(data["event"])})`;
   if (type.startsWith("step.")) {
     const attempt = Number(data["attempt"]) > 1 ? `, attempt ${text(data["attempt"])}` : "";
-    return `${words(text(data["step"]))}${node} ${words(type.slice(5))}${attempt}${reason(data["error"])}`;
+    return `${stepName(text(data["step"]))}${node} ${words(type.slice(5))}${attempt}${reason(data["error"])}`;
   }
   if (type === "machine.changed")
-    return `machine ${text(data["name"])} ${words(text(data["state"]))}${data["note"] ? `: ${text(data["note"])}` : ""}`;
+    return `machine ${text(data["name"])} ${machineState(text(data["state"]))}${data["note"] ? `: ${text(data["note"])}` : ""}`;
   if (type === "checkpoint.saved")
     return `checkpoint ${text(data["path"])}${typeof data["size"] === "number" ? `, ${bytes(data["size"])}` : ""}`;
   if (type === "notice") return text(data["message"]);

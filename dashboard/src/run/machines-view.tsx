@@ -1,5 +1,5 @@
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { usdPerHour, words } from "../format.ts";
+import { machineState, usdPerHour } from "../format.ts";
 import { Span } from "../parts/time.tsx";
 import { isActive } from "../status.ts";
 
@@ -26,7 +26,7 @@ export function MachinesView({ job }: { job: JobRecord }) {
               <td>
                 <code title={machine.address ?? ""}>{machine.name}</code>
               </td>
-              <td>{words(machine.state)}</td>
+              <td>{machineState(machine.state)}</td>
               <td className="right num">{usdPerHour(machine.price_per_hour_usd)}</td>
               <td className="right">
                 <Span from={machine.created_at} to={machine.terminated_at} />

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState } from "react";
 import type { FeedEvent, JobRecord, Timeline } from "../../../src/schemas/job.ts";
-import { duration, plural, usd, words } from "../format.ts";
+import { duration, plural, stepName, usd, words } from "../format.ts";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
@@ -110,7 +110,7 @@ function MomentView({ job, moment, from }: { job: JobRecord; moment: Moment; fro
 }
 
 const stepWords = (step: string, attempt: number, node: number, nodes: number): string =>
-  `${words(step)}${nodes > 1 ? ` on node ${node}` : ""}${attempt > 1 ? `, attempt ${attempt}` : ""}`;
+  `${stepName(step)}${nodes > 1 ? ` on node ${node}` : ""}${attempt > 1 ? `, attempt ${attempt}` : ""}`;
 
 function LineThen({ id, at }: { id: string; at: number }) {
   return <LineAt key={at} id={id} at={at} />;

@@ -1,5 +1,5 @@
 import type { FeedEvent, JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
-import { words } from "../format.ts";
+import { stepName } from "../format.ts";
 import { isReturning, RETURNING, returningSince } from "../machines.ts";
 import { Banner } from "../parts/banner.tsx";
 import { useNow } from "../parts/now.ts";
@@ -86,7 +86,7 @@ function RetryBanner({ step, nodes }: { step: TimelineStep; nodes: number }) {
   return (
     <Banner
       tone="info"
-      title={`Attempt ${step.attempt + 1} of ${words(step.step)}${nodes > 1 ? ` on node ${step.node}` : ""} ${dueWords(step, now)}`}
+      title={`Attempt ${step.attempt + 1} of ${stepName(step.step)}${nodes > 1 ? ` on node ${step.node}` : ""} ${dueWords(step, now)}`}
     >
       {step.error && (
         <p>

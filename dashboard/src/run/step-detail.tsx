@@ -1,5 +1,5 @@
 import type { JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
-import { duration, words } from "../format.ts";
+import { duration, stepName, words } from "../format.ts";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { withCode } from "../parts/with-code.tsx";
@@ -23,10 +23,10 @@ export function StepDetail(props: {
   const end = step.ended_at ? Date.parse(step.ended_at) : now;
   const detail = Object.entries(step.detail ?? {}).filter(([, value]) => value !== null);
   return (
-    <section className="step-detail" aria-label={`Step ${words(step.step)}`}>
+    <section className="step-detail" aria-label={`Step ${stepName(step.step)}`}>
       <div className="panel-head">
         <h3>
-          {words(step.step)}
+          {stepName(step.step)}
           {job.nodes > 1 && `, node ${step.node}`}, attempt {step.attempt}
         </h3>
         <button type="button" className="button small" onClick={() => setParams({ step: null })}>

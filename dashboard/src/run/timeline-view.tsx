@@ -1,6 +1,6 @@
 import { Fragment, useMemo, useState, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
-import { duration, words } from "../format.ts";
+import { duration, stepName } from "../format.ts";
 import { useNow } from "../parts/now.ts";
 import { withCode } from "../parts/with-code.tsx";
 import { usePlace } from "../router.tsx";
@@ -112,7 +112,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
   const ms =
     last === undefined || began === null ? null : (last.ended_at ? Date.parse(last.ended_at) : now) - Date.parse(began);
   const running = last?.status === "running";
-  const name = words(row.step);
+  const name = stepName(row.step);
   const bad = last !== undefined && badExit(last) !== null;
   return (
     <li className={last ? `step step-${bad ? "failed" : last.status}` : "step step-todo"}>
@@ -251,12 +251,11 @@ function StepWords({ job, last, now }: { job: JobRecord; last: TimelineStep; now
         <strong>
           Attempt {last.attempt + 1}
           {due === "follows" ? " follows" : due.startsWith("in ") ? `, next try ${due}` : ", trying now"}
-          {last.error ? ". " : ""}
         </strong>
       )}
-      {last.error && (
+      {/* What a step waits for stands in the banner above; it is told once. */}
+      {last.error && last.status !== "retrying" && (
         <>
-          {last.status === "retrying" && "Last error: "}
           <bdi>{last.error.message}</bdi> <span className="quiet">{withCode(last.error.hint, job.id)}</span>
         </>
       )}

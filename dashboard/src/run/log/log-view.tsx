@@ -127,7 +127,7 @@ export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean
   }, [only, q, errors, tag]);
   const [look, setLook] = useState(() => ({ wrap: remembered("log.wrap"), times: remembered("log.times") }));
   const { view, pane, state, tags } = useLogPane(jobId, ended, filter);
-  const finder = useFinder({ jobId, pane, filter, q, totalLines: state.totalLines });
+  const finder = useFinder({ jobId, pane, filter, q, line, totalLines: state.totalLines });
   const picked = finder.line ?? line;
   useEffect(() => pane?.look({ ...look, numbers: true, mark: q, picked }), [pane, look, q, picked]);
 

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { runApi } from "../run-api.ts";
+import { setParams } from "../place.ts";
 import type { LogPane } from "./log-pane.ts";
 import { searchQuery, type LogFilter } from "./log-source.ts";
 
@@ -12,6 +13,7 @@ export interface Finder {
   /** The line that one is at. */
   line: number | null;
   busy: boolean;
+  /** The line of the match then stands in the address. */
   step(by: 1 | -1): void;
   goToLine(line: number): void;
   forget(): void;
@@ -32,13 +34,15 @@ export function useFinder(of: {
   pane: LogPane | null;
   filter: LogFilter | null;
   q: string;
+  /** The line in the address. */
+  line: number | null;
   totalLines: number;
 }): Finder {
-  const { jobId, pane, filter, q, totalLines } = of;
+  const { jobId, pane, filter, q, line: given, totalLines } = of;
   const [place, setPlace] = useState(NOWHERE);
   // What is shown may change while an answer is on its way, and changes nothing of what is looked for.
-  const latest = useRef({ place, pane, filter, q });
-  useEffect(() => void (latest.current = { place, pane, filter, q }), [place, pane, filter, q]);
+  const latest = useRef({ place, pane, filter, q, given });
+  useEffect(() => void (latest.current = { place, pane, filter, q, given }), [place, pane, filter, q, given]);
   const turn = useRef(0);
   const found = useRef("");
   const errors = filter?.errors ?? false;
@@ -62,19 +66,21 @@ export function useFinder(of: {
       const { pane } = latest.current;
       return pane?.rowAt(pane.top)?.line ?? 1;
     };
-    const find = async (where: { from: number } | { near: number }) => {
+    const find = async (where: { from: number } | { near: number }): Promise<number | null> => {
       const mine = ++turn.current;
       setPlace((before) => ({ ...before, busy: true }));
       try {
         const answer = await runApi.logSearch(jobId, { ...searchQuery(words), ...where, count: 1 });
-        if (mine !== turn.current) return;
+        if (mine !== turn.current) return null;
         const line = answer.lines[0]?.line ?? null;
         const { matches, capped } = answer;
         setPlace({ matches, capped, at: line === null ? null : answer.from, line, busy: false });
         if (line !== null) await goToLine(line);
+        return line;
       } catch {
         // The pane tells of a server that does not answer; the next step asks again.
         if (mine === turn.current) setPlace((before) => ({ ...before, busy: false }));
+        return null;
       }
     };
     return {
@@ -83,14 +89,17 @@ export function useFinder(of: {
       begin() {
         turn.current++;
         if (q === "") return;
-        const again = found.current === q ? latest.current.place.line : null;
+        // An address that was copied names the line of its match.
+        const { given, place } = latest.current;
+        const again = found.current === "" ? given : found.current === q ? place.line : null;
         found.current = q;
         void find({ near: again ?? topLine() });
       },
-      step(by: 1 | -1) {
+      async step(by: 1 | -1) {
         const { matches, at } = latest.current.place;
         if (q === "" || !matches) return;
-        void find(at === null ? { near: topLine() } : { from: (at + by + matches) % matches });
+        const line = await find(at === null ? { near: topLine() } : { from: (at + by + matches) % matches });
+        if (line !== null) setParams({ line: String(line) });
       },
       async count() {
         const answer = await runApi.logSearch(jobId, { ...searchQuery(words), from: 0, count: 0 }).catch(() => null);
@@ -111,5 +120,8 @@ export function useFinder(of: {
     const timer = setTimeout(() => void moves.count(), 1_000);
     return () => clearTimeout(timer);
   }, [q, totalLines, moves]);
-  return useMemo(() => ({ ...(q === "" ? NOWHERE : place), ...moves }), [q, place, moves]);
+  return useMemo(
+    () => ({ ...(q === "" ? NOWHERE : place), ...moves, step: (by: 1 | -1) => void moves.step(by) }),
+    [q, place, moves],
+  );
 }

@@ -155,6 +155,7 @@ function Compared({ runs }: { runs: readonly ShownRun[] }) {
     <ul className="plain compared" aria-label="Compared runs">
       {runs.map((run, i) => (
         <li key={run.id}>
+          <span className={`swatch swatch-${i % 8}`} aria-hidden="true" />{" "}
           <Link href={runPath(run.id, "metrics")}>
             <bdi>{run.label}</bdi>
           </Link>{" "}
