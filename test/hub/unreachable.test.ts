@@ -1,3 +1,6 @@
+// Hubs that nobody reaches: what is told, when, and what goes on behind it.
+// @module-tag needs/openssl
+
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:https";
@@ -7,6 +10,7 @@ import { join } from "node:path";
 import { afterAll, expect, it, vi } from "vitest";
 import { systemClock, type Clock } from "../../src/domain/clock.ts";
 import { PATIENCE as REAL } from "../../src/hub/retry.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { Pulling } from "./pulling.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "svc-hub-tls-"));
@@ -34,7 +38,7 @@ it.each([
     q.settings.url = hub.url;
     const began = performance.now();
     const { id } = q.pulls.pull({ model_id: "ann/tiny" });
-    await vi.waitUntil(() => q.pulls.get(id).note !== null, { timeout: 10_000, interval: 10 });
+    await vi.waitUntil(() => q.pulls.get(id).note !== null, { timeout: DEADLINE_MS, interval: 10 });
     expect(q.pulls.get(id).note).toMatch(/cannot be reached: .*; tried again in \d+ s/);
     await expect(q.pulls.wait(id)).rejects.toMatchObject({
       code: "hub_unreachable",
@@ -66,7 +70,7 @@ it("A hub that refuses the connection for about a minute ends the pull, and one 
     const { url } = q.hub;
     q.settings.url = "http://127.0.0.1:9";
     const { id } = q.pulls.pull({ model_id: "ann/tiny" });
-    await vi.waitUntil(() => q.pulls.get(id).status === "failed", { timeout: 30_000 });
+    await vi.waitUntil(() => q.pulls.get(id).status === "failed", { timeout: DEADLINE_MS });
     expect(waited).toBeGreaterThan(20_000);
     expect(waited).toBeLessThan(60_000);
     [waited, q.settings.url] = [0, url];
