@@ -150,6 +150,7 @@ describe("fields of the form", () => {
     expect(fromText(of("args"), "--lr 0.1\n--name 'a b'")).toEqual(["--lr", "0.1", "--name", "a b"]);
     expect(toText("words", ["--name", "a b", ""])).toBe("--name 'a b' ''");
     expect(fromText(of("env"), "A=1\nB=x=y")).toEqual({ A: "1", B: "x=y" });
+    expect(fromText(of("keep_checkpoints"), "last=3\nbest=loss:2")).toEqual({ last: 3, best: "loss:2" });
     expect(fromText(of("price_cap"), "")).toBeUndefined();
     expect(fromText(of("price_cap"), "2.5")).toBe(2.5);
     expect(fromText(of("price_cap"), "much")).toBe("much");

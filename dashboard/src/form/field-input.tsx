@@ -37,7 +37,8 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
           {field.kind === "words" &&
             " As in a shell: spaces separate arguments, quotes group them; nothing is expanded."}
           {field.kind === "json" && " A list in JSON."}
-          {field.kind === "pairs" && " One NAME=value per line."}
+          {field.kind === "pairs" &&
+            ` One NAME=value per line${field.names ? `; NAME is ${field.names.all.join(", ")}` : ""}.`}
         </p>
       )}
       {field.kind === "words" && <Chips words={splitWords(value) ?? []} />}

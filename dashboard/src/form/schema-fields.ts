@@ -29,6 +29,8 @@ export interface Field {
   unit: string;
   required: boolean;
   choices: string[];
+  /** Of pairs whose names are known: which there are, and which of them are numbers. */
+  names?: { all: string[]; numbers: string[] };
   /** What the field shows when nothing was given. */
   initial: string;
 }
@@ -81,9 +83,16 @@ export function fieldsOf(submit: JsonSchema): Field[] {
       unit: schema.unit === undefined ? "" : (UNITS[schema.unit] ?? schema.unit),
       required: spec.required?.includes(name) ?? false,
       choices: schema.enum ?? [],
+      ...(kind === "pairs" && schema.properties ? { names: namesOf(schema.properties) } : {}),
       initial: toText(kind, schema.default),
     };
   });
+}
+
+function namesOf(properties: Record<string, JsonSchema>): { all: string[]; numbers: string[] } {
+  const isNumeric = ({ type }: JsonSchema): boolean => type === "integer" || type === "number";
+  const all = Object.entries(properties);
+  return { all: all.map(([name]) => name), numbers: all.flatMap(([name, each]) => (isNumeric(each) ? [name] : [])) };
 }
 
 /** Whether it is a number, or nothing yet. */
@@ -106,7 +115,9 @@ export function fromText(field: Field, text: string): unknown {
       return Object.fromEntries(
         rows.map((row) => {
           const cut = row.indexOf("=");
-          return cut < 0 ? [row.trim(), ""] : [row.slice(0, cut).trim(), row.slice(cut + 1)];
+          if (cut < 0) return [row.trim(), ""];
+          const [name, text] = [row.slice(0, cut).trim(), row.slice(cut + 1)];
+          return [name, field.names?.numbers.includes(name) && text.trim() && isNumber(text) ? Number(text) : text];
         }),
       );
     }
