@@ -126,16 +126,15 @@ export class Pulls {
 
   async #endedOrUnheard(running: Running): Promise<void> {
     const { clock } = this.#o;
-    let over = false;
-    const ended = running.ended.then(() => void (over = true));
-    while (!over) {
+    const { id } = running.record.pull;
+    while (this.#running.get(id) === running) {
       const { unheard } = running;
       if (unheard && clock.monotonic() - unheard.sinceMs >= TOLD_AFTER_MS) {
         const { host, why } = unheard.error.data as { host: string; why: string };
         throw new SvcError("hub_unreachable", { host, why, goes_on: true }, { cause: unheard.error });
       }
       const enough = new AbortController();
-      await Promise.race([ended, pause(clock, 500, enough.signal).catch(() => undefined)]);
+      await Promise.race([running.ended, pause(clock, 500, enough.signal).catch(() => undefined)]);
       enough.abort(new Error("the wait is over"));
     }
   }
