@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   realpathSync,
   rmSync,
   symlinkSync,
@@ -18,7 +19,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { describeDirectory } from "../../src/files/code/contents.ts";
 import { diffCode } from "../../src/files/code/diff.ts";
 import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
-import { leftOutLines, leftOutOf } from "../../src/files/listing/left-out.ts";
+import { lackedWords, leftOutLines, leftOutOf } from "../../src/files/listing/left-out.ts";
 import { listProject } from "../../src/files/listing/project-listing.ts";
 import { restoreInto } from "../../src/files/code/restore-code.ts";
 
@@ -256,4 +257,51 @@ it("A run in place records data and copies code, compares both, and restores onl
     written: ["data/labels.csv", "train.py"],
     not_kept: ["data/images.bin", "data/small.npy"],
   });
+});
+
+it("A pipe in the place of a file that git reads is refused at once, by its name", async () => {
+  put({ "a.py": "", "sub/deep/b.py": "" });
+  git("init", "-q");
+  const places = ["sub/deep/.gitignore", ".gitignore", ".git/info/exclude", "mine", ".git/index", ".git/HEAD"];
+  put({ ".gitconfig": `[core]\n\texcludesFile = ${join(project, "mine")}\n` }, top);
+  for (const path of places) {
+    const at = join(project, path);
+    const before = existsSync(at) ? readFileSync(at) : null;
+    rmSync(at, { force: true });
+    execFileSync("mkfifo", [at]);
+    const started = performance.now();
+    expect(await refusal(), path).toContain(`${path} is a pipe`);
+    // Git itself would be given a minute.
+    expect(performance.now() - started).toBeLessThan(30_000);
+    rmSync(at);
+    if (before) writeFileSync(at, before);
+  }
+  expect(await listed()).toEqual(["a.py", "sub/deep/b.py"]);
+  execFileSync("mkfifo", [join(project, "sub", ".git")]);
+  expect((await listProject(project, { own: true })).files).toEqual(["a.py", "sub/deep/b.py"]);
+});
+
+it("Without git, rules that a sparse checkout leaves out are not guessed at, also where a symlink lies in their place", async () => {
+  put({ ".gitignore": "*.log\n", "a.py": "" });
+  git("init", "-q");
+  git("add", "-A");
+  git("update-index", "--skip-worktree", ".gitignore");
+  rmSync(join(project, ".gitignore"));
+  symlinkSync("..", join(project, ".gitignore"));
+  await expect(listProject(project, { own: true })).rejects.toThrow(/sparse checkout leaves out \.gitignore/);
+});
+
+it("A script that fails for want of what was left out says so in its error", () => {
+  const entry = { path: "common", why: "the symlink leads out of the project, to /else/common" };
+  const told = { names: [{ path: ".env", why: "it may hold a secret" }, entry], missed: 2 };
+  const common = `"common" was left out of the code: ${entry.why}.`;
+  expect(lackedWords(told, "ModuleNotFoundError: No module named 'common'")).toBe(common);
+  expect(lackedWords(told, "ModuleNotFoundError: No module named 'common.parts'")).toBe(common);
+  expect(lackedWords(told, "FileNotFoundError: [Errno 2] No such file or directory: 'common/x.csv'")).toBe(common);
+  expect(lackedWords(told, "ModuleNotFoundError: No module named 'torch'")).toMatch(
+    /^That may be why: "\.env" was left out .* So were 1 more/,
+  );
+  expect(lackedWords(told, "ValueError: common")).toBeNull();
+  expect(lackedWords({ ...told, missed: 0 }, "ModuleNotFoundError: No module named 'common'")).toBeNull();
+  expect(lackedWords(null, "ModuleNotFoundError: No module named 'common'")).toBeNull();
 });

@@ -1,6 +1,6 @@
 // The files of a project as the rules of installing read them, from its directory or from what was kept of it.
 
-import { readFile } from "node:fs/promises";
+import { constants, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { CodeSnapshot } from "../../schemas/job.ts";
@@ -15,7 +15,8 @@ export interface ProjectReader {
 /** A project in its directory. */
 export const directoryReader = (root: string, files: readonly { path: string }[]): ProjectReader => ({
   paths: new Set(files.map(({ path }) => path)),
-  read: (path) => readFile(join(root, path)),
+  // A pipe in the place of a file is not waited for.
+  read: (path) => readFile(join(root, path), { flag: constants.O_RDONLY | constants.O_NONBLOCK }),
 });
 
 /** A project as it was kept at submission. */

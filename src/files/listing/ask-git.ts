@@ -63,36 +63,48 @@ export class GitRefused extends Error {
   }
 }
 
-/** The entries of the index at and below `dir`, each once. Throws `GitRefused`. */
-export async function trackedFiles(dir: string, signal: AbortSignal): Promise<Tracked[]> {
-  const tracked: Tracked[] = [];
+/** Takes paths as they come, and is waited for. */
+type Takes = (paths: readonly string[]) => Promise<void>;
+
+/** Gives the entries of the index at and below `dir` to `take`, each once; answers with the submodules. Throws `GitRefused`. */
+export async function trackedFiles(dir: string, signal: AbortSignal, take: Takes): Promise<Tracked[]> {
+  const links: Tracked[] = [];
   let before = "";
-  await git(dir, ["ls-files", "-z", "-t", "-s"], signal, (line) => {
-    // `H 100644 <object> <stage>\t<path>`
-    const tab = line.indexOf("\t");
-    const path = line.slice(tab + 1);
-    // An entry in conflict is listed once for each side.
-    if (path === before) return;
-    before = path;
-    tracked.push({ path, gitlink: line.startsWith("160000", 2), skipped: line.startsWith("S") });
+  await git(dir, ["ls-files", "-z", "-t", "-s"], signal, async (text) => {
+    const paths: string[] = [];
+    for (let start = 0; start < text.length;) {
+      // `H 100644 <object> <stage>\t<path>`
+      const nul = text.indexOf("\0", start);
+      const end = nul === -1 ? text.length : nul;
+      const path = text.slice(text.indexOf("\t", start) + 1, end);
+      const skipped = text.startsWith("S", start);
+      const gitlink = text.startsWith("160000", start + 2);
+      start = end + 1;
+      // An entry in conflict is listed once for each side.
+      if (path === before) continue;
+      before = path;
+      if (gitlink) links.push({ path, gitlink, skipped });
+      else paths.push(path);
+    }
+    await take(paths);
   });
-  return tracked;
+  return links;
 }
 
 export interface Untracked {
-  files: string[];
   /** Directories that are repositories of their own. */
   repositories: string[];
   /** Directories that git could not open, with the system's reason. */
   unreadable: { path: string; why: string }[];
 }
 
-/** What lies at and below `dir`, is not in the index and is not ignored. Throws `GitRefused`. */
-export async function untrackedFiles(dir: string, signal: AbortSignal): Promise<Untracked> {
-  const found: Untracked = { files: [], repositories: [], unreadable: [] };
-  const words = await git(dir, ["ls-files", "-z", "-o", "--exclude-standard"], signal, (path) => {
-    if (path.endsWith("/")) found.repositories.push(path.slice(0, -1));
-    else found.files.push(path);
+/** Gives what lies at and below `dir`, is not in the index and is not ignored, to `take`. Throws `GitRefused`. */
+export async function untrackedFiles(dir: string, signal: AbortSignal, take: Takes): Promise<Untracked> {
+  const found: Untracked = { repositories: [], unreadable: [] };
+  const words = await git(dir, ["ls-files", "-z", "-o", "--exclude-standard"], signal, async (text) => {
+    const paths = text.split("\0");
+    for (const path of paths) if (path.endsWith("/")) found.repositories.push(path.slice(0, -1));
+    await take(found.repositories.length === 0 ? paths : paths.filter((path) => !path.endsWith("/")));
   });
   found.unreadable = unreadableIn(words, await prefixOf(dir, words, signal));
   return found;
@@ -102,7 +114,9 @@ export async function untrackedFiles(dir: string, signal: AbortSignal): Promise<
 export async function ignoredFiles(dir: string, signal: AbortSignal): Promise<string[]> {
   const ignored: string[] = [];
   const args = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
-  await git(dir, args, signal, (path) => void ignored.push(path));
+  await git(dir, args, signal, (text) => {
+    for (const path of text.split("\0")) ignored.push(path);
+  });
   return ignored;
 }
 
@@ -111,8 +125,8 @@ export async function ignoredOf(dir: string, paths: readonly string[], signal: A
   const ignored = new Set<string>();
   for (let i = 0; i < paths.length; i += ASKED_AT_ONCE) {
     const some = paths.slice(i, i + ASKED_AT_ONCE).map((path) => `./${path}`);
-    await git(dir, ["check-ignore", "-z", "--no-index", "--", ...some], signal, (path) => {
-      ignored.add(path.replace(/^\.\//, ""));
+    await git(dir, ["check-ignore", "-z", "--no-index", "--", ...some], signal, (text) => {
+      for (const path of text.split("\0")) ignored.add(path.replace(/^\.\//, ""));
     });
   }
   return ignored;
@@ -121,7 +135,12 @@ export async function ignoredOf(dir: string, paths: readonly string[], signal: A
 /** The rule by which git ignores the directory itself, in words, or null. Throws `GitRefused`. */
 export async function ruleAgainst(dir: string, signal: AbortSignal): Promise<string | null> {
   const parts: string[] = [];
-  await git(dir, ["check-ignore", "-z", "-v", "--no-index", "--", "."], signal, (part) => void parts.push(part));
+  await git(
+    dir,
+    ["check-ignore", "-z", "-v", "--no-index", "--", "."],
+    signal,
+    (text) => void parts.push(...text.split("\0")),
+  );
   const [source, line, rule] = parts;
   return source === undefined ? null : `${source}, line ${line}: ${rule}`;
 }
@@ -143,12 +162,12 @@ async function prefixOf(dir: string, words: string, signal: AbortSignal): Promis
   return prefix;
 }
 
-/** Each part of the answer that a NUL ends goes to `each`; resolves with git's warnings. Throws `GitRefused` (A4). */
+/** The answer goes to `take` as it comes, in whole parts with a NUL between them; resolves with git's warnings. Throws `GitRefused` (A4). */
 async function git(
   dir: string,
   args: readonly string[],
   signal: AbortSignal,
-  each: (part: string) => void,
+  take: (text: string) => void | Promise<void>,
 ): Promise<string> {
   let child;
   try {
@@ -177,17 +196,33 @@ async function git(
     if (words.length < STDERR_BYTES_MAX) words += chunk.toString();
   });
   let rest: Buffer = Buffer.alloc(0);
-  child.stdout.on("data", (chunk: Buffer) => {
-    const end = chunk.lastIndexOf(0);
-    if (end === -1) return void (rest = Buffer.concat([rest, chunk]));
-    const whole = Buffer.concat([rest, chunk.subarray(0, end)]);
-    rest = chunk.subarray(end + 1);
-    for (const part of whole.toString().split("\0")) each(part);
-  });
-  const [code] = (await once(child, "close").finally(() => clearTimeout(timer))) as [number | null];
+  const closed = once(child, "close");
+  // It is waited for below; what fails before that is told.
+  closed.catch(() => undefined);
+  let code: number | null;
+  try {
+    for await (const chunk of child.stdout as AsyncIterable<Buffer>) {
+      const end = chunk.lastIndexOf(0);
+      if (end === -1) {
+        rest = Buffer.concat([rest, chunk]);
+        continue;
+      }
+      const first = chunk.subarray(0, end);
+      const whole = rest.length === 0 ? first : Buffer.concat([rest, first]);
+      rest = chunk.subarray(end + 1);
+      await take(whole.toString());
+    }
+    [code] = (await closed) as [number | null];
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw cause;
+  } finally {
+    clearTimeout(timer);
+    child.kill("SIGKILL");
+  }
   signal.throwIfAborted();
   if (late) throw new GitRefused({ kind: "broken", why: `git did not list it within ${GIT_LIST_MS / 1000} seconds` });
-  if (rest.length > 0) each(rest.toString());
+  if (rest.length > 0) await take(rest.toString());
   const refusal = refusalOf(code, words, args[0] === "check-ignore");
   if (refusal) throw new GitRefused(refusal);
   return words;

@@ -1,12 +1,11 @@
 // What git's configuration says of ignoring, read without git (git-config(1)): where the user's own rules lie, and whether the
 // case of letters counts. Only the few forms that these settings can have are understood.
 
-import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { isMissing } from "../../errors/index.ts";
 import { IgnoreRules } from "../../domain/gitignore.ts";
-import type { GitDirs } from "./git-layout.ts";
+import { readNow, type GitDirs } from "./git-layout.ts";
 
 const INCLUDES_DEEP_MAX = 10;
 
@@ -54,7 +53,7 @@ class Reader {
     if (depth > INCLUDES_DEEP_MAX) throw new ConfigUnreadable(`${file} includes itself`);
     let text;
     try {
-      text = readFileSync(file, "utf8");
+      text = readNow(file);
     } catch (cause) {
       if (isMissing(cause)) return;
       throw new ConfigUnreadable(`${file} cannot be read`, { cause });
@@ -81,7 +80,7 @@ class Reader {
     const [, kind = "", given = ""] = /^includeif\.(gitdir|gitdir\/i|onbranch):(.*)\.path$/s.exec(key) ?? [];
     if (this.#dirs === null || kind === "") return false;
     if (kind === "onbranch") {
-      const branch = /^ref: refs\/heads\/(.+)$/m.exec(readFileSync(join(this.#dirs.gitDir, "HEAD"), "utf8"))?.[1];
+      const branch = /^ref: refs\/heads\/(.+)$/m.exec(readNow(join(this.#dirs.gitDir, "HEAD")))?.[1];
       return branch !== undefined && matches(given.endsWith("/") ? `${given}**` : given, branch, false);
     }
     let glob = this.#home_(given);

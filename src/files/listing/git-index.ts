@@ -1,7 +1,7 @@
 // The entries of a git index, read without git (gitformat-index(5)): versions 2, 3 and 4.
 
 import { hash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { constants, readFileSync } from "node:fs";
 import { nullIfMissing } from "../../errors/index.ts";
 import type { Tracked } from "./ask-git.ts";
 
@@ -22,7 +22,7 @@ export class IndexUnreadable extends Error {}
 export function readIndex(file: string): Tracked[] {
   let bytes;
   try {
-    bytes = readFileSync(file);
+    bytes = readFileSync(file, { flag: constants.O_RDONLY | constants.O_NONBLOCK });
   } catch (cause) {
     const missing = nullIfMissing(cause);
     return missing ?? [];

@@ -10,6 +10,10 @@ export interface GitDirs {
   commonDir: string;
 }
 
+/** The text of a file. A pipe in its place is empty or an error: waiting for it would stop the whole process. */
+export const readNow = (path: string): string =>
+  readFileSync(path, { encoding: "utf8", flag: constants.O_RDONLY | constants.O_NONBLOCK });
+
 /** The folder that holds `.git`, at or above `dir`; null outside of any repository. */
 export function gitTop(dir: string): string | null {
   for (let at = dir; ; at = dirname(at)) {
@@ -22,12 +26,11 @@ export function gitTop(dir: string): string | null {
 export function gitDirsOf(top: string): GitDirs | null {
   try {
     const at = join(top, ".git");
-    const gitDir = statSync(at).isDirectory() ? at : linkedDir(top, readFileSync(at, "utf8"));
+    const gitDir = statSync(at).isDirectory() ? at : linkedDir(top, readNow(at));
     if (gitDir === null) return null;
     const commonDir = commonDirOf(gitDir);
     const head = lstatSync(join(gitDir, "HEAD"));
-    if (!head.isSymbolicLink() && !/^(ref:\s*refs\/|[0-9a-f]{40})/.test(readFileSync(join(gitDir, "HEAD"), "utf8")))
-      return null;
+    if (!head.isSymbolicLink() && !/^(ref:\s*refs\/|[0-9a-f]{40})/.test(readNow(join(gitDir, "HEAD")))) return null;
     for (const part of ["objects", "refs"]) accessSync(join(commonDir, part), constants.X_OK);
     return { gitDir, commonDir };
   } catch {
@@ -66,7 +69,7 @@ function linkedDir(top: string, text: string): string | null {
 
 function commonDirOf(gitDir: string): string {
   try {
-    return resolve(gitDir, readFileSync(join(gitDir, "commondir"), "utf8").trimEnd());
+    return resolve(gitDir, readNow(join(gitDir, "commondir")).trimEnd());
   } catch {
     return gitDir;
   }

@@ -42,6 +42,33 @@ export function leftOutLines({ names, missed }: Pick<StoredLeftOut, "names" | "m
   ];
 }
 
+/**
+ * For the error of a script that lacks a module or a file: which entry that was left out it may be, in a sentence. Null where `trouble`
+ * tells of nothing that is lacking, or nothing was left out that a person might miss.
+ */
+export function lackedWords(told: Pick<StoredLeftOut, "names" | "missed"> | null, trouble: string): string | null {
+  const missed = told?.names.slice(0, told.missed) ?? [];
+  const [first] = missed;
+  if (!told || !first || !LACKS.test(trouble)) return null;
+  const module = /No module named ['"]?([\w.]+)/.exec(trouble)?.[1]?.split(".");
+  const lacking = missed.find(({ path }) => {
+    const names = path
+      .replace(/\/$/, "")
+      .replace(/\.(py|so|pyd)$/, "")
+      .split("/");
+    const last = names.at(-1) ?? "";
+    return module ? module.some((name) => names.includes(name)) : trouble.includes(last);
+  });
+  const { path, why } = lacking ?? first;
+  const where = `${JSON.stringify(path)} was left out of the code: ${why}.`;
+  if (lacking) return where;
+  const more = told.missed - 1;
+  return `That may be why: ${where}${more > 0 ? ` So were ${more} more; \`svc code ls JOB --left-out\` names them.` : ""}`;
+}
+
+/** What Python, a shell and the system say where a module or a file is lacking. */
+const LACKS = /ModuleNotFoundError|ImportError|FileNotFoundError|No module named|No such file or directory/;
+
 export const leftOutId = (list: LeftOutList): string => hash("sha256", JSON.stringify(list), "hex").slice(0, 16);
 export const leftOutPath = (codeDir: string, id: string): string => join(codeDir, "left-out", `${id}.json`);
 

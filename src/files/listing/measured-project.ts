@@ -38,7 +38,7 @@ export async function measureProject(root: string, bounds: ProjectBounds = {}): 
   const slices = new Slices();
   let bytes = 0;
   for (const path of paths) {
-    await slices.pauseIfLong();
+    if (slices.areLong()) await slices.pause();
     const at = join(root, path);
     let stats = lstatSync(at, { throwIfNoEntry: false });
     if (stats?.isSymbolicLink()) stats = statSync(at, { throwIfNoEntry: false });

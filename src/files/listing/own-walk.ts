@@ -1,7 +1,7 @@
 // The files of a directory as git would choose them, found without git: outside of any repository, and where the git binary is
 // missing or refuses to read a repository that we can read.
 
-import { closeSync, existsSync, fstatSync, openSync, readdirSync, readFileSync, type Dirent } from "node:fs";
+import { closeSync, existsSync, fstatSync, lstatSync, openSync, readdirSync, readFileSync, type Dirent } from "node:fs";
 import { constants } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { IgnoreRules } from "../../domain/gitignore.ts";
@@ -57,13 +57,13 @@ export async function walk(dir: string, place: WalkPlace, options: { ignored?: s
       prefix === "" ? entry.path : entry.path.startsWith(`${prefix}/`) ? entry.path.slice(prefix.length + 1) : "";
     return inside === "" ? [] : [{ ...entry, path: inside }];
   });
-  // Git reads such a file's rules from its objects, which we do not read.
+  // Where such a file is missing, or a symlink lies in its place, git reads the rules from its objects. This walk reads no objects.
   const hidden = index.find(
     ({ path, skipped }) =>
       skipped &&
       /(^|\/)\.gitignore$/.test(path) &&
       existsSync(join(top, dirname(path))) &&
-      !existsSync(join(top, path)),
+      !isRuleFile(join(top, path)),
   );
   if (hidden) throw new IndexUnreadable(`the sparse checkout leaves out ${hidden.path}, whose rules count`);
   const frames = [
@@ -82,6 +82,11 @@ export async function walk(dir: string, place: WalkPlace, options: { ignored?: s
   if (options.ignored !== undefined) await walker.below(options.ignored, frames);
   else if (!out) await walker.folder("", frames);
   return { tracked, ...walker.found };
+}
+
+function isRuleFile(path: string): boolean {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  return stats !== undefined && !stats.isSymbolicLink();
 }
 
 class Walker {
@@ -120,7 +125,7 @@ class Walker {
   }
 
   async folder(path: string, frames: readonly Frame[]): Promise<boolean> {
-    await this.#slices.pauseIfLong();
+    if (this.#slices.areLong()) await this.#slices.pause();
     let entries: Dirent[];
     try {
       entries = readdirSync(join(this.#root, path), { withFileTypes: true });

@@ -8,15 +8,18 @@
 //     leads outside is left out.
 // P5. What is left out is told. What a person might miss comes first; what git ignores is only counted.
 
-import { readdirSync, realpathSync, statSync, type Dirent } from "node:fs";
+import { lstatSync, realpathSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import type { IgnoreRules } from "../../domain/gitignore.ts";
 import { isMissing, SvcError } from "../../errors/index.ts";
+import { unknownSet } from "./ask-git.ts";
+import { FolderContents, type EntryKind } from "./folder-contents.ts";
 import { gitDirsOf, gitTop } from "./git-layout.ts";
+import { LookAhead } from "./look-ahead.ts";
 import { decideBy, readRules, walk, type Frame } from "./own-walk.ts";
 import { isWithin } from "./project-files.ts";
 import { MARKS_OF_SVC, madeAgain, madeBySvc, mayBeProtected, never, secrets, WHY } from "./protections.ts";
-import { ignoredAmong, repositoryFiles, type SetOptions, type Taken } from "./repository-files.ts";
+import { ignoredAmong, repositoryFiles, type FileSet, type SetOptions } from "./repository-files.ts";
 import { Slices } from "./slices.ts";
 
 export const PROJECT_FILES_MAX = 200_000;
@@ -48,7 +51,7 @@ export interface ListingOptions extends Pick<SetOptions, "ignored" | "own"> {
 export async function listProject(root: string, options: ListingOptions = {}): Promise<ProjectListing> {
   const listing = new Listing(root, options);
   const known = options.ignored ?? listing.takesBack("");
-  let set = await repositoryFiles(root, { ...options, ignored: known, each: (files) => listing.add(files) });
+  let set = await listing.find({ ...options, ignored: known });
   if (listing.anyTakesBack && !known)
     set = await repositoryFiles(root, { ...options, ignored: true, each: async () => {} });
   const ignored = await listing.takeBack(set.ignored);
@@ -61,7 +64,7 @@ export async function listProject(root: string, options: ListingOptions = {}): P
 
 interface Folder {
   /** Null where it is no folder (any more), or cannot be read. */
-  entries: Map<string, Dirent> | null;
+  contents: FolderContents | null;
   /** The `.svcignore` files at and above it. */
   frames: readonly Frame[];
   /** Why everything in it is left out. */
@@ -69,7 +72,7 @@ interface Folder {
   /** Why everything in it is left out that git does not track. */
   outUntracked: LeftOutEntry | null;
 }
-const NOWHERE: Folder = { entries: null, frames: [], out: null, outUntracked: null };
+const NOWHERE: Folder = { contents: null, frames: [], out: null, outUntracked: null };
 
 class Listing {
   readonly files: string[] = [];
@@ -80,16 +83,19 @@ class Listing {
   readonly #filesMax: number;
   readonly #refuses: boolean;
   readonly #folders = new Map<string, Folder>();
-  readonly #links: Taken[] = [];
+  readonly #links: string[] = [];
+  readonly #ahead: LookAhead | null;
+  #last: { name: string; folder: Folder | null } = { name: "", folder: null };
   readonly #odd: string[] = [];
   readonly #slices = new Slices();
   #beyond = 0;
 
-  constructor(root: string, { filesMax, beyond }: ListingOptions) {
+  constructor(root: string, { filesMax, beyond, own }: ListingOptions) {
     this.#root = root;
     this.#filesMax = filesMax ?? PROJECT_FILES_MAX;
     this.#refuses = beyond !== "leave-out";
     const top = gitTop(root);
+    this.#ahead = top === null || own ? null : new LookAhead(root);
     const above = top === null ? "" : relative(top, root).split(sep).join("/");
     this.#prefix = above === "" ? "" : `${above}/`;
   }
@@ -99,28 +105,56 @@ class Listing {
     return this.#folder(folder).frames.some(({ rules }) => rules.takesBack);
   }
 
-  async add(files: readonly Taken[]): Promise<void> {
-    for (const file of files) {
-      await this.#slices.pauseIfLong();
-      this.#take(file);
+  /** Takes what git, or our own walk, chooses. Throws `project_dir_refused`. */
+  async find(options: Omit<SetOptions, "each">): Promise<FileSet> {
+    if (this.#ahead === null) return repositoryFiles(this.#root, { ...options, each: this.#add });
+    const ends = new AbortController();
+    const looking = this.#ahead.run().then((pipe) => {
+      if (pipe === null) return;
+      const why = `${pipe} is a pipe, and git would wait until something is written into it`;
+      ends.abort(unknownSet(this.#root, "", why, undefined));
+    });
+    try {
+      return await repositoryFiles(this.#root, { ...options, signal: ends.signal, each: this.#add });
+    } finally {
+      this.#ahead.stop();
+      await looking;
     }
   }
 
-  #take(file: Taken): void {
-    const { path } = file;
+  #add = async (paths: readonly string[], tracked: boolean): Promise<void> => {
+    for (const path of paths) {
+      if (this.#slices.areLong()) await this.#slices.pause();
+      this.#take(path, tracked);
+    }
+  };
+
+  #take(path: string, tracked: boolean): void {
     const slash = path.lastIndexOf("/");
-    const folder = this.#folder(slash === -1 ? "" : path.slice(0, slash));
-    const entry = folder.entries?.get(path.slice(slash + 1));
-    if (!entry) {
-      if (folder.entries && path.includes("\ufffd") && !file.tracked) this.leave(path, WHY.notUtf8, true);
-      return;
+    const folder = this.#folderOf(path, slash);
+    if (folder.contents === null) return;
+    let kind = folder.contents.kindOf(slash === -1 ? path : path.slice(slash + 1));
+    if (kind === undefined && !tracked) {
+      // The folder may have been read before git listed it.
+      kind = kindAt(join(this.#root, path));
+      if (kind === undefined && path.includes("\ufffd")) this.leave(path, WHY.notUtf8, true);
     }
     // A tracked path where a folder is by now: its files come by themselves.
-    if (entry.isDirectory()) return;
-    const out = this.#why(path, folder, file.tracked);
+    if (kind === undefined || kind === "folder") return;
+    const out = this.#why(path, folder, tracked);
     if (out) this.#tell(out);
-    else if (entry.isFile()) this.#taken(path);
-    else if (entry.isSymbolicLink()) this.#links.push(file);
+    else if (kind === "file") this.#taken(path);
+    else if (kind === "symlink") this.#links.push(path);
+  }
+
+  /** The folder that the path lies in: most often that of the path before. */
+  #folderOf(path: string, slash: number): Folder {
+    const { name, folder } = this.#last;
+    if (folder !== null && name.length === Math.max(slash, 0) && path.startsWith(name)) return folder;
+    const at = slash === -1 ? "" : path.slice(0, slash);
+    const found = this.#folder(at);
+    this.#last = { name: at, folder: found };
+    return found;
   }
 
   #taken(path: string): void {
@@ -165,7 +199,7 @@ class Listing {
       const slash = path.lastIndexOf("/");
       const parent = this.#folder(slash === -1 ? "" : path.slice(0, slash));
       // A symlink in a folder's place leads elsewhere: what git tracks below it is gone.
-      if (!parent.entries?.get(path.slice(slash + 1))?.isDirectory()) return NOWHERE;
+      if (parent.contents?.kindOf(path.slice(slash + 1)) !== "folder") return NOWHERE;
       const verdict = this.#verdict(path, parent.frames, true);
       above = {
         frames: parent.frames,
@@ -173,23 +207,21 @@ class Listing {
         outUntracked: parent.outUntracked ?? verdict.outUntracked,
       };
     }
-    let listed: Dirent[];
+    let contents: FolderContents;
     try {
-      listed = readdirSync(join(this.#root, path), { withFileTypes: true });
+      contents = this.#ahead?.take(path) ?? new FolderContents(join(this.#root, path));
     } catch (cause) {
       if (!isMissing(cause)) this.leave(`${path}/`, WHY.unreadable, true);
       return NOWHERE;
     }
-    const entries = new Map(listed.map((entry) => [entry.name, entry]));
-    if (path !== "" && MARKS_OF_SVC.some((name) => entries.has(name)))
+    if (path !== "" && MARKS_OF_SVC.some((name) => contents.find(name) !== undefined))
       above = { ...above, outUntracked: above.outUntracked ?? { path: `${path}/`, why: WHY.madeBySvc, missed: false } };
     if (above.out === null)
-      for (const entry of listed)
-        if (!entry.isFile() && !entry.isDirectory() && !entry.isSymbolicLink())
-          this.#odd.push(path === "" ? entry.name : `${path}/${entry.name}`);
-    const rules = entries.has(".svcignore") ? this.#rules(path) : null;
+      for (const [name, kind] of contents.others())
+        if (kind === "odd") this.#odd.push(path === "" ? name : `${path}/${name}`);
+    const rules = contents.find(".svcignore") !== undefined ? this.#rules(path) : null;
     if (rules?.takesBack) this.anyTakesBack = true;
-    return { ...above, entries, frames: rules ? [...above.frames, { base: path, rules }] : above.frames };
+    return { ...above, contents, frames: rules ? [...above.frames, { base: path, rules }] : above.frames };
   }
 
   #rules(folder: string): IgnoreRules {
@@ -208,14 +240,14 @@ class Listing {
     if (!this.anyTakesBack) return [...ignored];
     const left: string[] = [];
     for (const path of ignored) {
-      await this.#slices.pauseIfLong();
+      if (this.#slices.areLong()) await this.#slices.pause();
       const isFolder = path.endsWith("/");
       const at = isFolder ? path.slice(0, -1) : path;
       const slash = at.lastIndexOf("/");
       const parent = slash === -1 ? "" : at.slice(0, slash);
       const { frames, out } = this.#folder(parent);
       if (out || decideBy(frames, at, isFolder) !== false) left.push(path);
-      else if (!isFolder) this.#take({ path, tracked: false });
+      else if (!isFolder) this.#take(path, false);
       else left.push(...(await this.#takeFolderBack(parent, at)));
     }
     return left;
@@ -228,7 +260,7 @@ class Listing {
     const below = (inside: string): string => (parent === "" ? inside : `${parent}/${inside}`);
     const ignored = parent === "" ? path : path.slice(parent.length + 1);
     const walked = await walk(dir, dirs && top !== null ? { top, dirs } : { top: dir, dirs: null }, { ignored });
-    await this.add(walked.untracked.map((inside) => ({ path: below(inside), tracked: false })));
+    await this.#add(walked.untracked.map(below), false);
     for (const { path: inside, why } of walked.unreadable) this.leave(below(inside), `it cannot be read: ${why}`, true);
     return this.takeBack(walked.ignored.map(below));
   }
@@ -237,11 +269,11 @@ class Listing {
   links(): void {
     if (this.#links.length === 0) return;
     const taken = this.files.toSorted();
-    const links = this.#links.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+    const links = this.#links.toSorted();
     for (const link of links) {
-      const names = link.path.split("/");
+      const names = link.split("/");
       const chain = names.map((_, i) => names.slice(0, i).join("/"));
-      this.#follow(link.path, link.path, taken, links, chain);
+      this.#follow(link, link, taken, links, chain);
     }
   }
 
@@ -249,7 +281,13 @@ class Listing {
    * @param path that the link is taken as; `at` is where it lies.
    * @param chain the folders that are being put together: a link back into one would never end.
    */
-  #follow(path: string, at: string, taken: readonly string[], links: readonly Taken[], chain: readonly string[]): void {
+  #follow(
+    path: string,
+    at: string,
+    taken: readonly string[],
+    links: readonly string[],
+    chain: readonly string[],
+  ): void {
     let target: string;
     try {
       const real = realpathSync(join(this.#root, at));
@@ -267,11 +305,11 @@ class Listing {
     }
     if (chain.includes(target)) return this.leave(path, "the link leads back to a folder that it lies in", true);
     const inFolder = target === "" ? "" : `${target}/`;
-    const files = range(taken, inFolder, (file) => file);
-    const within = range(links, inFolder, (link) => link.path);
+    const files = range(taken, inFolder);
+    const within = range(links, inFolder);
     if (files.length === 0 && within.length === 0) return this.leave(path, leftOutTarget(target), true);
     for (const file of files) this.#taken(`${path}/${file.slice(inFolder.length)}`);
-    for (const { path: inside } of within)
+    for (const inside of within)
       this.#follow(`${path}/${inside.slice(inFolder.length)}`, inside, taken, links, [...chain, target]);
   }
 
@@ -300,32 +338,38 @@ class Listing {
   }
 }
 
+function kindAt(path: string): EntryKind | undefined {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return undefined;
+  return stats.isFile() ? "file" : stats.isDirectory() ? "folder" : stats.isSymbolicLink() ? "symlink" : "odd";
+}
+
 const outside = (target: string): string =>
   `the symlink leads out of the project, to ${target}; put a copy in its place, or make a folder that holds both the project_dir`;
 const leftOutTarget = (target: string): string => `the symlink leads to ${target || "what"}, which is left out itself`;
 
 function holds(sorted: readonly string[], path: string): boolean {
-  return sorted[lowerBound(sorted, path, (each) => each)] === path;
+  return sorted[lowerBound(sorted, path)] === path;
 }
 
 /** Those that begin with `start`. */
-function range<T>(sorted: readonly T[], start: string, textOf: (item: T) => string): T[] {
-  const found: T[] = [];
-  for (let i = lowerBound(sorted, start, textOf); i < sorted.length; i++) {
+function range(sorted: readonly string[], start: string): string[] {
+  const found: string[] = [];
+  for (let i = lowerBound(sorted, start); i < sorted.length; i++) {
     const item = sorted[i];
-    if (item === undefined || !textOf(item).startsWith(start)) break;
+    if (item === undefined || !item.startsWith(start)) break;
     found.push(item);
   }
   return found;
 }
 
-function lowerBound<T>(sorted: readonly T[], text: string, textOf: (item: T) => string): number {
+function lowerBound(sorted: readonly string[], text: string): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
     const item = sorted[middle];
-    if (item !== undefined && textOf(item) < text) low = middle + 1;
+    if (item !== undefined && item < text) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -7,8 +7,8 @@
 // B3. Where the choice cannot be known (a broken index, a `.git` that leads nowhere), the project is refused in words: what git
 //     ignores may hold secrets and must never be sent by a guess.
 
-import { lstatSync, realpathSync } from "node:fs";
-import { join } from "node:path";
+import { lstatSync, realpathSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import {
   GitRefused,
   ignoredFiles,
@@ -19,18 +19,11 @@ import {
   untrackedFiles,
   type Tracked,
 } from "./ask-git.ts";
-import { ConfigUnreadable } from "./git-config.ts";
+import { ConfigUnreadable, ignoreSettings } from "./git-config.ts";
 import { IndexUnreadable } from "./git-index.ts";
 import { gitDirsOf, gitTop, realCommonDir, wasRepository } from "./git-layout.ts";
 import { RulesUnreadable, walk } from "./own-walk.ts";
 import type { LeftOutName } from "../../schemas/job.ts";
-
-/** A file or symlink that git takes; it may have gone from the directory. */
-export interface Taken {
-  /** From the project directory, with `/`. */
-  path: string;
-  tracked: boolean;
-}
 
 export interface FileSet {
   /** What git would take and is not there, or cannot be read. */
@@ -47,8 +40,11 @@ export interface SetOptions {
   /** Never ask git: for tests, and where there is none. */
   own?: boolean;
   signal?: AbortSignal;
-  /** Takes the files as they are found, those that git tracks first; more is being looked for meanwhile. */
-  each: (files: readonly Taken[]) => Promise<void>;
+  /**
+   * Takes files and symlinks as they are found, those of a repository that it tracks first. Paths begin at the project directory, with `/`.
+   * What is tracked may have gone from the directory.
+   */
+  each: (paths: readonly string[], tracked: boolean) => Promise<void>;
 }
 
 /** Throws `project_dir_refused` where the set cannot be known (B3). */
@@ -99,19 +95,28 @@ class Collector {
   }
 
   async #byGit(at: string, dir: string, top: string): Promise<void> {
+    const pipe = pipeThatGitReads(top, dir);
+    if (pipe !== null)
+      throw new GitRefused({
+        kind: "broken",
+        why: `${pipe} is a pipe, and git would wait until something is written into it`,
+      });
     const signal = this.#signal;
     const ends = new AbortController();
     const both = AbortSignal.any([signal, ends.signal]);
-    const others = untrackedFiles(dir, both);
+    // This one takes longest, so it is started first.
+    const others = untrackedFiles(dir, both, async (paths) => {
+      await tracked;
+      await this.#options.each(allBelow(at, paths), false);
+    });
+    const tracked = trackedFiles(dir, both, (paths) => this.#options.each(allBelow(at, paths), true));
     const ignored = this.#options.ignored ? ignoredFiles(dir, both) : Promise.resolve([]);
     // Whichever fails first is told; the others end with it.
     others.catch(() => undefined);
     ignored.catch(() => undefined);
     try {
-      const tracked = await trackedFiles(dir, both);
-      const links = await this.#tracked(at, tracked);
-      const { files, repositories, unreadable } = await others;
-      await this.#options.each(files.map((path) => ({ path: below(at, path), tracked: false })));
+      const links = await tracked;
+      const { repositories, unreadable } = await others;
       for (const { path, why } of unreadable) this.#unreadable(below(at, path), why);
       for (const path of await ignored) this.#set.ignored.push(below(at, path));
       await this.#within(at, top, links, repositories);
@@ -126,23 +131,13 @@ class Collector {
       throw new RulesUnreadable(`${join(top, ".git")} leads to no repository`);
     const place = dirs && top !== null ? { top, dirs } : { top: dir, dirs: null };
     const walked = await walk(dir, place);
-    const links = await this.#tracked(at, walked.tracked);
-    await this.#options.each(walked.untracked.map((path) => ({ path: below(at, path), tracked: false })));
+    const files = walked.tracked.filter((entry) => !entry.gitlink).map((entry) => entry.path);
+    await this.#options.each(allBelow(at, files), true);
+    await this.#options.each(allBelow(at, walked.untracked), false);
     for (const { path, why } of walked.unreadable) this.#unreadable(below(at, path), why);
     for (const path of walked.ignored) this.#set.ignored.push(below(at, path));
+    const links = walked.tracked.filter((entry) => entry.gitlink);
     await this.#within(at, place.top, links, walked.repositories);
-  }
-
-  /** Adds what is tracked; answers with the submodules. */
-  async #tracked(at: string, tracked: readonly Tracked[]): Promise<Tracked[]> {
-    const links: Tracked[] = [];
-    const files: Taken[] = [];
-    for (const entry of tracked) {
-      if (entry.gitlink) links.push(entry);
-      else files.push({ path: below(at, entry.path), tracked: true });
-    }
-    await this.#options.each(files);
-    return links;
   }
 
   /** The repositories within another one (B2). */
@@ -184,7 +179,38 @@ class Collector {
   }
 }
 
+function isPipe(path: string): boolean {
+  try {
+    return statSync(path).isFIFO();
+  } catch {
+    return false;
+  }
+}
+
+/** A pipe in the place of a file that git opens before it looks for files: git would wait for it without end. */
+function pipeThatGitReads(top: string, dir: string): string | null {
+  const files = ["HEAD", "index", "config", "commondir", "packed-refs"].map((name) => join(top, ".git", name));
+  try {
+    const dirs = gitDirsOf(top);
+    if (dirs) {
+      files.push(join(dirs.gitDir, "HEAD"), join(dirs.gitDir, "index"));
+      files.push(join(dirs.commonDir, "config"), join(dirs.commonDir, "info", "exclude"));
+    }
+    files.push(ignoreSettings(top, dirs).excludesFile);
+  } catch (cause) {
+    // Git tells that it cannot read its configuration.
+    if (!(cause instanceof ConfigUnreadable)) throw cause;
+  }
+  for (let at = dir; at !== top && at !== dirname(at);) {
+    at = dirname(at);
+    files.push(join(at, ".gitignore"));
+  }
+  return files.find(isPipe) ?? null;
+}
+
 const below = (at: string, path: string): string => (at === "" ? path : `${at}/${path}`);
+const allBelow = (at: string, paths: readonly string[]): readonly string[] =>
+  at === "" ? paths : paths.map((path) => `${at}/${path}`);
 
 /** Those of `paths` that git ignores; none where git cannot be asked. */
 export async function ignoredAmong(root: string, paths: readonly string[], byGit: boolean): Promise<Set<string>> {

@@ -1,0 +1,46 @@
+import { readdirSync } from "node:fs";
+
+export type EntryKind = "file" | "folder" | "symlink" | "odd";
+
+/** What lies in a folder. Only names are kept: an object for each of 50,000 files would cost more than reading the folders does. */
+export class FolderContents {
+  /** In the order of their bytes, as the system's call was sorted. */
+  readonly #files: string[] = [];
+  readonly #others = new Map<string, EntryKind>();
+  /** The file that is asked for next, where they are asked for in order. */
+  #next = 0;
+  #set: Set<string> | null = null;
+
+  /** Throws what `readdir` throws. */
+  constructor(path: string) {
+    for (const entry of readdirSync(path, { withFileTypes: true })) {
+      if (entry.isFile()) this.#files.push(entry.name);
+      else this.#others.set(entry.name, entry.isDirectory() ? "folder" : entry.isSymbolicLink() ? "symlink" : "odd");
+    }
+  }
+
+  get size(): number {
+    return this.#files.length + this.#others.size;
+  }
+
+  kindOf(name: string): EntryKind | undefined {
+    const other = this.#others.size === 0 ? undefined : this.#others.get(name);
+    if (other !== undefined) return other;
+    if (this.#files[this.#next] === name) {
+      this.#next++;
+      return "file";
+    }
+    this.#set ??= new Set(this.#files);
+    return this.#set.has(name) ? "file" : undefined;
+  }
+
+  /** As `kindOf`, for a name that is asked for out of order. */
+  find(name: string): EntryKind | undefined {
+    return this.#others.get(name) ?? (this.#files.includes(name) ? "file" : undefined);
+  }
+
+  /** Everything but files. */
+  others(): IterableIterator<[string, EntryKind]> {
+    return this.#others.entries();
+  }
+}
