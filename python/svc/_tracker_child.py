@@ -157,16 +157,29 @@ def begin(wandb, outlet):
     threading.Thread(target=give_up, daemon=True).start()
     job = os.environ.get("SVC_JOB_ID", "")
     given = {"id": job, "resume": "allow", "name": os.environ.get("WANDB_NAME") or job} if job else {}
+    folder = os.path.join(os.environ.get("WANDB_DIR") or os.getcwd(), "wandb")
+    existed = os.path.lexists(folder)
     try:
         run = wandb.init(config={"svc_job_id": job}, settings=wandb.Settings(init_timeout=INIT_SECONDS), **given)
         for name, more in ((STEP, {"hidden": True}), ("*", {"step_metric": STEP})):
             run.define_metric(name, **more)
+        if not existed:
+            mark(folder)
         return run
     except BaseException as error:
         outlet.say("metrics do not go to the tracker: {}. svc has them".format(plain(error)))
         return None
     finally:
         done.set()
+
+
+def mark(folder):
+    """The library made this folder because svc started it: the mark keeps it out of the code of later runs (_checkpoints.py)."""
+    try:
+        if os.path.isdir(folder):
+            open(os.path.join(folder, ".svc-made"), "a").close()
+    except OSError:
+        pass  # A folder that cannot be written to.
 
 
 def tell_where(run, outlet):

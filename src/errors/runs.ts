@@ -52,6 +52,8 @@ export const RUNS = {
     why: string | null;
     /** The last line of its log, where that tells of no failure. */
     last?: string | null;
+    /** What it seems to lack, because it was left out of the code: a sentence. */
+    left_out?: string | null;
     /** Of its machine, when it ended. */
     disk_full?: boolean;
   }>({
@@ -63,7 +65,8 @@ export const RUNS = {
       if (d.signal) return `${d.who} was ended by ${d.signal} (exit code ${d.exit_code}).${disk}`;
       const why = d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`;
       const last = typeof d.last === "string" ? ` Its last line was: ${d.last}` : "";
-      return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}${last}`;
+      const lacks = typeof d.left_out === "string" ? ` ${d.left_out}` : "";
+      return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}${lacks}${last}`;
     },
     hint: (d) =>
       d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY

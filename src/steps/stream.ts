@@ -3,6 +3,7 @@
 // Safe to run twice: the log continues at the committed cursor (follow/log-follower.ts).
 
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
+import { lackedWords } from "../files/listing/left-out.ts";
 import type { RunLook } from "../providers/host.ts";
 import { isFull } from "./follow/disk-watch.ts";
 import { followToEnd, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
@@ -41,7 +42,9 @@ export function streamStep(services: RunServices): StepDefinition {
         });
         damaged.delete(context.effectId);
         return {
-          done: outcomeOf(status, services.facts(context.jobId).spec, context.node),
+          done: outcomeOf(status, services.facts(context.jobId).spec, context.node, (trouble) =>
+            held.access.inPlace ? null : lackedWords(services.leftOut(context.jobId), trouble),
+          ),
           detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
         };
       });
@@ -51,7 +54,13 @@ export function streamStep(services: RunServices): StepDefinition {
 
 type Spec = ReturnType<RunServices["facts"]>["spec"];
 
-function outcomeOf(status: RunLook & { tail: string }, spec: Spec, node: number): Record<string, unknown> {
+/** @param lacked says which part of the code that was left out the failure may come from. */
+function outcomeOf(
+  status: RunLook & { tail: string },
+  spec: Spec,
+  node: number,
+  lacked: (trouble: string) => string | null,
+): Record<string, unknown> {
   const { exit_code } = status;
   if (status.phase === "failed" || exit_code === null) {
     const why = status.error ?? "the runner ended without a word";
@@ -66,10 +75,12 @@ function outcomeOf(status: RunLook & { tail: string }, spec: Spec, node: number)
   const why = signal === null && exit_code === 1 ? raised(status.tail, failed?.rank ?? null) : null;
   // A launcher's last line summarises all ranks; it is not the last line of one of them.
   const last = signal === null && why === null && failed === null && !hasRanks(spec) ? lastWords(status.tail) : null;
+  const trouble = why ?? (last?.isTrouble ? last.words : null);
   const facts = {
     exit_code,
     signal,
-    why: why ?? (last?.isTrouble ? last.words : null),
+    why: trouble,
+    left_out: trouble === null ? null : lacked(trouble),
     last: last !== null && !last.isTrouble ? last.words : null,
     who: whoOf(failed, signal !== null, spec, node),
   };

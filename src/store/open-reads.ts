@@ -27,7 +27,7 @@ import type {
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
-import { isoOrNull, jobRecordOf, ledgerMachineOf, timelineStepOf } from "./records.ts";
+import { isoOrNull, jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMA_0001 } from "./schema-0001.ts";
@@ -103,7 +103,12 @@ export class StoreReads implements Reads {
   #recordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
     const record = jobRecordOf(row, machines, now);
     // While the run goes on there is always something to copy: only what is left at its end is worth words.
-    if (row.state === "terminal" && record.note === null) record.note = sinkNote(this.#sinksOf(row));
+    if (row.state === "terminal" && record.note === null) {
+      // A failure that the code itself may explain comes before what is still to be copied.
+      if (row.status === "failed" && row.provider !== "local" && row.left_out)
+        record.note = leftOutNote(JSON.parse(row.left_out) as StoredLeftOut);
+      record.note ??= sinkNote(this.#sinksOf(row));
+    }
     if (row.state !== "terminal") record.note ??= this.#triedAgain(row.id) ?? this.#waitsFor(row.id, now);
     return record;
   }

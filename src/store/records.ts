@@ -74,16 +74,22 @@ function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   return machines.find((m) => m.note !== null)?.note ?? null;
 }
 
-function leftOutOf({ left_out }: JobRow): JobRecord["left_out"] {
+export function leftOutOf({ left_out }: Pick<JobRow, "left_out">): JobRecord["left_out"] {
   // Undefined in a home that an older version wrote and no newer one has opened yet.
   if (!left_out) return null;
   const { count, names, ignored } = JSON.parse(left_out) as StoredLeftOut;
   return { count, names, ignored };
 }
 
-const RENTS_NOTHING: ReadonlySet<string> = new Set(["local", "notebook"]);
+/** What the note of a failed run says of what its code lacked; null where a person would miss nothing. */
+export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): string | null {
+  const [first] = names;
+  if (missed === 0 || !first) return null;
+  const more = missed > 1 ? ` (and ${missed - 1} more)` : "";
+  return `Left out of the code: ${JSON.stringify(first.path)}${more}: ${first.why}.`;
+}
 
-/** A run on this computer or in a notebook rents no machine, so its errors must not say that one is given back. */
+/** Removes the sentence about a rented machine from the error of a local run, which had none. */
 export function errorOf(provider: string, error: JobError): JobError {
   if (!RENTS_NOTHING.has(provider)) return error;
   const hint = error.hint

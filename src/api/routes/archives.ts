@@ -40,6 +40,8 @@ export const ARCHIVE_ROUTES = [
     path: "/jobs/{id}/code.tar",
     id: "downloadCode",
     summary: "The code of a job, as one tar archive",
+    description:
+      "A local run records its data files without keeping them: the archive lacks them, and the header svc-recorded-only says how many. GET /jobs/{id}/code names them.",
     responses: ARCHIVE,
     errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged"],
     async handle(call) {
@@ -49,7 +51,8 @@ export const ARCHIVE_ROUTES = [
         about: async () => ({ path: file.path, size: file.size, executable: file.mode === "executable" }),
         open: () => openContent(codeDir(call), snapshot.id, file),
       }));
-      return sendTar(call, `${job.id}-code.tar`, files);
+      const recordedOnly = snapshot.files.length - files.length;
+      return sendTar(call, `${job.id}-code.tar`, files, recordedOnly > 0 ? { "svc-recorded-only": recordedOnly } : {});
     },
   }),
   route({
@@ -94,7 +97,12 @@ function checkpointFiles(call: Call, id: string): Member[] {
   }));
 }
 
-async function sendTar(call: Call, name: string, members: Member[]): Promise<null> {
+async function sendTar(
+  call: Call,
+  name: string,
+  members: Member[],
+  headers: Record<string, number> = {},
+): Promise<null> {
   // Where even the first cannot be opened, that is said in an answer instead of by a cut.
   await (await members[0]?.open())?.close();
   call.reply.hijack();
@@ -104,6 +112,7 @@ async function sendTar(call: Call, name: string, members: Member[]): Promise<nul
     "content-disposition": `attachment; filename="${name}"`,
     "content-security-policy": "sandbox; default-src 'none'",
     "x-content-type-options": "nosniff",
+    ...headers,
   });
   if (call.request.raw.method === "HEAD") {
     response.end();
