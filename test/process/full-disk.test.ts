@@ -2,7 +2,7 @@
 // runs are refused with one clear answer until there is room.
 
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
@@ -87,6 +87,50 @@ for n in range(int(sys.argv[2])):
       expect(place.refolds()).toBe(1);
       const next = await served.submit({ entrypoint: "hello.py", project_dir: place.project });
       expect((await served.ended(next)).status).toBe("succeeded");
+    },
+  );
+
+  it(
+    "a checkpoint that does not fit is named with its size, and keeps neither others nor the log from coming",
+    { timeout: 180_000 },
+    async () => {
+      place.file(
+        "large.py",
+        `import os, svc, sys, time
+root = svc.checkpoint_dir()
+def save(name, data):
+    with open(os.path.join(root, name), "wb") as f: f.write(data)
+    svc.checkpoint(name)
+save("large.bin", b"w" * (7 << 20))
+n = 0
+while not os.path.exists(sys.argv[1]):
+    n += 1
+    print("line", n, flush=True)
+    if n == 20: save("small.bin", b"s" * 1000)
+    time.sleep(0.1)
+print("over", flush=True)
+`,
+      );
+      const served = await place.serve();
+      const stop = join(place.root, "stop");
+      const id = await served.submit({ entrypoint: "large.py", args: [stop], project_dir: place.project });
+      const small = join(place.home, "artifacts", id, "checkpoints", "small.bin");
+      await until(() => existsSync(small), "the small checkpoint is at home", 60_000);
+      const warned = (): boolean =>
+        place.db((db) =>
+          String(db.prepare("SELECT group_concat(data) FROM feed WHERE type = 'notice'").pluck().get()).includes(
+            "The file large.bin cannot be downloaded: it takes 7.3 MB",
+          ),
+        );
+      await until(warned, "a warning names the large one", 60_000);
+      const lines = place.log(id).length;
+      await until(() => place.log(id).length > lines, "the log goes on");
+      writeFileSync(stop, "");
+      await until(() => place.log(id).toString().endsWith("over\n"), "the log is complete");
+      spawnSync("mount", ["-o", "remount,size=96m", place.home]);
+      const job = await served.ended(id, 120_000);
+      expect([job.status, job.exit_code], JSON.stringify(job.error)).toEqual(["succeeded", 0]);
+      expect(readFileSync(join(small, "..", "large.bin")).length).toBe(7 << 20);
     },
   );
 

@@ -14,10 +14,13 @@
 //     link is named, as what is left behind is.
 // K7. A file that is written to again and again is downloaded while it does not rest (growing-files.ts), and is marked as in progress: at
 //     home under its name, but complete for nobody until K1 or K2 find it whole.
+// K8. A file for which the disk at home has no room is named with its size, and keeps nothing else from being downloaded. At the end the
+//     scan fails with `disk_full` so that it is tried again, unless the file is larger than the whole disk.
 // K6. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
 
 import { lstat, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { linkOrCopy } from "../../platform/link-or-copy.ts";
 import { isDiskFull, nullIfMissing, orDiskFull, SvcError, UnreadableFile } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
@@ -40,10 +43,12 @@ import {
   readCheckpoints,
   same,
   STAGING,
+  stillToCome,
 } from "./files.ts";
 import { isAnnounced, placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 import { CheckpointSets, type Announcements } from "./sets.ts";
 import { GrowingFiles } from "./growing-files.ts";
+import { hadNoRoom, lacksRoom, neverFits, noRoomError, whyNoRoom, type NoRoom } from "./room.ts";
 import { Retention, type KeepRules } from "./retention.ts";
 import type { CheckpointHost } from "./home-names.ts";
 
@@ -80,6 +85,8 @@ export interface ScanResult {
   pending: string[];
   /** Not taken, and why. */
   skipped: { path: string; why: string }[];
+  /** Of these, the ones for which the disk at home has no room. */
+  noRoom: NoRoom[];
 }
 
 interface Seen {
@@ -91,6 +98,7 @@ interface Seen {
 export class CheckpointCollector {
   readonly #targetDir: string;
   readonly #now: () => number;
+  readonly #followEveryMs: number;
   readonly #given: ReadonlyMap<string, { size: number; mtime_ms: number }>;
   #seen = new Map<string, Seen>();
   /** Paths that this process has recorded. */
@@ -115,9 +123,12 @@ export class CheckpointCollector {
     announced?: Announcements;
     /** Which complete checkpoints stay; all where absent. */
     keep?: KeepRules | undefined;
+    /** How often growing files are read while a large file is downloaded. */
+    followEveryMs?: number;
   }) {
     this.#targetDir = options.targetDir;
     this.#now = options.now;
+    this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
     this.#given = new Map(options.given?.map((file) => [file.path, file]));
     this.#sets = new CheckpointSets(options.targetDir, options.announced ?? (() => Promise.resolve(new Map())));
     this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
@@ -153,14 +164,14 @@ export class CheckpointCollector {
 
   async #scanOnce(host: CheckpointHost, options: OneScan): Promise<ScanResult> {
     await this.#prepare();
-    const result: ScanResult = { saved: [], pending: [], skipped: [] };
+    const result: ScanResult = { saved: [], pending: [], skipped: [], noRoom: [] };
     let listing = await host.listCheckpoints(options.signal);
     let isOver = false;
     try {
       for (let pass = 1; ; pass++) {
         const { ready, pending, skipped, found, moving } = await this.#sort(listing, options);
         await this.#record(found, options);
-        await this.#follow(host, moving, options);
+        result.noRoom = await this.#follow(host, moving, options);
         result.skipped = skipped;
         result.pending = pending;
         const moved: string[] = [];
@@ -168,16 +179,22 @@ export class CheckpointCollector {
         const [links, files] = [ready.filter(isLink), ready.filter((file) => !isLink(file))];
         const waiting = [...batches(files), ...batches(links)];
         for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
-          const fetched = await this.#fetchAll(host, batch, options);
+          const busy = new Set([batch, ...waiting].flat().map(({ path }) => path));
+          const fetched = await this.#whileFollowing(host, options, busy, () => this.#fetchAll(host, batch, options));
           if (fetched.rest.length > 0) waiting.unshift(fetched.rest);
           result.saved.push(...fetched.saved);
           result.skipped.push(...fetched.refused);
+          result.noRoom.push(...fetched.noRoom);
           result.pending.push(...fetched.moved);
           moved.push(...fetched.moved);
           listing = fetched.after;
         }
         if (ready.length === 0) await this.#keepSets(listing, options);
         if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
+        // K8. Room may still be made for it.
+        const fits = options.final ? result.noRoom.find((lack) => !neverFits(lack)) : undefined;
+        if (fits) throw noRoomError(this.#targetDir, fits);
+        result.skipped.push(...result.noRoom.map((lack) => ({ path: lack.path, why: whyNoRoom(lack) })));
         if (options.final) {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
           result.pending = [];
@@ -192,13 +209,53 @@ export class CheckpointCollector {
   }
 
   /** K7 */
-  async #follow(host: CheckpointHost, moving: RemoteFile[], options: OneScan): Promise<void> {
-    if (moving.length === 0) return;
+  async #follow(host: CheckpointHost, moving: RemoteFile[], options: OneScan): Promise<NoRoom[]> {
+    if (moving.length === 0) return [];
     try {
-      const { files, removed } = await this.#growing.take(host, moving, options.signal);
+      const { files, removed, noRoom } = await this.#growing.take(host, moving, options.signal);
       await this.#record(files, options, removed);
+      return noRoom;
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
+    }
+  }
+
+  /** A large file may take an hour: what grows is downloaded meanwhile. */
+  async #whileFollowing<T>(
+    host: CheckpointHost,
+    options: OneScan,
+    busy: ReadonlySet<string>,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    if (options.final) return work();
+    const over = new AbortController();
+    const signal = AbortSignal.any([over.signal, options.signal]);
+    const following = this.#keepFollowing(host, { ...options, signal }, busy).catch(() => undefined);
+    try {
+      return await work();
+    } finally {
+      over.abort();
+      await following;
+    }
+  }
+
+  /** Until the signal. Whatever it fails with, the scan meets as well. @param busy paths that the scan downloads itself. */
+  async #keepFollowing(host: CheckpointHost, options: OneScan, busy: ReadonlySet<string>): Promise<void> {
+    let before = new Map([...this.#seen].map(([path, { file }]) => [path, file]));
+    for (;;) {
+      await pause(this.#followEveryMs, undefined, { signal: options.signal });
+      const listing = await host.listCheckpoints(options.signal);
+      const unfinished = unfinishedFolders(listing);
+      const moving: RemoteFile[] = [];
+      for (const file of listing) {
+        const { path } = file;
+        if (busy.has(path) || whyRefused(file) !== null || path.split("/").some(isOurs)) continue;
+        if (this.#isGiven(file) || this.#retention?.isDropped(file) || whyTemporary(path, unfinished) !== null)
+          continue;
+        if (!(await this.#isHome(file)) && this.#growing.moves(file, before.get(path))) moving.push(file);
+      }
+      before = new Map(listing.map((file) => [file.path, file]));
+      await this.#follow(host, moving, options);
     }
   }
 
@@ -261,6 +318,7 @@ export class CheckpointCollector {
     const saved: CheckpointFile[] = [];
     const moved: string[] = [];
     const refused: ScanResult["skipped"] = [];
+    const noRoom: NoRoom[] = [];
     const staged = new Map<RemoteFile, string>();
     /** What had come while they were being written is all of them. */
     const verified = new Set<RemoteFile>();
@@ -275,18 +333,24 @@ export class CheckpointCollector {
           return;
         }
         const isHere = (await isBeside(beside, file)) || (await this.#copyAtHome(file, beside));
-        if (isHere || (await fetchOne(host, file, beside, signal))) staged.set(file, beside);
+        const lack = isHere ? null : await lacksRoom(this.#targetDir, file, await stillToCome(file, beside));
+        if (lack) noRoom.push(lack);
+        else if (isHere || (await fetchOne(host, file, beside, signal))) staged.set(file, beside);
         else moved.push(file.path);
       } catch (cause) {
         await rm(beside, { force: true }).catch(() => undefined);
+        if (isDiskFull(cause)) {
+          noRoom.push(await hadNoRoom(this.#targetDir, file));
+          return;
+        }
         const unreadable = cause instanceof UnreadableFile;
         if (unreadable && !options.final) {
           refused.push({ path: file.path, why: cause.data.why });
           return;
         }
         failure ??= cause;
-        // What is too large for this disk, or cannot be read, leaves the others; any other failure would only come again.
-        isHopeless ||= !isDiskFull(cause) && !unreadable;
+        // A file that cannot be read leaves the others; any other failure would only come again.
+        isHopeless ||= !unreadable;
       }
     };
     const mayGoOn = (): boolean =>
@@ -320,7 +384,7 @@ export class CheckpointCollector {
       await this.#keepSets(after, options);
       if (failure !== undefined) throw failure;
       // A file that vanished is no loss of ours: rotation removed it.
-      return { saved, moved: moved.filter((path) => now.has(path)), refused, after, rest: files.slice(begun) };
+      return { saved, moved: moved.filter((path) => now.has(path)), refused, noRoom, after, rest: files.slice(begun) };
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }

@@ -155,6 +155,12 @@ export async function asListed(file: Pick<RemoteFile, "size" | "mtimeMs">, besid
 /** What travels of a file: holes do not. */
 const storedBytes = ({ size, stored }: RemoteFile): number => stored ?? size;
 
+/** What is left to download where an earlier attempt was cut off. */
+export async function stillToCome(file: RemoteFile, beside: string): Promise<number> {
+  const part = await lstat(`${beside}.part`).catch(nullIfMissing);
+  return Math.max(0, storedBytes(file) - (part === null ? 0 : part.blocks * 512));
+}
+
 export const isLink = ({ leadsTo }: RemoteFile): boolean => leadsTo !== undefined;
 
 /** The same for the same content, as far as a listing can tell. */

@@ -16,7 +16,7 @@ import { z } from "zod";
 import { hashOf } from "../../platform/hash-of.ts";
 import { jsonOf } from "../../domain/parsed-lines.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
-import { nullIfMissing } from "../../errors/index.ts";
+import { isDiskFull, nullIfMissing } from "../../errors/index.ts";
 import type { PieceRequest, RemoteFile } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import {
@@ -32,6 +32,7 @@ import {
 } from "./files.ts";
 import type { CheckpointSets } from "./sets.ts";
 import type { CheckpointHost } from "./home-names.ts";
+import { hadNoRoom, lacksRoom, type NoRoom } from "./room.ts";
 import { isProvenWhole, SINGLE } from "./whole-file.ts";
 
 /** Beside the checkpoints of a node at home: the paths of what may be torn. */
@@ -73,6 +74,8 @@ interface Followed {
 interface Taken {
   files: CheckpointFile[];
   removed: string[];
+  /** Files for which the disk has no room. */
+  noRoom: NoRoom[];
 }
 
 export class GrowingFiles {
@@ -138,12 +141,18 @@ export class GrowingFiles {
 
   /** Downloads what is new of files in motion. Throws what the host and the disk throw. */
   async take(host: CheckpointHost, files: readonly RemoteFile[], signal: AbortSignal): Promise<Taken> {
-    const taken: Taken = { files: [], removed: [] };
+    const taken: Taken = { files: [], removed: [], noRoom: [] };
     if (host.readPieces === undefined) return taken;
     const waiting: PieceRequest[] = [];
     const whole: RemoteFile[] = [];
     for (const file of files) {
       const request = await this.#requestFor(file);
+      const more = request === null || request === "whole" ? undefined : file.size - request.offset;
+      const lack = request === null ? null : await lacksRoom(this.#targetDir, file, more);
+      if (lack) {
+        taken.noRoom.push(lack);
+        continue;
+      }
       if (request === "whole") whole.push(file);
       else if (request !== null) waiting.push(request);
     }
@@ -176,7 +185,11 @@ export class GrowingFiles {
         }
       }
     }
-    for (const file of whole) await this.#copyLarge(host, file, taken, signal);
+    for (const file of whole)
+      await this.#copyLarge(host, file, taken, signal).catch(async (cause: unknown) => {
+        if (!isDiskFull(cause)) throw cause;
+        taken.noRoom.push(await hadNoRoom(this.#targetDir, file));
+      });
     return { ...taken, files: [...new Map(taken.files.map((file) => [file.path, file])).values()] };
   }
 
@@ -192,7 +205,7 @@ export class GrowingFiles {
       const request = await this.#readOn(file);
       const [piece] = request ? await host.readPieces([{ ...request, max: SMALL }], signal) : [];
       if (!request || !piece || piece.bytes.length === 0) return false;
-      await this.#writePiece(request, piece, { files: [], removed: [] });
+      await this.#writePiece(request, piece, { files: [], removed: [], noRoom: [] });
       home = await homeStats(this.#targetDir, file.path);
     }
     if (!home?.isFile() || home.size !== file.size) return false;

@@ -12,6 +12,7 @@ import { describeError, SvcError } from "../../errors/index.ts";
 import type { RunnerSample } from "../../schemas/runner.ts";
 import { announced, collectNow, type FollowedRun, type Pulled } from "./log-follower.ts";
 import { isVerdict, lookAtMachine, type HeldMachine } from "../rental/held-machine.ts";
+import { noRoomWords } from "../checkpoints/room.ts";
 import { idleWindowMs, sampleSeconds } from "../launch/runner-spec.ts";
 import type { RunServices } from "../run-services.ts";
 import type { StepContext } from "../step.ts";
@@ -31,6 +32,9 @@ export const checkpointsOf = (
   { access }: HeldMachine,
 ): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
 
+/** A script may write any number of files that do not fit. */
+const WARNINGS_MAX = 50;
+
 /** W3 */
 const saysGone = (verdict: unknown): boolean => verdict instanceof SvcError && verdict.code === "machine_lost";
 
@@ -41,7 +45,7 @@ export class RunWatch {
   readonly #run: FollowedRun;
   readonly #held: HeldMachine;
   readonly #names = new Set<string>();
-  readonly #warned = new Set<"idle" | "stall">();
+  readonly #warned = new Set<string>();
   readonly #idleMs: number;
   readonly #sampleMs: number;
   // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
@@ -126,8 +130,9 @@ export class RunWatch {
     try {
       const { jobId, node } = this.#context;
       const collector = this.#services.collector(jobId, node);
-      const { saved, pending } = await collectNow(this.#run, collector, { final: false, announced: names });
+      const { saved, pending, noRoom } = await collectNow(this.#run, collector, { final: false, announced: names });
       if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
+      for (const lack of noRoom) await this.#warnOnce(`no room for ${lack.path}`, noRoomWords(lack));
     } catch (cause) {
       this.#scanFailed = { cause };
     } finally {
@@ -136,8 +141,8 @@ export class RunWatch {
     }
   }
 
-  async #warnOnce(what: "idle" | "stall", words: string): Promise<void> {
-    if (this.#warned.has(what)) return;
+  async #warnOnce(what: string, words: string): Promise<void> {
+    if (this.#warned.has(what) || this.#warned.size >= WARNINGS_MAX) return;
     this.#warned.add(what);
     const { jobId, node } = this.#context;
     const { nodes } = this.#services.facts(jobId).spec;

@@ -8,6 +8,7 @@ import {
   rename,
   rm,
   stat,
+  statfs,
   symlink,
   utimes,
   writeFile,
@@ -176,7 +177,7 @@ describe("CheckpointCollector", () => {
     await utimes(join(source, "epoch-1/model.pt"), 1_764_000_000.123, 1_764_000_000.123);
     const c = collector();
     const scan = () => c.scan(host, { final: false, announced: new Set(), signal });
-    expect(await scan()).toEqual({ saved: [], pending: ["epoch-1/model.pt"], skipped: [] });
+    expect(await scan()).toEqual({ saved: [], pending: ["epoch-1/model.pt"], skipped: [], noRoom: [] });
     now += SETTLE_MS - 1;
     expect((await scan()).pending).toEqual(["epoch-1/model.pt"]);
     now += 1;
@@ -184,6 +185,7 @@ describe("CheckpointCollector", () => {
       saved: [{ path: "epoch-1/model.pt", size: 7, modified_at: "2025-11-24T16:00:00.123Z" }],
       pending: [],
       skipped: [],
+      noRoom: [],
     });
     const file = join(targetDir, "epoch-1/model.pt");
     expect(await readFile(file, "utf8")).toBe("weights");
@@ -271,7 +273,7 @@ describe("CheckpointCollector", () => {
     meanwhile = async (path) => (path === "gone" ? rm(join(source, "gone")) : put("a", `new ${fetched.length}`));
     const c = collector();
     const during = await c.scan(host, { final: false, announced: new Set(["."]), signal });
-    expect(during).toEqual({ saved: [], pending: ["a"], skipped: [] });
+    expect(during).toEqual({ saved: [], pending: ["a"], skipped: [], noRoom: [] });
     expect(await readCheckpoints(targetDir)).toEqual([]);
     const end = await c.scan(host, { final: true, announced: new Set(), signal });
     expect(end.saved).toEqual([]);
@@ -295,6 +297,58 @@ describe("CheckpointCollector", () => {
     });
     expect(await readFile(join(targetDir, "a"), "utf8")).toBe("1");
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
+  });
+
+  it("names a file that is larger than the disk, with its size, and downloads all others", async () => {
+    await put("a.pt", "1");
+    const { blocks, bsize } = await statfs(top);
+    lies = [{ path: "huge.pt", size: 2 * blocks * bsize, mtimeMs: 1, inode: 1 }];
+    const during = await collector().scan(host, { final: false, announced: new Set(["."]), signal });
+    expect(paths(during.saved)).toEqual(["a.pt"]);
+    const why = expect.stringMatching(/^it takes .*B, and the whole disk of this computer has .*B$/) as string;
+    expect(during.skipped).toEqual([{ path: "huge.pt", why }]);
+    expect(during.noRoom).toMatchObject([{ path: "huge.pt", needs: 2 * blocks * bsize }]);
+    await put("b.pt", "2");
+    const last = await collector().scan(host, { final: true, announced: new Set(), signal });
+    expect(paths(last.saved)).toEqual(["b.pt"]);
+    expect(last.skipped).toEqual([{ path: "huge.pt", why }]);
+    expect(fetched).toEqual(["a.pt", "b.pt"]);
+  });
+
+  it("keeps trying at the end where free space can still be made for a file, after all others", async () => {
+    await put("a.pt", "1");
+    const { blocks, bsize } = await statfs(top);
+    const real = await lstat(join(source, "a.pt"));
+    const link = { path: "last.pt", size: real.size, mtimeMs: real.mtimeMs, inode: real.ino, leadsTo: "a.pt" };
+    // As large as the whole disk, of which something is always in use.
+    lies = [{ path: "large.pt", size: blocks * bsize, mtimeMs: 1, inode: 1 }, link];
+    await expect(collector().scan(host, { final: true, announced: new Set(), signal })).rejects.toMatchObject({
+      code: "disk_full",
+      message: expect.stringContaining("The file large.pt takes") as string,
+    });
+    expect(paths(await readCheckpoints(targetDir))).toEqual(["a.pt", "last.pt"]);
+    expect(fetched).toEqual(["a.pt"]);
+  });
+
+  it("counts only what a sparse file holds against the free space", async () => {
+    const { blocks, bsize } = await statfs(top);
+    lies = [{ path: "sparse.bin", size: 2 * blocks * bsize, stored: 4096, mtimeMs: 1, inode: 1 }];
+    await put("sparse.bin", "");
+    const { noRoom } = await collector().scan(host, { final: true, announced: new Set(), signal });
+    expect(noRoom).toEqual([]);
+    expect(fetched).toContain("sparse.bin");
+  });
+
+  it("goes on with the others where the disk fills while one is downloaded, and says so", async () => {
+    for (const path of ["a", "b", "c"]) await put(path, path);
+    meanwhile = (path) =>
+      path === "b" ? Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" })) : Promise.resolve();
+    const all = { final: false, announced: new Set(["."]), signal };
+    const { saved, skipped, noRoom } = await collector().scan(host, all);
+    expect(paths(saved)).toEqual(["a", "c"]);
+    expect([paths(skipped), paths(noRoom)]).toEqual([["b"], ["b"]]);
+    meanwhile = async () => undefined;
+    expect(paths((await collector().scan(host, { ...all, final: true })).saved)).toEqual(["b"]);
   });
 
   it("takes the others where one cannot be read, which is named, tried again, and at the end not forgotten", async () => {

@@ -1,10 +1,19 @@
 // Files that never rest: what of them is at home while the script still writes to them.
 
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { randomBytes } from "node:crypto";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckpointFile } from "../../../src/schemas/job.ts";
 import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
@@ -84,6 +93,41 @@ describe("a file that only grows", () => {
     expect(recorded.get("runs/events.out.tfevents")).not.toHaveProperty("in_progress");
     expect(await readInProgress(targetDir)).toEqual(new Set());
     expect(requests.filter((r) => r.startsWith("fetch"))).toEqual([]);
+  });
+
+  it("is downloaded also while one large file takes long, and nothing is fetched twice", async () => {
+    put("large.pt", "w".repeat(10_000));
+    put("history.csv", "step,loss\n");
+    made = new CheckpointCollector({ targetDir, now: () => now, followEveryMs: 5 });
+    await scan();
+    let rows = 0;
+    const slow: CheckpointHost = {
+      ...host,
+      fetchCheckpoint: async (file, target) => {
+        while (rows < 5) {
+          const row = `${rows++},0.5\n`;
+          grow("history.csv", row);
+          await vi.waitUntil(() => existsSync(join(targetDir, "history.csv")) && home("history.csv").endsWith(row), {
+            timeout: 60_000,
+          });
+        }
+        await fetchFile(source, file, target);
+      },
+    };
+    now += SETTLE_MS;
+    grow("history.csv", "one more\n");
+    await made.scan(slow, {
+      final: false,
+      announced: new Set(),
+      signal,
+      record: async (files) => files.forEach((file) => recorded.set(file.path, file)),
+    });
+    expect(rows).toBe(5);
+    expect(home("large.pt")).toBe(there("large.pt"));
+    expect(recorded.get("history.csv")).toMatchObject({ in_progress: true });
+    await scan({ final: true });
+    expect(home("history.csv")).toBe(there("history.csv"));
+    expect(recorded.get("history.csv")).not.toHaveProperty("in_progress");
   });
 
   it("costs one request a scan, together with 99 others", async () => {
