@@ -4,6 +4,7 @@
 //      checkpoints.
 // RM4. The removal is durable before the first file goes: from then on the run is unknown. Whatever interrupts it, the next start goes on.
 //      Every part of it may be repeated.
+// RM6. What could not be deleted is tried again every RETRY_MS, and by the next start. It is reported once.
 // RM5. Code goes last, and once for all removals that are under way: finding out what is unused reads every manifest.
 
 import { rm } from "node:fs/promises";
@@ -40,6 +41,9 @@ export class Removals {
   /** What of removals goes on behind their answers. */
   #rest: Promise<void> = Promise.resolve();
   readonly #waiting = new Set<string>();
+  /** Removals of which something could not be deleted. */
+  readonly #failed = new Set<string>();
+  readonly #reported = new Set<string>();
   #measuring = false;
 
   constructor(parts: RemovalParts) {
@@ -65,6 +69,13 @@ export class Removals {
   /** Finishes what an earlier process began. */
   begin(): void {
     for (const jobId of this.#rows.open()) void this.#finish(jobId);
+  }
+
+  /** RM6. */
+  async retry(): Promise<void> {
+    const again = [...this.#failed];
+    this.#failed.clear();
+    for (const jobId of again) await this.#finish(jobId);
   }
 
   /** Resolves when nothing of a removal is under way. */
@@ -124,7 +135,14 @@ export class Removals {
     return null;
   }
 
-  /** RM4. Never rejects: what could not be deleted is reported, and tried again at the next start. */
+  #failedFor(jobIds: readonly string[], what: string, e: unknown): void {
+    for (const jobId of jobIds) this.#failed.add(jobId);
+    if (jobIds.every((jobId) => this.#reported.has(jobId))) return;
+    for (const jobId of jobIds) this.#reported.add(jobId);
+    this.#o.report(`${what}: ${messageOf(asSvcError(e))} svc tries again until it succeeds.`);
+  }
+
+  /** RM4. Never rejects. */
   async #finish(jobId: string): Promise<void> {
     const { engine, home } = this.#o;
     try {
@@ -132,10 +150,7 @@ export class Removals {
       for (const path of pathsOf(home, jobId)) await rm(path, { recursive: true, force: true });
       while (await engine.commit(() => this.#rows.dropSome(jobId, ROWS_AT_ONCE)));
     } catch (e) {
-      const why = messageOf(asSvcError(e));
-      this.#o.report(
-        `The removal of the run ${jobId} could not be finished: ${why} The next start of svc finishes it.`,
-      );
+      this.#failedFor([jobId], `The removal of the run ${jobId} could not be finished`, e);
       return;
     }
     this.#waiting.add(jobId);
@@ -153,8 +168,7 @@ export class Removals {
         for (const jobId of done) this.#rows.end(jobId, tx.at);
       });
     } catch (e) {
-      const why = messageOf(asSvcError(e));
-      this.#o.report(`Code of removed runs could not be deleted: ${why} The next start tries again.`);
+      this.#failedFor(done, "Code of removed runs could not be deleted", e);
     }
   }
 }

@@ -31,6 +31,7 @@ const SETTLED_LOOKS = 6;
 /** At the end, for copies of runs that are over: what is left goes on with the next start. */
 const SINKS_MS_MAX = 30_000;
 const MEASURE_EVERY_MS = 5_000;
+const RETRY_REMOVALS_MS = 15_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 /** The first look for orphans comes soon after the start, when the first calls have been answered. */
 const FIRST_SWEEP_MS = 1_000;
@@ -156,6 +157,7 @@ export class Service implements ControlPlane {
     this.#o.sinks.begin();
     this.#removals.begin();
     this.#every(MEASURE_EVERY_MS, () => void this.#removals.measureSome());
+    this.#every(RETRY_REMOVALS_MS, () => void this.#removals.retry());
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
     this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
     this.#every(SWEEP_EVERY_MS, () => void this.#sweep());
@@ -234,7 +236,9 @@ export class Service implements ControlPlane {
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { reserve } = this.#o;
     const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
-    const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec }));
+    // Without the home's defaults: whoever repeats a request sends the same body, also after they have changed.
+    const asked = placed(body, options.defaultProjectDir, {});
+    const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec: asked }));
     this.#o.remember(spec);
     const secrets = this.#o.secrets();
     const key = options.idempotencyKey === undefined ? null : this.#keyOf(options.idempotencyKey, secrets);

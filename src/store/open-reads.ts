@@ -110,7 +110,15 @@ export class StoreReads implements Reads {
       record.note ??= sinkNote(this.#sinksOf(row));
     }
     if (row.state !== "terminal") record.note ??= this.#triedAgain(row.id) ?? this.#waitsFor(row.id, now);
+    record.disk_bytes ??= this.#bytesAtHome(row.id);
     return record;
+  }
+
+  /** The log and the checkpoints as they are recorded: walking the files of a live run would cost more than the figure is worth. */
+  #bytesAtHome(id: string): number {
+    const sql =
+      "SELECT coalesce((SELECT sum(size) FROM checkpoint WHERE job_id = ?), 0) + coalesce((SELECT stored_bytes FROM log WHERE job_id = ?), 0) AS n";
+    return this.#get<{ n: number }>(sql, id, id)?.n ?? 0;
   }
 
   /** Why a run does not get on: what the last try of a step that is to be tried again, or just is, ended with. */

@@ -32,6 +32,8 @@ const LANGUAGES = {
         'try:\n    svc.job("nobody")\nexcept svc.JobNotFound as e:\n    print(e.code)',
       ].join("\n"),
     kill: (id: string) => `print(svc.kill("${id}").status)`,
+    remove: (id: string) =>
+      `try:\n    print("freed", svc.remove("${id}") > 0)\nexcept svc.SvcError as e:\n    print(e.code, bool(e.hint))`,
     refused:
       'try:\n    svc.run(task={"entrypoint": "none.py"})\nexcept svc.SvcError as e:\n    print(e.code, bool(e.hint), e.errors[0][0])',
   },
@@ -40,7 +42,7 @@ const LANGUAGES = {
       process.execPath,
       "--input-type=module",
       "-e",
-      `import { run, wait, stream, job, jobs, kill, reconcile, SvcError } from ${SDK};\n${body}`,
+      `import { run, wait, stream, job, jobs, kill, remove, reconcile, SvcError } from ${SDK};\n${body}`,
     ],
     start: 'const j = await run({ task: { entrypoint: "wait.py" } });\nconsole.log(j.id);\n',
     startAndWait: 'console.log("calling");\nawait run({ task: { entrypoint: "wait.py" }, wait: true });\n',
@@ -60,6 +62,8 @@ const LANGUAGES = {
         'await job("nobody").catch((e) => console.log(e.code));',
       ].join("\n"),
     kill: (id: string) => `console.log((await kill("${id}")).status)`,
+    remove: (id: string) =>
+      `try { console.log("freed", (await remove("${id}")).freed_bytes > 0) } catch (e) { console.log(e.code, e instanceof SvcError && e.hint !== "") }`,
     refused:
       'try { await run({ task: { entrypoint: "none.py" } }) } catch (e) { console.log(e.code, e instanceof SvcError && e.hint !== "", e.errors[0].field) }',
   },
@@ -106,6 +110,32 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     expect(s.out().trim().replace("|0.0|", "|0|")).toBe("0 a b|1 a b|2 a b|failed|4|0|e2e|listed");
     expect(existsSync(join(place.home, "control-plane.json"))).toBe(false);
     expect(place.processes()).toEqual([]);
+  });
+
+  test("`remove` removes a run that is over, with and without a control plane, and refuses a live one", async () => {
+    const asked = async (id: string): Promise<string> => {
+      const s = script(l.argv(l.remove(id)));
+      expect(await s.exited, s.err()).toBe(0);
+      return s.out().trim().toLowerCase();
+    };
+    const served = await place.serve();
+    const submit = (entrypoint: string) => served.submit({ entrypoint, args: ["a"], project_dir: place.project });
+    const [first, second, live] = [await submit("count.py"), await submit("count.py"), await submit("wait.py")];
+    await served.ended(first);
+    await served.ended(second);
+    expect(await asked(live)).toBe("job_not_removable true");
+    expect(await asked(first)).toBe("freed true");
+    expect(await asked(first)).toBe("job_not_found true");
+    await served.post(`/jobs/${live}/kill`, {});
+    await served.ended(live);
+    served.signal("SIGTERM");
+    await served.exited;
+    expect(await asked(second)).toBe("freed true");
+    // No control plane is left behind, and the rest is there.
+    expect(existsSync(join(place.home, "control-plane.json"))).toBe(false);
+    const listed = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { id: string }[] };
+    expect(listed.jobs.map(({ id }) => id)).toEqual([live]);
+    expect(await asked("nobody")).toBe("job_not_found true");
   });
 
   test("a refusal is an SvcError with code, hint and field, and starts nothing", async () => {

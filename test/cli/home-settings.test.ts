@@ -1,0 +1,54 @@
+// `settings.json` in the home: what runs get that do not say otherwise.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Workplace, type Served } from "./serving.ts";
+
+let place: Workplace;
+beforeEach(() => {
+  place = new Workplace();
+  place.file("train.py", "print(1)\n");
+});
+afterEach(() => place.close());
+
+const settings = (text: string): void => writeFileSync(join(place.home, "settings.json"), text);
+
+async function submit(served: Served, spec: object = {}, key?: string) {
+  const answer = await fetch(`${served.url}/jobs`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...(key ? { "idempotency-key": key } : {}) },
+    body: JSON.stringify({ spec: { entrypoint: "train.py", project_dir: place.project, ...spec } }),
+  });
+  const body = (await answer.json()) as { id: string; code?: string; detail?: string; spec?: Record<string, unknown> };
+  return { ...body, status: answer.status, keep: body.spec?.["keep_checkpoints"] };
+}
+
+test("`keep_checkpoints` of settings.json is what a run gets that says nothing", { timeout: 90_000 }, async () => {
+  const served = await place.serve();
+  expect((await submit(served)).keep).toBeUndefined();
+  // It is read at each submission: no restart is needed.
+  settings('{"keep_checkpoints": {"last": 3}}');
+  expect((await submit(served)).keep).toEqual({ last: 3 });
+  expect((await submit(served, { keep_checkpoints: { best: "loss:2" } })).keep).toEqual({ best: "loss:2" });
+});
+
+test("a repeated request is the same request after settings.json has changed", { timeout: 90_000 }, async () => {
+  const served = await place.serve();
+  const first = await submit(served, {}, "key-1");
+  settings('{"keep_checkpoints": {"last": 1}}');
+  const again = await submit(served, {}, "key-1");
+  expect([again.status, again.id, again.keep]).toEqual([201, first.id, undefined]);
+});
+
+test.each(["{", '{"keep": 1}', '{"keep_checkpoints": {"last": "three"}}'])(
+  "a settings.json that holds %s refuses runs, and the answer names the file",
+  { timeout: 90_000 },
+  async (text) => {
+    const served = await place.serve();
+    settings(text);
+    const { status, code, detail } = await submit(served);
+    expect([status, code]).toEqual([500, "home_unusable"]);
+    expect(detail).toContain("settings.json");
+  },
+);
