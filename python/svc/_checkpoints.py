@@ -32,11 +32,16 @@ _PATH_UNITS_MAX = 4096
 _DEPTH_MAX = 8
 _ENTRIES_MAX = 20_000
 _INCOMPLETE = "checkpoint-is-incomplete.txt"
-# By these files frameworks mark a directory as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax.
+# By these files frameworks mark a directory as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax, SavedModel.
 _ORBAX = "_CHECKPOINT_METADATA"
-_LAST_WRITTEN = (".metadata", "trainer_state.json", _ORBAX)
+_LAST_WRITTEN = (".metadata", "trainer_state.json", _ORBAX, "saved_model.pb")
+# TensorFlow replaces this file after each save: it names the last prefix of those in its directory.
+_TF_STATE = "checkpoint"
+# Beside checkpoints, files that name the last complete one: of DeepSpeed and of Megatron.
+_TRACKERS = ("latest", "latest_checkpointed_iteration.txt")
+_SMALL_TEXT_MAX = 1 << 20
 _SHARD_INDEX_MAX = 64 << 20
-_SINGLE = (".ckpt", ".pt", ".pth", ".keras", ".safetensors", ".npz")
+_SINGLE = (".ckpt", ".pt", ".pth", ".keras", ".safetensors", ".npz", ".h5", ".hdf5")
 # Who finds one of these in a directory looks at a checkpoint of many files (C3) ...
 _UNIT_NAMES = frozenset(
     "training_args.bin trainer_state.json optimizer.pt optimizer.bin scheduler.pt scheduler.bin scaler.pt".split()
@@ -45,10 +50,10 @@ _CONFIG_NAMES = frozenset(("config.json", "adapter_config.json"))  # in the chec
 _UNIT_ENDINGS = (".distcp", ".index.json", ".pkl", "_states.pt")
 # ... whose members begin with these, and whose directories are called like this.
 _MEMBER_STARTS = (
-    "model.", "model-", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler", "rng_state", "random_states",
+    "model.", "model-", "model_optim_rng", "distrib_optim", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler", "rng_state", "random_states",
     "sampler", "training_args", "mp_rank_", "zero_pp_rank_", "bf16_zero_pp_rank_", "custom_checkpoint_",
 )  # fmt: skip
-_UNIT_DIRS = ("checkpoint-", "checkpoint_", "global_step")
+_UNIT_DIRS = ("checkpoint-", "checkpoint_", "global_step", "mp_rank_")
 
 
 def checkpoint_dir() -> str:
@@ -149,10 +154,11 @@ def latest_checkpoint() -> Optional[str]:
     """The full path of the newest complete checkpoint (a file or a directory), or None when the run starts afresh.
 
     It is looked for in ``checkpoint_dir()``. Complete are: what ``checkpoint`` or ``atomic_save`` announced; what
-    ``resume_from`` put there (``SVC_RESUME_FROM``); directories with ``.metadata``, ``trainer_state.json`` or ``_CHECKPOINT_METADATA`` (Orbax), with
-    every shard that an index in them names, and without
-    ``checkpoint-is-incomplete.txt``; and single files (``.ckpt``, ``.pt``, ``.pth``, ``.keras``, ``.safetensors``, ``.npz``) that
-    are whole. Files and directories with temporary names (``tmp-…``, ``….tmp``, ``….partial``) never count.
+    ``resume_from`` put there (``SVC_RESUME_FROM``); directories with ``.metadata``, ``trainer_state.json``, ``_CHECKPOINT_METADATA`` (Orbax) or
+    ``saved_model.pb``, with TensorFlow's ``checkpoint`` and what it names, or that a ``latest`` (DeepSpeed) or
+    ``latest_checkpointed_iteration.txt`` (Megatron) beside them names; with every shard that an index in them names, and without
+    ``checkpoint-is-incomplete.txt``; and single files (``.ckpt``, ``.pt``, ``.pth``, ``.keras``, ``.safetensors``, ``.npz``,
+    ``.h5``, ``.hdf5``) that are whole. Files and directories with temporary names (``tmp-…``, ``….tmp``, ``….partial``) never count.
     """
     root = checkpoint_dir()
     found = _announced(root)
@@ -212,6 +218,7 @@ class _Search:
         names = {entry.name for entry in listed}
         if _INCOMPLETE in names:
             return
+        tracked = {name for name in map(_tracked, [os.path.join(path, n) for n in _TRACKERS if n in names]) if name}
         unit = any(name in _UNIT_NAMES or name.endswith(_UNIT_ENDINGS) for name in names)
         unit = unit or (not is_root and (os.path.basename(path).startswith(_UNIT_DIRS) or not names.isdisjoint(_CONFIG_NAMES)))
         for entry in listed:
@@ -219,7 +226,7 @@ class _Search:
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if _looks_saved_as_one(entry.path):
+                    if entry.name in tracked or _looks_saved_as_one(entry.path):
                         if _whole(entry.path):
                             self._found[entry.path] = _changed_at(entry.path)
                     elif depth < _DEPTH_MAX and self._left > 0:
@@ -242,7 +249,46 @@ def _is_temporary(name: str) -> bool:
 
 
 def _looks_saved_as_one(path: str) -> bool:
-    return any(os.path.exists(os.path.join(path, sign)) for sign in _LAST_WRITTEN)
+    return any(os.path.exists(os.path.join(path, sign)) for sign in _LAST_WRITTEN) or _is_tensorflow(path)
+
+
+def _is_tensorflow(path: str) -> bool:
+    if not os.path.isfile(os.path.join(path, _TF_STATE)):
+        return False
+    with os.scandir(path) as entries:
+        return any(entry.name.endswith(".index") for entry in entries)
+
+
+def _has_tensorflow_files(path: str, names: Set[str]) -> bool:
+    """Whether the prefix that TensorFlow's state file names is there, with its index and every shard."""
+    import re
+
+    found = re.search(r'^model_checkpoint_path: "([^"]+)"', _text_of(os.path.join(path, _TF_STATE)), re.M)
+    if found is None:
+        return False
+    last = found.group(1).rsplit("/", 1)[-1]
+    shards = [name for name in names if name.startswith(last + ".data-")]
+    count = re.search("-of-([0-9]{5})$", shards[0]) if shards else None
+    return last + ".index" in names and count is not None and len(shards) == int(count.group(1))
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(_SMALL_TEXT_MAX + 1)
+    except OSError:
+        return ""
+    return text if len(text) <= _SMALL_TEXT_MAX else ""
+
+
+def _tracked(tracker: str) -> Optional[str]:
+    """The directory beside the tracker that it names."""
+    text = _text_of(tracker).strip()
+    if os.path.basename(tracker) == "latest":
+        return text if 0 < len(text) <= 128 and "/" not in text and text.strip(".") else None
+    if text.isdigit() and len(text) < 10:
+        return "iter_" + text.zfill(7)
+    return text if text == "release" else None
 
 
 def _whole(path: str) -> bool:
@@ -262,6 +308,8 @@ def _whole(path: str) -> bool:
     names = {entry.name for entry in listed}
     # Orbax renames each item of a checkpoint into its place: without one there is only the mark.
     if _ORBAX in names and not any(name != _ORBAX and not _is_temporary(name) for name in names):
+        return False
+    if _is_tensorflow(path) and not _has_tensorflow_files(path, names):
         return False
     if not all(_has_shards(entry.path, names) for entry in listed if entry.name.endswith(".index.json")):
         return False
@@ -301,9 +349,23 @@ def _whole_file(path: str) -> bool:
                 tensors = json.loads(file.read(length))
                 ends = [value["data_offsets"][1] for name, value in tensors.items() if name != "__metadata__"]
                 return size == 8 + length + max(ends, default=0)
+            if path.endswith((".h5", ".hdf5")):
+                file.seek(0)
+                return size >= _end_of_hdf5(file.read(48))
             return not path.endswith((".keras", ".npz"))  # which are ZIPs; old formats of torch.save cannot tell
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return False
+
+
+def _end_of_hdf5(start: bytes) -> float:
+    """Where an HDF5 file ends by its superblock; never where it has none."""
+    if not start.startswith(b"\x89HDF\r\n\x1a\n") or len(start) < 48:
+        return float("inf")
+    version = start[8]
+    if start[13 if version < 2 else 9] != 8:
+        return 0
+    at = {0: 40, 1: 44}.get(version, 28)
+    return int.from_bytes(start[at : at + 8], "little")
 
 
 def _changed_at(path: str) -> float:

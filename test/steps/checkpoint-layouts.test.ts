@@ -27,9 +27,21 @@ const zip = Buffer.concat([Buffer.from("PK\u0003\u0004weights"), Buffer.from(`PK
 const header = Buffer.from('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}');
 const length = Buffer.alloc(8);
 length.writeBigUInt64LE(BigInt(header.length));
+/** As h5py writes it: the superblock of version 0 or 3, and an end that is `end`. */
+function hdf5(version: 0 | 3, end: number): Buffer {
+  const file = Buffer.alloc(96);
+  file.write("\u0089HDF\r\n\u001a\n", 0, "latin1");
+  file[8] = version;
+  file[version === 0 ? 13 : 9] = 8;
+  file.writeBigUInt64LE(BigInt(end), version === 0 ? 40 : 28);
+  return file;
+}
 const CONTENTS: Record<string, Buffer> = {
   "<zip>": zip,
   "<cut zip>": zip.subarray(0, 9),
+  "<hdf5>": hdf5(0, 96),
+  "<hdf5 v3>": hdf5(3, 96),
+  "<cut hdf5>": hdf5(0, 97),
   "<safetensors>": Buffer.concat([length, header, Buffer.from("wwww")]),
 };
 

@@ -19,8 +19,9 @@ import type { MachineAccess } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import { readCheckpoints } from "./files.ts";
 import { foldersOf, INCOMPLETE, plainName, TEMPORARY } from "./names.ts";
-import { keptSet, knowsSets, LAST_WRITTEN, rootOf } from "./sets.ts";
+import { keptSet, knowsSets, marksIn, rootOf, TF_STATE } from "./sets.ts";
 import { readInProgress } from "./growing-files.ts";
+import { trackedFolders } from "./trackers.ts";
 import { isWhole, SINGLE } from "./whole-file.ts";
 
 export const Resume = z.object({
@@ -44,14 +45,15 @@ export interface Leavings {
 
 const CHAIN_MAX = 32;
 const SHARD_INDEX_MAX = 64 << 20;
+const TF_STATE_MAX = 1 << 20;
 /** Who finds one of these beside a file looks at a checkpoint of many files ... */
 const UNIT =
   /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|\.pkl|_states\.pt)$/;
 const UNIT_CONFIG = /^(?:adapter_)?config\.json$/;
-const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step)/;
+const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step|mp_rank_)/;
 /** ... whose members are called like this, and are no checkpoints by themselves. */
 const MEMBER =
-  /^(?:model[.-]|pytorch_model|adapter_model|optimizer|scheduler|scaler|rng_state|random_states|sampler|training_args|mp_rank_|(?:bf16_)?zero_pp_rank_|custom_checkpoint_)/;
+  /^(?:model[.-]|model_optim_rng|distrib_optim|pytorch_model|adapter_model|optimizer|scheduler|scaler|rng_state|random_states|sampler|training_args|mp_rank_|(?:bf16_)?zero_pp_rank_|custom_checkpoint_)/;
 
 /** The last complete checkpoint of the job, or of the one that it was resumed from; null when there is none. */
 export async function chooseResume(
@@ -83,7 +85,8 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
   const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
   const files = all.filter((f) => !ofOthers(f.path));
   const byName = new Map<string, Member[]>();
-  for (const [name, members] of membersByName(files, candidates(files, announced)))
+  const tracked = await trackedFolders(checkpoints, files);
+  for (const [name, members] of membersByName(files, candidates(files, announced, tracked)))
     byName.set(name, members.map(withRoot(checkpoints)));
   if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
   // A file that was still being written is what it was when it was last complete, where that was kept.
@@ -100,6 +103,7 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
     const members = byName.get(name)!;
     const direct = members.filter((f) => isDirect(f.path, name));
     if (!(await areWhole(direct)) || !(await haveShards(direct)) || isUnwrittenOrbax(name, members)) continue;
+    if (!(await hasTensorFlowFiles(direct))) continue;
     const chosen = [...members];
     const taken = new Set(members.map((f) => f.path));
     // Shards of other nodes belong to the same checkpoint; every node is given all of it.
@@ -249,7 +253,7 @@ function membersByName(files: CheckpointFile[], names: readonly string[]): Map<s
   return members;
 }
 
-function candidates(files: CheckpointFile[], announced: ReadonlySet<string>): string[] {
+function candidates(files: CheckpointFile[], announced: ReadonlySet<string>, tracked: ReadonlySet<string>): string[] {
   const folders = new Map<string, Set<string>>();
   for (const { path } of files) {
     const names = path.split("/");
@@ -260,7 +264,8 @@ function candidates(files: CheckpointFile[], announced: ReadonlySet<string>): st
     }
   }
   const has = (folder: string, name: string): boolean => folders.get(folder)?.has(name) === true;
-  const savedAsOne = (folder: string): boolean => folder !== "" && LAST_WRITTEN.some((name) => has(folder, name));
+  const savedAsOne = (folder: string): boolean =>
+    folder !== "" && (tracked.has(folder) || marksIn(folders.get(folder) ?? new Set()).length > 0);
   const isUnit = (folder: string): boolean => {
     const inside = [...(folders.get(folder) ?? [])];
     if (inside.some((name) => UNIT.test(name))) return true;
@@ -306,6 +311,20 @@ async function haveShards(files: readonly Member[]): Promise<boolean> {
     if (index.success && Object.values(index.data.weight_map).some((shard) => !names.has(shard))) return false;
   }
   return true;
+}
+
+/** Whether the prefix that TensorFlow's state file names is there, with its index and every shard. */
+async function hasTensorFlowFiles(files: readonly Member[]): Promise<boolean> {
+  const names = new Set(files.map(({ path }) => lastName(path)));
+  const state = marksIn(names).includes(TF_STATE) ? files.find(({ path }) => lastName(path) === TF_STATE) : undefined;
+  if (state === undefined) return true;
+  const text = state.size > TF_STATE_MAX ? "" : await readFile(join(state.root, state.path), "utf8").catch(() => "");
+  const prefix = /^model_checkpoint_path: "([^"]+)"/m.exec(text)?.[1];
+  if (prefix === undefined) return false;
+  const last = lastName(prefix);
+  const shards = [...names].filter((name) => name.startsWith(`${last}.data-`));
+  const count = Number(/-of-([0-9]{5})$/.exec(shards[0] ?? "")?.[1] ?? NaN);
+  return names.has(`${last}.index`) && shards.length === count;
 }
 
 /** One after the other: each is opened, and there may be more of them than a process may have open. */

@@ -18,12 +18,23 @@ import { replaceFile } from "../../platform/replace-file.ts";
 import { nullIfMissing, orDiskFull } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 import { isCopyOf, isOurs, readCheckpoints } from "./files.ts";
+import { trackedFolders, TRACKERS } from "./trackers.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 
 /** Beside the checkpoints of a node at home: what is kept of its sets, and a file that tells of each. */
 export const SETS = ".svc-sets";
-/** Files by which frameworks mark a folder as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax. */
-export const LAST_WRITTEN = [".metadata", "trainer_state.json", "_CHECKPOINT_METADATA"];
+/**
+ * Files by which frameworks mark a folder as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax, TensorFlow's SavedModel.
+ */
+export const LAST_WRITTEN = [".metadata", "trainer_state.json", "_CHECKPOINT_METADATA", "saved_model.pb"];
+/** TensorFlow's CheckpointManager replaces this file after each save: it names the last prefix of those in its folder. */
+export const TF_STATE = "checkpoint";
+const TF_INDEX = /\.index$/;
+/** The marks that a folder with files of these names has. */
+export const marksIn = (names: ReadonlySet<string>): string[] => [
+  ...LAST_WRITTEN.filter((mark) => names.has(mark)),
+  ...(names.has(TF_STATE) && [...names].some((name) => TF_INDEX.test(name)) ? [TF_STATE] : []),
+];
 
 const Kept = z.object({
   name: z.string(),
@@ -79,7 +90,8 @@ export class CheckpointSets {
   async keep(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<string[]> {
     const stale: string[] = [];
     const announced = await this.#announced();
-    for (const [name, files] of setsIn(listing, announced)) {
+    const tracked = await trackedFolders(this.#targetDir, await trackersAtHome(listing, isHome));
+    for (const [name, files] of setsIn(listing, announced, tracked)) {
       const times = announced.get(name) ?? 0;
       if (!isAnew(await this.#keptOf(name), times, name, files)) continue;
       if (!(await areAll(files, isHome))) continue;
@@ -152,14 +164,33 @@ export class CheckpointSets {
   }
 }
 
+/** Tracker files of the listing that are at home. */
+async function trackersAtHome(
+  listing: readonly RemoteFile[],
+  isHome: (file: RemoteFile) => Promise<boolean>,
+): Promise<RemoteFile[]> {
+  const found: RemoteFile[] = [];
+  for (const file of listing)
+    if (TRACKERS.has(file.path.slice(file.path.lastIndexOf("/") + 1)) && (await isHome(file))) found.push(file);
+  return found;
+}
+
 /** The folders of a listing that are sets, with all that belongs to them. */
-function setsIn(listing: readonly RemoteFile[], announced: ReadonlyMap<string, number>): Map<string, RemoteFile[]> {
+function setsIn(
+  listing: readonly RemoteFile[],
+  announced: ReadonlyMap<string, number>,
+  tracked: ReadonlySet<string>,
+): Map<string, RemoteFile[]> {
   const unfinished = unfinishedFolders(listing);
-  const marked = new Set<string>();
+  const names = new Map<string, Set<string>>();
   for (const { path, refused } of listing) {
     const folder = foldersOf(path).at(-1) ?? "";
-    if (refused === undefined && LAST_WRITTEN.includes(path.slice(folder.length + 1))) marked.add(folder);
+    if (refused !== undefined) continue;
+    if (!names.has(folder)) names.set(folder, new Set());
+    names.get(folder)!.add(path.slice(path.lastIndexOf("/") + 1));
   }
+  const marked = new Set(tracked);
+  for (const [folder, inside] of names) if (marksIn(inside).length > 0) marked.add(folder);
   const sets = new Map<string, RemoteFile[]>();
   for (const file of listing) {
     if (file.path.split("/").some(isOurs) || whyTemporary(file.path, unfinished) !== null) continue;
@@ -176,7 +207,7 @@ function setsIn(listing: readonly RemoteFile[], announced: ReadonlyMap<string, n
 /** U2. */
 function isAnew(kept: Kept | null, announced: number, name: string, files: readonly RemoteFile[]): boolean {
   if (kept === null || announced > kept.announced) return true;
-  return LAST_WRITTEN.some((last) => {
+  return [...LAST_WRITTEN, TF_STATE].some((last) => {
     const now = files.find(({ path }) => path === `${name}/${last}`);
     const then = kept.files.find(({ path }) => path === `${name}/${last}`);
     return now !== undefined && (now.size !== then?.size || now.mtimeMs !== then.mtime_ms);

@@ -8,7 +8,7 @@ import { LAST_WRITTEN } from "./sets.ts";
 const ZIP_TAIL = 65_558;
 const HEADER_MAX = 100_000_000;
 /** Files that are a checkpoint by themselves. */
-export const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz)$/;
+export const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz|h5|hdf5)$/;
 
 /** False for a file that was cut short, where its format says so: by the end of a ZIP or the lengths of its header. */
 export async function isWhole(path: string, size: number, name = path): Promise<boolean> {
@@ -35,6 +35,7 @@ export async function isWhole(path: string, size: number, name = path): Promise<
       const ends = Object.entries(tensors.data).map(([name, t]) => (name === "__metadata__" ? 0 : t.data_offsets![1]));
       return size === 8 + length + Math.max(0, ...ends);
     }
+    if (/\.(?:h5|hdf5)$/.test(name)) return size >= endOfHdf5(await read(0, 48));
     // These are ZIPs; the old formats of torch.save cannot tell.
     return size > 0 && !/\.(?:keras|npz)$/.test(name);
   } catch {
@@ -59,6 +60,17 @@ export async function isProvenWhole(path: string, size: number, name: string): P
   } finally {
     await file.close();
   }
+}
+
+const HDF5 = Buffer.from("\x89HDF\r\n\x1a\n", "latin1");
+
+/** Where an HDF5 file ends by its superblock; never where it has none. */
+function endOfHdf5(start: Buffer): number {
+  if (!start.subarray(0, 8).equals(HDF5) || start.length < 48) return Infinity;
+  const version = start[8] ?? 0;
+  const offsetBytes = version < 2 ? start[13] : start[9];
+  if (offsetBytes !== 8) return 0;
+  return Number(start.readBigUInt64LE(version === 0 ? 40 : version === 1 ? 44 : 28));
 }
 
 const Tensors = z.record(z.string(), z.object({ data_offsets: z.tuple([z.number(), z.number()]).optional() }));

@@ -160,7 +160,7 @@ describe("placing it", () => {
     } as unknown as RunHost;
     const scan = () =>
       collector.scan(host, { final: true, announced: new Set(), signal: new AbortController().signal });
-    expect(await scan()).toEqual({ saved: [], pending: [], skipped: [] });
+    expect(await scan()).toEqual({ saved: [], pending: [], skipped: [], noRoom: [] });
     listed = { ...listed, mtimeMs: AT + 60_000, inode: 2 };
     expect((await scan()).saved.map((f) => f.path)).toEqual(["last.pt"]);
   });
