@@ -1493,7 +1493,7 @@ def lost(status, left):
     if status.get("boot_id") and status["boot_id"] != boot_id():
         why = "the machine was restarted while the script ran"
     else:
-        why = "the runner that supervised the script was killed"
+        why = "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
     if left:
         why += "; processes that cannot be killed: %s" % ", ".join(str(p.pid) for p in left)
     return dict(status, phase="failed", ended_at_ms=now_ms(), error="lost: " + why, log_bytes=spool_end(),

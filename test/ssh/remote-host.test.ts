@@ -168,7 +168,12 @@ describe("a run", () => {
     const gone = host.follow({ offset: 1 << 30, max: 0, seen: 1 << 30, waitMs: 20_000 }, never);
     process.kill(runner_pid, "SIGKILL");
     await gone;
-    const lost = { phase: "failed", error: "lost: the runner that supervised the script was killed", log_bytes: 3 };
+    const lost = {
+      phase: "failed",
+      error:
+        "lost: the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost",
+      log_bytes: 3,
+    };
     expect(await host.status(never)).toMatchObject(lost);
     // The same once nothing of the process is left, not even its entry among the processes.
     const path = join(host.runDir, "status.json");
