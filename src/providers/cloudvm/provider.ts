@@ -25,6 +25,7 @@ import {
 import { Recent } from "../recent.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
+import { BootSerial, serialOutput } from "./boot-serial.ts";
 import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, type Endings } from "./endings.ts";
@@ -74,6 +75,7 @@ export class CloudvmProvider implements Provider {
   readonly #o: RemoteOptions;
   #session: (Session & { secret: string; baseUrl: string }) | null = null;
   readonly #sightings: Sightings;
+  readonly #bootSerial: BootSerial;
   /** Offers that were taken a moment ago. */
   readonly #full: Recent;
   /** Deletions under way, by machine: they are watched rather than asked for again. */
@@ -82,6 +84,7 @@ export class CloudvmProvider implements Provider {
   constructor(options: RemoteOptions) {
     this.#o = options;
     this.#sightings = new Sightings(LAG_MS, options.now);
+    this.#bootSerial = new BootSerial(options.now);
     this.#full = new Recent(FULL_MS, options.now);
   }
 
@@ -173,8 +176,14 @@ export class CloudvmProvider implements Provider {
       return { phase: "broken", why: why === null ? words : `${why}; ${words}` };
     };
     switch (status) {
-      case "RUNNING":
-        return readyOrStarting(instance.data, handle, session.settings);
+      case "RUNNING": {
+        const status = readyOrStarting(instance.data, handle, session.settings);
+        const words = await this.#bootSerial.verdict(keyOf(place, handle.name), () =>
+          serialOutput(session.client, place, handle.name, signal),
+        );
+        signal.throwIfAborted();
+        return words === null ? status : { phase: "broken", why: `it cannot boot: ${words}` };
+      }
       case "STOPPING":
       case "DEPROVISIONING":
       case "PENDING_STOP":
@@ -194,6 +203,7 @@ export class CloudvmProvider implements Provider {
     const session = this.#open();
     const place = placeOf(handle, session);
     const key = keyOf(place, handle.name);
+    this.#bootSerial.over(key);
     let under = this.#deleting.get(key);
     if (under === undefined || this.#o.now() - under.since > DELETE_AGAIN_MS) {
       const reply = await session.client.send({

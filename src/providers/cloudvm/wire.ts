@@ -2,7 +2,6 @@
 // strings, and lists that are empty are left out.
 
 import { z } from "zod";
-import { oneLine } from "../../domain/terminal-text.ts";
 
 const optionalText = z.string().optional().catch(undefined);
 const number64 = z.union([z.string(), z.number().int().nonnegative()]).transform(String).optional().catch(undefined);
@@ -130,6 +129,8 @@ export const Project = z.looseObject({
     .catch([])
     .default([]),
 });
+
+export const SerialOutput = z.looseObject({ contents: z.string() });
 
 export const Region = z.looseObject({ zones: z.array(z.string()).catch([]).default([]) });
 
