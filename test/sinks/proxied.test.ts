@@ -1,0 +1,146 @@
+// The model hub and the stores of checkpoints behind HTTPS_PROXY: a real proxy, which makes tunnels, before a real TLS server.
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, setGlobalProxyFromEnv, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { connect, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { proxyEnvOf } from "../../src/domain/proxy-env.ts";
+import { Transfer } from "../../src/hub/transfer.ts";
+import { openGcs } from "../../src/sinks/gcs-store.ts";
+import type { ObjectStore, SourceFile } from "../../src/sinks/object-store.ts";
+import { openS3 } from "../../src/sinks/s3-store.ts";
+import type { SinkAccess } from "../../src/sinks/sink-access.ts";
+
+const SECRET = "s3cret-of-the-account-0123456789";
+const trusted = getCACertificates("default");
+const folder = mkdtempSync(join(tmpdir(), "svc-proxied-"));
+afterAll(() => {
+  setDefaultCACertificates(trusted);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function listening(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
+  let pair: { key: string; cert: string };
+  /** What the proxy read, and for whom it made tunnels. */
+  let seen: string;
+  let tunnels: string[];
+  let asked: string[];
+  beforeAll(() => {
+    const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+    const subject = ["-subj", "/CN=example.test", "-addext", "subjectAltName=DNS:*.example.test"];
+    const args = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", cert];
+    execFileSync("openssl", [...args, ...subject], { stdio: "ignore" });
+    pair = { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") };
+    setDefaultCACertificates([...trusted, pair.cert]);
+  });
+
+  /** One server for every name; the proxy leads all tunnels to it. */
+  beforeEach(async () => {
+    [seen, tunnels, asked] = ["", [], []];
+    const target = await listening(
+      createTlsServer(pair, (request, response) => {
+        asked.push(`${request.method} ${request.headers.host}${request.url?.split("?")[0]}`);
+        request.resume();
+        if (request.url === "/token") return void response.end('{"access_token":"ya29.token","expires_in":3599}');
+        response.writeHead(404, { "content-type": "application/json" }).end('{"error":"not found"}');
+      }),
+    );
+    const proxy = createServer((request, response) => {
+      seen += `${request.method} ${request.url} ${JSON.stringify(request.headers)}`;
+      response.writeHead(400).end();
+    });
+    proxy.on("connect", (request, socket, head) => {
+      tunnels.push(request.url ?? "");
+      const upstream = connect(target, "127.0.0.1", () => {
+        socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+        upstream.write(head);
+        socket.on("data", (chunk: Buffer) => (seen += chunk.toString("latin1")));
+        socket.pipe(upstream).pipe(socket);
+      });
+      for (const one of [socket, upstream]) one.on("error", () => [socket, upstream].map((end) => end.destroy()));
+    });
+    vi.stubEnv("HTTPS_PROXY", `http://127.0.0.1:${await listening(proxy)}`);
+    onTestFinished(() => void vi.unstubAllEnvs());
+  });
+
+  const signal = AbortSignal.timeout(30_000);
+  const file: SourceFile = {
+    key: "run/a.bin",
+    size: 1,
+    sha256: "0".repeat(64),
+    md5: Buffer.alloc(16),
+    contentType: "application/octet-stream",
+    partBytes: 8,
+    partMd5s: [],
+    read: () => Promise.resolve(Buffer.from("a")),
+  };
+  const access = (more: Partial<SinkAccess>): SinkAccess => ({
+    kind: "objstore_a",
+    url: "s3://bucket/run",
+    bucket: "bucket",
+    prefix: "run",
+    endpoint: null,
+    region: "eu-west-1",
+    profile: null,
+    keys: null,
+    keyFile: null,
+    secrets: [SECRET],
+    ...more,
+  });
+  const close = (store: ObjectStore): void => onTestFinished(() => store.close());
+
+  test("the model hub is asked through a tunnel, in which nobody reads the token", async () => {
+    const baseUrl = "https://hub.example.test";
+    const hub = new Transfer({ baseUrl, token: SECRET, userAgent: "svc", stallMs: 10_000 });
+    onTestFinished(() => hub.close());
+    const reply = await hub.get(hub.urlOf("/api/models/ann/tiny"), { signal });
+    expect(reply.status).toBe(404);
+    reply.discard();
+    expect(tunnels).toEqual(["hub.example.test:443"]);
+    expect(asked).toEqual(["GET hub.example.test/api/models/ann/tiny"]);
+    expect(seen).not.toContain(SECRET);
+  });
+
+  test("a store that speaks S3 is asked through a tunnel, in which nobody reads its keys", async () => {
+    const keys = { accessKeyId: "AKIATEST", secretAccessKey: SECRET };
+    const store = await openS3(access({ endpoint: "https://s3.example.test", keys }));
+    close(store);
+    expect(await store.holds(file, signal)).toBe(false);
+    expect(new Set(tunnels)).toEqual(new Set(["s3.example.test:443"]));
+    expect(asked).toEqual(["HEAD s3.example.test/bucket/run/a.bin"]);
+    expect(seen).not.toContain("AKIATEST");
+  });
+
+  test("a store that is called by fetch, and the address of its tokens, are asked through tunnels", async () => {
+    // As the control plane does at its start.
+    const restore = setGlobalProxyFromEnv({ ...proxyEnvOf(process.env) });
+    onTestFinished(() => restore());
+    const keyFile = JSON.stringify({
+      type: "authorized_user",
+      client_id: "me",
+      client_secret: SECRET,
+      refresh_token: `${SECRET}-refresh`,
+      token_uri: "https://oauth.example.test/token",
+    });
+    const store = openGcs(access({ kind: "objstore_b", endpoint: "https://gcs.example.test", keyFile }), Date.now);
+    close(store);
+    expect(await store.holds(file, signal)).toBe(false);
+    expect(tunnels).toEqual(["oauth.example.test:443", "gcs.example.test:443"]);
+    expect(asked).toEqual(["POST oauth.example.test/token", "GET gcs.example.test/storage/v1/b/bucket/o/run%2Fa.bin"]);
+    expect(seen).not.toMatch(/s3cret|ya29/);
+  });
+});
