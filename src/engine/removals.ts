@@ -4,7 +4,7 @@
 //      checkpoints.
 // RM4. The removal is durable before the first file goes: from then on the run is unknown. Whatever interrupts it, the next start goes on.
 //      Every part of it may be repeated.
-// RM6. What could not be deleted is tried again every RETRY_MS, and by the next start. It is reported once.
+// RM6. What could not be deleted is tried again every RETRY_EVERY_MS, and by the next start. It is reported once.
 // RM5. Code goes last, and once for all removals that are under way: finding out what is unused reads every manifest.
 
 import { rm } from "node:fs/promises";
@@ -18,6 +18,8 @@ import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
+const MEASURE_EVERY_MS = 5_000;
+const RETRY_EVERY_MS = 15_000;
 const ROWS_AT_ONCE = 5_000;
 const MEASURED_AT_ONCE = 20;
 /** A chain of runs that go on from each other is followed so far. */
@@ -66,9 +68,11 @@ export class Removals {
     return { id: jobId, freed_bytes: bytes };
   }
 
-  /** Finishes what an earlier process began. */
-  begin(): void {
+  /** Finishes removals that an earlier process began. `every` repeats work until the control plane closes. */
+  begin(every: (ms: number, work: () => void) => void): void {
     for (const jobId of this.#rows.open()) void this.#finish(jobId);
+    every(MEASURE_EVERY_MS, () => void this.measureSome());
+    every(RETRY_EVERY_MS, () => void this.retry());
   }
 
   /** RM6. */

@@ -30,8 +30,6 @@ const SETTLE_LOOK_MS = 250;
 const SETTLED_LOOKS = 6;
 /** At the end, for copies of runs that are over: what is left goes on with the next start. */
 const SINKS_MS_MAX = 30_000;
-const MEASURE_EVERY_MS = 5_000;
-const RETRY_REMOVALS_MS = 15_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 /** The first look for orphans comes soon after the start, when the first calls have been answered. */
 const FIRST_SWEEP_MS = 1_000;
@@ -155,9 +153,7 @@ export class Service implements ControlPlane {
     this.#began = true;
     this.#o.reserve.restore();
     this.#o.sinks.begin();
-    this.#removals.begin();
-    this.#every(MEASURE_EVERY_MS, () => void this.#removals.measureSome());
-    this.#every(RETRY_REMOVALS_MS, () => void this.#removals.retry());
+    this.#removals.begin((ms, work) => this.#every(ms, work));
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
     this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
     this.#every(SWEEP_EVERY_MS, () => void this.#sweep());

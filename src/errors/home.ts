@@ -1,6 +1,6 @@
 // Errors about the home of a control plane, the store in it, and whether a control plane answers.
 
-import { bytes } from "../domain/bytes.ts";
+import { bytes } from "./bytes.ts";
 import { entry } from "./entry.ts";
 
 export const HOME = {

@@ -81,7 +81,7 @@ export const JobRecord = z
     code_snapshot: z.string().nullable(),
     disk_bytes: z.int().nullable().meta({
       description:
-          "Disk space of the run's log and checkpoints on this computer. Until the run has ended and been measured, the sum of their lengths.",
+        "Disk space of the run's log and checkpoints on this computer. Until the run has ended and been measured, the sum of their lengths.",
     }),
     /** Null where nothing was left out, or the run is older than this record. */
     left_out: LeftOut.nullable(),

@@ -71,8 +71,9 @@ export const madeBySvc = new IgnoreRules(MADE_BY_SVC.join("\n"));
 /** False where no rule of these lists can speak of the last name of the path: most names are told apart by this alone. */
 const SUSPECT =
   /^\.|^id_|\.(?:tfstate|kdbx|pem|p12|pfx|ppk|pyc)$|^(?:node_modules|__pycache__|venv|Thumbs\.db|checkpoints-local|gcloud)$/;
-const FIRST = new Set([..."._inTvcg"].map((c) => c.charCodeAt(0)));
-const LAST = new Set([..."exm2kc"].map((c) => c.charCodeAt(0)));
+const codesOf = (letters: string): Set<number> => new Set(Buffer.from(letters, "latin1"));
+const FIRST = codesOf("._inTvcg");
+const LAST = codesOf("exm2kc");
 
 export function mayBeProtected(path: string): boolean {
   const start = path.lastIndexOf("/") + 1;

@@ -2,6 +2,7 @@
 // strings, and lists that are empty are left out.
 
 import { z } from "zod";
+import { oneLine } from "../../domain/terminal-text.ts";
 
 const optionalText = z.string().optional().catch(undefined);
 const number64 = z.union([z.string(), z.number().int().nonnegative()]).transform(String).optional().catch(undefined);

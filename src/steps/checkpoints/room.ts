@@ -1,7 +1,7 @@
 // Whether the disk at home has room for a file. A checkpoint that does not fit must not fill the disk that the log is written to.
 
 import { statfs } from "node:fs/promises";
-import { bytes } from "../../domain/bytes.ts";
+import { bytes } from "../../errors/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 
