@@ -96,7 +96,11 @@ export interface Way {
 }
 
 /** One command over OpenSSH; what it printed and how it ended. */
-export function ssh(way: Way, command: string): Promise<{ code: number; out: string; err: string }> {
+export function ssh(
+  way: Way,
+  command: string,
+  onOut: (text: string) => void = () => {},
+): Promise<{ code: number; out: string; err: string }> {
   const options = [
     "StrictHostKeyChecking=no",
     "UserKnownHostsFile=/dev/null",
@@ -110,7 +114,10 @@ export function ssh(way: Way, command: string): Promise<{ code: number; out: str
   });
   let out = "";
   let err = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    out += text;
+    onOut(text);
+  });
   child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
   return new Promise((resolve) => void child.once("close", (code) => resolve({ code: code ?? 255, out, err })));
 }

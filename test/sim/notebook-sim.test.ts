@@ -44,8 +44,11 @@ describe("the tunnel", () => {
   });
 
   it("holds everything, those that are open as well, until it is let go", async () => {
-    const running = ssh(way(), "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done");
-    await eventually(() => sim.tunnel.open > 0);
+    await login(way());
+    // Only a connection that is logged in may wait for longer than the client's ConnectTimeout.
+    let seen = "";
+    const running = ssh(way(), "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done", (text) => (seen += text));
+    await eventually(() => seen !== "");
     sim.tunnel.blackhole(true);
     const silent = await ssh(way(), "true");
     expect(silent.code).toBe(255);
