@@ -88,8 +88,8 @@ test("has a README of its own, whose links lead somewhere, and leaves that of th
 
 test("brings the documentation and the simulators", () => {
   const svc = join(project, "node_modules/.bin/svc");
-  expect(must([svc, "docs"], { env: env() })).toContain("CREDENTIALS\n");
-  expect(must([svc, "docs", "CREDENTIALS"], { env: env() })).toContain("# Credentials");
+  expect(must([svc, "docs"], { env: env() })).toContain("reference/credentials\n");
+  expect(must([svc, "docs", "credentials"], { env: env() })).toContain("# Credentials");
   expect(call([svc, "sim", "nobody"], { env: env() }).err).toContain("nobody is not simulated");
 });
 

@@ -12,8 +12,8 @@ export default defineConfig({
     include: ["test/packages/**/*.test.ts"],
     pool: "forks",
     fileParallelism: false,
-    testTimeout: 120_000,
-    hookTimeout: 180_000,
+    testTimeout: 300_000,
+    hookTimeout: 600_000,
     reporters: ["default", "./scripts/closing-line-reporter.ts"],
   },
 });
