@@ -1,0 +1,156 @@
+// A control plane dies, or its disk fails, at each system call by which it removes a run. Whatever call it is: the run is either there with
+// every file, or removed with every file, its rows and its code, once another control plane has started; another run is never touched.
+
+import { spawn } from "node:child_process";
+import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { pause, Place, until, type Served } from "./harness.ts";
+
+const SCRIPT = `
+import os, sys, svc
+folder = svc.checkpoint_dir()
+for n in (1, 2):
+    os.makedirs(folder + "/checkpoint-%d" % n)
+    open(folder + "/checkpoint-%d/weights.bin" % n, "wb").write(b"w" * 3000)
+    open(folder + "/checkpoint-%d/trainer_state.json" % n, "w").write("{}")
+for n in range(50): svc.log({"loss": n}, step=n)
+print("a line", sys.argv[1])
+`;
+/** A call of which a removal makes none any more ends its row of the table; no call is made as often as this. */
+const CALLS_MAX = 200;
+
+let template: Place;
+let goes: string;
+let stays: string;
+let before: Map<string, string>;
+
+/** Every file of the home that belongs to a run, with its content. */
+function filesOf(home: string, id: string): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const folder of ["artifacts", "logs", "runs"]) {
+    for (const name of readdirSync(join(home, folder), { recursive: true, encoding: "utf8" })) {
+      const path = join(home, folder, name);
+      if (name.startsWith(id) && statSync(path).isFile()) found.set(`${folder}/${name}`, readFileSync(path, "latin1"));
+    }
+  }
+  return found;
+}
+const blobsOf = (home: string): number =>
+  readdirSync(join(home, "code", "blobs"), { recursive: true, encoding: "utf8" }).filter((n) => n.length > 60).length;
+
+beforeAll(async () => {
+  template = new Place();
+  const served = await template.serve();
+  const run = async (version: string): Promise<string> => {
+    template.file("train.py", `${SCRIPT}# ${version}\n`);
+    const id = await served.submit({ entrypoint: "train.py", args: [version], project_dir: template.project });
+    expect((await served.ended(id)).status).toBe("succeeded");
+    return id;
+  };
+  [stays, goes] = [await run("stays"), await run("goes")];
+  served.signal("SIGTERM");
+  await served.exited;
+  before = filesOf(template.home, goes);
+  expect(before.size).toBeGreaterThan(4);
+}, 120_000);
+afterAll(() => template.close());
+
+/** Removes the run while `strace` injects a fault into one call of one thread. Whether that call was made. */
+async function removeUnder(place: Place, served: Served, fault: string): Promise<boolean> {
+  const threads = readdirSync(`/proc/${served.pid}/task`);
+  const args = ["-qq", "-f", "-o", "/dev/null", "-e", `inject=${fault}`, "-e", `trace=${fault.split(":")[0]}`];
+  const tracer = spawn("strace", ["-y", ...args, ...threads.flatMap((id) => ["-p", id])], { stdio: "ignore" });
+  const isTraced = (id: string): boolean =>
+    /^TracerPid:\t[1-9]/m.test(readFileSync(`/proc/${served.pid}/task/${id}/status`, "utf8"));
+  await until(() => threads.every(isTraced), "strace is attached");
+  const answer = await fetch(`${served.url}/jobs/${goes}`, {
+    method: "DELETE",
+    signal: AbortSignal.timeout(60_000),
+  }).catch(() => null);
+  const ended = (): boolean =>
+    place.db((db) => db.prepare("SELECT ended_at FROM removal WHERE job_id = ?").pluck().get(goes)) !== null;
+  if (answer?.ok) await until(() => !served.running || ended(), "the removal ends, perhaps after a retry", 60_000);
+  // The connection breaks a moment before the end of the process is seen.
+  if (answer === null) await Promise.race([served.exited, pause(10_000)]);
+  const survived = served.running;
+  tracer.kill("SIGINT");
+  await new Promise((done) => (tracer.exitCode === null ? tracer.once("exit", done) : done(null)));
+  return !survived;
+}
+
+/** What is true of a home whatever happened to it, once a control plane has started there. */
+async function judge(place: Place, served: Served, decided: boolean): Promise<void> {
+  const { home } = place;
+  expect(filesOf(home, stays)).toEqual(filesOf(template.home, stays));
+  const status = (await fetch(`${served.url}/jobs/${goes}`)).status;
+  if (status === 200) {
+    expect(decided).toBe(false);
+    expect(filesOf(home, goes)).toEqual(before);
+    const removed = await fetch(`${served.url}/jobs/${goes}`, { method: "DELETE" });
+    expect([removed.status, await removed.text()]).toEqual([200, expect.any(String)]);
+  } else expect(status).toBe(404);
+  const left = (): number =>
+    place.db((db) => Number(db.prepare("SELECT count(*) FROM removal WHERE ended_at IS NULL").pluck().get()));
+  await until(() => left() === 0, "the removal is finished", 60_000);
+  expect([...filesOf(home, goes).keys()]).toEqual([]);
+  expect(existsSync(join(home, "artifacts", goes))).toBe(false);
+  expect(blobsOf(home)).toBe(blobsOf(template.home) - 1);
+  for (const table of ["journal", "effect", "series", "checkpoint", "log"])
+    expect(place.db((db) => db.prepare(`SELECT count(*) FROM ${table} WHERE job_id = ?`).pluck().get(goes))).toBe(0);
+  expect(filesOf(home, stays)).toEqual(filesOf(template.home, stays));
+  expect(place.refolds()).toBe(1);
+}
+
+function copyOfTemplate(): Place {
+  const place = new Place();
+  cpSync(template.home, place.home, { recursive: true, preserveTimestamps: true });
+  return place;
+}
+
+describe("a removal of a run", { tags: "needs/strace" }, () => {
+  it.each([
+    ["unlink", 3],
+    ["rmdir", 2],
+    ["fsync", 1],
+    ["pwrite64", 5],
+  ])(
+    "that ends with any call of %s is whole or was never begun after the next start",
+    { timeout: 900_000 },
+    async (call, stride) => {
+      for (let nth = 1; nth < CALLS_MAX; nth += stride) {
+        const place = copyOfTemplate();
+        try {
+          // One thread makes all calls of the thread pool, so that they are counted together.
+          const served = await place.serve({ env: { UV_THREADPOOL_SIZE: "1" } });
+          const died = await removeUnder(place, served, `${call}:signal=KILL:when=${nth}`);
+          if (!died) {
+            expect(nth, "the first call ends it").toBeGreaterThan(1);
+            return;
+          }
+          await judge(place, await place.serve(), false);
+        } finally {
+          await place.close();
+        }
+      }
+      expect.unreachable(`a removal makes ${CALLS_MAX} calls of ${call}`);
+    },
+  );
+
+  it.each([["unlink"], ["rmdir"], ["pwrite64"], ["fsync"]])(
+    "whose disk fails at a call of %s is finished without a restart, or refused whole",
+    { timeout: 600_000 },
+    async (call) => {
+      for (const nth of [1, 2, 3]) {
+        const place = copyOfTemplate();
+        try {
+          const served = await place.serve({ env: { UV_THREADPOOL_SIZE: "1" } });
+          expect(await removeUnder(place, served, `${call}:error=EIO:when=${nth}`)).toBe(false);
+          await judge(place, served, false);
+        } finally {
+          await place.close();
+        }
+      }
+    },
+  );
+});
