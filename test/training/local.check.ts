@@ -35,7 +35,8 @@ describe.skipIf(TORCH_PYTHON === undefined)("four ranks on this computer", () =>
   it("train together, each with its share of the cores", async () => {
     const { job, log } = await plane.run(spec("ok"));
     expect([job.status, job.exit_code, job.error]).toEqual(["succeeded", 0, null]);
-    for (let rank = 0; rank < 4; rank++) expect(log).toMatch(new RegExp(`^rank ${rank} of 4: 6; pid`, "m"));
+    for (let rank = 0; rank < 4; rank++)
+      expect(log).toMatch(new RegExp(`^\\[rank${rank}\\] rank ${rank} of 4: 6; pid`, "m"));
     expect(log).toMatch(/^svc: starting: .*-m torch\.distributed\.run --standalone --nproc_per_node=4 /m);
   });
 
@@ -51,7 +52,7 @@ describe.skipIf(TORCH_PYTHON === undefined)("four ranks on this computer", () =>
 
   it("that do not hear TERM are ended all the same when the run is killed", async () => {
     const id = await plane.start(spec("deaf"));
-    await plane.until(() => (plane.log(id).match(/^rank /gm)?.length ?? 0) === 4);
+    await plane.until(() => (plane.log(id).match(/^(?:\[rank\d+\] )?rank /gm)?.length ?? 0) === 4);
     await plane.cp.kill(id);
     const { job, log } = await plane.end(id);
     expect(job.status).toBe("cancelled");
@@ -60,7 +61,7 @@ describe.skipIf(TORCH_PYTHON === undefined)("four ranks on this computer", () =>
 
   it("do not outlive torchrun", async () => {
     const id = await plane.start(spec("wait"));
-    await plane.until(() => (plane.log(id).match(/^rank /gm)?.length ?? 0) === 4);
+    await plane.until(() => (plane.log(id).match(/^(?:\[rank\d+\] )?rank /gm)?.length ?? 0) === 4);
     const torchrun = torchrunOf(alive(plane.log(id))[0]!);
     process.kill(torchrun, "SIGKILL");
     const { job, log } = await plane.end(id);

@@ -67,7 +67,7 @@ export class Plane {
 
 /** The processes that ranks said they are and that are still there. */
 export function alive(log: string): number[] {
-  return [...log.matchAll(/^rank \d+ of \d+: \d+; pid (\d+)$/gm)]
+  return [...log.matchAll(/^(?:\[rank\d+\] )?rank \d+ of \d+: \d+; pid (\d+)$/gm)]
     .map((m) => Number(m[1]))
     .filter((pid) => existsSync(`/proc/${pid}`));
 }
