@@ -64,6 +64,7 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...WHOLE, ...MACHINES, ...DASHBOARD, ...LONG, ...ASIDE],
           maxWorkers: WORKERS,
           setupFiles: ["test/leaks.ts"],
+          env: { SVC_TEST_LEAKS: process.env["SVC_TEST_LEAKS"] ?? "fail" },
           sequence: { groupOrder: 0 },
         },
       },
@@ -85,18 +86,25 @@ export default defineConfig({
           include: MACHINES,
           exclude: [...configDefaults.exclude, ...LONG],
           maxWorkers: 2,
+          setupFiles: ["test/leaks.ts"],
           sequence: { groupOrder: 2 },
         },
       },
       ...[
-        { name: "dashboard", include: DASHBOARD, globalSetup: ["test/dashboard/build.ts"] },
+        {
+          name: "dashboard",
+          include: DASHBOARD,
+          globalSetup: ["test/dashboard/build.ts"],
+          setupFiles: ["test/leaks.ts"],
+        },
         { name: "long", include: LONG },
-      ].map(({ name, include, globalSetup = [] }, i) => ({
+      ].map(({ name, include, globalSetup = [], setupFiles = [] }, i) => ({
         extends: true as const,
         test: {
           name,
           include,
           globalSetup,
+          setupFiles,
           maxWorkers: 2,
           testTimeout: 5 * DEADLINE_MS,
           hookTimeout: 3 * DEADLINE_MS,

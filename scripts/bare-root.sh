@@ -5,7 +5,8 @@
 #   scripts/bare-root.sh [--root DIR] [--hide] [--user] [COMMAND...]
 #
 #   --root DIR  keep the Debian root in DIR, and use the one that is there (default: a temporary one, removed at the end)
-#   --hide      make no Debian root; hide the programs of this computer that a bare Debian lacks (what happens without root or debootstrap)
+#   --hide      make no Debian root; hide the programs of this computer that a bare Debian lacks (what happens without root or debootstrap;
+#               an ordinary user may do it where the kernel allows user namespaces)
 #   --user      run the commands as an ordinary user of the Debian root instead of root
 #   COMMAND     shell lines to run instead of the two commands
 #
