@@ -103,7 +103,7 @@ describe("a result", () => {
     expect([asked, h.row().state]).toEqual([1, "awaiting_ssh"]);
   });
 
-  it("that comes after its state was left changes nothing", async () => {
+  it("A result that comes after the job left its state changes nothing", async () => {
     const h = await begin();
     await h.create();
     const late = h.attempt("provision");
@@ -115,7 +115,7 @@ describe("a result", () => {
     expect(h.row().state).toBe("terminating");
   });
 
-  it("that comes in the very turn of the kill is taken by whoever was first", async () => {
+  it("A result and a kill of the same turn are decided by their order", async () => {
     const h = await begin();
     await h.create();
     const killed = h.engine.send("job1", KILL);
@@ -127,7 +127,7 @@ describe("a result", () => {
     expect(h.folds()).toBe(true);
   });
 
-  it("of an earlier process is not taken by a later one: only the attempt under way counts", async () => {
+  it("A result of an earlier process is not accepted: only the current attempt counts", async () => {
     const h = await begin();
     await h.create();
     const { effectId } = h.attempt("provision").context;
@@ -209,21 +209,21 @@ describe("a failure", () => {
     expect(h.reads.job("job1")).toMatchObject({ status: "failed", error: { code: "provider_error" } });
   });
 
-  it("that cannot get better ends the job at once", async () => {
+  it("A permanent failure ends the job at once", async () => {
     const h = await begin();
     await h.create();
     await h.attempt("provision").fail(hopeless());
     expect(h.story()).toEqual(["provision 1 failed", "terminate 1 running"]);
   });
 
-  it("that nobody foresaw is one of ours, and keeps its words", async () => {
+  it("An unexpected error becomes a failure of the engine, and keeps its message", async () => {
     const h = await begin({ retry: { provision: { attemptsMax: 1, delayMsMin: 1, delayMsMax: 1 } } });
     await h.create();
     await h.attempt("provision").fail(new TypeError("x is not a function"));
     expect(h.row().error).toMatch(/internal_error.*x is not a function/);
   });
 
-  it("of the release is tried for ever, whatever it says", async () => {
+  it("A failed release is retried without end, whatever its error says", async () => {
     const h = await begin();
     await h.create();
     await h.kill();
@@ -328,7 +328,7 @@ describe("a timer", () => {
     expect(next.folds()).toBe(true);
   });
 
-  it("that fell due while nobody was there fires at the start, the oldest first", async () => {
+  it("Timers that expired while no control plane ran fire at the start, the oldest first", async () => {
     const h = await begin();
     for (const id of ["c", "a", "b"]) {
       await h.create(id);

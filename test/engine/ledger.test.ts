@@ -50,7 +50,7 @@ describe("an order", () => {
     expect(ledger.owed()).toHaveLength(1);
   });
 
-  it("that was thought absent is owed again when its answer comes late", async () => {
+  it("An order that was closed as absent is owed again when its answer comes late", async () => {
     await ledger.intend(order);
     await ledger.unknown(NAME, "the answer was lost");
     await ledger.released(NAME, "not in two listings");
@@ -146,7 +146,7 @@ describe("a machine", () => {
     expect(h.reads.job("job1")?.cost_usd).toBe(2);
   });
 
-  it("that no row explains gets one, and is owed", async () => {
+  it("A machine without a row gets one, and is owed", async () => {
     await ledger.adopt(handle({ name: "svc-test-unheard" }), "an orphan");
     expect(ledger.owed()).toMatchObject([{ name: "svc-test-unheard", state: "held", job_id: null, note: "an orphan" }]);
     expect(h.reads.machines()).toMatchObject([{ name: "svc-test-unheard", note: "an orphan" }]);

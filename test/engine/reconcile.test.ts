@@ -48,7 +48,7 @@ async function orderedAgain(): Promise<string> {
 }
 
 describe("a machine that bears our mark", () => {
-  it("and that no job explains is given back", async () => {
+  it("A reconcile releases a marked machine that belongs to no job", async () => {
     cloud.add(`${PREFIX}job9-n0-1`);
     const report = await run();
     expect(report).toMatchObject({
@@ -61,13 +61,13 @@ describe("a machine that bears our mark", () => {
     expect([ledger.row(`${PREFIX}job9-n0-1`)?.state, ledger.owed()]).toEqual(["released", []]);
   });
 
-  it("and is held by a live job is left alone", async () => {
+  it("A reconcile leaves the machine of a live job alone", async () => {
     await liveJob();
     expect(await run()).toMatchObject({ terminated: [], failed: [], resumed: ["job1"] });
     expect(cloud.names).toEqual([MINE]);
   });
 
-  it("and is being given back by its job is said to be, as long as it is not proven gone", async () => {
+  it("A reconcile reports a machine that its job is releasing until it is proven gone", async () => {
     await liveJob();
     await h.kill();
     expect(h.row().state).toBe("terminating");
@@ -78,7 +78,7 @@ describe("a machine that bears our mark", () => {
     expect(await run(true)).toMatchObject({ resumed: ["job1"], ending: [] });
   });
 
-  it("and whose job is over is given back", async () => {
+  it("A reconcile releases a machine whose job is over", async () => {
     await liveJob();
     await h.kill();
     await h.attempt("terminate").done();
@@ -87,7 +87,7 @@ describe("a machine that bears our mark", () => {
     expect([cloud.machines, ledger.owed()]).toEqual([[], []]);
   });
 
-  it("and whose job is over is proven gone when the provider lists it no more", async () => {
+  it("A machine whose job is over is proven gone when the provider no longer lists it", async () => {
     await liveJob();
     await h.kill();
     await h.attempt("terminate").done();
@@ -96,7 +96,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.row(MINE)).toMatchObject({ state: "released" });
   });
 
-  it("and has a name that a live job's machine has already is given back, the job's own is not", async () => {
+  it("A reconcile releases a second machine of a name, and not the one of the live job", async () => {
     await liveJob();
     const second = cloud.add(MINE);
     expect((await run()).terminated).toMatchObject([{ name: MINE, id: second.id }]);
@@ -104,7 +104,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.row(MINE)).toMatchObject({ state: "held", resource_id: "pod-1" });
   });
 
-  it("and turns up after its order was closed is given back, while its job goes on with the next one", async () => {
+  it("A machine that appears after its order was closed is released, and its job keeps the next one", async () => {
     const second = await orderedAgain();
     await ledger.held(second, cloud.add(second));
     cloud.add(MINE);
@@ -122,7 +122,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.open("job1", 0).map(({ name }) => name)).toEqual([second]);
   });
 
-  it("and will not go is said to have failed, and stays owed", async () => {
+  it("A machine that cannot be released is reported as failed, and stays owed", async () => {
     cloud.add(`${PREFIX}job9-n0-1`);
     cloud.lies = true;
     const report = await run();
@@ -133,7 +133,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.owed()).toMatchObject([{ state: "releasing" }]);
   });
 
-  it("and will not go stays owed, too, when the key of another account is set", async () => {
+  it("A machine that cannot be released stays owed when the key of another account is set", async () => {
     let account = "ours";
     Object.assign(cloud, { accountId: () => Promise.resolve(account) });
     const orphan = cloud.add(`${PREFIX}job9-n0-1`);
@@ -146,7 +146,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.row(orphan.name)).toMatchObject({ state: "releasing", account: "ours" });
   });
 
-  it("and whose end is refused is said to have failed, the others are given back", async () => {
+  it("A refused release is reported as failed, and the other machines are released", async () => {
     cloud.add(`${PREFIX}a-n0-1`, "bad");
     cloud.add(`${PREFIX}b-n0-1`, "good");
     cloud.before = (call) => {
@@ -234,12 +234,12 @@ describe("the journal", () => {
     expect((await run(true)).replayed).toEqual([{ job_id: "job1", ok: false, first_difference_seq: seq }]);
   });
 
-  it("that lost its beginning is found", async () => {
+  it("A journal that lost its first rows is found", async () => {
     h.store.db.prepare("DELETE FROM journal WHERE seq = 1").run();
     expect((await run(true)).replayed).toMatchObject([{ ok: false, first_difference_seq: 2 }]);
   });
 
-  it("that leads elsewhere than the stored snapshot is found at the end", async () => {
+  it("A journal that contradicts the stored snapshot is found at its end", async () => {
     h.store.db.prepare("UPDATE job SET snapshot = replace(snapshot, 'running', 'syncing')").run();
     expect((await run(true)).replayed).toMatchObject([{ ok: false, first_difference_seq: h.row().seq }]);
   });

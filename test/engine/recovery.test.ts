@@ -128,7 +128,7 @@ describe("recovery", () => {
     expect([next.attempts, next.row().seq]).toEqual([[], 1]);
   });
 
-  it("of a home that was never used finds nothing", async () => {
+  it("The recovery of a new home finds nothing", async () => {
     const h = await Harness.open({}, newHome());
     open.push(h);
     expect(await h.engine.recover()).toEqual({ resumed: [], parked: [] });

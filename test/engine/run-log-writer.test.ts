@@ -86,7 +86,7 @@ describe("a part", () => {
     ]);
   });
 
-  it("that a crash left in the file alone never happened: the next one goes over it", async () => {
+  it("The next part overwrites a part that a crash left in the file alone", async () => {
     await append({ text: "one\n", to: 10 });
     writeFileSync(file(), "one\nA LONG PART THAT WAS NEVER COMMITTED");
     expect(stored()).toBe("one\n");
@@ -109,14 +109,14 @@ describe("a part", () => {
     expect(stored()).toBe("one\ntwo\n");
   });
 
-  it("that begins behind the cursor or before it is refused", async () => {
+  it("A part that begins after the cursor or before it is refused", async () => {
     await append({ text: "one\n", to: 10 });
     for (const from of [0, 5, 11])
       await expect(append({ text: "x", from, to: from + 1 })).rejects.toMatchObject({ code: "log_moved_on" });
     expect(stored()).toBe("one\n");
   });
 
-  it("of each node goes to the one log of the job, whole", async () => {
+  it("The parts of all nodes go to the one log of the job, each as a whole", async () => {
     await Promise.all([append({ text: "node zero\n", to: 10 }), append({ text: "node one\n", to: 9, node: 1 })]);
     expect(stored()).toBe("node zero\nnode one\n");
     expect([0, 1].map((node) => sink.cursor("job1", node, "run").sourceOffset)).toEqual([10, 9]);
@@ -134,7 +134,7 @@ describe("a part", () => {
     expect(stored()).toBe("node 0\nnode 1\nnode 2\n");
   });
 
-  it("of an older epoch touches no byte", async () => {
+  it("A part of an older epoch changes no byte", async () => {
     await append({ text: "one\n", to: 10 });
     const newer = await Harness.open({}, h.home, h.clock);
     await expect(append({ text: "two\n", from: 10, to: 20 })).rejects.toMatchObject({ code: "stale_writer" });

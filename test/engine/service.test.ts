@@ -173,7 +173,7 @@ describe("the limit of a run's time", () => {
 });
 
 describe("one key", () => {
-  it("and one body is one job, now and after a restart, also when it is over", async () => {
+  it("One key with one body is one job, now, after a restart and when it is over", async () => {
     const first = await submit({}, "k");
     expect(await submit({}, "k")).toMatchObject({ created: false, record: { id: first.record.id } });
     await service.kill("job1");
@@ -233,11 +233,11 @@ describe("kill", () => {
     expect(over).toEqual(["job1"]);
   });
 
-  it("of a job that does not exist says so", async () => {
+  it("A kill of a job that does not exist is refused with its name", async () => {
     await expect(service.kill("nope")).rejects.toMatchObject({ code: "job_not_found" });
   });
 
-  it("of all ends every one and names them", async () => {
+  it("A kill of all jobs ends each one and names them", async () => {
     await submit();
     await submit();
     expect(await service.killAll()).toEqual(["job1", "job2"]);
@@ -415,7 +415,7 @@ describe("the end", () => {
 });
 
 describe("those who subscribe", () => {
-  it("and fail end neither the process nor what the others hear", async () => {
+  it("A subscriber that throws ends neither the process nor the events of the others", async () => {
     const heard: string[] = [];
     service.subscribe(() => {
       throw new RangeError("a listener of no good");

@@ -184,7 +184,7 @@ describe("the token", () => {
     expect(p.hub.filesAsked("cdn").map((a) => a.token)).toEqual([null]);
   });
 
-  it("of one pull comes before the configured one, and is written nowhere", async () => {
+  it("The token of one pull comes before the configured one, and is written nowhere", async () => {
     p.settings.token = BOB;
     Object.assign(p.hub.repo("ann/secret"), { private: true, admitted: new Set([ALICE]) });
     p.hub.commit("ann/secret", FILES);
@@ -227,14 +227,14 @@ describe("what the hub refuses", () => {
     expect((await p.pull("ann/secret", { token: ALICE })).files).toBe(4);
   });
 
-  it("of a gated model is known before a large file is asked for", async () => {
+  it("The refusal of a gated model is known before a large file is requested", async () => {
     p.hub.repo("ann/gated").gated = true;
     p.hub.commit("ann/gated", { "README.md": "x", "model.safetensors": WEIGHTS });
     await refused(p.pull("ann/gated"));
     expect(p.hub.filesAsked()).toEqual([]);
   });
 
-  it("of a model that the disk has no room for comes before the first byte", async () => {
+  it("A model that does not fit on the disk is refused before the first byte", async () => {
     const size = 2 ** 50;
     const vast = { size, sha256: "a".repeat(64), oid: "b".repeat(40), slice: () => Buffer.alloc(0) };
     p.hub.commit("ann/vast", { "config.json": "{}", "model.safetensors": vast });
@@ -302,7 +302,7 @@ describe("a bad connection", () => {
     expect(p.pulls.list()[0]?.bytes_done).toBe(large.size);
   });
 
-  it("that falls silent is given up and asked again", async () => {
+  it("A connection without data is closed and the request is retried", async () => {
     p.again({ stallMs: 300 });
     p.hub.commit("ann/tiny", FILES);
     p.hub.faults.stall = 1;
@@ -330,7 +330,7 @@ describe("a bad connection", () => {
     expect(p.hub.filesAsked("hub").filter((a) => a.path.endsWith("model.safetensors")).length).toBeGreaterThan(1);
   });
 
-  it("and a hub that asks for patience are waited for; without end they are not", async () => {
+  it("A bad connection and a busy hub are retried, but not without end", async () => {
     p.hub.commit("ann/tiny", FILES);
     p.hub.faults.limit = { times: 2, seconds: 0 };
     p.hub.faults.down = 2;
@@ -347,7 +347,7 @@ describe("a bad connection", () => {
 });
 
 describe("several pulls", () => {
-  it("of the same are one; of another revision into the same place they take turns", async () => {
+  it("Equal pulls are one pull, and pulls of two revisions into one place take turns", async () => {
     const large = largeContent(2 * 1024 * 1024);
     p.hub.commit("ann/large", { "model.safetensors": large });
     p.hub.commit("ann/large", { "model.safetensors": largeContent(1024) }, "small");
@@ -412,7 +412,7 @@ describe("an end in the middle", () => {
     expect(p.hub.filesAsked("cdn")[0]?.range).toMatch(/^bytes=[1-9]\d*-$/);
   });
 
-  it("that is graceful interrupts, says so, and the next pull goes on", async () => {
+  it("A graceful shutdown interrupts a pull, reports it, and the next pull resumes", async () => {
     p.hub.commit("ann/large", { "model.safetensors": largeContent(4 * 1024 * 1024) });
     p.hub.faults.stall = 1;
     const { id } = p.pulls.pull({ model_id: "ann/large" });
@@ -424,7 +424,7 @@ describe("an end in the middle", () => {
     expect((await p.pull("ann/large")).files).toBe(1);
   });
 
-  it("of a pull with a token of its own is told: nobody else has the token", async () => {
+  it("An interrupted pull with its own token is reported, because only its caller has the token", async () => {
     p.hub.commit("ann/large", FILES);
     let go!: () => void;
     p.hub.hold = new Promise((resolve) => (go = resolve));

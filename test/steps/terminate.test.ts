@@ -225,7 +225,7 @@ describe("what nobody told of", () => {
     expect(rent.cloud.machines).toEqual([]);
   });
 
-  it("and belongs to others is left alone: another node, another job, another installation", async () => {
+  it("A machine of another node, another job or another installation is left alone", async () => {
     rent.cloud.sloppy = true;
     const others = [
       nodePrefix(INSTALLATION, "job1", 1),
@@ -253,7 +253,7 @@ describe("an order whose answer was lost", () => {
     expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
   });
 
-  it("and that is listed late is waited for, found and given back", async () => {
+  it("A machine that is listed late is waited for, found and released", async () => {
     rent.cloud.unlisted.add("pod-1");
     expect(await terminate()).toMatchObject({ later: {} });
     rent.cloud.unlisted.clear();
@@ -261,7 +261,7 @@ describe("an order whose answer was lost", () => {
     expect(rent.cloud.machines).toEqual([]);
   });
 
-  it("and that made no machine is waited for until that is certain", async () => {
+  it("An order that made no machine is waited for until that is certain", async () => {
     rent.cloud.machines = [];
     const begun = rent.h.clock.now();
     await rent.runToEnd(terminateStep);
