@@ -93,8 +93,8 @@ open(os.environ["SVC_CHECKPOINT_DIR"] + "/one.bin", "wb").write(b"x" * 1000)
 print("up", flush=True)
 while not os.path.exists(os.environ["GO"]): time.sleep(0.02)
 open(os.path.dirname(os.environ["SVC_CHECKPOINT_DIR"]) + "/status.json", "w").write('{"phase": "runn')
-os.kill(os.getppid(), 9)
 open(os.environ["DONE"], "w").close()
+os.kill(os.getppid(), 9)
 time.sleep(600)`;
     const go = join(place.root, "go");
     const done = join(place.root, "done");
@@ -102,7 +102,7 @@ time.sleep(600)`;
     const killed = await run("damages_killed", script, { env: { GO: go, DONE: done } });
     for (const id of [lost, killed]) await until(() => place.log(id).toString() === "up\n", "it is up");
     writeFileSync(go, "");
-    await until(() => existsSync(done), "the damage is done");
+    await until(() => existsSync(done), "its status is damaged");
     await served.post(`/jobs/${killed}/kill`, {});
     expect((await served.ended(killed)).error?.code).toBe("cancelled_by_user");
     expect(await served.ended(lost)).toMatchObject({
