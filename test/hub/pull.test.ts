@@ -214,7 +214,7 @@ describe("what the hub refuses", () => {
     expect((await refused(p.pull("ann/secret"))).message).toBe(absent.message.replace("ann/absent", "ann/secret"));
     expect(await refused(p.pull("ann/secret", { token: BOB }))).toMatchObject({
       code: "hub_model_not_found",
-      message: expect.stringContaining("no right to it"),
+      message: expect.stringContaining("the token has no access to it"),
     });
     expect(await refused(p.pull("ann/tiny", { token: "hf_wrong" }))).toMatchObject({ code: "hub_token_refused" });
     expect(await refused(p.pull("ann/gated", { token: BOB }))).toMatchObject({
@@ -376,7 +376,7 @@ describe("several pulls", () => {
     expect((await p.pulls.cancel(id)).status).toBe("cancelled");
     expect(await ended).toMatchObject({ code: "hub_pull_ended" });
     expect(existsSync(join(p.home, "models/ann/large"))).toBe(false);
-    expect(p.pulls.get(id).error?.hint).toContain("what had come is kept");
+    expect(p.pulls.get(id).error?.hint).toContain("the downloaded part is kept");
     await p.pull("ann/large");
   });
 });
