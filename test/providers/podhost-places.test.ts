@@ -19,9 +19,9 @@ describe("a region", () => {
   });
 
   test.each([
-    ["US-TX-9", "podhost refused: it has no data centre US-TX-9; near it: US-TX-3."],
-    ["AP-XX-77", "podhost refused: it has no data centre AP-XX-77."],
-    ["xx", "podhost refused: it has no country xx; it has CA, SE."],
+    ["US-TX-9", "podhost refused the request: it has no data centre US-TX-9; near it: US-TX-3."],
+    ["AP-XX-77", "podhost refused the request: it has no data centre AP-XX-77."],
+    ["xx", "podhost refused the request: it has no country xx; it has CA, SE."],
   ])("%s that does not exist is refused, with what there is", async (region, message) => {
     const offersIn = await offersWhere(data(PLACES));
     const error = await thrownBy(offersIn(region));
