@@ -1,6 +1,6 @@
 // Numbers and times for people. A value that is not known is a dash, never a zero.
 
-import { bytes } from "../../src/errors/bytes.ts";
+import { bytes } from "../../src/domain/bytes.ts";
 import { longDuration } from "../../src/domain/long-duration.ts";
 import { dollars } from "../../src/errors/dollars.ts";
 import { prefs } from "./prefs.ts";

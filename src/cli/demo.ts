@@ -10,7 +10,7 @@ import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { bytes } from "../errors/bytes.ts";
+import { bytes } from "../domain/bytes.ts";
 import { dollars } from "../errors/dollars.ts";
 import { type Checkpoints, type JobRecord, type Metrics, type Timeline } from "../schemas/job.ts";
 import { hasEnded } from "../schemas/names.ts";

@@ -15,7 +15,7 @@ import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import type { StepName } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
-import { leftOutOf } from "../store/records.ts";
+import { createdEvent, errorOf } from "../store/records.ts";
 import type { EffectRow, JobRow } from "../store/tables.ts";
 import { TimerQueue } from "./timer-queue.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
@@ -136,8 +136,7 @@ export class Engine {
       });
       const live = this.#remember(tx, { id: job.id, seq: 1, snapshot });
       job.also?.();
-      const { label, provider } = job.row;
-      tx.feed(job.id, "job.created", { status: state, label, provider, left_out: leftOutOf(job.row) });
+      tx.feed(job.id, "job.created", createdEvent(state, job.row));
       this.#act(tx, live, actions);
     });
   }

@@ -1,6 +1,5 @@
 // Errors about the home of a control plane, the store in it, and whether a control plane answers.
 
-import { bytes } from "./bytes.ts";
 import { entry } from "./entry.ts";
 
 export const HOME = {
@@ -47,14 +46,12 @@ export const HOME = {
     message: (d) => `The disk failed while svc was reading or writing ${d.file} (${d.why}).`,
     hint: "Accepted writes are retried until they succeed. Check the disk: svc cannot reliably terminate machines until it works.",
   }),
-  disk_full: entry<{ path: string; file?: { path: string; needs: number; free: number } }>({
+  disk_full: entry<{ path: string }>({
     status: 507,
     exit: 1,
     retry: "backoff",
     message: (d) =>
-      d.file
-        ? `The file ${d.file.path} takes ${bytes(d.file.needs)}, and the disk that holds ${d.path} has room for ${bytes(d.file.free)}. Everything else was downloaded; the machine is kept and billed while there is still time to free some space.`
-        : `The disk that holds ${d.path} is full. Everything accepted so far is safe, and svc still terminates machines.`,
+      `The disk that holds ${d.path} is full. Everything accepted so far is safe, and svc still terminates machines.`,
     hint: "Free some space; the control plane then continues by itself.",
   }),
   port_taken: entry<{ host: string; port: number; holder: string }>({

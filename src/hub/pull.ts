@@ -5,7 +5,7 @@
 // Q3. Nothing is shown before everything is there.
 
 import { statfs } from "node:fs/promises";
-import { bytes as inWords } from "../errors/bytes.ts";
+import { bytes as inWords } from "../domain/bytes.ts";
 import { SvcError } from "../errors/index.ts";
 import type { HubPullPhase, HubPulled } from "../schemas/hub.ts";
 import { blobName, type Asked, type HubClient, type HubFile } from "./client.ts";

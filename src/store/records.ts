@@ -74,6 +74,11 @@ function noteOf(row: JobRow, machines: MachineRow[]): string | null {
   return machines.find((m) => m.note !== null)?.note ?? null;
 }
 
+/** What the feed says of a job that was just stored. */
+export function createdEvent(status: string, row: Pick<JobRow, "label" | "provider" | "left_out">) {
+  return { status, label: row.label, provider: row.provider, left_out: leftOutOf(row) };
+}
+
 export function leftOutOf({ left_out }: Pick<JobRow, "left_out">): JobRecord["left_out"] {
   // Undefined in a home that an older version wrote and no newer one has opened yet.
   if (!left_out) return null;

@@ -1,7 +1,7 @@
 // What is told of a job's sinks. What has to be copied is not a list of its own that could be lost: it is the difference of
 // what is at home and what is recorded as copied.
 
-import { bytes } from "../errors/bytes.ts";
+import { bytes } from "../domain/bytes.ts";
 import type { JobError } from "../schemas/job.ts";
 import type { Sink } from "../schemas/sink.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../src/domain/clock.ts";
-import { bytes } from "../../src/errors/bytes.ts";
+import { bytes } from "../../src/domain/bytes.ts";
 import { downsample } from "../../src/domain/downsample.ts";
 import { GPU_CATALOGUE, listGpus, vramFor } from "../../src/domain/gpus.ts";
 import { JobIds } from "../../src/domain/ids.ts";

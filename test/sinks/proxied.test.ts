@@ -1,5 +1,6 @@
 // The model hub and the stores of checkpoints behind HTTPS_PROXY: a real proxy, which makes tunnels, before a real TLS server.
 
+import { DEADLINE_MS } from "../deadline.ts";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, setGlobalProxyFromEnv, type Server } from "node:http";
@@ -77,7 +78,7 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
     onTestFinished(() => void vi.unstubAllEnvs());
   });
 
-  const signal = AbortSignal.timeout(30_000);
+  const signal = AbortSignal.timeout(DEADLINE_MS);
   const file: SourceFile = {
     key: "run/a.bin",
     size: 1,

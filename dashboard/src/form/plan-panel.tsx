@@ -1,5 +1,5 @@
 import { LeftOutList } from "../parts/left-out-list.tsx";
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { InstallPlan } from "../../../src/schemas/install.ts";
 import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
 import { plural, usd, usdPerHour } from "../format.ts";

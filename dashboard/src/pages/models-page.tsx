@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { HubModel, HubPull } from "../../../src/schemas/hub.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";

@@ -1,6 +1,6 @@
 import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import { api, asProblem } from "../api.ts";
 import { plural } from "../format.ts";
 import { titleOf } from "../status.ts";

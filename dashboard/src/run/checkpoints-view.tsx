@@ -1,5 +1,5 @@
 import { useMemo, useState } from "react";
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api, asProblem } from "../api.ts";

@@ -1,6 +1,6 @@
 import { LeftOutList } from "../parts/left-out-list.tsx";
 import { useEffect, useMemo, useState } from "react";
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
 import type { CodeSnapshot, JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";

@@ -1,6 +1,6 @@
 // What a step that is under way says of itself, in words.
 
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import { number } from "../format.ts";
 
 /** Null where the detail tells nothing of what goes on. Counts are files and bytes so far, and `…_total` of all. */

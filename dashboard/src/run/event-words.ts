@@ -1,6 +1,6 @@
 // An event of the feed as a sentence. What is not known here is shown as it is.
 
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { FeedEvent } from "../../../src/schemas/job.ts";
 import { machineState, stepName, words } from "../format.ts";
 

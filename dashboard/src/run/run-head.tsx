@@ -1,6 +1,6 @@
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import { api } from "../api.ts";
 import { usdPerHour } from "../format.ts";
 import { costText } from "../../../src/domain/money.ts";

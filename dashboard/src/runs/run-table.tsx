@@ -1,6 +1,6 @@
 import { memo, useEffect, useRef, useState, type FocusEvent } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { bytes } from "../../../src/errors/bytes.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
 import { plural, usdPerHour } from "../format.ts";

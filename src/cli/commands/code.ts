@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { CodeChange, LeftOutList } from "../../schemas/code.ts";
 import type { CodeFile, CodeSnapshot } from "../../schemas/job.ts";

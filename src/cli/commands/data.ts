@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import type { Progress } from "../../files/data/add.ts";
 import type { DataReport, DataSummary } from "../../schemas/data.ts";
 import { runAction } from "../actions.ts";

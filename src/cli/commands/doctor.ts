@@ -14,7 +14,7 @@ import { homedir } from "node:os";
 import { dirname, join, sep } from "node:path";
 import { findControlPlane } from "../../../sdk/discover.ts";
 import { asSvcError } from "../../errors/index.ts";
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { safeField } from "../../domain/terminal-text.ts";

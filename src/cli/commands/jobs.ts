@@ -1,4 +1,4 @@
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import { costText } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../schemas/job.ts";

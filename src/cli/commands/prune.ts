@@ -1,7 +1,7 @@
 // Removing many runs at once, by age, all but the best. Only runs that are over.
 
 import { bestOf, parseBest } from "../../schemas/best.ts";
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
 import { oneOf, usage, value } from "../argv.ts";

@@ -1,6 +1,6 @@
 // Removing runs by name. What is removed is gone: its log, metrics, checkpoints at home and code.
 
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import { asSvcError, SvcError } from "../../errors/index.ts";
 import type { Removed } from "../../schemas/removal.ts";
 import { usage } from "../argv.ts";

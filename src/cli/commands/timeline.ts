@@ -1,4 +1,4 @@
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import type { TimelineStep } from "../../schemas/job.ts";
 import type { SinkStatus } from "../../schemas/sink-status.ts";
 import type { Command } from "../command.ts";

@@ -1,7 +1,7 @@
 // Whether the disk at home has room for a file. A checkpoint that does not fit must not fill the disk that the log is written to.
 
 import { statfs } from "node:fs/promises";
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 
@@ -43,8 +43,8 @@ const needOf = ({ size, stored }: RemoteFile): number => stored ?? size;
 /** No amount of cleaning up makes room for it. */
 export const neverFits = ({ needs, total }: NoRoom): boolean => needs > total;
 
-export const noRoomError = (folder: string, { path, needs, free }: NoRoom, cause?: unknown): SvcError =>
-  new SvcError("disk_full", { path: folder, file: { path, needs, free } }, { cause });
+export const noRoomError = (folder: string, lack: NoRoom): SvcError =>
+  new SvcError("disk_full", { path: `${folder} (${lack.path}: ${whyNoRoom(lack)})` });
 
 export const whyNoRoom = (lack: NoRoom): string =>
   neverFits(lack)

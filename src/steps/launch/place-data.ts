@@ -8,7 +8,7 @@
 
 import { mkdir, rm, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { bytes } from "../../errors/bytes.ts";
+import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
 import { placeOf } from "../../files/data/scan.ts";
 import { doubts } from "../../files/data/verify.ts";

@@ -324,7 +324,7 @@ describe("CheckpointCollector", () => {
     lies = [{ path: "large.pt", size: blocks * bsize, mtimeMs: 1, inode: 1 }, link];
     await expect(collector().scan(host, { final: true, announced: new Set(), signal })).rejects.toMatchObject({
       code: "disk_full",
-      message: expect.stringContaining("The file large.pt takes") as string,
+      message: expect.stringContaining("large.pt: it takes") as string,
     });
     expect(paths(await readCheckpoints(targetDir))).toEqual(["a.pt", "last.pt"]);
     expect(fetched).toEqual(["a.pt"]);

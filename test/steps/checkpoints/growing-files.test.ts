@@ -14,6 +14,7 @@ import { randomBytes } from "node:crypto";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { DEADLINE_MS } from "../../deadline.ts";
 import type { CheckpointFile } from "../../../src/schemas/job.ts";
 import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
@@ -107,9 +108,8 @@ describe("a file that only grows", () => {
         while (rows < 5) {
           const row = `${rows++},0.5\n`;
           grow("history.csv", row);
-          await vi.waitUntil(() => existsSync(join(targetDir, "history.csv")) && home("history.csv").endsWith(row), {
-            timeout: 60_000,
-          });
+          const isHome = () => existsSync(join(targetDir, "history.csv")) && home("history.csv").endsWith(row);
+          await vi.waitUntil(isHome, { timeout: DEADLINE_MS });
         }
         await fetchFile(source, file, target);
       },
