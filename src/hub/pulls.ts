@@ -126,9 +126,8 @@ export class Pulls {
 
   async #endedOrUnheard(running: Running): Promise<void> {
     const { clock } = this.#o;
-    const state = { over: false };
-    const ended = running.ended.then(() => void (state.over = true));
-    while (!state.over) {
+    const { id } = running.record.pull;
+    while (this.#running.get(id) === running) {
       const { unheard } = running;
       if (unheard && clock.monotonic() - unheard.sinceMs >= TOLD_AFTER_MS) {
         const { host, why } = unheard.error.data as { host: string; why: string };

@@ -94,7 +94,9 @@ export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "mi
   return `Left out of the code: ${JSON.stringify(first.path)}${more}: ${first.why}.`;
 }
 
-/** Removes the sentence about a rented machine from the error of a local run, which had none. */
+const RENTS_NOTHING: ReadonlySet<string> = new Set(["local", "notebook"]);
+
+/** A run on this computer or in a notebook rents no machine, so its errors must not say that one is given back. */
 export function errorOf(provider: string, error: JobError): JobError {
   if (!RENTS_NOTHING.has(provider)) return error;
   const hint = error.hint

@@ -1,4 +1,6 @@
+// Hubs that nobody reaches: what is told, when, and what goes on behind it.
 // @module-tag needs/openssl
+
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:https";
