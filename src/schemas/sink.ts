@@ -63,7 +63,7 @@ export function placeOf(kind: SinkKind, url: string): SinkPlace | string {
   const scheme = SCHEMES[kind];
   const [, bucket, rest = ""] = new RegExp(`^${scheme}://([^/]*)(?:/(.*))?$`).exec(url) ?? [];
   if (bucket === undefined) return `must be ${scheme}://bucket or ${scheme}://bucket/prefix for ${kind}`;
-  if (bucket === "") return `has no bucket: write  ${scheme}://bucket or ${scheme}://bucket/prefix`;
+  if (bucket === "") return `has no bucket: write ${scheme}://bucket or ${scheme}://bucket/prefix`;
   if (!/^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/.test(bucket) || bucket.includes(".."))
     return "has an invalid bucket name: use 3 or more of a-z, 0-9, `-` and `.`";
   const prefix = rest.replace(/\/+$/, "");

@@ -49,14 +49,14 @@ function usedBy({ registry, use }: RegistryBody): RegistryCredential[] {
   const known = new Map<string, RegistryCredential>();
   for (const [i, credential] of (registry.credentials ?? []).entries()) {
     if (known.has(credential.cred_id))
-      errors.push({ field: `registry.credentials[${i}].cred_id`, message: "is there twice" });
+      errors.push({ field: `registry.credentials[${i}].cred_id`, message: "is listed twice" });
     known.set(credential.cred_id, credential);
   }
   const of = new Map<ProviderName, RegistryCredential>();
   for (const [i, id] of use.entries()) {
     const credential = known.get(id);
     const other = credential && of.get(credential.provider);
-    if (!credential) errors.push({ field: `use[${i}]`, message: "is no cred_id of the registry" });
+    if (!credential) errors.push({ field: `use[${i}]`, message: "is not a cred_id of the registry" });
     else if (other && other !== credential)
       errors.push({
         field: `use[${i}]`,

@@ -14,7 +14,7 @@ let runtime: Runtime | null = null;
 beforeEach(() => void (at = new Workplace()));
 afterEach(async () => {
   await at.close();
-  runtime?.close();
+  await runtime?.close();
   runtime = null;
 });
 

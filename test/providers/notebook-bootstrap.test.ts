@@ -117,7 +117,7 @@ describe("the cell, run", { tags: "needs/sshd" }, () => {
       expect(stranger.rc).toBe(255);
       expect(stranger.out).toContain("Permission denied (publickey)");
     } finally {
-      other.close();
+      await other.close();
     }
     const foreignKey = { ...endpoint, hostKey: endpoint.hostKey.replace(/.{4}$/, "AAAA") };
     expect((await runtime.ssh(foreignKey, "true")).rc).toBe(255);

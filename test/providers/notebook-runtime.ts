@@ -2,7 +2,16 @@
 // elsewhere (apt-get, the tunnels' programs) stands in its folder `bin`.
 
 import { execFile, execFileSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
@@ -107,15 +116,33 @@ export class Runtime {
     return (JSON.parse(this.file("tunnel.json")) as { pid: number }).pid;
   }
 
-  close(): void {
+  /** Ends the daemon, the tunnel and their children, waits until they are gone, and removes the folder that they write to. */
+  async close(): Promise<void> {
     const sshd = existsSync(join(this.base, "sshd.pid")) ? Number(this.file("sshd.pid")) : 0;
-    for (const pid of [this.tunnelPid() ?? 0, sshd]) {
+    for (const pid of [this.tunnelPid() ?? 0, sshd, ...this.#processes()]) {
       try {
         if (pid > 1) process.kill(pid);
       } catch {
         // It ended by itself.
       }
     }
-    rmSync(this.dir, { recursive: true, force: true });
+    const end = performance.now() + DEADLINE_MS;
+    while (this.#processes().length > 0 && performance.now() < end) await new Promise((r) => setTimeout(r, 20));
+    rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  /** Processes that the cell started: they inherit the variable DIR. */
+  #processes(): number[] {
+    if (!existsSync("/proc/self/environ")) return [];
+    return readdirSync("/proc")
+      .filter((name) => /^[0-9]+$/.test(name) && Number(name) !== process.pid)
+      .filter((name) => {
+        try {
+          return readFileSync(`/proc/${name}/environ`, "latin1").split("\0").includes(`DIR=${this.dir}`);
+        } catch {
+          return false;
+        }
+      })
+      .map(Number);
   }
 }

@@ -34,10 +34,10 @@ const B = { kind: "objstore_b", url: "gs://bucket/x" };
 describe("the fields of a sink", () => {
   it.each<[string, object, string, RegExp]>([
     ["the other protocol's address", { ...A, url: "gs://bucket" }, "spec.sinks[0].url", /must be s3:\/\/bucket/],
-    ["an address without a bucket", { ...B, url: "gs:///prefix" }, "spec.sinks[0].url", /names no bucket/],
-    ["a bucket that cannot be", { ...A, url: "s3://Bucket_!" }, "spec.sinks[0].url", /no bucket that can be/],
+    ["an address without a bucket", { ...B, url: "gs:///prefix" }, "spec.sinks[0].url", /has no bucket/],
+    ["a bucket that cannot be", { ...A, url: "s3://Bucket_!" }, "spec.sinks[0].url", /invalid bucket name/],
     ["a prefix that climbs", { ...A, url: "s3://bucket/a/../b" }, "spec.sinks[0].url", /prefix with an empty part/],
-    ["a query", { ...A, url: "s3://bucket/a?b" }, "spec.sinks[0].url", /other characters/],
+    ["a query", { ...A, url: "s3://bucket/a?b" }, "spec.sinks[0].url", /characters other than/],
     ["an unknown kind", { ...A, kind: "disk" }, "spec.sinks[0].kind", /one of objstore_a/],
     ["nothing to copy", { ...A, what: [] }, "spec.sinks[0].what", /at least 1/],
     ["a field that nobody knows", { ...A, acl: "public" }, "spec.sinks[0].acl", /not a known field/],
@@ -52,22 +52,22 @@ describe("the fields of a sink", () => {
       "the other protocol's key",
       { ...B, access_key_id: "AK" },
       "spec.sinks[0].access_key_id",
-      /no field of objstore_b/,
+      /not a field of objstore_b/,
     ],
     [
       "a record's mask",
       { ...A, access_key_id: "***", secret_access_key: "env://S" },
       "spec.sinks[0].access_key_id",
-      /give it again/,
+      /enter it again/,
     ],
-    ["half a key", { ...A, access_key_id: "AK" }, "spec.sinks[0].secret_access_key", /required beside access_key_id/],
+    ["half a key", { ...A, access_key_id: "AK" }, "spec.sinks[0].secret_access_key", /required with access_key_id/],
     [
       "http to elsewhere",
       { ...A, endpoint: "http://store.example" },
       "spec.sinks[0].endpoint",
       /must begin with https/,
     ],
-    ["a field twice", { ...A, region: "a", credentials: { region: "b" } }, "spec.sinks[0].region", /given twice/],
+    ["a field twice", { ...A, region: "a", credentials: { region: "b" } }, "spec.sinks[0].region", /is set twice/],
   ])("%s is refused by name", (_, sink, field, message) => {
     const spec = { entrypoint: "train.py", sinks: [{ what: ["logs"], ...sink }] };
     let errors: SvcError["errors"];
@@ -87,7 +87,7 @@ describe("the fields of a sink", () => {
       { ...A, what: ["logs"] },
       { ...A, url: "s3://bucket/x/", what: ["checkpoints"] },
     ];
-    expect(() => RunSpec.parse({ entrypoint: "train.py", sinks })).toThrow(/sinks\[0\], too/);
+    expect(() => RunSpec.parse({ entrypoint: "train.py", sinks })).toThrow(/the same place as sinks\[0\]/);
   });
 });
 
