@@ -129,8 +129,9 @@ class _Line:
             return
         try:
             if not self._terminal:
-                # What follows the semicolon is the time until the next try.
-                trouble = str(pull.get("note") or "").split("; tried again")[0]
+                # A note ends with the time until the next try, or consists of it: only the reason counts as a new line.
+                trouble = str(pull.get("note") or "").removeprefix("tried again").split("; tried again")[0]
+                trouble = "" if trouble.startswith(" in ") else trouble
                 if trouble and trouble != self._trouble:
                     self._trouble = trouble
                     self._stream.write(f"svc: {_words(pull)[:400]}\n")

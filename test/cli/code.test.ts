@@ -64,7 +64,7 @@ test("code is listed, shown, compared and restored, with a control plane and wit
   const fromElsewhere = spawnSync(CLI, ["code", "diff", one, "--stat"], elsewhere);
   expect([fromElsewhere.stdout, fromElsewhere.stderr]).toEqual([
     "changed\t1\t1\ttrain.py\t\n",
-    `Compared with the job's project, ${at.project}; --dir names another directory.\n`,
+    `Compared with the job's project, ${at.project}; use --dir to choose another directory.\n`,
   ]);
 
   const restored = join(at.root, "restored");

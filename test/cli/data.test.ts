@@ -35,7 +35,7 @@ test("data is added, listed, shown, verified and forgotten", () => {
   expect(readdirSync(folder)).toEqual(["a", "c", "d"]);
   expect(at.svc("data", "verify", "set").code).toBe(3);
   expect(at.svc("data").err).toMatch(
-    /^`svc data` needs a word[^\n]*\nWrite `svc data add NAME PATH…`, `svc data ls`, /,
+    /^`svc data` needs an action[^\n]*\nWrite `svc data add NAME PATH…`, `svc data ls`, /,
   );
   for (const words of [
     [],

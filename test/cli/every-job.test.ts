@@ -29,7 +29,7 @@ test("every run is found, however many pages they are", () => {
   expect([...everyJob(pages(0))]).toEqual([]);
 });
 
-test("a page that leads back to itself ends with an error and not never", () => {
+test("A page that returns its own cursor ends the listing with an error", () => {
   const stuck = { jobs: () => ({ jobs: [], next_cursor: "1" }) };
-  expect(() => [...everyJob(stuck)]).toThrow("led back to itself");
+  expect(() => [...everyJob(stuck)]).toThrow("returned its own cursor");
 });

@@ -27,7 +27,7 @@ beforeEach(() => {
   place = new Place();
   place.file(
     "tick.py",
-    'import os, time, sys\nfor i in range(int(sys.argv[1])):\n    print(i, flush=True)\n    open("printed.new", "w").write(str(i)); os.replace("printed.new", "printed")\n    time.sleep(0.05)\n',
+    'import os, time, sys\nfor i in range(int(sys.argv[1])):\n    print(i, flush=True)\n    name = f"printed.{sys.argv[1]}"; open(name + ".new", "w").write(str(i)); os.replace(name + ".new", name)\n    time.sleep(0.05)\n',
   );
 });
 afterEach(() => place.close());
@@ -98,7 +98,7 @@ it("a control plane that is stopped for some seconds loses nothing and ends noth
   const spec = { entrypoint: "tick.py", args: ["250"], idle_timeout_minutes: 0.05, max_runtime_minutes: 5 };
   const id = await served.submit(spec);
   await until(() => place.log(id).length > 10, "it writes");
-  const printed = (): number => Number(readFileSync(join(place.project, "printed"), "utf8"));
+  const printed = (): number => Number(readFileSync(join(place.project, "printed.250"), "utf8"));
   for (let i = 0; i < 2; i++) {
     served.signal("SIGSTOP");
     const goal = Math.min(printed() + 50, 249);

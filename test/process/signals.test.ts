@@ -72,7 +72,7 @@ it("a second signal ends the process at once and says what is left; the next sta
   await until(() => served.err.includes("ending 1 run"), "the first signal was heard");
   served.signal("SIGTERM");
   expect(await served.exited).toEqual({ code: 1, signal: null });
-  expect(served.err).toMatch(new RegExp(`Left: runs ${id}.*svc reconcile`));
+  expect(served.err).toMatch(new RegExp(`Unfinished: runs ${id}.*svc reconcile`));
   const next = await place.serve();
   expect((await next.ended(id)).status).toBe("interrupted");
   expect(place.processes()).toEqual([]);

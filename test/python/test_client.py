@@ -514,7 +514,8 @@ class Discovery(WithHome):
         child = self.child(
             'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
             'job = svc.run({"entrypoint": "a.py"})\n'
-            'try: print("up", flush=True); svc.wait(job.id)\n'
+            'svc._client._telling_on_interrupt.__enter__ = lambda self: print("up", flush=True)\n'
+            'try: svc.wait(job.id)\n'
             'except KeyboardInterrupt: print(svc.job(job.id).status, flush=True); __import__("sys").stdin.readline()',
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip

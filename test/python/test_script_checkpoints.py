@@ -77,7 +77,7 @@ class Checkpoints(unittest.TestCase):
             'svc.checkpoint("nothing"); svc.checkpoint("/etc/passwd"); svc.checkpoint("../x"); svc.checkpoint(None); svc.checkpoint(".")'
         )
         self.assertEqual(records(result.stdout)[0], [])
-        self.assertIn(b"nothing at", result.stderr)
+        self.assertIn(b"nothing does not exist", result.stderr)
         self.assertIn(b"outside", result.stderr)
 
     def test_atomic_save_replaces_whole_files(self):
