@@ -1230,7 +1230,7 @@ class Run:
             wait = 0.02 if self.ending_at is not None else min(1.0, max(0.0, self.sampler.due - now))
             self.records.look(now)
             wait = min(wait, self.ranks.due(now))
-            if not self.insert_records() or not self.insert_lines():
+            if not self.insert(self.records) or not self.insert(self.ranks):
                 wait = min(wait, 0.02)
             wanted = self.reader
             takes_records = not self.records.ready and not self.ranks.ready
@@ -1274,7 +1274,7 @@ class Run:
                     self.heard()
                 elif fd in self.ranks.by_fd:
                     self.ranks.read(fd)
-                    self.insert_lines()
+                    self.insert(self.ranks)
                 elif fd in listening_to_records:
                     # First what was sent, then what was printed before it: so a record follows the text before it.
                     if not self.records.read(fd) and fd not in self.records.held:
@@ -1283,8 +1283,8 @@ class Run:
                     self.pump_what_is_there()
                     for rank in self.ranks.by_fd:
                         self.ranks.read(rank)
-                    self.insert_lines()
-                    self.insert_records()
+                    self.insert(self.ranks)
+                    self.insert(self.records)
                 elif fd == self.reader:
                     self.pump()
                 elif fd == self.sampler.smi_fd:
@@ -1306,9 +1306,9 @@ class Run:
                 return
             left -= self.spool.end + len(self.spool.pending) - before
 
-    def insert_records(self):
-        """Puts whole records into the log, where it may be cut; False where they have to wait."""
-        if not self.records.ready:
+    def insert(self, source):
+        """Puts whole records, or whole lines of ranks, into the log where it may be cut; False where they have to wait."""
+        if not source.ready:
             return True
         if self.spool.pending or (not self.alone and self.spool.room(self.ending_at is not None) <= 0):
             return False
@@ -1316,20 +1316,7 @@ class Run:
         if self.inside_record is not None and time.monotonic() < self.inside_record + 1.0 and self.reader is not None:
             return False
         self.inside_record = None
-        data, self.records.ready = self.records.ready, b""
-        self.spool.put(data)
-        return True
-
-    def insert_lines(self):
-        """Puts lines of ranks into the log; False where they have to wait."""
-        if not self.ranks.ready:
-            return True
-        if self.spool.pending or (not self.alone and self.spool.room(self.ending_at is not None) <= 0):
-            return False
-        if self.inside_record is not None and time.monotonic() < self.inside_record + 1.0 and self.reader is not None:
-            return False
-        self.inside_record = None
-        data, self.ranks.ready = self.ranks.ready, b""
+        data, source.ready = source.ready, b""
         self.spool.put(data)
         return True
 
@@ -1339,7 +1326,7 @@ class Run:
         if room <= 0 or self.spool.pending:
             return False
         # Lines of ranks that were cut before these bytes came also go into the log before them.
-        if self.ranks.ready and self.inside_record is None and (not self.insert_lines() or self.spool.pending):
+        if self.ranks.ready and self.inside_record is None and (not self.insert(self.ranks) or self.spool.pending):
             return False
         try:
             data = os.read(self.reader, room)
@@ -1452,15 +1439,15 @@ class Run:
                 self.spool.flush()
             if self.reader is not None:
                 if self.ranks.ready and self.inside_record is None:
-                    self.insert_lines()
+                    self.insert(self.ranks)
                     continue
                 if not self.pump() and self.reader is not None:
                     os.close(self.reader)
                     self.reader = None
             elif self.ranks.drain():
-                self.insert_lines()
+                self.insert(self.ranks)
             elif self.records.drain():
-                self.insert_records()
+                self.insert(self.records)
             else:
                 break
         status = self.wait_status
