@@ -1,7 +1,7 @@
 // Carrying effects out: one attempt of one step at a time, with its signal, its retries and its words for the timeline.
 
 import type { Clock } from "../domain/clock.ts";
-import { asSvcError, SvcError } from "../errors/index.ts";
+import { asSvcError, SvcError, type ErrorCode } from "../errors/index.ts";
 import type { StepName } from "../schemas/job.ts";
 import type { EffectRow } from "../store/tables.ts";
 import type { RetryPolicy, StepDefinition, StepRegistry } from "../steps/step.ts";
@@ -27,6 +27,7 @@ export interface EffectRunnerOptions {
   steps: StepRegistry;
   clock: Clock;
   probe: (point: string) => void;
+  firstFailedAt: (effectId: number, code: ErrorCode) => number | null;
   settle: (effect: EffectRow, verdict: EffectVerdict) => Promise<void>;
   detail: (effectId: number, attempt: number, text: string) => void;
 }
@@ -99,6 +100,7 @@ export class EffectRunner {
         attempt: effect.attempt,
         effectId: effect.id,
         signal,
+        firstFailedAt: (code: ErrorCode) => this.#o.firstFailedAt(effect.id, code),
         progress: progress.say,
       };
       const result = await Promise.race([definition.run(context), limit.passed]);

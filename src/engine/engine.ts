@@ -66,11 +66,11 @@ export class Engine {
       steps: options.steps,
       clock: options.clock,
       probe,
+      firstFailedAt: (effectId, code) => this.store.firstFailedAt(effectId, code),
       settle: (effect, verdict) => this.#settle(effect, verdict),
       detail: (effectId, attempt, text) => {
-        void this.commit((tx) => tx.store.detailAttempt(effectId, attempt, text)).catch((e: unknown) =>
-          this.#report(e),
-        );
+        const written = this.commit((tx) => tx.store.detailAttempt(effectId, attempt, text));
+        written.catch((e: unknown) => this.#report(e));
       },
     });
   }

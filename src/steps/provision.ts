@@ -6,7 +6,7 @@
 // R3. A kill does not abort a create call: its answer is written down even when nobody waits for it.
 // R4. The next offer is tried at once only where the provider said that it made nothing, and a listing does not contradict it.
 // R5. Where other nodes' machines are paid for already, room for this one is looked for a minute at most.
-// R6. A run that asked for no waiting ends about a minute after it was first told that there is no machine.
+// R6. A run that asked for no waiting ends about a minute after it first found no machine, also where svc is restarted in that minute.
 // R7. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
 
 import { SvcError, type ErrorData } from "../errors/index.ts";
@@ -45,8 +45,6 @@ const REASONS_MAX = 4;
 const REASON_CHARACTERS_MAX = 400;
 
 export function provisionStep(ports: StepPorts): StepDefinition {
-  /** By effect, when an attempt first found no machine. A restart forgets it, which costs a minute. */
-  const noneSince = new Map<number, number>();
   return {
     name: "provision",
     retry: { attemptsMax: 24, delayMsMin: 1_000, delayMsMax: 20_000 },
@@ -62,15 +60,11 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       }
       try {
         const offers = affordable(provider, spec, await provider.listOffers(spec, signal));
-        const done = await orderOneOf(ports, provider, offers, context, spec);
-        noneSince.delete(context.effectId);
-        return done;
+        return await orderOneOf(ports, provider, offers, context, spec);
       } catch (e) {
         if (!isNoOffer(e)) throw e;
-        const since = noneSince.get(context.effectId) ?? ports.now();
-        noneSince.set(context.effectId, since);
-        const last = ports.now() - since >= CAPACITY_WAIT_MS;
-        if (last) noneSince.delete(context.effectId);
+        const since = context.firstFailedAt("no_offer");
+        const last = since !== null && ports.now() - since >= CAPACITY_WAIT_MS;
         throw noRoom(ports, context, spec, e, last);
       }
     },

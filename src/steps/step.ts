@@ -1,6 +1,7 @@
 // What a step is. It loads, acts and returns; the engine records. A step may run twice, or once and a half: every one is
 // written so that the second time does no harm.
 
+import type { ErrorCode } from "../errors/index.ts";
 import type { StepName } from "../schemas/job.ts";
 
 export interface RetryPolicy {
@@ -17,6 +18,8 @@ export interface StepContext {
   /** Stable over attempts and restarts: names this one effect. */
   readonly effectId: number;
   readonly signal: AbortSignal;
+  /** When an attempt of this effect first failed with this error, in epoch milliseconds, also before a restart; null where none did. */
+  firstFailedAt(code: ErrorCode): number | null;
   /** Words and numbers for the timeline; the last call wins. Not a transition, written within half a second. */
   progress(detail: Record<string, unknown>): void;
 }

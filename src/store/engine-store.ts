@@ -5,7 +5,7 @@
 // S2. A job's row changes only by compare-and-set on `seq`.
 // S3. Journal, feed and attempts only grow.
 
-import type { Insertable } from "kysely";
+import { sql, type Insertable } from "kysely";
 import { SvcError } from "../errors/index.ts";
 import type { StoredLeftOut } from "../schemas/job.ts";
 import type { OpenedStore, Sqlite } from "./database.ts";
@@ -196,6 +196,15 @@ export class EngineStore {
           .where("effect_id", "=", p("effect_id"))
           .where("status", "=", "failed"),
       ),
+      firstFailedAt: prepare<{ at: number | null }>(
+        db,
+        q
+          .selectFrom("attempt")
+          .select((e) => e.fn.min("ended_at").as("at"))
+          .where("effect_id", "=", p("effect_id"))
+          .where("status", "=", "failed")
+          .where(sql<string>`error ->> '$.code'`, "=", p("code")),
+      ),
       openAttempts: prepare<Pick<AttemptRow, "error" | "detail">>(
         db,
         q
@@ -362,6 +371,10 @@ export class EngineStore {
   /** How many attempts of the effect have failed; an attempt cut short by a crash is not a failure. */
   failures(effectId: number): number {
     return this.#s.failures.get({ effect_id: effectId })?.n ?? 0;
+  }
+  /** When an attempt of the effect first failed with this error code; null where none did. */
+  firstFailedAt(effectId: number, code: string): number | null {
+    return this.#s.firstFailedAt.get({ effect_id: effectId, code })?.at ?? null;
   }
   /** Ends whatever attempt of the effect still stands as running: a crash took it. */
   leaveAttempt(effectId: number, endedAt: number): void {

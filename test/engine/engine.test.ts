@@ -299,6 +299,25 @@ describe("`later`", () => {
   });
 });
 
+describe("when a step first failed with an error", () => {
+  it("is known to each later attempt, also after a restart", async () => {
+    const h = await begin();
+    await h.create();
+    const noOffer = () => new SvcError("no_offer", { provider: "local", gpus: "A100" });
+    expect(h.attempt("provision").context.firstFailedAt("no_offer")).toBeNull();
+    const first = h.clock.now();
+    await h.attempt("provision").fail(noOffer());
+    await h.clock.advance(PHASE_LIMIT_MS.provisioning / 10);
+    await h.attempt("provision").fail(noOffer());
+    const next = await again(h);
+    await next.engine.recover();
+    await next.clock.advance(PHASE_LIMIT_MS.provisioning / 10);
+    const { context } = next.attempt("provision");
+    expect(context.firstFailedAt("no_offer")).toBe(first);
+    expect(context.firstFailedAt("provider_error")).toBeNull();
+  });
+});
+
 describe("progress", () => {
   it("is on the timeline within half a second, the last word wins, and it is no transition", async () => {
     const h = await begin();

@@ -71,6 +71,7 @@ const context = () =>
     attempt: 1,
     effectId: 1,
     signal: stop.signal,
+    firstFailedAt: () => null,
     progress: (detail) => void told.push(detail),
   }) satisfies StepContext;
 const send = async (data: Awaited<ReturnType<typeof add>>) => sendData([data], access, machine.name, context());

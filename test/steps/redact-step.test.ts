@@ -12,6 +12,7 @@ const context: StepContext = {
   attempt: 1,
   effectId: 1,
   signal: new AbortController().signal,
+  firstFailedAt: () => null,
   progress: (detail) => void progress.push(detail),
 };
 const step = (run: StepDefinition["run"], secrets = [SECRET]) =>

@@ -2,6 +2,7 @@
 
 import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
+import { SvcError } from "../../src/errors/index.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
 import type { StepPorts } from "../../src/steps/ports.ts";
@@ -16,6 +17,8 @@ export class Rent {
   readonly ports: StepPorts;
   spec: RunSpec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost" });
   controller = new AbortController();
+  /** When each step first failed with each error, as the engine reads it from the attempts. */
+  readonly #failed = new Map<string, number>();
 
   private constructor(h: Harness) {
     this.h = h;
@@ -43,16 +46,25 @@ export class Rent {
   }
 
   /** One attempt of the step, as the engine makes it. */
-  run(step: (ports: StepPorts) => StepDefinition, node = 0): ReturnType<StepDefinition["run"]> {
+  async run(step: (ports: StepPorts) => StepDefinition, node = 0): ReturnType<StepDefinition["run"]> {
+    const definition = step(this.ports);
+    const failure = (code: string): string => `${definition.name} ${node} ${code}`;
     const context: StepContext = {
       jobId: "job1",
       node,
       attempt: 1,
       effectId: 1,
       signal: this.controller.signal,
+      firstFailedAt: (code) => this.#failed.get(failure(code)) ?? null,
       progress: () => {},
     };
-    return step(this.ports).run(context);
+    try {
+      return await definition.run(context);
+    } catch (e) {
+      if (e instanceof SvcError && !this.#failed.has(failure(e.code)))
+        this.#failed.set(failure(e.code), this.h.clock.now());
+      throw e;
+    }
   }
 
   /** Attempts until the step is done; gives the waits in between, in milliseconds. */
