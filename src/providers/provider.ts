@@ -26,6 +26,10 @@ export interface Offer {
   trafficMicro?: number;
   /** What the provider tells of it, for a person: `gpu`, `memory`, `place`. Never a secret. */
   facts?: Record<string, string>;
+  /** True where the provider may take the machine back. Only offered when `spec.spot` is `prefer` or `only`. */
+  spot?: true;
+  /** Who else is on the same hardware, as the provider calls it: a machine or host id. Bad hosts are avoided by it. */
+  host?: string;
   /** What `create` of the same provider needs to know of it, beside the id. */
   extra?: Record<string, string>;
 }
@@ -76,9 +80,11 @@ export type MachineStatus =
       priceMicro?: number | null;
       /** It never came up, and the fault is its host's: another machine of the same order may. */
       elsewhere?: true;
+      /** The provider took the machine back; `why` says how it put it. A stopped spot machine is never resumed. */
+      preempted?: true;
     }
   /** Proven not to exist. `why` where the provider tells: preempted, deleted by hand, its time limit. */
-  | { phase: "gone"; why?: string };
+  | { phase: "gone"; why?: string; preempted?: true };
 
 /** Of machines with one name, the first one is kept: one that runs, else one that may come up, else one that is stopped. */
 export const usefulness = ({ phase }: MachineStatus): number => ["ready", "starting", "broken", "gone"].indexOf(phase);

@@ -31,3 +31,16 @@ export const STEP_NAMES = [
 ] as const;
 
 export const MACHINE_STATES = ["intended", "unknown", "held", "releasing", "released"] as const;
+
+/** The failures after which `retry.on` may ask for another placement. */
+export const RETRYABLE = [
+  "machine_lost",
+  "preempted",
+  "machine_unfit",
+  "boot_failed",
+  "install_failed",
+  "oom",
+] as const;
+
+export const CHOICES = ["in_order", "cheapest"] as const;
+export const SPOT_CHOICES = ["never", "prefer", "only"] as const;

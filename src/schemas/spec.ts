@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { BEST } from "./best.ts";
 import { line } from "./line.ts";
+import { CHOICES, RETRYABLE, SPOT_CHOICES } from "./names.ts";
 import { PROVIDER_NAMES } from "./provider-names.ts";
 import { Sinks } from "./sink.ts";
 
@@ -52,7 +53,7 @@ export const PriceCap = z
 
 /** What every run is told by svc itself: a caller's value would be silently lost, so it is refused. */
 const SET_BY_SVC =
-  /^SVC_(JOB_ID|CHECKPOINT_DIR|DATA_DIR|RESUME_FROM|ATTEMPT|NODE_RANK|NUM_NODES|NODE_IPS|MASTER_ADDR|GPUS_PER_NODE|METRICS_MARK|RUN_DIR|RUN_NONCE)$/;
+  /^SVC_(JOB_ID|CHECKPOINT_DIR|DATA_DIR|RESUME_FROM|ATTEMPT|PLACEMENT|NODE_RANK|NUM_NODES|NODE_IPS|MASTER_ADDR|GPUS_PER_NODE|METRICS_MARK|RUN_DIR|RUN_NONCE)$/;
 
 export const EnvName = z
   .string()
@@ -100,6 +101,62 @@ export const KeepCheckpoints = z
   });
 export type KeepCheckpoints = z.infer<typeof KeepCheckpoints>;
 
+export const SpotChoice = z.enum(SPOT_CHOICES).meta({
+  id: "SpotChoice",
+  title: "Spot",
+  description:
+    "`prefer` takes a spot machine where one is offered, `only` takes nothing else. The provider may take a spot machine back at any time.",
+});
+
+const minVram = whole(10_000).meta({ title: "Min VRAM", unit: "gb", description: "Minimum memory per GPU." });
+const region = line(64).meta({ title: "Region", description: "A hint in the provider's own naming." });
+const image = line(512).meta({ title: "Image", description: "Container image or VM image family." });
+
+/** More would mean as many questions to providers for each look. */
+const CANDIDATES_MAX = 16;
+
+export const Candidate = z
+  .strictObject({
+    provider: ProviderName,
+    gpus: GpuRequest.optional(),
+    region: region.optional(),
+    price_cap: PriceCap.optional(),
+    min_vram_gb: minVram.optional(),
+    image: image.optional(),
+    spot: SpotChoice.optional(),
+  })
+  .meta({
+    id: "Candidate",
+    title: "Candidate",
+    description: "A machine that the run may use. Fields that it leaves out are the run's own.",
+  });
+export type Candidate = z.infer<typeof Candidate>;
+
+export const RetryRules = z
+  .strictObject({
+    max: whole(20, 0).meta({ title: "Max", description: "How many further machines the run may use after failures." }),
+    on: z
+      .array(
+        z.union([
+          z.enum(RETRYABLE),
+          z.string().regex(/^exit:(?:[1-9]|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$/, "must be exit:<1 to 255>"),
+        ]),
+      )
+      .max(32)
+      .meta({
+        title: "On",
+        description:
+          "Failures that another machine is used for: machine_lost, preempted, machine_unfit, boot_failed, install_failed, oom, or exit:<code> for an exit code of the script.",
+      }),
+  })
+  .meta({
+    id: "RetryRules",
+    title: "Retry",
+    description:
+      "When a run goes on on another machine. Default: twice after machine_unfit or boot_failed; also after machine_lost or preempted if a complete checkpoint was saved.",
+  });
+export type RetryRules = z.infer<typeof RetryRules>;
+
 export const RunSpec = z
   .strictObject({
     entrypoint: line(1_024).meta({
@@ -120,13 +177,11 @@ export const RunSpec = z
       .meta({ title: "Arguments", description: "Passed to the script exactly as given." }),
     provider: ProviderName.default("local"),
     gpus: GpuRequest.default("cpu"),
-    min_vram_gb: whole(10_000)
-      .optional()
-      .meta({ title: "Min VRAM", unit: "gb", description: "Minimum memory per GPU." }),
+    min_vram_gb: minVram.optional(),
     disk_gb: whole(1_000_000)
       .optional()
       .meta({ title: "Disk", unit: "gb", description: "Scratch disk on the machine." }),
-    region: line(64).optional().meta({ title: "Region", description: "A hint in the provider's own naming." }),
+    region: region.optional(),
     price_cap: PriceCap.optional(),
     project_dir: line(4_096).optional().meta({
       title: "Project directory",
@@ -166,7 +221,7 @@ export const RunSpec = z
         "Interpreter of a local run: a command, a path, or the folder of an environment. An SDK sends its own; rented machines use theirs.",
     }),
     launcher: z.enum(["auto", "single", "torchrun", "ray"]).default("auto").meta({ title: "Launcher" }),
-    image: line(512).optional().meta({ title: "Image", description: "Container image or VM image family." }),
+    image: image.optional(),
     data: z
       .array(line(128))
       .max(256)
@@ -176,6 +231,35 @@ export const RunSpec = z
       .optional()
       .meta({ title: "Resume from", description: "A job whose last complete checkpoint this run starts from." }),
     keep_checkpoints: KeepCheckpoints.optional(),
+    candidates: z
+      .array(Candidate)
+      .min(1, "must name at least one machine")
+      .max(CANDIDATES_MAX, `must be at most ${CANDIDATES_MAX} machines`)
+      .optional()
+      .meta({
+        title: "Candidates",
+        description: "Machines that the run may use, instead of the one of its own fields.",
+      }),
+    choose: z.enum(CHOICES).optional().meta({
+      title: "Choose",
+      description:
+        "`in_order` (default) takes the first candidate with an offer, `cheapest` the lowest price per hour.",
+    }),
+    wait_for_capacity_minutes: whole(10_080, 0).optional().meta({
+      title: "Wait for capacity",
+      unit: "minutes",
+      description: "How long the run waits, at no cost, when no candidate has a machine. Default 0: about one minute.",
+    }),
+    retry: RetryRules.optional(),
+    spot: SpotChoice.optional(),
+    max_preemptions: whole(1_000, 0).optional().meta({
+      title: "Max preemptions",
+      description: "After so many preemptions (default 10) `prefer` rents on demand, and `only` ends the run.",
+    }),
+    health: z.enum(["quick", "off"]).optional().meta({
+      title: "Health",
+      description: "`quick` (default) tests the machine before the script starts; `off` skips the tests.",
+    }),
     sinks: Sinks,
   })
   .meta({ id: "RunSpec", title: "Run spec" });
