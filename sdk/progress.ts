@@ -49,7 +49,7 @@ class Terminal implements Progress {
     if (!this.#moving) return;
     if (now >= this.#askAt) {
       this.#askAt = now + ASK_MS;
-      this.#words = record.note ?? (await this.#timeline(record.id).then(doing, () => ""));
+      this.#words = record.note?.message ?? (await this.#timeline(record.id).then(doing, () => ""));
     }
     const price = record.price_per_hour_usd ? hourly(record.price_per_hour_usd) : "";
     const head = `svc: ${record.id} ${record.status.padEnd(13)} ${span(now - this.#since).padStart(11)}`;

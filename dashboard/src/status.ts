@@ -18,7 +18,7 @@ export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string =>
  */
 export function shortReason(job: Pick<JobRecord, "note" | "error" | "status" | "exit_code">): string | null {
   const { note, error, status, exit_code } = job;
-  if (note) return note;
+  if (note) return note.message;
   if (error) return error.message.replace(/^The script ended with (?=exit code \d)/, "");
   return status === "failed" && exit_code !== null ? `exit code ${exit_code}` : null;
 }

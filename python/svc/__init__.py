@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from svc._gpus import Gpu
-    from svc._records import Job, JobError, LogStream, Machine, ReconcileReport, Task
+    from svc._records import Job, JobError, LogStream, Machine, Note, ReconcileReport, Task
 
 __version__ = "0.1.0"
 
@@ -59,6 +59,7 @@ __all__ = [
     "JobNotFound",
     "LogStream",
     "Machine",
+    "Note",
     "PriceCapExceeded",
     "ProvisionError",
     "ReconcileReport",
@@ -91,7 +92,7 @@ _HOMES = {
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
     " UnsupportedError WaitTimeout",
     "svc._gpus": "Gpu",
-    "svc._records": "Job JobError LogStream Machine ReconcileReport Task",
+    "svc._records": "Job JobError LogStream Machine Note ReconcileReport Task",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 _LAZY["aio"] = "svc.aio"

@@ -69,7 +69,7 @@ class _Steps:
         if job.status != self._status or now >= self._next:
             self._status, self._next = job.status, now + _ASK_SECONDS
             try:
-                self._words = _plain(job.note or _doing(self._timeline(job.id)))
+                self._words = _plain(job.note.message if job.note else _doing(self._timeline(job.id)))
             except (SvcError, TypeError, KeyError, AttributeError):
                 self._words = ""
         return self._words

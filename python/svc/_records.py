@@ -39,6 +39,14 @@ class JobError:
 
 
 @dataclass(frozen=True)
+class Note:
+    """What is going on with a run right now: ``kind`` for programs, for example "terminating" or "disk_full"; ``message`` for people."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Machine:
     """A rented host of a job. In every ``state`` but ``released`` it may cost money."""
 
@@ -56,8 +64,8 @@ class Machine:
 class Job:
     """A training run as the control plane knew it when asked; ask again with ``svc.job(id)``.
 
-    ``exit_code`` is None until it is known. ``note`` says in words what is going on, for example that a machine may still
-    cost money. Secrets in ``spec`` are masked by the control plane.
+    ``exit_code`` is None until it is known. ``note`` says what is going on, for example that a machine may still cost
+    money. Secrets in ``spec`` are masked by the control plane.
     """
 
     id: str
@@ -80,7 +88,7 @@ class Job:
     disk_bytes: int | None = None
     left_out: Mapping[str, Any] | None = field(default=None, hash=False)
     spec: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    note: str | None = None
+    note: Note | None = None
 
     @property
     def done(self) -> bool:
@@ -95,6 +103,8 @@ class Job:
         values["machines"] = tuple(Machine(**_known(Machine, machine)) for machine in values.get("machines") or ())
         error = values.get("error")
         values["error"] = JobError(**_known(JobError, error)) if error else None
+        note = values.get("note")
+        values["note"] = Note(**_known(Note, note)) if note else None
         return cls(**values)
 
     def __repr__(self) -> str:
@@ -121,7 +131,7 @@ class Job:
             ("created", self.created_at),
             ("started", self.started_at),
             ("ended", self.ended_at),
-            ("note", self.note),
+            ("note", self.note.message if self.note else None),
             ("error", f"{self.error.message} {self.error.hint}" if self.error else None),
         ]
         cells = "".join(

@@ -7,6 +7,8 @@ import { LedgerStore } from "../store/ledger-store.ts";
 import { costUsd, microOf } from "../domain/money.ts";
 import type { Engine } from "./engine.ts";
 import type { Transaction } from "./transaction.ts";
+import type { Note } from "../schemas/job.ts";
+import { noteOfMachine, storedNote } from "../store/stored-note.ts";
 
 export function entryOf(row: MachineRow): LedgerEntry {
   return {
@@ -84,11 +86,12 @@ export class DurableLedger implements Ledger {
     return this.#surely(name, () => this.#rows.account(name, account));
   }
 
-  unknown(name: string, note: string, horizonAt = 0): Promise<void> {
+  unknown(name: string, note: Note, horizonAt = 0): Promise<void> {
     return this.#surely(name, () => {
       const row = this.#rows.get(name);
       if (row?.state !== "intended") return;
-      this.#rows.state(name, "unknown", note);
+      this.#rows.state(name, "unknown");
+      this.#rows.note(name, note);
       this.#rows.renew(name, Math.max(row.horizon_at, horizonAt));
     });
   }
@@ -102,15 +105,15 @@ export class DurableLedger implements Ledger {
   }
 
   releasing(name: string): Promise<void> {
-    return this.#surely(name, () => this.#rows.state(name, "releasing", this.#rows.get(name)?.note ?? null));
+    return this.#surely(name, () => this.#rows.state(name, "releasing"));
   }
 
-  released(name: string, proof: string, left: string | null = null): Promise<void> {
+  released(name: string, proof: string, left: Note | null = null): Promise<void> {
     return this.#surely(name, (tx) => {
       const row = this.#rows.get(name);
       if (row?.state === "released") return;
       this.#rows.released(name, tx.at, proof, left);
-      if (left !== null) tx.feed(row?.job_id ?? null, "notice", { level: "warning", message: left });
+      if (left !== null) tx.feed(row?.job_id ?? null, "notice", { level: "warning", message: left.message });
     });
   }
 
@@ -139,13 +142,13 @@ export class DurableLedger implements Ledger {
     });
   }
 
-  async note(name: string, note: string | null): Promise<void> {
-    if (this.#rows.get(name)?.note === note) return;
+  async note(name: string, note: Note | null): Promise<void> {
+    if (this.#rows.get(name)?.note === storedNote(note)) return;
     await this.#surely(name, () => this.#rows.note(name, note));
   }
 
   /** A machine with our mark that no row explains: it gets one, so that it is owed like any other. */
-  async adopt(handle: MachineHandle, note: string): Promise<void> {
+  async adopt(handle: MachineHandle, note: Note): Promise<void> {
     await this.#surely(handle.name, (tx) => {
       if (!this.#rows.get(handle.name)) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
       this.#hold(tx, handle.name, handle, "held");
@@ -174,7 +177,8 @@ export class DurableLedger implements Ledger {
 
   #tell(tx: Transaction, name: string): void {
     const row = this.#rows.get(name);
-    if (row) tx.feed(row.job_id, "machine.changed", { name, state: row.state, node: row.node, note: row.note });
+    if (row)
+      tx.feed(row.job_id, "machine.changed", { name, state: row.state, node: row.node, note: noteOfMachine(row) });
   }
 }
 

@@ -131,7 +131,10 @@ async function end(
       report.terminated.push(name);
       return;
     }
-    await parts.ledger.adopt(handle, "An orphan: no live job owns this machine. It is being given back.");
+    await parts.ledger.adopt(handle, {
+      kind: "orphan",
+      message: "No live run owns this machine. svc is releasing it.",
+    });
     if (await releasedBy(parts, provider, handle.name)) report.terminated.push(name);
     else
       report.failed.push({

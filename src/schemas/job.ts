@@ -1,7 +1,7 @@
 // Records that the control plane answers with. Names are the wire's; instants are RFC 3339 UTC.
 
 import { z } from "zod";
-import { JOB_STATUSES, MACHINE_STATES, OUTCOMES, STEP_NAMES } from "./names.ts";
+import { JOB_STATUSES, MACHINE_STATES, NOTE_KINDS, OUTCOMES, STEP_NAMES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
 
 export const JobStatus = z.enum(JOB_STATUSES).meta({ id: "JobStatus" });
@@ -18,6 +18,11 @@ export const JobError = z
   .object({ code: z.string(), message: z.string(), hint: z.string() })
   .meta({ id: "JobError", description: "The failure, its effect on the machine and the cost, and what to do." });
 export type JobError = z.infer<typeof JobError>;
+
+export const Note = z
+  .object({ kind: z.enum(NOTE_KINDS), message: z.string() })
+  .meta({ id: "Note", description: "What is going on right now: a kind for programs, a message for people." });
+export type Note = z.infer<typeof Note>;
 
 export const MachineState = z.enum(MACHINE_STATES).meta({
   id: "MachineState",
@@ -86,8 +91,7 @@ export const JobRecord = z
     /** Null where nothing was left out, or the run is older than this record. */
     left_out: LeftOut.nullable(),
     spec: z.record(z.string(), z.unknown()),
-    /** Words for a person on what is going on right now, for example "terminating; the machine may still cost money". */
-    note: z.string().nullable(),
+    note: Note.nullable(),
   })
   .meta({ id: "JobRecord" });
 export type JobRecord = z.infer<typeof JobRecord>;
@@ -229,7 +233,7 @@ export const LedgerMachine = z
     price_per_hour_usd: z.number().nullable(),
     created_at: Instant,
     age_seconds: z.number(),
-    note: z.string().nullable(),
+    note: Note.nullable(),
   })
   .meta({ id: "LedgerMachine" });
 export type LedgerMachine = z.infer<typeof LedgerMachine>;

@@ -44,3 +44,46 @@ export const RETRYABLE = [
 
 export const CHOICES = ["in_order", "cheapest"] as const;
 export const SPOT_CHOICES = ["never", "prefer", "only"] as const;
+
+/** What a note of a run or of a machine is about. Programs decide by the kind; the message is for people and may change. */
+export const NOTE_KINDS = [
+  /** The stored state of the run cannot be continued; only a kill ends it. */
+  "parked",
+  /** The create call failed or its answer was lost: a machine may exist. */
+  "order_unknown",
+  /** svc has asked for the release of the machine. */
+  "terminating",
+  /** The provider still lists the machine after a release. */
+  "still_listed",
+  /** An attempt to release the machine failed; svc retries. */
+  "terminate_failed",
+  /** No run owns the machine; svc releases it. */
+  "orphan",
+  /** The machine cannot start; svc releases it and orders another one. */
+  "machine_broken",
+  "disk_full",
+  /** The runtime of a notebook could not be reached at the end: the script may still run there. */
+  "left_running",
+  "step_retrying",
+  "step_waiting",
+  /** The run lacked files of the project, which may be why it failed. */
+  "code_left_out",
+  "sink_copying",
+  "sink_retrying",
+  "sink_gave_up",
+  "sink_left_out",
+] as const;
+
+export type NoteKind = (typeof NOTE_KINDS)[number];
+
+const COSTLY_NOTES: readonly NoteKind[] = [
+  "parked",
+  "order_unknown",
+  "terminating",
+  "still_listed",
+  "terminate_failed",
+  "orphan",
+];
+
+/** Whether a note of this kind says that a machine may cost money for nothing. */
+export const mayCostMoney = (kind: NoteKind): boolean => COSTLY_NOTES.includes(kind);

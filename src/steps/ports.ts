@@ -1,12 +1,11 @@
 // What steps need from the control plane. The engine's side implements these over the store; a simulation does too.
 
 import type { TunnelOutages } from "./rental/tunnel-outage.ts";
-import type { MachineState } from "../schemas/job.ts";
+import type { CheckpointFile, MachineState, Note } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { RunnerSample } from "../schemas/runner.ts";
 import type { LogRecord } from "../domain/log-stream.ts";
-import type { CheckpointFile } from "../schemas/job.ts";
 
 export interface JobFacts {
   id: string;
@@ -57,15 +56,15 @@ export interface Ledger {
   /** Another key has shown that it opens the account that the machine is on. */
   account(name: string, account: string): Promise<void>;
   /** @param horizonAt where the request may land later than was thought when it was intended. */
-  unknown(name: string, note: string, horizonAt?: number): Promise<void>;
+  unknown(name: string, note: Note, horizonAt?: number): Promise<void>;
   /** A listing after the horizon did not show it; resolves with how many such in a row. */
   emptyLook(name: string): Promise<number>;
   releasing(name: string): Promise<void>;
   /** @param left what is to be known of the machine all the same */
-  released(name: string, proof: string, left?: string | null): Promise<void>;
+  released(name: string, proof: string, left?: Note | null): Promise<void>;
   /** Whether the order is known, and proven released. */
   isClosed(name: string): boolean;
-  note(name: string, note: string | null): Promise<void>;
+  note(name: string, note: Note | null): Promise<void>;
 }
 
 export interface LogCursor {

@@ -275,7 +275,11 @@ async function order(
     }
     await ports.ledger.unknown(
       name,
-      "The create call failed or its answer was lost; the machine may exist and cost money until it is looked up.",
+      {
+        kind: "order_unknown",
+        message:
+          "The create call failed or its answer was lost; the machine may exist and cost money until svc has looked it up.",
+      },
       // It took longer than any call: the computer slept, and the request may have left only afterwards.
       ports.now() > stampedAt + provider.certainty.horizonMs ? horizon() : undefined,
     );
@@ -295,10 +299,10 @@ async function refused(
 ): Promise<MachineHandle> {
   if (!CANNOT_ASK.has(refusal.code)) {
     const unsure = () =>
-      ports.ledger.unknown(
-        name,
-        "The create call was refused, and no complete listing confirms that no machine was made.",
-      );
+      ports.ledger.unknown(name, {
+        kind: "order_unknown",
+        message: "The create call was refused, and no complete listing confirms that no machine was made.",
+      });
     const prefix = nodePrefix(ports.installationId, jobId, node);
     const { machines, missing } = await ownedMachines(provider, prefix, signal).catch(async (e: unknown) => {
       await unsure();

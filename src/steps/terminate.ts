@@ -10,14 +10,15 @@ import type { LedgerEntry, OrphanPorts, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
+import type { Note } from "../schemas/job.ts";
 
 /** Most machines take some seconds. One that is not shown yet, or stays, is looked at less often. */
 const LOOK_AGAIN_MS = 3_000;
 const LOOK_AGAIN_MS_MAX = 10_000;
 /** The first look comes right after the request, and most machines take some seconds. */
-const ASKED = "The machine is being given back; the provider has yet to confirm that it is gone.";
+const ASKED = "svc has released the machine; the provider has yet to confirm that it is gone.";
 const STILL_THERE =
-  "The provider still lists the machine; it may still cost money. Termination is asked for again until it is gone.";
+  "The provider still lists the machine; it may still cost money. svc repeats the release until it is gone.";
 
 export function terminateStep(ports: StepPorts): StepDefinition {
   const pace = new Pace({ minMs: LOOK_AGAIN_MS, maxMs: LOOK_AGAIN_MS_MAX, factor: 1.2 });
@@ -87,7 +88,7 @@ export async function release(
   provider: Provider,
   entry: LedgerEntry,
   signal: AbortSignal,
-  left: string | null = null,
+  left: Note | null = null,
 ): Promise<StepLater | null> {
   let handle = entry.handle;
   if (handle === null) {
@@ -112,14 +113,14 @@ export async function release(
     }
     if (!first) {
       why = stillThere(status);
-      if (handle.priceMicro !== 0) await ports.ledger.note(entry.name, why);
+      if (handle.priceMicro !== 0) await ports.ledger.note(entry.name, { kind: "still_listed", message: why });
     }
   } catch (e) {
     if (!signal.aborted)
-      await ports.ledger.note(
-        entry.name,
-        `Terminating failed; the machine may still cost money. It is tried again until it is gone. ${messageOf(e)}`,
-      );
+      await ports.ledger.note(entry.name, {
+        kind: "terminate_failed",
+        message: `The release failed; the machine may still cost money. svc retries until it is gone. ${messageOf(e)}`,
+      });
     throw e;
   }
   return { later: { afterMs: LOOK_AGAIN_MS, why } };
@@ -128,5 +129,5 @@ export async function release(
 /** Only of what it shows is it said that the provider lists it. */
 const stillThere = (status: MachineStatus): string =>
   "why" in status && status.why !== undefined
-    ? `The machine is not proven gone and may still cost money: ${status.why}. Termination is asked for again until it is gone.`
+    ? `The machine is not proven gone and may still cost money: ${status.why}. svc repeats the release until it is gone.`
     : STILL_THERE;

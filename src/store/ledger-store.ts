@@ -2,6 +2,8 @@
 
 import type { MachineRow } from "./tables.ts";
 import type { Sqlite } from "./database.ts";
+import type { Note } from "../schemas/job.ts";
+import { storedNote } from "./stored-note.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
 
 export class LedgerStore {
@@ -74,7 +76,7 @@ export class LedgerStore {
         db,
         change("state", "resource_id", "handle", "address", "price_micro", "held_at", "released_at", "proof", "note"),
       ),
-      state: prepare(db, change("state", "note")),
+      state: prepare(db, change("state")),
       look: prepare(db, change("empty_looks", "last_look_at")),
       released: prepare(db, change("state", "released_at", "proof", "note")),
       note: prepare(db, change("note")),
@@ -110,14 +112,15 @@ export class LedgerStore {
   ): void {
     this.#s.held.run({ ...row, released_at: null, proof: null, note: null });
   }
-  state(name: string, state: MachineRow["state"], note: string | null): void {
-    this.#s.state.run({ name, state, note });
+  /** Keeps the note. */
+  state(name: string, state: MachineRow["state"]): void {
+    this.#s.state.run({ name, state });
   }
   look(name: string, emptyLooks: number, at: number): void {
     this.#s.look.run({ name, empty_looks: emptyLooks, last_look_at: at });
   }
-  released(name: string, at: number, proof: string, note: string | null): void {
-    this.#s.released.run({ name, state: "released", released_at: at, proof, note });
+  released(name: string, at: number, proof: string, note: Note | null): void {
+    this.#s.released.run({ name, state: "released", released_at: at, proof, note: storedNote(note) });
   }
   account(name: string, account: string): void {
     this.#s.account.run({ name, account });
@@ -128,7 +131,7 @@ export class LedgerStore {
   reprice(name: string, price: Pick<MachineRow, "price_micro" | "spent_micro" | "priced_at">): void {
     this.#s.reprice.run({ name, ...price });
   }
-  note(name: string, note: string | null): void {
-    this.#s.note.run({ name, note });
+  note(name: string, note: Note | null): void {
+    this.#s.note.run({ name, note: storedNote(note) });
   }
 }

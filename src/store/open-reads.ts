@@ -21,6 +21,7 @@ import type {
   MetricPoint,
   Metrics,
   MetricsQuery,
+  Note,
   StoredLeftOut,
   Timeline,
 } from "../schemas/job.ts";
@@ -122,7 +123,7 @@ export class StoreReads implements Reads {
   }
 
   /** Why a run does not get on: what the last try of a step that is to be tried again, or just is, ended with. */
-  #triedAgain(id: string): string | null {
+  #triedAgain(id: string): Note | null {
     const last = this.#get<Pick<EffectRow, "step"> & Pick<AttemptRow, "attempt" | "error">>(
       "SELECT e.step, a.attempt, a.error FROM effect e JOIN attempt a ON a.effect_id = e.id " +
         "WHERE e.job_id = ? AND a.status = 'failed' AND (e.state = 'retrying' OR e.state = 'running' AND e.step <> 'stream') " +
@@ -131,11 +132,14 @@ export class StoreReads implements Reads {
     );
     if (!last?.error) return null;
     const { message } = JSON.parse(last.error) as JobError;
-    return `${last.step} is tried again; attempt ${last.attempt} ended with: ${message}`;
+    return {
+      kind: "step_retrying",
+      message: `${last.step} is tried again; attempt ${last.attempt} ended with: ${message}`,
+    };
   }
 
   /** What a step has waited for for so long that one would ask. */
-  #waitsFor(id: string, now: number): string | null {
+  #waitsFor(id: string, now: number): Note | null {
     const open = this.#get<{ step: string; why: string }>(
       "SELECT e.step, a.detail ->> 'waiting_for' AS why FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt " +
         "WHERE e.job_id = ? AND e.state IN ('retrying', 'running') AND a.started_at <= ? AND a.detail ->> 'waiting_for' IS NOT NULL " +
@@ -143,7 +147,7 @@ export class StoreReads implements Reads {
       id,
       now - WAITS_LONG_MS,
     );
-    return open ? `${open.step} still waits: ${open.why}` : null;
+    return open ? { kind: "step_waiting", message: `${open.step} still waits: ${open.why}` } : null;
   }
 
   #sinksOf(row: JobRow): SinkStatus[] {

@@ -2,10 +2,19 @@
 
 import { RELEASED } from "../errors/runs.ts";
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
-import type { JobError, JobMachine, JobRecord, LedgerMachine, StoredLeftOut, TimelineStep } from "../schemas/job.ts";
+import type {
+  JobError,
+  JobMachine,
+  JobRecord,
+  LedgerMachine,
+  Note,
+  StoredLeftOut,
+  TimelineStep,
+} from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
+import { noteOfMachine } from "./stored-note.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
@@ -58,20 +67,28 @@ export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
     price_per_hour_usd: usdOrNull(row.price_micro),
     created_at: iso(row.created_at),
     age_seconds: Math.max(0, (now - row.created_at) / 1000),
-    note: row.note,
+    note: noteOfMachine(row),
   };
 }
 
-function noteOf(row: JobRow, machines: MachineRow[]): string | null {
-  if (row.parked !== null) return `Parked: ${row.parked}. Its machine may still cost money; \`svc kill\` releases it.`;
+function noteOf(row: JobRow, machines: MachineRow[]): Note | null {
+  if (row.parked !== null)
+    return {
+      kind: "parked",
+      message: `Parked: ${row.parked}. Its machine may still cost money; \`svc kill\` releases it.`,
+    };
   const held = machines.filter((m) => m.released_at === null);
-  const told = held.find((m) => m.note !== null);
-  if (told?.note) return told.note;
+  const noted = held.find((m) => m.note !== null);
+  if (noted) return noteOfMachine(noted);
   const owed = held.filter((m) => m.price_micro !== 0);
   if (row.state === "terminating" && owed.length > 0)
-    return "svc is releasing the machine. It may still cost money until the provider confirms that it is gone.";
+    return {
+      kind: "terminating",
+      message: "svc is releasing the machine. It may still cost money until the provider confirms that it is gone.",
+    };
   // A note about a machine that was released, for example a notebook on which the script may still run.
-  return machines.find((m) => m.note !== null)?.note ?? null;
+  const released = machines.find((m) => m.note !== null);
+  return released ? noteOfMachine(released) : null;
 }
 
 /** What the feed says of a job that was just stored. */
@@ -87,11 +104,14 @@ export function leftOutOf({ left_out }: Pick<JobRow, "left_out">): JobRecord["le
 }
 
 /** What the note of a failed run says of what its code lacked; null where a person would miss nothing. */
-export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): string | null {
+export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): Note | null {
   const [first] = names;
   if (missed === 0 || !first) return null;
   const more = missed > 1 ? ` (and ${missed - 1} more)` : "";
-  return `Left out of the code: ${JSON.stringify(first.path)}${more}: ${first.why}.`;
+  return {
+    kind: "code_left_out",
+    message: `Left out of the code: ${JSON.stringify(first.path)}${more}: ${first.why}.`,
+  };
 }
 
 const RENTS_NOTHING: ReadonlySet<string> = new Set(["local", "notebook"]);

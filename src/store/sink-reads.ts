@@ -2,7 +2,7 @@
 // what is at home and what is recorded as copied.
 
 import { bytes } from "../domain/bytes.ts";
-import type { JobError } from "../schemas/job.ts";
+import type { JobError, Note } from "../schemas/job.ts";
 import type { Sink } from "../schemas/sink.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import { isoOrNull } from "./records.ts";
@@ -102,14 +102,24 @@ function waitingOf(all: All, row: SinkRow, what: Sink["what"]): { files: number;
 }
 
 /** For people: what of a run that is over is not in its sinks yet, or never will be; null where there is nothing to say. */
-export function sinkNote(statuses: readonly SinkStatus[]): string | null {
+export function sinkNote(statuses: readonly SinkStatus[]): Note | null {
   for (const { state, url, waiting, error, left_out } of statuses) {
     const what = `${waiting.files} ${waiting.files === 1 ? "file" : "files"} (${bytes(waiting.bytes)})`;
     if (state === "gave_up")
-      return `Not copied to ${url}: ${what}; tried for long enough. They are at home. ${error?.message ?? ""}`.trim();
-    if (state === "retrying") return `Not copied to ${url} yet: ${what}. ${error?.message ?? ""} It is tried again.`;
-    if (state === "copying") return `Being copied to ${url}: ${what} to go. No machine is held for it.`;
-    if (left_out.length > 0) return `Left out of ${url}: ${left_out[0]?.path}: ${left_out[0]?.why}.`;
+      return {
+        kind: "sink_gave_up",
+        message:
+          `Not copied to ${url}: ${what}; svc has stopped retrying. The local copies are intact. ${error?.message ?? ""}`.trim(),
+      };
+    if (state === "retrying")
+      return {
+        kind: "sink_retrying",
+        message: `Not copied to ${url} yet: ${what}. ${error?.message ?? ""} svc retries.`,
+      };
+    if (state === "copying")
+      return { kind: "sink_copying", message: `Uploading to ${url}: ${what} to go. No machine is held for it.` };
+    const [first] = left_out;
+    if (first) return { kind: "sink_left_out", message: `Left out of ${url}: ${first.path}: ${first.why}.` };
   }
   return null;
 }

@@ -255,7 +255,11 @@ export class FakeServer {
   }
 
   #kill(run: FakeRun, response: ServerResponse): void {
-    run.record = { ...run.record, status: "terminating", note: "terminating; the machine may still cost money" };
+    run.record = {
+      ...run.record,
+      status: "terminating",
+      note: { kind: "terminating", message: "The machine may still cost money." },
+    };
     json(response, 202, run.record);
     this.emit("job.transition", run.record.id, { from: "running", to: "terminating", event: "job.cancel" });
   }

@@ -204,7 +204,7 @@ function retrying(): FakeRun {
     gpus: "H100:8",
     nodes: 2,
     price_per_hour_usd: 18.4,
-    note: "provision is tried again in a moment",
+    note: { kind: "step_retrying", message: "provision is retried in a moment" },
     machines: [
       {
         id: null,
@@ -269,7 +269,7 @@ const ending = () =>
     provider: "cloudvm",
     gpus: "L4",
     price_per_hour_usd: null,
-    note: "terminating; the machine may still cost money",
+    note: { kind: "terminating", message: "The machine may still cost money." },
     cost_usd: 0,
     machines: [
       {

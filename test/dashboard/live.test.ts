@@ -94,7 +94,11 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
 
       const run = server.run("r1-digits");
       run.timeline.steps = [...run.timeline.steps.slice(0, -1), step("stream", 46, 0), step("collect", 0, null)];
-      run.record = { ...run.record, status: "terminating", note: "collecting checkpoints" };
+      run.record = {
+        ...run.record,
+        status: "terminating",
+        note: { kind: "step_waiting", message: "collecting checkpoints" },
+      };
       server.emit("job.transition", "r1-digits", { from: "running", to: "terminating", event: "run.exited" });
       await page.waitForSelector(".run-head .pill >> text=terminating");
       await page.waitForSelector(".step-running >> text=Save results");
@@ -208,7 +212,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(await page.locator(".banner-warn, .doubt").count()).toBe(0);
       run.timeline.steps = [step("provision", 5_400, 5_390), step("terminate", 61, null)];
       server.emit("step.started", "r5-ending", { step: "terminate", node: 0, attempt: 2 });
-      await page.locator(".banner-warn").getByText("the machine may still cost money").waitFor();
+      await page.locator(".banner-warn").getByText("The machine may still cost money.").waitFor();
       await expect.poll(() => money.innerText(), WAIT).toContain("1 may still cost money");
     }));
 

@@ -28,8 +28,11 @@ test("what it waited for", async () => {
 test("why the last try failed, also where the next one has begun and says nothing yet", async () => {
   const flaky = new SvcError("provider_error", { provider: "local", why: "it is having a bad day" });
   await h.attempt("provision").fail(flaky);
-  const told = `provision is tried again; attempt 1 ended with: ${flaky.message}`;
-  expect(h.reads.job("job1")?.note).toBe(told);
+  const told = {
+    kind: "step_retrying",
+    message: `provision is tried again; attempt 1 ended with: ${flaky.message}`,
+  };
+  expect(h.reads.job("job1")?.note).toEqual(told);
   expect(h.reads.jobs({ limit: 10 }).jobs.map(({ note }) => note)).toEqual([told]);
   await h.clock.advance(PHASE_LIMIT_MS.provisioning);
   expect(error().message).toContain(`Seen last: ${flaky.message}`);
@@ -43,7 +46,7 @@ test("what a step waits for, once it has lasted a minute", async () => {
   await h.clock.advance(59_000);
   expect(note()).toBeNull();
   await h.clock.advance(1_000);
-  expect(note()).toBe(`provision still waits: ${why}`);
+  expect(note()).toEqual({ kind: "step_waiting", message: `provision still waits: ${why}` });
 });
 
 test("nothing where nothing was seen", async () => {

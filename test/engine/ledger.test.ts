@@ -52,7 +52,7 @@ describe("an order", () => {
 
   it("An order that was closed as absent is owed again when its answer comes late", async () => {
     await ledger.intend(order);
-    await ledger.unknown(NAME, "the answer was lost");
+    await ledger.unknown(NAME, { kind: "order_unknown", message: "the answer was lost" });
     await ledger.released(NAME, "not in two listings");
     await ledger.held(NAME, handle());
     expect(ledger.open("job1", 0)).toMatchObject([{ state: "held" }]);
@@ -69,7 +69,7 @@ describe("an order", () => {
   it("is not made unknown once it is held", async () => {
     await ledger.intend(order);
     await ledger.held(NAME, handle());
-    await ledger.unknown(NAME, "too late");
+    await ledger.unknown(NAME, { kind: "order_unknown", message: "too late" });
     expect(ledger.row(NAME)).toMatchObject({ state: "held", note: null });
   });
 
@@ -141,15 +141,29 @@ describe("a machine", () => {
     await ledger.held(NAME, handle());
     await h.clock.advance(HOUR_MS);
     await ledger.released(NAME, "gone");
-    await ledger.adopt(handle(), "listed again");
+    await ledger.adopt(handle(), { kind: "orphan", message: "listed again" });
     await ledger.released(NAME, "gone");
     expect(h.reads.job("job1")?.cost_usd).toBe(2);
   });
 
   it("A machine without a row gets one, and is owed", async () => {
-    await ledger.adopt(handle({ name: "svc-test-unheard" }), "an orphan");
-    expect(ledger.owed()).toMatchObject([{ name: "svc-test-unheard", state: "held", job_id: null, note: "an orphan" }]);
-    expect(h.reads.machines()).toMatchObject([{ name: "svc-test-unheard", note: "an orphan" }]);
+    const note = { kind: "orphan", message: "no run owns it" } as const;
+    await ledger.adopt(handle({ name: "svc-test-unheard" }), note);
+    expect(ledger.owed()).toMatchObject([{ name: "svc-test-unheard", state: "held", job_id: null }]);
+    expect(h.reads.machines()).toMatchObject([{ name: "svc-test-unheard", note }]);
+  });
+
+  it.each([
+    ["held", "disk_full"],
+    ["releasing", "terminating"],
+    ["unknown", "order_unknown"],
+  ])("The note that an older version stored of a %s machine reads as %s", async (state, kind) => {
+    await h.create();
+    await ledger.intend(order);
+    const message = 'The words of "an older version".';
+    h.store.db.prepare("UPDATE machine SET state = ?, note = ?").run(state, message);
+    expect(h.reads.job("job1")?.note).toEqual({ kind, message });
+    expect(h.reads.machines()).toMatchObject([{ note: { kind, message } }]);
   });
 
   it("is written down even while the disk is full", async () => {

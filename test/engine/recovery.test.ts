@@ -57,7 +57,10 @@ describe("recovery", () => {
     expect(await next.engine.recover()).toEqual({ resumed: ["good"], parked: ["job1"] });
     await turn();
     expect(next.attempts.map((a) => a.context.jobId)).toEqual(["good"]);
-    expect(next.reads.job("job1")?.note).toMatch(/^Parked: .*version 99/);
+    expect(next.reads.job("job1")?.note).toEqual({
+      kind: "parked",
+      message: expect.stringMatching(/version 99/) as string,
+    });
     expect(
       (await next.engine.send("job1", { type: "control.end", error: { code: "c", message: "m", hint: "h" } })).accepted,
     ).toBe(false);

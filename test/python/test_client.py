@@ -154,8 +154,10 @@ class Calls(WithHome):
             svc.wait("a", timeout=0.1)
         self.assertIsInstance(caught.exception, TimeoutError)
         self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "h", "new": 1})
+        self.server.jobs["a"]["note"] = {"kind": "sink_copying", "message": "Uploading", "new": 1}
         job = svc.wait("a", timeout=30)
         self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "h")))
+        self.assertEqual(job.note, svc.Note("sink_copying", "Uploading"))
 
     def shown(self, **env):
         """What a terminal shows of a wait, with a run that goes through its steps as they are seen."""

@@ -7,6 +7,7 @@ import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { INSTALLATION, removeHomes } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
 import { Rent } from "./rent.ts";
+import { noteOfMachine } from "../../src/store/stored-note.ts";
 
 let rent: Rent;
 beforeEach(async () => {
@@ -16,7 +17,10 @@ afterEach(() => rent.h.end());
 afterAll(removeHomes);
 
 const terminate = () => rent.run(terminateStep);
-const note = () => rent.ledger.row(rent.name(1))?.note ?? null;
+const note = () => {
+  const row = rent.ledger.row(rent.name(1));
+  return row ? noteOfMachine(row) : null;
+};
 
 describe("giving back", () => {
   it("is done when the provider says that the machine is gone, and lists nothing more", async () => {
@@ -91,7 +95,7 @@ describe("giving back", () => {
     for (let i = 1; i < 5; i++) expect(await terminate()).toMatchObject({ later: {} });
     expect([rent.states(), note()]).toEqual([
       ["1 releasing"],
-      expect.stringContaining("may still cost money") as string,
+      { kind: "still_listed", message: expect.stringContaining("may still cost money") as string },
     ]);
     expect(rent.cloud.calls.filter((c) => c.startsWith("terminate"))).toHaveLength(5);
     rent.cloud.lies = false;
@@ -106,7 +110,7 @@ describe("giving back", () => {
     await terminate();
     const words = expect.stringMatching(/may still cost money: the provider does not show it any more\. /) as string;
     expect(await terminate()).toMatchObject({ later: { why: words } });
-    expect(note()).toEqual(words);
+    expect(note()).toEqual({ kind: "still_listed", message: words });
     inspect.mockResolvedValue({ phase: "ready", address: null });
     expect(await terminate()).toMatchObject({ later: { why: expect.stringContaining("still lists") as string } });
   });
@@ -121,7 +125,10 @@ describe("giving back", () => {
       await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
       expect([rent.states(), note()]).toEqual([
         ["1 releasing"],
-        expect.stringMatching(/may still cost money.*until it is gone.*does not answer\.$/) as string,
+        {
+          kind: "terminate_failed",
+          message: expect.stringMatching(/may still cost money.*until it is gone.*does not answer\.$/) as string,
+        },
       ]);
       rent.cloud.before = () => {};
       expect(await terminate()).toMatchObject({ done: {} });

@@ -14,7 +14,7 @@ interface MachineTableProps {
 /** Machines that may cost money, with what they cost and for whom. `full` has every column. */
 export function MachineTable({ machines, name, full = false }: MachineTableProps) {
   const { isLeaving, isAlarming } = useReturning();
-  const noteOf = (machine: LedgerMachine) => (isLeaving(machine) ? RETURNING : machine.note);
+  const noteOf = (machine: LedgerMachine) => (isLeaving(machine) ? RETURNING : machine.note?.message);
   return (
     <div
       className="scroll-x"

@@ -16,12 +16,15 @@ export function eventWords({ type, data }: FeedEvent): string {
     return `${stepName(text(data["step"]))}${node} ${words(type.slice(5))}${attempt}${reason(data["error"])}`;
   }
   if (type === "machine.changed")
-    return `machine ${text(data["name"])} ${machineState(text(data["state"]))}${data["note"] ? `: ${text(data["note"])}` : ""}`;
+    return `machine ${text(data["name"])} ${machineState(text(data["state"]))}${reason(data["note"])}`;
   if (type === "checkpoint.saved")
     return `checkpoint ${text(data["path"])}${typeof data["size"] === "number" ? `, ${bytes(data["size"])}` : ""}`;
   if (type === "notice") return text(data["message"]);
   return `${type} ${JSON.stringify(data)}`;
 }
 
-const reason = (error: unknown): string =>
-  typeof error === "object" && error !== null && "message" in error ? `: ${text(error.message)}` : "";
+/** What an error or a note says. A note that an older version stored is its message alone. */
+function reason(said: unknown): string {
+  const message = typeof said === "object" && said !== null && "message" in said ? said.message : said;
+  return message ? `: ${text(message)}` : "";
+}

@@ -1,4 +1,5 @@
 import type { FeedEvent, JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
+import { mayCostMoney } from "../../../src/schemas/names.ts";
 import { stepName } from "../format.ts";
 import { isReturning, RETURNING, returningSince } from "../machines.ts";
 import { Banner } from "../parts/banner.tsx";
@@ -23,7 +24,8 @@ export function RunBanners({ job }: { job: JobRecord }) {
     (machine) =>
       machine.terminated_at === null && machine.price_per_hour_usd !== 0 && (machine.state === "unknown" || !active),
   );
-  const costly = job.note !== null && (/cost money|^Parked/.test(job.note) || job.status === "terminating");
+  const note = job.note;
+  const costly = note !== null && (mayCostMoney(note.kind) || job.status === "terminating");
   const calm = useCalm(job, steps);
   const warning = active ? lastWarning(events) : null;
   const said = warning === null ? null : String(warning.data["message"]);
@@ -43,10 +45,10 @@ export function RunBanners({ job }: { job: JobRecord }) {
         </Banner>
       )}
       {calm && <Banner tone="info" title={calm} />}
-      {job.note && !calm && job.note !== said && (costly || retrying.length === 0) && (
-        <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(job.note, job.id)}</bdi>} />
+      {note && !calm && note.message !== said && (costly || retrying.length === 0) && (
+        <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(note.message, job.id)}</bdi>} />
       )}
-      {unsure.length > 0 && !job.note && (
+      {unsure.length > 0 && !note && (
         <Banner tone="warn" title="May still cost money">
           <p>
             Termination of {unsure.map((machine) => machine.name).join(", ")} is not confirmed. svc keeps retrying until
@@ -70,8 +72,8 @@ export function RunBanners({ job }: { job: JobRecord }) {
 
 /** What is said of an ordinary end instead of an alarm: for the first minute in which its machines are given back, and before it. */
 function useCalm(job: JobRecord, steps: readonly TimelineStep[]): string | null {
-  const note = job.note ?? "";
-  const ending = job.status === "terminating" && note.includes("cost money") && !note.startsWith("Parked");
+  const kind = job.note?.kind;
+  const ending = job.status === "terminating" && kind !== undefined && kind !== "parked" && mayCostMoney(kind);
   const now = useNow(ending);
   if (!ending) return null;
   const held = job.machines.filter((machine) => machine.terminated_at === null && machine.price_per_hour_usd !== 0);

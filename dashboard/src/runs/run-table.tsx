@@ -224,7 +224,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
           {reason && (
             <span
               className={job.error && !isAsked(job) ? "reason bad" : "reason"}
-              title={job.note ?? job.error?.message ?? reason}
+              title={job.note?.message ?? job.error?.message ?? reason}
             >
               <bdi>{reason}</bdi>
             </span>

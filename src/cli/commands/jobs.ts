@@ -171,7 +171,7 @@ function size(io: Io, { disk_bytes }: JobRecord): string {
 }
 
 /** Why it ended as it did, or what there is to know while it has not. */
-const reason = (j: JobRecord): string | null => j.note ?? j.error?.message ?? null;
+const reason = (j: JobRecord): string | null => j.note?.message ?? j.error?.message ?? null;
 
 /** From the submission to the end, machine given back and all. */
 function took(io: Io, j: JobRecord): string {

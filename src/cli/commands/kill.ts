@@ -111,12 +111,13 @@ export async function killThrough(
           ? `${record.id}: had already ended; nothing was killed`
           : `${record.id}: ending it${options.wait ? "" : "; `svc jobs` shows when it is done"}`,
       );
-    let note = record.note;
+    let message = record.note?.message;
     while (options.wait && !hasEnded(record.status) && !io.interrupted.aborted) {
       await pause(lookMs, io.interrupted);
       record = (await killer.job(record.id)) ?? record;
-      if (!options.json && record.note && record.note !== note) io.err(`${record.id}: ${safeField(record.note)}`);
-      note = record.note;
+      const before = message;
+      message = record.note?.message;
+      if (!options.json && message !== undefined && message !== before) io.err(`${record.id}: ${safeField(message)}`);
     }
     records.push(record);
     if (!options.json) await io.out(`${record.id}\t${record.status}\n`);

@@ -49,7 +49,7 @@ export const timeline: Command = {
       if (sinks.length > 0) await io.out(sinkTable(io, sinks));
       if (io.tty && job) {
         io.err(
-          `${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note)})` : ""}`,
+          `${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note.message)})` : ""}`,
         );
         if (job.error) io.err(`${safeField(job.error.message)}\n${hintFor(id, job.error.hint)}`);
       }

@@ -44,7 +44,7 @@ export class FullDisk {
       const before = this.#full;
       this.#full = full;
       // An earlier control plane may have said that it is full.
-      await this.#services.ledger.note(this.#machine, full ? WORDS : null);
+      await this.#services.ledger.note(this.#machine, full ? { kind: "disk_full", message: WORDS } : null);
       if (full) await this.#say("warning", WORDS);
       else if (before === true) await this.#say("info", "The disk of the machine has room again.");
     }

@@ -31,7 +31,7 @@ export class NextMachine {
     if (elsewhere !== true || given >= NEXT_MAX || !entry) throw e;
     const words = `The machine ${machine} cannot start: ${why}. It is given back, and another one is ordered (${given + 1} of ${NEXT_MAX}).`;
     await this.#services.sink.notice(context.jobId, "warning", words);
-    await this.#services.ledger.note(entry.name, words);
+    await this.#services.ledger.note(entry.name, { kind: "machine_broken", message: words });
     await this.#services.ledger.releasing(entry.name);
     return { later: { afterMs: 0, why: words } };
   }

@@ -5,10 +5,14 @@ import type { MachineFacts } from "../../providers/host.ts";
 import type { MachineHandle, Provider } from "../../providers/provider.ts";
 import { installationPrefix } from "../../domain/machine-names.ts";
 import type { StepPorts } from "../ports.ts";
+import type { Note } from "../../schemas/job.ts";
 
-export const NOT_LEFT =
-  "The runtime could not be reached at the end. If it is still there, the script may still run on it, and what the run was given, secrets " +
-  "among it, still lies there. Close the notebook, or start another run on it: that ends what is left.";
+export const NOT_LEFT: Note = {
+  kind: "left_running",
+  message:
+    "svc could not reach the runtime when the run ended. The script may still be running, and its files and secrets are still on the " +
+    "runtime. Shut the notebook down, or start another run on it to clean up.",
+};
 
 /** Less than an attempt of the step that waits for it. */
 const LEFTOVERS_MS = 45_000;

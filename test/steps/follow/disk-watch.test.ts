@@ -7,6 +7,7 @@ import type { RunServices } from "../../../src/steps/run-services.ts";
 import type { StepContext } from "../../../src/steps/step.ts";
 import { removeHomes } from "../../engine/harness.ts";
 import { Rent } from "../rent.ts";
+import { noteOfMachine } from "../../../src/store/stored-note.ts";
 
 let rent: Rent;
 let said: string[];
@@ -25,11 +26,18 @@ afterEach(() => void rent.h.store.db.close());
 afterAll(removeHomes);
 
 const look = (disk_free: number | null): RunLook => ({ disk_free }) as RunLook;
-const note = () => rent.ledger.row(rent.name(1))?.note ?? null;
+const note = () => {
+  const row = rent.ledger.row(rent.name(1));
+  return row ? noteOfMachine(row) : null;
+};
 
 test("is told of once, and again when there is room", async () => {
   for (const free of [5e9, 0, 4096, 0]) await disk.saw(look(free), true);
-  expect([said, note()]).toEqual([["warning"], expect.stringMatching(/disk of the machine is full/)]);
+  expect(said).toEqual(["warning"]);
+  expect(note()).toEqual({
+    kind: "disk_full",
+    message: expect.stringMatching(/disk of the machine is full/) as string,
+  });
   expect(disk.detail).toEqual({ disk: "full" });
   await disk.saw(look(5e9), true);
   expect([said, note(), disk.detail]).toEqual([["warning", "info"], null, {}]);
