@@ -1,4 +1,4 @@
-/** An amount of bytes for people, by powers of 1000, with two digits at least. */
+/** Formats an amount of bytes for people, by powers of 1000, with at least two digits. */
 export function bytes(n: number): string {
   if (n < 1_000) return `${n} B`;
   const units = ["kB", "MB", "GB", "TB"];

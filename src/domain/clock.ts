@@ -1,8 +1,8 @@
-// Time, as the parts of the control plane are given it: the tests put a virtual clock in its place.
+// Time as the parts of the control plane receive it; tests put a virtual clock in its place.
 
 /** A timer that has not fired. */
 export interface TimerHandle {
-  /** The function is not called any more; cancelling twice, or after it was called, does nothing. */
+  /** Guarantees that the function is not called any more; cancelling twice, or after the call, does nothing. */
   cancel(): void;
   /** A process may end although this timer waits. */
   unref?(): void;
@@ -13,11 +13,13 @@ export interface Clock {
   readonly now: () => number;
   /** Milliseconds from an arbitrary origin. Never goes back; may stand still while the computer sleeps. */
   readonly monotonic: () => number;
-  /** Calls `fn` once, no sooner than after `ms`. Any length will do: longer waits than the platform's are made of several. */
+  /**
+   * Calls `fn` once, no sooner than after `ms`. Any length works: waits longer than the platform's maximum are chained.
+   */
   readonly setTimer: (ms: number, fn: () => void) => TimerHandle;
 }
 
-/** Resolves after so long; rejects with the signal's reason where that comes first. */
+/** Resolves after `ms`; rejects with the signal's reason if the signal aborts first. */
 export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason as Error);

@@ -1,4 +1,4 @@
-// Which CUDA a container image needs, as far as its name tells, and which driver runs it.
+// Reads from its name which CUDA version a container image needs, and tells which driver runs that version.
 
 export interface CudaVersion {
   major: number;

@@ -1,5 +1,5 @@
-// Fewer points for a chart, without hiding what matters in it: the first and the last point, the least and the greatest of
-// each bucket, and values that are not finite (a loss that became NaN is the one point nobody may miss).
+// Fewer points for a chart, without hiding what matters in it: the first and the last point, the least and the greatest
+// of each bucket, and values that are not finite (a loss that became NaN must never be hidden).
 
 interface HasValue {
   value: number | "NaN" | "Infinity" | "-Infinity";

@@ -1,4 +1,4 @@
-// Where sshd of a machine answers. What a provider says of it reaches command lines and sockets, so nothing gets through here
+// Validates the address of a machine's sshd. A provider's answer reaches command lines and sockets, so nothing passes
 // that could be an option, a path or a second word.
 
 /** Names and IPv4 or IPv6 addresses: never begins with `-`, holds no space, slash, `@` or `%`. */
@@ -13,13 +13,13 @@ export interface SshEndpoint {
   host: string;
   port: number;
   user: string;
-  /** A command of the owner's own configuration whose standard streams lead to sshd; never from a provider. */
+  /** A command from the owner's own configuration whose standard streams lead to sshd; never from a provider. */
   proxyCommand?: string;
-  /** Connections through it are counted or limited: everything goes over one. */
+  /** Connections through this endpoint are counted or limited: everything shares one connection. */
   metered?: true;
 }
 
-/** The endpoint, trimmed, or null where any part of it is not what such a part can be. */
+/** The endpoint, trimmed, or null where host, port or user is malformed. */
 export function endpointOf(host: unknown, port: unknown, user: unknown): SshEndpoint | null {
   if (typeof host !== "string" || typeof user !== "string") return null;
   const name = host.trim();
@@ -35,16 +35,16 @@ export function idOf(value: unknown): string | null {
   return typeof text === "string" && ID.test(text) ? text : null;
 }
 
-/** Stands in a handle for an id that no id looks like. Never one that `idOf` lets through, so it is nobody's. */
+/** Replaces an unusable id in a handle. `idOf` never accepts this text, so no machine can have it. */
 export const ODD_ID = "-odd-";
 
-/** By what a provider remembers a machine: its id, or its name where the id is none. */
+/** The key under which a provider remembers a machine: its id, or its name where the id is unusable. */
 export const memoryKey = ({ id, name }: { id: string; name: string }): string =>
   id === ODD_ID ? `${ODD_ID} ${name}` : id;
 
 /**
- * An id that no id looks like, as text: only for ending, by an escaped part of a path or a variable, what bears it. Null where not
- * even that can be done.
+ * An id of an unexpected form, as text, used only to terminate the machine (as an escaped path part or a variable).
+ * Null where even that is impossible.
  */
 export function oddIdOf(value: unknown): string | null {
   const usable = typeof value === "string" && value.length > 0 && value.length <= 512 && value.isWellFormed();

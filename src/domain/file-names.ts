@@ -1,8 +1,9 @@
 // Names of files as bytes. A system that is not Windows allows any bytes but "/" and NUL in a name; JavaScript strings and JSON do not.
 //
-// A name that is not UTF-8 travels as Python's `surrogateescape` writes it: each byte that does not decode is one lone surrogate, U+DC80 to
-// U+DCFF. Two names never become the same text that way. At home and in every list such bytes, and the characters that a terminal obeys
-// (control characters, marks of text direction), are written as `%` and two hexadecimal digits per byte.
+// A name that is not UTF-8 travels as Python's `surrogateescape` writes it: each byte that does not decode is one lone
+// surrogate, U+DC80 to U+DCFF. Two names never become the same text that way. On this computer and in every list such
+// bytes, and the characters that a terminal obeys (control characters, marks of text direction), are written as `%` and
+// two hexadecimal digits per byte.
 
 import { isUtf8 } from "node:buffer";
 import { OBEYED } from "./terminal-text.ts";
@@ -30,7 +31,7 @@ function characterAt(bytes: Buffer, at: number): number {
   return 0;
 }
 
-/** A path that the file system takes: bytes where the text holds any that are not UTF-8. */
+/** A path for the file system: bytes if the text holds any that are not UTF-8. */
 export function systemPath(text: string): string | Buffer {
   if (!LONE.test(text)) return text;
   return Buffer.concat(
@@ -40,7 +41,7 @@ export function systemPath(text: string): string | Buffer {
   );
 }
 
-/** The name under which a file is stored at home and shown. */
+/** The name under which a file is stored on this computer and shown. */
 export function safeName(path: string): string {
   const drive = /^[A-Za-z]:/.test(path) ? `${path[0]}%3A${path.slice(2)}` : path;
   return drive.replace(UNSAFE, hexOf);

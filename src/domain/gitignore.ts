@@ -1,17 +1,17 @@
 // The rules of one ignore file, as git reads them (gitignore(5)).
 //
-// Only the path itself is matched, never its parents: whoever walks the tree does not enter a folder that is left out, and
-// a nested file may take back what a file above it left out, folders included. Libraries that look at parents as well get
-// that case wrong, and a training run would miss code.
+// Only the path itself is matched, never its parents: the caller that walks the tree does not enter an excluded folder,
+// and a nested file may include again what a file above it excluded, folders too. Libraries that look at parents as
+// well get that case wrong, and a training run would miss code.
 //
-// A rule may be a stranger's, as the project that holds it may be: none takes longer than its length times that of the path.
+// The project may come from an untrusted author, so no rule takes longer than its length times the length of the path.
 
 interface Rule {
-  /** Its place in the file: of those that match, the last decides. */
+  /** Position in the file: the last matching rule decides. */
   order: number;
   takesBack: boolean;
   foldersOnly: boolean;
-  /** Matched against the last name alone. */
+  /** Matched against the last name of the path only. */
   byName: boolean;
   tokens: readonly Token[];
 }
@@ -27,7 +27,7 @@ export class IgnoreRules {
   /** Last rule first. */
   readonly #globs: readonly GlobRule[];
   readonly #fold: boolean;
-  /** Whether any rule takes something back. */
+  /** Whether any rule includes something again (`!`). */
   readonly takesBack: boolean;
   readonly empty: boolean;
 
@@ -51,7 +51,10 @@ export class IgnoreRules {
     this.#globs = globs.reverse();
   }
 
-  /** True: left out; false: taken back; undefined: nothing said. `text` is the path relative to the folder of the ignore file. */
+  /**
+   * True: excluded; false: included again; undefined: no rule matches. `text` is the path relative to the folder of the
+   * ignore file.
+   */
   decide(text: string, isFolder: boolean): boolean | undefined {
     if (this.empty) return undefined;
     const path = bytesOf(text);
@@ -91,7 +94,7 @@ function lastOf(rules: readonly Rule[] | undefined, isFolder: boolean, before: R
   return rule === undefined || (before !== null && before.order > rule.order) ? before : rule;
 }
 
-/** The text that alone matches, where there is no wildcard. */
+/** The only text that the tokens match, if they hold no wildcard. */
 const literalOf = (tokens: readonly Token[]): string | null =>
   tokens.every((token) => typeof token === "string") ? tokens.join("") : null;
 
@@ -116,7 +119,7 @@ function parseRule(line: string, order: number): Rule | null {
   return tokens === null ? null : { order, takesBack, foldersOnly, byName, tokens };
 }
 
-/** Blanks at the end do not count unless a backslash stands before them. */
+/** Trailing blanks do not count unless a backslash escapes them. */
 function withoutTrailingBlanks(line: string): string {
   let end = line.length;
   while (end > 0 && line[end - 1] === " " && !escaped(line, end - 1)) end--;
@@ -129,7 +132,7 @@ function escaped(line: string, at: number): boolean {
   return slashes % 2 === 1;
 }
 
-/** One character, a pattern of one, or any number of them: within a name, of all, or of whole folders. */
+/** One character, a pattern for one, or any number of them: within a name, across folders, or whole folders only. */
 type Token = string | RegExp | Many;
 interface Many {
   many: string;
@@ -149,12 +152,15 @@ function matcherOf(tokens: readonly Token[], ignoreCase: boolean): GlobRule["glo
   return new RegExp(`^(?:${source})$`, ignoreCase ? "si" : "s");
 }
 
-/** Goes through a text once, with every place of the pattern at which it may be. */
+/** Matches a text in one pass, tracking every pattern position that is possible at each character. */
 class Glob {
   readonly #tokens: readonly Token[];
   /** Characters that a text must have at least. */
   readonly #least: number;
-  /** For each place, the step at which it was last taken up, and at which it was last come to from the one before. */
+  /**
+   * For each position: the step at which it was last active, and the step at which it was last reached from the one
+   * before.
+   */
   readonly #taken: Int32Array;
   readonly #entered: Int32Array;
 
@@ -183,7 +189,7 @@ class Glob {
     const token = this.#tokens[place];
     if (token === undefined) return;
     if (token === FOLDERS) {
-      // Within the name of a folder; what follows comes behind its slash.
+      // Within a folder's name; the rest of the pattern follows its slash.
       this.#take(place, step, next);
       if (c === "/") this.#enter(place + 1, step, next);
     } else if (isMany(token)) {
@@ -199,7 +205,7 @@ class Glob {
     into.push(place);
   }
 
-  /** Takes up a place, and those behind it as long as nothing need stand for it. */
+  /** Enters a position, and those after it that can match nothing. */
   #enter(place: number, step: number, into: number[]): void {
     for (let at = place; this.#entered[at] !== step; at++) {
       this.#entered[at] = step;
@@ -209,11 +215,11 @@ class Glob {
   }
 }
 
-/** The parts of a glob; null where git takes it for one that matches nothing. */
+/** The parts of a glob; null if git would never match it. */
 function tokensOf(glob: string): Token[] | null {
   const tokens: Token[] = [];
-  // Git compares what comes before the first wildcard by itself and matches the rest alone: so `**` also counts as leading
-  // right behind a literal beginning (`a**` reaches below the folder `ab`; seen with git 2.39).
+  // Git compares the part before the first wildcard separately and matches the rest on its own, so `**` also counts as
+  // leading directly after a literal beginning (`a**` reaches below the folder `ab`; seen with git 2.39).
   const literalLength = glob.search(/[*?[\\]/);
   for (let i = 0; i < glob.length;) {
     const c = glob[i]!;
@@ -260,7 +266,7 @@ const CLASSES: Record<string, string> = {
   xdigit: "A-Fa-f0-9",
 };
 
-/** `[a-c]`, `[!x]`, `[[:digit:]]`; `from` is behind the opening bracket. */
+/** `[a-c]`, `[!x]`, `[[:digit:]]`; `from` is the index after the opening bracket. */
 function setOf(glob: string, from: number): { source: string; next: number } | null {
   let i = from;
   const not = glob[i] === "!" || glob[i] === "^";
@@ -283,7 +289,7 @@ function setOf(glob: string, from: number): { source: string; next: number } | n
       i++;
       const high = one();
       if (high === null) return null;
-      // A range the wrong way round holds nothing.
+      // A reversed range matches nothing.
       if (low <= high) body += `${literal(low)}-${literal(high)}`;
     } else {
       body += literal(low);

@@ -24,15 +24,15 @@ export interface GpusShown {
 }
 
 export interface Fit {
-  /** Why the machine is not what was ordered, with the numbers; null where it is. */
+  /** Why the machine is not the one that was ordered, with the numbers; null if it fits. */
   unfit: string | null;
-  /** What looks odd and is no reason to refuse the machine. */
+  /** Oddities that are not a reason to refuse the machine. */
   warnings: string[];
 }
 
 /** Cards report less memory than their name says: an L4 of 24 GB shows 22.5, a T4 of 16 GB shows 15. */
 const MEMORY_TOLERANCE = 0.9;
-/** GB of what sits beside the GPU in these: the number in their name is not the GPU's memory. */
+/** Superchips: the number in their name is the memory of CPU and GPU together, not the GPU's memory. */
 const SUPERCHIP = /\bG[BH]\d{3}/i;
 
 const NOISE =
@@ -104,7 +104,7 @@ export function compareGpus(order: GpuOrder, { gpus, driver }: GpusShown): Fit {
   const branch = Number(/^(\d{3})\./.exec(driver ?? "")?.[1] ?? Number.NaN);
   if (image !== null && least !== null && branch < least) {
     const words = `its GPU driver is ${driver}, and the image ${order.image} (CUDA ${image.major}) needs ${least} or newer`;
-    // Images may carry a newer driver's user part (cuda-compat), which works on data-centre cards alone.
+    // Images may carry the user part of a newer driver (cuda-compat), which works only on data-centre cards.
     const mayCarryOwn = named.some(({ name }) => /^[abhltvp]\d/.test(chipOf(name) ?? ""));
     if (!mayCarryOwn) return { unfit: words, warnings };
     warnings.push(`The machine may not run CUDA: ${words}.`);

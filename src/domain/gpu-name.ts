@@ -1,17 +1,17 @@
-// What a spelling of a GPU's name means: `NVIDIA GeForce RTX 4090`, `rtx-4090`, `RTX4090` and `4090` are one card; `H100 SXM` and
-// `NVIDIA H100 80GB HBM3` are one variant of another.
+// Parses the spelling of a GPU's name: `NVIDIA GeForce RTX 4090`, `rtx-4090`, `RTX4090` and `4090` are one card; `H100
+// SXM` and `NVIDIA H100 80GB HBM3` are one variant of another.
 
-/** A name, taken apart. */
+/** The parts of a GPU's name. */
 export interface GpuName {
   /** The card, without vendor, form and memory: `4090`, `h100`, `6000 pro`. */
   card: string;
-  /** Which of its variants: `sxm`, `pcie`, `server`. Empty where the name covers all of them. */
+  /** The variants that the name selects: `sxm`, `pcie`, `server`. Empty where the name covers all of them. */
   variants: ReadonlySet<string>;
-  /** Gigabytes, where the name tells. */
+  /** Gigabytes, if the name contains them. */
   memoryGb: number | null;
 }
 
-/** Words that say whose it is, or that every card of the kind bears. */
+/** Words for the vendor, or that every card of the kind has in its name. */
 const NOISE = new Set(
   "nvidia amd geforce tesla quadro instinct rtx gtx q generation gen edition blackwell gpu graphics ac oam google".split(
     " ",
@@ -76,8 +76,8 @@ export function gpuKey(name: string): string {
 }
 
 /**
- * Whether a card that is sold under `sold` is one that `wanted` covers. A name without a variant covers all of them; one with a
- * variant covers that one alone. `leastGb` is what a card has to have where the name itself tells no memory.
+ * Whether a card sold under the name `sold` is covered by `wanted`. A name without a variant covers all variants; one
+ * with a variant covers only that one. `leastGb` is the memory a card must have if the name itself gives none.
  */
 export function gpuCovers(wanted: GpuName, sold: GpuName, leastGb: number | null, soldGb: number | null): boolean {
   if (wanted.card === "" || wanted.card !== sold.card) return false;

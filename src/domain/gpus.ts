@@ -1,5 +1,5 @@
-// The GPU catalogue: a menu for people, not a limit. Any model may be asked for. Where a provider's own catalogue can be read, that
-// alone decides what is rented (src/providers/gpu-names.ts). As of November 2026.
+// The GPU catalogue: a menu for people, not a limit. Any model may be requested. If a provider's own catalogue can be
+// read, it alone decides which machine is rented (src/providers/gpu-names.ts). As of November 2026.
 
 import type { Gpu } from "../schemas/job.ts";
 import type { ProviderName } from "../schemas/spec.ts";
@@ -74,7 +74,7 @@ export const isCpu = (request: string): boolean => CPU.test(request);
 export const processCount = (request: string): number =>
   isCpu(request) ? Number(CPU.exec(request)?.[1] ?? 1) : Math.max(1, gpuCount(request));
 
-/** Model and count of a request that the schema has let in; null without GPUs. */
+/** Model and count of a request that passed the schema; null without GPUs. */
 export function parseGpus(request: string): { model: string; count: number } | null {
   if (isCpu(request)) return null;
   const [, model, count] = /^(.*?)(?::([0-9]+))?$/.exec(request) ?? [];

@@ -1,17 +1,18 @@
-// The machine's own watch: a small shell loop that ends the machine when nobody comes for its run any more. docs/internals/guard.md has
-// the rules, G1 to G5; here is the text that runs there. It starts with the machine, and `keep` is set anew by every start,
-// whatever stood there: uptime goes on while a container starts again, and begins at 0 with a machine.
+// The watchdog on the machine: a small shell loop that ends the machine when the control plane has stopped renewing
+// `keep` for its run. docs/internals/guard.md has the rules G1 to G5; this file holds the text that runs on the
+// machine. It starts with the machine, and every start sets `keep` again, whatever its value was: uptime continues when
+// a container restarts, and begins at 0 with a new machine.
 
 /** Below this, one lost packet could cost a run. */
 export const GUARD_GRACE_SECONDS_MIN = 10;
-/** From the start of the machine until the first contact, beside the grace. */
+/** From the start of the machine until the first contact, in addition to the grace. */
 const FIRST_CONTACT_SECONDS = 300;
-/** Looks (one in two seconds) at a `keep` that cannot be read, before it counts as one that has passed. */
+/** Polls (one every two seconds) with an unreadable `keep` before it counts as expired. */
 const STRANGE_LOOKS = 150;
-/** One attempt to end the machine may take so long; the next one follows after a pause. */
+/** Timeout of one attempt to end the machine; the next attempt follows after a pause. */
 const TRY_SECONDS = 180;
 const AGAIN_SECONDS = 15;
-/** For the runner to write down the end of the run. */
+/** Time for the runner to record the end of the run. */
 const STOP_SPARE_SECONDS = 5;
 
 /** Folder of the guard's files on the machine, where it runs as root. */
@@ -21,13 +22,13 @@ export interface GuardedMachine {
   name: string;
   graceSeconds: number;
   selfEnd: string;
-  /** Between the order to end to a run that still lives, and the end of the machine. */
+  /** Seconds between the stop order to a run that is still alive and the end of the machine. */
   stopSeconds: number;
 }
 
 /**
- * POSIX shell text, to be run as root when the machine starts and whenever its container starts anew. Returns at once: the
- * watch goes on in the background, in a session of its own.
+ * POSIX shell text, run as root when the machine starts and whenever its container restarts. Returns at once: the
+ * watchdog continues in the background, in its own session.
  *
  * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine) and
  *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx).

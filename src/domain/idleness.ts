@@ -1,16 +1,19 @@
-// When a run counts as idle. A run that works is never ended, so every doubt speaks for it.
+// Decides when a run counts as idle. A working run must never be ended, so every doubt counts as work.
 //
-// I1. Idle means: for the whole window nothing was logged, no metric came, no checkpoint changed, and every signal that
-//     could be read stayed near zero. Downloads, tokenising and evaluation on the CPU all show 0 % GPU: one signal is not enough.
-// I2. A signal that cannot be read is left out, never taken for zero. A sample that tells neither CPU nor GPU proves nothing
-//     and counts as use.
-// I3. The window must be full of samples, up to its end. A gap (the laptop slept, the sampler died) begins it anew.
+// I1. Idle means: for the whole window no log byte and no metric arrived, no checkpoint changed, and every readable
+//     signal stayed near zero. Downloads, tokenising and evaluation on the CPU all show 0 % GPU: one signal is not
+//     enough.
+// I2. A signal that cannot be read is left out, never taken for zero. A sample without CPU and GPU values proves
+//     nothing and counts as use.
+// I3. The window must be full of samples, up to its end. After a gap (the laptop slept, the sampler died) the window
+// starts again.
 // I4. All instants are of one clock, the one that stamps the samples.
 // I5. Text alone is weak proof of work (a heartbeat prints for ever): it holds the rule off for HEARTBEAT_WINDOWS at most.
-// I6. Somebody who types at a terminal of the machine (`svc ssh`) is at work there. A shell that is merely open, or prints by itself, is
-//     nobody; neither is a debugger that waits. On the user's own computer every terminal is his, and none counts.
-// I7. A GPU at 100 % with neither log, metric nor checkpoint for a window may be a collective that hangs, or a long epoch: nobody
-//     can tell, so that is a stall, of which is only warned.
+// I6. Keystrokes at a terminal of the machine (`svc ssh`) count as work. A shell that is merely open or prints by
+//     itself does not, nor does a waiting debugger. On the user's own computer every terminal belongs to the user, and
+//     none counts.
+// I7. A GPU at 100 % with neither log, metric nor checkpoint for a window may be a hung collective or a long epoch. The
+//     two look alike, so svc reports a stall and only warns.
 
 import type { RunnerSample } from "../schemas/runner.ts";
 
@@ -19,7 +22,7 @@ export const GPU_BUSY_PERCENT = 5;
 export const CPU_BUSY_CORES = 0.05;
 export const DISK_BUSY_BYTES_PER_S = 1_000_000;
 export const NET_BUSY_BYTES_PER_S = 100_000;
-/** Windows without any work but text after which the run is idle all the same. */
+/** The run counts as idle after this many windows in which text was the only sign of work. */
 export const HEARTBEAT_WINDOWS = 4;
 export const GPU_STALLED_PERCENT = 99;
 
@@ -29,11 +32,11 @@ export interface IdleInput {
   launchedAtMs: number;
   /** `idle_timeout_minutes`; 0 turns the rule off. */
   windowMs: number;
-  /** What the runner was told: a sample each so many milliseconds. */
+  /** The sampling interval set for the runner. */
   sampleMs: number;
-  /** Ascending; those older than HEARTBEAT_WINDOWS windows may be left out. */
+  /** Ascending; samples older than HEARTBEAT_WINDOWS windows may be omitted. */
   samples: readonly RunnerSample[];
-  /** When the last log byte, the last metric, the last change of a checkpoint came; null for never. */
+  /** When the last log byte, metric or checkpoint change arrived; null for never. */
   lastLogAtMs: number | null;
   lastMetricAtMs: number | null;
   lastCheckpointAtMs: number | null;
@@ -41,9 +44,9 @@ export interface IdleInput {
 
 export interface IdleVerdict {
   idle: boolean;
-  /** For how long nothing was done. */
+  /** How long the run has done nothing. */
   quietForMs: number;
-  /** At half of the window and beyond: the numbers so far. */
+  /** Set from half of the window on: the numbers so far. */
   warning: string | null;
   /** The numbers behind it, for a person: why the run is idle, or what it did last. */
   reason: string;
@@ -84,7 +87,7 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
   const quiet = input.samples.filter((sample) => sample.at_ms > since);
   const nothing = heartbeat ? "nothing but lines in its log" : "no log, metric or checkpoint";
   const numbers = `for ${minutes(heartbeat ? nowMs - workedAtMs : quietForMs)} ${nothing}, and at most ${peaks(quiet)}`;
-  // Only what a sample covers is known to have been quiet: what the run did since the last one, nobody has seen yet.
+  // Only the time that samples cover is known to be quiet; the time since the last sample is unknown.
   if (quietForMs < windowMs || before - since < windowMs) {
     const half = Math.min(quietForMs, before - since) >= windowMs / 2;
     return {
@@ -97,7 +100,7 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
   return { idle: true, quietForMs, warning: numbers, reason: numbers };
 }
 
-/** Words about a stall (I7): every GPU that is known busy to the brim for the whole window, and nothing comes of it. */
+/** Describes a stall (I7): every known GPU was fully busy for the whole window without any result. */
 export function judgeStall(input: IdleInput): string | null {
   const { nowMs, windowMs, sampleMs } = input;
   if (windowMs <= 0) return null;
@@ -119,7 +122,7 @@ export function judgeStall(input: IdleInput): string | null {
   return `for ${minutes(nowMs - since)} every GPU was at 100 %, and neither log, metric nor checkpoint came`;
 }
 
-/** What the sample shows of work, in words; null when all that is known stayed near zero. */
+/** Describes the work that the sample shows; null if all known values stayed near zero. */
 function useOf(sample: RunnerSample): string | null {
   const gpu = peak(sample.gpus?.map((g) => g.util_percent) ?? []);
   if (gpu === null && sample.cpu_cores === null) return "the use of CPU and GPU could not be read";

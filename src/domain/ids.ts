@@ -13,13 +13,16 @@ export class JobIds {
   readonly #random: () => string;
   #last = 0;
 
-  /** `random` gives four characters of a–z and 0–9. */
+  /** `random` returns four characters of a–z and 0–9. */
   constructor(now: () => number = Date.now, random: () => string = randomChars) {
     this.#now = now;
     this.#random = random;
   }
 
-  /** Strictly greater than every id given before by this object, also within a millisecond and when the clock goes back. */
+  /**
+   * Strictly greater than every id this object returned before, also within a millisecond and when the clock is set
+   * back.
+   */
   next(): string {
     this.#last = Math.max(Math.floor(this.#now()), this.#last + 1);
     return this.#last.toString(36).padStart(TIME_CHARS, "0") + this.#random();

@@ -1,19 +1,20 @@
-// Reading a stored log as lines: where the last ones begin, what of them is safe on a terminal, what a progress bar said last.
+// Reads a stored log as lines: finds where the last lines begin, makes them safe for a terminal, and folds progress
+// bars to their last state.
 
 import { OBEYED, visible } from "./terminal-text.ts";
 
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const CHUNK_BYTES = 65_536;
-/** How far back a tail looks at most: lines without end must not make it read a whole log. */
+/** The furthest that a tail looks back, so that endless lines do not make it read a whole log. */
 export const TAIL_BYTES_MAX = 8 * 1024 * 1024;
 
 /**
- * The offset at which the last `lines` lines of a text of `size` bytes begin. A line ends with LF (so CRLF counts once); a
- * last line without an end counts. A progress bar that rewrites itself with CR is one line. Where the lines reach further
- * back than `bytesMax`, the answer is the first sensible start within: after a line end, else after a CR, else at a
- * character.
- * @param read up to `max` bytes from `offset`; may give fewer, but some while there are any.
+ * The offset at which the last `lines` lines of a text of `size` bytes begin. A line ends with LF (so CRLF counts
+ * once); a last line without an end counts. A progress bar that rewrites itself with CR is one line. If the lines reach
+ * further back than `bytesMax`, the answer is the first sensible start within that range: after a line end, else after
+ * a CR, else at a character boundary.
+ * @param read up to `max` bytes from `offset`; may return fewer, but not zero before the end.
  */
 export function tailOffset(
   read: (offset: number, max: number) => Buffer,
@@ -29,7 +30,7 @@ export function tailOffset(
   while (end > floor) {
     const start = Math.max(floor, end - CHUNK_BYTES);
     const chunk = readFully(read, start, end);
-    // The line end that closes the last line begins no further one.
+    // A line end at the very end closes the last line and does not begin another.
     let from = end === size && chunk.at(-1) === NEWLINE ? chunk.length - 2 : chunk.length - 1;
     for (; from >= 0; from--) {
       from = chunk.lastIndexOf(NEWLINE, from);
@@ -64,17 +65,17 @@ function startWithin(chunk: Buffer, offset: number): number {
   return offset + at;
 }
 
-// A colour or style sequence; what a progress bar writes to clear its line or to hide the cursor; or a character that a terminal
-// obeys, except tab and line feed.
+// A colour or style sequence; the sequences by which a progress bar clears its line or hides the cursor; or a character
+// that a terminal obeys, except tab and line feed.
 const UNSAFE = new RegExp(
   String.raw`(\u001b\[[0-9;:]{0,64}m)|(\u001b\[(?:[0-2]?K|\?25[hl])|\r(?=\n))|(?![\t\n])[${OBEYED}]`,
   "g",
 );
 
 /**
- * Text that a terminal may be given: colours, line feeds and tabs pass; every other control character is shown as `\x1b` or
- * `\u202e`. Dropped are a CR before a line feed, and what progress bars clear a line with: a stored line is whole already. Where
- * colours were used the caller resets them (`\x1b[0m`) at the end.
+ * Text that is safe to print on a terminal: colours, line feeds and tabs pass; every other control character is shown
+ * as `\x1b` or `\u202e`. A CR before a line feed and the sequences by which progress bars clear a line are dropped: a
+ * stored line is already complete. The caller resets them (`\x1b[0m`) at the end if the text has colours.
  */
 export function terminalSafe(text: string): string {
   return text.replace(UNSAFE, (found, colour: string | undefined, dropped: string | undefined) => {
@@ -83,14 +84,14 @@ export function terminalSafe(text: string): string {
   });
 }
 
-/** What stands in a line after a progress bar has rewritten it: the last segment between CRs that is not empty. */
+/** The visible text of a line after a progress bar has rewritten it: the last segment between CRs that is not empty. */
 export function foldReturns(line: string): string {
   if (!line.includes("\r")) return line;
   const segments = line.split("\r");
   return segments.findLast((segment) => segment !== "") ?? "";
 }
 
-/** The rank that a line of the log is of, also behind its time and its node; null where it is of none. */
+/** The rank in a log line's prefix, also after a time and a node; null if the line has none. */
 export function rankOf(line: string): number | null {
   const rank = /^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\r*(?:\[node\d+\] )?\r*\[rank(\d+)\]/.exec(line)?.[1];
   return rank === undefined ? null : Number(rank);

@@ -1,11 +1,12 @@
-// The log of a run, from the bytes that the script wrote to the text that is stored and the records that rode along.
+// Turns the bytes that a run's script wrote into the stored text and the records embedded in it.
 //
 // S1. A record is `\x1esvc1:<mark> {json}\n`, anywhere in a line. The text before it is joined with what follows it.
-// S2. `consumed` is the raw offset before which everything is decided. What lies behind it is presented again together with
-//     new bytes: so text, records and cursor go into one transaction, and a crash neither loses nor doubles anything.
+// S2. `consumed` is the raw offset before which everything is decided. The caller presents the bytes after it again
+//     together with new ones, so text, records and cursor go into one transaction, and a crash neither loses nor
+//     doubles anything.
 // S3. However the stream is cut, the sum of the results is the same.
 // S4. Nothing is held back but the beginning of a record (at most RECORD_BYTES_MAX) and a tail that may become a secret.
-// S5. What only looks like a record (another mark, bad JSON, wrong types, no end) is text like any other.
+// S5. Text that only looks like a record (another mark, bad JSON, wrong types, no end) stays text.
 // S6. A secret that records cut in two is found in the joined text, if they are at most RECORD_GAP_MAX bytes together. The
 //     bound keeps a lone first letter of a secret, left at the end of a line without end, from holding up metrics for ever.
 // S7. With `wholeLines` an unfinished line is held back, too, up to LINE_BYTES_MAX: there it is cut as if it had ended.
@@ -36,7 +37,7 @@ export interface MetricRecord {
   rank: number;
   /** Pairs, not an object: a name may be `__proto__`, and two names may become one by redaction. */
   values: [name: string, value: LoggedValue][];
-  /** Where the record began, counted in the bytes presented. */
+  /** Offset of the record's start in the presented bytes. */
   offset: number;
 }
 
@@ -49,7 +50,7 @@ export interface CheckpointRecord {
   offset: number;
 }
 
-/** Where the run can be seen at the tracker. */
+/** The run's page at the tracker. */
 export interface TrackerRecord {
   kind: "tracker";
   url: string;
@@ -60,12 +61,12 @@ export interface TrackerRecord {
 export type LogRecord = MetricRecord | CheckpointRecord | TrackerRecord;
 
 export interface ParseOptions {
-  /** The nonce that this job's records carry. Give it to the redactor too: a torn record would print it. */
+  /** The nonce that this job's records carry. Pass it to the redactor too: a torn record would print it. */
   mark: string;
   redactor: Redactor;
-  /** The stream has ended: everything is consumed, and what was held back is text. */
+  /** The stream has ended: everything is consumed, and text that was held back is released. */
   final: boolean;
-  /** It was cut off: half a secret at its end is taken for one. Only with `final`. */
+  /** The stream was truncated: half a secret at its end is taken for one. Only with `final`. */
   cut?: boolean;
   /** Only whole lines of text are consumed, so that every part begins where a line begins (see S7). */
   wholeLines?: boolean;
@@ -78,7 +79,8 @@ export function parseLog(bytes: Buffer, opts: ParseOptions): { text: Buffer; rec
   const joined = pieces.length === 1 ? pieces[0]!.bytes : Buffer.concat(pieces.map((piece) => piece.bytes));
   if (!opts.wholeLines || final)
     return redacted({ pieces, records, decided, text: joined }, redactor, cut ? "cut" : final);
-  // What a secret may hold back is the end of a line at most, unless the secret has several: then it is tried with less.
+  // A secret usually holds back only the end of one line. A secret of several lines may hold back more; then the loop
+  // tries again with less text.
   for (let end = lineEnd(joined, joined.length); ;) {
     const text = joined.subarray(0, end);
     const upTo = end === joined.length ? decided : rawOffset(pieces, end);
@@ -89,7 +91,9 @@ export function parseLog(bytes: Buffer, opts: ParseOptions): { text: Buffer; rec
   }
 }
 
-/** Where the last whole line of `text[0, to)` ends; `to` where waiting for the end of one has lasted long enough. */
+/**
+ * The end of the last complete line of `text[0, to)`; `to` itself once the wait for a line end has lasted long enough.
+ */
 function lineEnd(text: Buffer, to: number): number {
   if (to === 0) return 0;
   const end = Math.max(text.lastIndexOf(0x0a, to - 1), text.lastIndexOf(0x0d, to - 1)) + 1;
@@ -103,33 +107,34 @@ interface Separated {
   text: Buffer;
 }
 
-/** `taken`: how much of the text went out, or was replaced by what went out. */
+/** `taken`: how much of the text was passed on or replaced by redaction. */
 function redacted(
   { pieces, records, decided, text }: Separated,
   redactor: Redactor,
   final: boolean | "cut",
 ): { text: Buffer; records: LogRecord[]; consumed: number; taken: number } {
   if (redactor.empty || text.length === 0) return { text, records, consumed: decided, taken: text.length };
-  // Raw bytes less text bytes are the records in between. A tail has every record behind it to bridge as well.
+  // The raw bytes minus the text bytes between two positions are the records in between. A tail must bridge every
+  // record after it as well.
   const gap = (start: number, rawEnd: number, end: number) => rawEnd - rawOffset(pieces, start) - (end - start);
   const { out, consumed } = redactor.redact(text, final, {
     match: (start, end) => gap(start, rawOffset(pieces, end - 1) + 1, end) <= RECORD_GAP_MAX,
     tail: (start) => gap(start, decided, text.length) <= RECORD_GAP_MAX,
   });
   if (consumed === text.length) return { text: out, records, consumed: decided, taken: consumed };
-  // The records behind the tail wait with it: consuming them would leave the tail without its place in the stream.
+  // The records after the tail wait with it: consuming them would lose the tail's place in the stream.
   const raw = rawOffset(pieces, consumed);
   return { text: out, records: records.filter((record) => record.offset < raw), consumed: raw, taken: consumed };
 }
 
-/** A stretch of text: where it begins in the raw bytes and in the joined text. */
+/** A stretch of text: its start in the raw bytes and in the joined text. */
 interface Piece {
   raw: number;
   at: number;
   bytes: Buffer;
 }
 
-/** Text and records, as far as the bytes tell them apart: up to `decided`. */
+/** Text and records, as far as the bytes decide them: up to `decided`. */
 function separate(bytes: Buffer, { mark, redactor, final }: ParseOptions) {
   const pieces: Piece[] = [];
   const records: LogRecord[] = [];
@@ -144,7 +149,7 @@ function separate(bytes: Buffer, { mark, redactor, final }: ParseOptions) {
   let newline = -1;
   let start = bytes.indexOf(needle);
   for (; start >= 0; start = bytes.indexOf(needle, start)) {
-    // Found once and kept: many starts before one far line break must not each look for it.
+    // Searched once and kept: many starts before one distant line break must not each search for it.
     if (newline < start) {
       const found = bytes.indexOf(NEWLINE, start);
       newline = found < 0 ? Infinity : found;
@@ -188,7 +193,10 @@ function rawOffset(pieces: Piece[], at: number): number {
   return piece.raw + (at - piece.at);
 }
 
-/** Null is no record (S5). Checked by hand: this runs for every line of metrics, some 100,000 times a second. */
+/**
+ * Returns null if the text is not a record (S5). Parsed by hand: this runs for every line of metrics, some 100,000
+ * times a second.
+ */
 function readRecord(bytes: Buffer, from: number, to: number, offset: number, redactor: Redactor): LogRecord | null {
   if (bytes[from] !== 0x7b) return null;
   let json: unknown;
@@ -225,7 +233,7 @@ function readValues(map: unknown, redactor: Redactor): [string, LoggedValue][] |
 
 const isFiniteNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-/** Shown to people as a link: of the web, without a password, in one line. */
+/** A link shown to people: http or https, without a password, in one line. */
 const isLink = (value: unknown): value is string =>
   typeof value === "string" &&
   value.length <= URL_MAX &&

@@ -1,5 +1,5 @@
-// Money. Inside svc it is whole micro-dollars, so that sums are exact; people and the API read dollars. `null` is a price that the
-// provider did not report: nobody knows what such a machine costs, and that is never shown as $0.00.
+// Money. Inside svc it is whole micro-dollars, so that sums are exact; people and the API read dollars. `null` is a
+// price that the provider did not report: the cost of such a machine is unknown and never shown as $0.00.
 
 import { dollars } from "../errors/dollars.ts";
 
@@ -9,26 +9,26 @@ const HOUR_MS = 3_600_000;
 export const usdOf = (micro: number): number => micro / MICRO;
 export const usdOrNull = (micro: number | null): number | null => (micro === null ? null : usdOf(micro));
 
-/** To the nearest micro-dollar. */
+/** Rounds to the nearest micro-dollar. */
 export const microOf = (usd: number): number => Math.round(usd * MICRO);
 
 /** Written so that NaN fails: a price that is not a number is never within the cap. */
 export const isWithinCap = (priceMicro: number, capUsd: number): boolean => priceMicro <= capUsd * MICRO;
 
-/** Dollars per hour as integer micro-dollars; null for whatever is not a finite number of 0 or more. */
+/** Dollars per hour as integer micro-dollars; null for anything that is not a finite number of 0 or more. */
 export function priceMicroOf(usd: unknown): number | null {
   if (typeof usd !== "number" || !Number.isFinite(usd) || usd < 0 || usd > 1_000_000) return null;
   // Upwards: a price above the cap must not be rounded onto it.
   return Math.max(0, Math.ceil(usd * MICRO - 1e-6));
 }
 
-/** What a price per hour adds up to, in dollars. */
+/** The cost in dollars of `ms` at a price per hour. */
 export const costOver = (priceMicro: number, ms: number): number => (Math.max(0, ms) / HOUR_MS) * usdOf(priceMicro);
 
-/** What the ledger knows of a machine's price over time. */
+/** The ledger's record of a machine's price over time. */
 interface PricedTime {
   price_micro: number | null;
-  /** Micro-dollars owed up to `priced_at`. A home of the first schema has no such column. */
+  /** Micro-dollars owed up to `priced_at`. A home of the first schema lacks this column. */
   spent_micro: number | undefined;
   /** Since when `price_micro` is the price; null or undefined: since `created_at`. */
   priced_at: number | null | undefined;
@@ -38,8 +38,8 @@ interface PricedTime {
 }
 
 /**
- * What is owed for one machine, in dollars, from its order until the provider proved its end (or until now). A machine without a
- * reported price adds nothing.
+ * The dollars owed for one machine, from its order until the provider proved its end (or until now). A machine without
+ * a reported price adds nothing.
  */
 export function costUsd(row: PricedTime, now: number): number {
   const spent = usdOf(row.spent_micro ?? 0);
@@ -47,7 +47,7 @@ export function costUsd(row: PricedTime, now: number): number {
   return spent + costOver(row.price_micro, (row.released_at ?? now) - (row.priced_at ?? row.created_at));
 }
 
-/** What a run has cost, for people: `$0.40`; `unknown` or `> $0.40` where the price of a machine was not reported. */
+/** The cost of a run, for people: `$0.40`; `unknown` or `> $0.40` if the price of a machine was not reported. */
 export function costText(job: {
   cost_usd: number;
   machines: readonly { price_per_hour_usd: number | null }[];

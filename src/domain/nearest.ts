@@ -1,6 +1,6 @@
-// Which words somebody may have meant.
+// Suggests the words that a user may have meant.
 
-/** The nearest of `words` by edits, when it is near enough to be a slip of the finger. */
+/** The nearest of `words` by edit distance, if it is near enough to be a typing error. */
 export function nearest(typed: string, words: string[]): string | null {
   let best: string | null = null;
   let least = Math.max(1, Math.floor(Math.min(typed.replace(/^-+/, "").length, 64) / 3)) + 1;
@@ -28,7 +28,10 @@ function edits(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-/** The words nearest to the one that was written, best first: those that hold it, then by edits; none that are far from it. */
+/**
+ * The words nearest to the typed one, best first: those that contain it, then by edit distance; distant ones are left
+ * out.
+ */
 export function nearestFew(
   written: string,
   words: Iterable<string>,
@@ -42,7 +45,7 @@ export function nearestFew(
     const within = wanted.length > 1 && one.length > 1 && (one.includes(wanted) || wanted.includes(one));
     return within ? 0.5 : edits(wanted, one.slice(0, 64));
   };
-  // Of two spellings of one word the first counts.
+  // The first of two spellings of one word counts.
   const once = new Map([...words].toReversed().map((word) => [plain(word), word]));
   return [...once.values()]
     .toReversed()

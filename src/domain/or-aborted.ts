@@ -1,6 +1,6 @@
 /**
- * What was promised, or the signal's reason where that comes first. For an answer that others wait for, too: it goes on, and that it
- * fails after everybody left counts as heard.
+ * Settles like the given promise, or rejects early with the signal's reason when the signal aborts. The promise may be
+ * shared: it keeps running, and a rejection after every caller has left counts as handled.
  */
 export function orAborted<T>(promised: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promised;

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 
-/** The JSON of a text, or undefined where it is none. */
+/** The JSON value of a text, or undefined if the text is not JSON. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -10,8 +10,8 @@ export function jsonOf(text: string): unknown {
 }
 
 /**
- * What stands in the whole lines of a growing file of JSON, and how many bytes they are: a line without its end is still being written.
- * Lines that do not have the shape are passed over.
+ * Parses the complete lines of a growing file of JSON, and returns their length in bytes: a line without its end is
+ * still being written. Lines of another shape are skipped.
  */
 export function linesOf<S extends z.ZodType>(bytes: Buffer, shape: S): { values: z.infer<S>[]; length: number } {
   const length = bytes.lastIndexOf(0x0a) + 1;

@@ -1,16 +1,17 @@
 // Redaction. Known secrets, and the forms in which programs commonly print them, become a marker before anything is stored.
 //
-// R1. Bytes in, bytes out: a log need not be UTF-8, and a secret may lie across two reads.
-// R2. Whatever some form covers goes, and findings that overlap become one marker: no secret uncovers the end of another that
-//     begins where it begins, or within it. Only a chain of overlapping findings that is CHAIN_BYTES_MAX long takes in no more.
-// R3. Nothing is remembered between calls. What may still become a secret is not consumed; the caller presents it again
-//     with what follows. So a cursor alone is enough to continue after a crash.
+// R1. Bytes in, bytes out: a log need not be UTF-8, and a secret may be split across two reads.
+// R2. Every byte that a form covers is removed, and overlapping findings become one marker: no secret uncovers the end
+//     of another that begins at the same place or within it. Only a chain of overlapping findings that is
+//     CHAIN_BYTES_MAX long stops growing.
+// R3. Nothing is remembered between calls. Bytes that may still become a secret are not consumed; the caller presents
+//     them again with the bytes that follow. So a cursor alone is enough to continue after a crash.
 // R4. The result does not depend on how the stream was cut.
 //
 // The search is Wu and Manber's: a table over pairs of bytes says how far a window may jump. A secret of 20 bytes lets
 // most windows jump by nearly its length, so a few dozen forms cost about as much as one.
 
-/** What stands in place of a secret. */
+/** The marker that replaces a secret. */
 export const REDACTED = "***redacted***";
 /** Secrets shorter than this are ignored: redacting "1" or "yes" would destroy the log and protect nothing. */
 export const SECRET_BYTES_MIN = 4;
@@ -26,7 +27,7 @@ const CHAIN_BYTES_MAX = 16_384;
 const MARKER = Buffer.from(REDACTED);
 
 /**
- * Which findings count in a text that was put together from pieces (log-stream.ts, S6). Whenever `tail(start)` is false, no
+ * Decides which findings count in a text that was joined from pieces (log-stream.ts, S6). If `tail(start)` is false, no
  * match that begins there and ends in bytes yet to come may count either.
  */
 export interface SpanRule {
@@ -61,16 +62,16 @@ export class Redactor {
   }
 
   /**
-   * Replaces every secret in `bytes`. `consumed` says how many bytes of the input are decided; the rest, a tail that is the
-   * beginning of some form, with the finding that it begins in, is to be presented again before what follows. With `final`
-   * everything is consumed; with "cut", too, but there half a secret at the end is taken for one.
+   * Replaces every secret in `bytes`. `consumed` says how many bytes of the input are decided; the rest, a tail that is
+   * the beginning of some form, with the finding that it begins in, is must be presented again before the next bytes.
+   * `final` consumes everything; "cut" does so too, and takes half a secret at the end for a whole one.
    */
   redact(bytes: Buffer, final: boolean | "cut", rule?: SpanRule): { out: Buffer; consumed: number } {
     if (this.empty || bytes.length === 0) return { out: bytes, consumed: bytes.length };
     if (final === "cut") {
       const { out, consumed } = this.redact(bytes, false, rule);
       const rest = bytes.subarray(consumed);
-      // So short a beginning tells nothing, and is ordinary text nearly always.
+      // So short a beginning proves nothing, and is nearly always ordinary text.
       return {
         out: Buffer.concat([out, rest.length < SECRET_BYTES_MIN ? rest : MARKER]),
         consumed: bytes.length,
@@ -100,7 +101,7 @@ export class Redactor {
     return this.#forms[0]?.length ?? 0;
   }
 
-  /** The same number of bytes, with an asterisk for each byte of a secret: for text that others know by its offsets. */
+  /** Replaces each byte of a secret by an asterisk and keeps the length: for text that others address by offset. */
   cover(bytes: Buffer): Buffer {
     if (this.empty) return bytes;
     let out = bytes;
@@ -113,18 +114,18 @@ export class Redactor {
     }
   }
 
-  /** A whole text: a name, a message, an error's words. */
+  /** Redacts a whole text: a name, a message, an error. */
   redactText(text: string): string {
     if (this.empty) return text;
     const bytes = Buffer.from(text);
     const { out } = this.redact(bytes, true);
-    // The very same bytes come back when nothing was found; then the text keeps what UTF-8 cannot carry.
+    // The same bytes come back if no secret was found; the text then keeps characters that UTF-8 cannot carry.
     return out.buffer === bytes.buffer && out.byteOffset === bytes.byteOffset && out.length === bytes.length
       ? text
       : out.toString();
   }
 
-  /** A JSON value: every string and every key of an object, at any depth. Other values pass. */
+  /** Redacts every string and every key of a JSON value, at any depth. Other values pass. */
   redactValue<T>(value: T): T {
     if (this.empty) return value;
     return this.#value(value) as T;
@@ -133,7 +134,7 @@ export class Redactor {
   #value(value: unknown): unknown {
     if (typeof value === "string") return this.redactText(value);
     if (Array.isArray(value)) {
-      // Columns of numbers are long and hold no text but NaN and its kin.
+      // Columns of numbers are long and hold no text except NaN and the infinities.
       if (typeof value[0] === "number" && value.every((v) => typeof v !== "string" && typeof v !== "object"))
         return value;
       return value.map((v) => this.#value(v));
@@ -155,7 +156,10 @@ export class Redactor {
     else this.#buckets.set(last, [form]);
   }
 
-  /** The first stretch from `from` on that overlapping matches cover. `open`: what begins at `undecided` may stretch it. */
+  /**
+   * The first stretch from `from` on that overlapping matches cover. `open`: the possible match at `undecided` may
+   * extend it.
+   */
   #covered(
     bytes: Buffer,
     from: number,
@@ -234,7 +238,7 @@ function formsOf(secret: string): Buffer[] {
   const raw = Buffer.from(secret);
   if (raw.length < SECRET_BYTES_MIN) return [];
   const inJson = jsonForms(secret);
-  // Some encoders keep !'()*, or / as well; forms of web pages write + for a blank and escape ~.
+  // Some encoders keep !'()*, or / as well; web forms write + for a blank and escape ~.
   const url = encodeURIComponent(secret.toWellFormed());
   const urlStrict = url.replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
   const webForm = new URLSearchParams([["", secret]]).toString().slice(1);
@@ -257,13 +261,13 @@ function formsOf(secret: string): Buffer[] {
     secret.replace(/[^\w@%+=:,./-]/g, "\\$&"),
     secret.replace(/\r?\n/g, "\r\n"),
     ...(/[\r\n]/.test(secret) ? secret.split(/[\r\n]+/).map((line) => line.trim()) : []),
-    // A secret read from a file is often handed on without the line break at its end.
+    // Programs often pass on a secret that they read from a file without the line break at its end.
     secret.trim(),
   ].map((form) => Buffer.from(form));
   return [raw, ...derived.filter((form) => form.length >= FORM_BYTES_MIN)];
 }
 
-/** The characters of base64 that the secret alone decides, wherever it begins within a group of three bytes. */
+/** The base64 characters that only the secret determines, for each start within a group of three bytes. */
 function base64Forms(raw: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
     const text = Buffer.concat([Buffer.alloc(before), raw]).toString("base64");
@@ -272,7 +276,10 @@ function base64Forms(raw: Buffer): string[] {
   });
 }
 
-/** Tools that encode break the text into lines: of what begins at the beginning of the secret, those that it decides alone. */
+/**
+ * Encoding tools break the text into lines. These are the lines that only the secret determines, if it begins where the
+ * text begins.
+ */
 function linesOf(text: string, form: string): string[] {
   return [64, 76].flatMap((width) =>
     text.length <= width || !text.startsWith(form)
@@ -283,7 +290,10 @@ function linesOf(text: string, form: string): string[] {
   );
 }
 
-/** Between the quotes of a JSON string: as it is, all in ASCII with small or capital digits, each also with slashes escaped. */
+/**
+ * Between the quotes of a JSON string: unescaped, or all ASCII with lower-case or upper-case digits, each also with
+ * slashes escaped.
+ */
 function jsonForms(text: string): string[] {
   const json = JSON.stringify(text).slice(1, -1);
   const ascii = (digits: (hex: string) => string): string =>
@@ -299,7 +309,7 @@ const pythonBytes = (raw: Buffer): string =>
     .replace(/[\\\t\n\r]|[^ -~]/g, (c) => SHORT[c] ?? `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`);
 const SHORT: Record<string, string> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
 
-/** The text as Python shows it between the quotes of '', but for its apostrophes. */
+/** The text as Python shows it between the quotes of '', except its apostrophes. */
 const pythonText = (secret: string): string => secret.replace(/[\\\0-\x1f\x7f-\xa0\xad]/g, pythonEscape);
 
 /** The same by `ascii` and `unicode_escape`. */

@@ -1,4 +1,4 @@
-// Dependencies as the tools of Python write them, made requirements that pip and uv read (PEP 508).
+// Converts dependencies in the formats of Python's tools to requirements that pip and uv read (PEP 508).
 
 /** A table of a TOML or JSON file. */
 export type Table = Readonly<Record<string, unknown>>;
@@ -43,7 +43,7 @@ function onePoetryVersion(part: string): string {
 const numbersOf = (version: string): number[] =>
   (/^[0-9]+(?:\.[0-9]+)*/.exec(version)?.[0] ?? "0").split(".").map(Number);
 
-/** The first version that a caret leaves out: the first part that is not zero is raised. */
+/** The first version that a caret excludes: the first part that is not zero is incremented. */
 function afterCaret(version: string): string {
   const numbers = numbersOf(version);
   const first = numbers.findIndex((number) => number !== 0);
@@ -51,7 +51,7 @@ function afterCaret(version: string): string {
   return numbers.map((number, i) => (i < at ? number : i === at ? number + 1 : 0)).join(".");
 }
 
-/** A dependency of `[tool.poetry.dependencies]`, or of a Pipfile; none for one that is optional. */
+/** A dependency of `[tool.poetry.dependencies]` or of a Pipfile; an optional one gives no requirement. */
 export function tableRequirements(name: string, value: unknown, version: (text: string) => string): string[] {
   if (Array.isArray(value)) return value.flatMap((each) => tableRequirements(name, each, version));
   if (typeof value === "string") return [`${name}${version(value)}`];
@@ -66,13 +66,13 @@ export function tableRequirements(name: string, value: unknown, version: (text: 
   return [`${spelled}${version(textOf(value["version"]) ?? "*")}${marker === "" ? "" : ` ; ${marker}`}`];
 }
 
-/** As a line of a requirements file, which begins with `.` or `/` to be no name. */
+/** As a line of a requirements file; it begins with `.` or `/` so that pip does not take it for a name. */
 export function localPath(path: string, extras: readonly string[] = []): string {
   const plain = /^[./]/.test(path) ? path : `./${path}`;
   return extras.length > 0 ? `${plain}[${extras.join(",")}]` : plain;
 }
 
-/** Where a dependency comes from that is in no index: `git`, or `url`. */
+/** The address of a dependency that does not come from an index: `git` or `url`. */
 export function addressOf(value: Table): string | undefined {
   const git = textOf(value["git"]);
   if (git === undefined) return textOf(value["url"]);

@@ -1,30 +1,39 @@
-// Which values of a run's environment are secrets.
+// Decides which values of a run's environment and arguments are secrets.
 
-/** Names whose literal value is kept from every record; the value itself is also redacted from the log. */
+/** Names whose literal value never enters a record; the value itself is also redacted from the log. */
 export const SECRET_NAME =
   /(^|_)(api_?key|key|token|secret|pass|password|passwd|passphrase|pwd|pat|credential|credentials|auth|cookie|jwt|dsn)(_|$)|(password|passwd|secret|apikey|authtoken)$/i;
 
-/** What is a secret whatever its name: an address with a password in it, a private key, a key of a maker that marks its own. */
+/**
+ * Values that are secrets under any name: an address with a password in it, a private key, a key with its maker's
+ * prefix.
+ */
 const SECRET_VALUE =
   /^[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/@:]{0,200}:[^\s/@]{1,500}@|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----|^(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abp]-|AKIA|ASIA)[A-Za-z0-9_-]{12,}$|^eyJ[A-Za-z0-9_-]{10,}\.eyJ/i;
 
 /** A reference names a secret without holding it, so it may be shown. */
 export const isReference = (value: string): boolean => /^(env|store):\/\//.test(value);
 
-/** Whether a variable of a run holds a secret itself. */
+/** Whether a variable of a run contains a secret itself. */
 export const holdsSecret = (name: string, value: string): boolean =>
   !isReference(value) && (SECRET_NAME.test(name) || SECRET_VALUE.test(value));
 
-/** What a run is commonly told by an argument: `--token VALUE`, `--api-key=VALUE`, `TOKEN=VALUE`. Tokens of a vocabulary are none. */
+/**
+ * The usual ways to pass a secret as an argument: `--token VALUE`, `--api-key=VALUE`, `TOKEN=VALUE`. Tokens of a
+ * vocabulary are not secrets.
+ */
 const SECRET_ARGUMENT =
   /(^|_)(api_?key|access_?key|secret_?key|private_?key|account_?key|auth|token|secret|pass|password|passwd|passphrase|pwd|pat|credentials?|cookie|jwt|dsn)$/i;
 const VOCABULARY_TOKEN =
   /(^|_)(pad|eos|bos|unk|mask|sep|cls|special|image|start|end|stop|eot|num|max|min|per|new)_token$/i;
 const ARGUMENT_BYTES_MIN = 8;
-/** The header of a request, as tools such as curl take it. */
+/** The header of a request, as tools such as curl accept it. */
 const BEARER = /\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{12,2000})$/i;
 
-/** Secrets that stand in the arguments of a run: a name that says so before a value that could be one, or a key that its maker marked. */
+/**
+ * Secrets in the arguments of a run: a name for a secret followed by a value that could be one, or a key with its
+ * maker's prefix.
+ */
 export function secretArguments(args: readonly string[]): string[] {
   return args.flatMap((arg, i) => {
     const [, dashes = "", name = "", value] = /^(-{0,2})([A-Za-z][\w.-]{0,127})(?:=([^]*))?$/.exec(arg) ?? [];
@@ -37,7 +46,7 @@ export function secretArguments(args: readonly string[]): string[] {
   });
 }
 
-/** Not an option, a path, a number, a reference or a word of a dictionary. */
+/** Excludes options, paths, numbers, references and words of a dictionary. */
 const couldBeSecret = (value: string): boolean =>
   Buffer.byteLength(value) >= ARGUMENT_BYTES_MIN &&
   !isReference(value) &&
@@ -50,8 +59,8 @@ const CREDENTIAL_TEXT = /(^|_)(service_account_json|proxy_command)$/i;
 const PRIVATE_KEY = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/;
 
 /**
- * An environment less what is named like a secret or holds a private key, for programs that have no business with it. The socket of an
- * SSH agent is a place, whatever its name sounds like.
+ * An environment without variables that are named like a secret or hold a private key, for programs that do not need
+ * them. The socket of an SSH agent is a path, so it stays whatever its name is.
  */
 export const withoutSecrets = (env: NodeJS.ProcessEnv): Record<string, string> =>
   Object.fromEntries(
@@ -62,7 +71,10 @@ export const withoutSecrets = (env: NodeJS.ProcessEnv): Record<string, string> =
     }),
   );
 
-/** A secret and the parts of it that are secrets by themselves: the password of an address, what a JSON object of keys holds. */
+/**
+ * A secret and those of its parts that are secrets too: the password of an address, the values in a JSON object of
+ * keys.
+ */
 export function secretParts(value: string): string[] {
   return [value, ...passwordsIn(value), ...membersOf(value)];
 }

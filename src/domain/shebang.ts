@@ -1,28 +1,29 @@
-// How a script is started, decided from its content as Linux and a shell decide it; the ending of its name comes last.
+// How a script is started, decided from its content as Linux and a shell do; the file extension decides last.
 //
 // B1. A first line `#!INTERPRETER ARGUMENT` decides, as the kernel reads it: everything after the interpreter is one argument.
-// B2. A Python script is started by the run's Python, so that launchers and installed packages are its own. One certain Python
-//     (a path outside of the system's folders, or a version) is kept apart: a run on this computer uses that one.
+// B2. A Python script is started by the run's Python, so that launchers and installed packages are its own. If the line
+//     names a specific Python (a path outside of the system's folders, or a version), a run on this computer uses that
+//     one.
 // B3. Without such a line the ending decides: `.py` is Python, `.sh` is a shell script. Without an ending, a file that may be
 //     executed is a program, or a shell script where it is text, as every shell takes it.
 
 import { basename, dirname } from "node:path";
 
-/** As much of a file as has to be read. */
+/** The part of a file that must be read. */
 export const HEAD_BYTES = 4_096;
 /** Linux reads 256 bytes of a file, and refuses a first line that is longer. */
 const LINE_BYTES_MAX = 255;
 
 export interface Shebang {
-  /** The first line as it stands in the file, `#!` included. */
+  /** The first line, raw, with its `#!`. */
   line: string;
   /** The path that the kernel starts. */
   interpreter: string;
-  /** All that follows it, which the kernel passes as one argument. */
+  /** The rest of the line, which the kernel passes as one argument. */
   argument: string | null;
-  /** What runs the script in the end: `env` is looked through. Null where none is named. */
+  /** The program that runs the script in the end: the target of `env`. Null if none is named. */
   program: string | null;
-  /** What is passed to the program before the script. */
+  /** The arguments between the program and the script. */
   options: readonly string[];
   /** Whether `env` is given several words without `-S`: it then looks for one program with a space in its name. */
   hasUnsplitWords: boolean;
@@ -33,11 +34,11 @@ export interface Shebang {
 /** How a file of the project is started. */
 export interface Start {
   kind: "python" | "sh" | "exec" | "interpreter";
-  /** `python`: options that the first line gives it. `interpreter`: the command that the script is handed to. */
+  /** `python`: options from the first line. `interpreter`: the command that receives the script. */
   words?: readonly string[];
-  /** `python`: the one Python that the first line names, as a path or as a name with a version. */
+  /** `python`: the specific Python that the first line names, as a path or as a name with a version. */
   named?: string;
-  /** What the first line names, for whoever looks whether it is there. */
+  /** The parsed first line, for callers that check whether the interpreter exists. */
   shebang?: Shebang;
 }
 
@@ -71,7 +72,7 @@ export function parseShebang(head: Buffer): Shebang | null {
   };
 }
 
-/** `env`'s own options and variables stand before the program that it starts. */
+/** `env`'s own options and variables come before the program that it starts. */
 function programWords(words: readonly string[]): readonly string[] {
   for (let i = 0; i < words.length; i++) {
     const word = words[i] ?? "";
@@ -93,7 +94,7 @@ function wordsOf(text: string): string[] {
 }
 
 /**
- * How a file is started that bears this name and begins with these bytes; in words why it cannot be, to follow its name.
+ * How to start a file with this name and these first bytes; or why it cannot be started, as text that follows its name.
  *
  * @param executable whether its execute bit is set.
  */

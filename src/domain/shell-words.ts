@@ -1,26 +1,27 @@
-// Text as words of a POSIX shell.
+// Quotes and splits text as words of a POSIX shell.
 
 import { assert } from "../errors/assert.ts";
 
-/** Words of these characters alone mean themselves everywhere in a POSIX shell. */
+/** Words made only of these characters need no quoting anywhere in a POSIX shell. */
 const PLAIN = /^[A-Za-z0-9_@%+:,./-]+$/;
 
 /**
- * One word of a POSIX shell that means exactly this text, whatever it holds. The only quoting there is: who puts data into a
- * command line does it with this, or sends the data over stdin. Whether a word that begins with `-` is an option is for the
- * command to say: put `--` before it.
+ * One word of a POSIX shell that means exactly this text. This is the only quoting function: every caller that puts
+ * data into a command line uses it, or sends the data over stdin. Quoting does not stop a command from reading a word
+ * that begins with `-` as an option: put `--` before it.
  */
 export const quote = (text: string): string => (PLAIN.test(text) ? text : quoted(text));
 
-/** The same, in quotes also where it needs none: for text that people read, and that begins a longer word. */
+/** Like `quote`, but always with quotes: for text that people read, and for the beginning of a longer word. */
 export function quoted(text: string): string {
   assert(!text.includes("\0"), "a word of a command line cannot hold a NUL");
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 /**
- * A command that runs `script` in `sh`, by whatever shell a login has: csh takes no line end and no `!` between quotes, and fish other
- * escapes. All that any of them might read is written in octal. `script` may read its stdin.
+ * A command that runs `script` in `sh`, whatever the login shell is: csh accepts no line end and no `!` between quotes,
+ * and fish has other escapes. Every character that one of them might interpret is written in octal. `script` may read
+ * its stdin.
  */
 export function inAnyShell(script: string): string {
   assert(!script.includes("\0"), "a script on a command line cannot hold a NUL");

@@ -2,8 +2,8 @@ import { SvcError } from "../errors/index.ts";
 import type { RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
 
 /**
- * What the runner says of a run that was asked for. Throws `entrypoint_not_runnable` where the script itself could not be started: that is
- * the caller's to mend, however often it is asked for.
+ * Checks the runner's answer to a start request. Throws `entrypoint_not_runnable` if the script itself could not be
+ * started: the caller must fix that, and a retry cannot help.
  */
 export function startable(status: RunnerStatus, spec: RunnerSpec): RunnerStatus {
   if (status.phase !== "failed" || status.error === null) return status;

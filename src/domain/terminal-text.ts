@@ -1,12 +1,13 @@
-// The characters that a terminal obeys instead of showing, and the ways in which svc prints text that somebody else wrote. Everything
-// that builds one line for a terminal goes through this file. Python has the same set in python/svc/_errors.py: a test compares the two.
+// The characters that a terminal obeys instead of showing, and the functions by which svc prints text from other
+// programs and people. Every line for a terminal is built with this file. Python has the same set in
+// python/svc/_errors.py: a test compares the two.
 
-/** Marks and controls that change the direction of the text beside them, as the inside of a character class. */
+/** Marks and controls that change the direction of neighbouring text, as the inside of a character class. */
 const DIRECTION = String.raw`\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069`;
 
 /**
- * Every character that a terminal may obey, as the inside of a character class: C0, DEL and C1 controls, line and paragraph
- * separators, and what changes the direction of text.
+ * Every character that a terminal may obey, as the inside of a character class: C0, DEL and C1 controls, line and
+ * paragraph separators, and the controls of text direction.
  */
 export const OBEYED = String.raw`\u0000-\u001f\u007f-\u009f\u2028\u2029${DIRECTION}`;
 
@@ -21,22 +22,28 @@ export const visible = (code: number): string =>
 /** Text for one field of one line: each character that a terminal obeys is shown as its code. */
 export const safeField = (text: string): string => text.replace(EACH, (c) => visible(c.charCodeAt(0)));
 
-/** The same for text of several lines: line feeds and tabs stay. */
+/** Like `safeField`, but line feeds and tabs stay. */
 export const safeText = (text: string): string =>
   text.replace(EACH, (c) => (c === "\n" || c === "\t" ? c : safeField(c)));
 
-/** For a page: characters that change the direction of text as their codes. `\u202Etp.exe` must not be read as `exe.pt`. */
+/**
+ * For a page: shows characters that change the text direction as their codes. `\u202Etp.exe` must not be read as
+ * `exe.pt`.
+ */
 export const inOrder = (text: string): string => text.replace(EACH_DIRECTION, (c) => visible(c.charCodeAt(0)));
 
-/** Text of another program or computer as one line of a message: a space in place of what a terminal obeys, `…` where it is cut. */
+/**
+ * Text from another program or computer as one line of a message: a space replaces each character that a terminal
+ * obeys, `…` marks the cut.
+ */
 export function oneLine(text: string, charsMax = Number.POSITIVE_INFINITY): string {
   const line = text.replace(RUNS, " ").trim();
   return line.length > charsMax ? `${line.slice(0, charsMax)}…` : line;
 }
 
-/** JSON that may be printed on a terminal. The escapes are JSON's own, so that it parses to the same value. */
+/** JSON that is safe to print on a terminal. The escapes are JSON's own, so it parses to the same value. */
 export function toJson(value: unknown, indent?: number): string {
-  // JSON.stringify leaves DEL, C1, separators and directions as they are; the only line feeds are its own.
+  // JSON.stringify leaves DEL, C1, separators and direction controls unescaped; the only raw line feeds are its own.
   return JSON.stringify(value, null, indent).replace(EACH, (c) =>
     c === "\n" ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );

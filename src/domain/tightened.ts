@@ -1,9 +1,10 @@
-// A file with secrets that others could read was made its owner's alone. That is said once per process: keys in it may be known to others.
+// Reports that a file with secrets was readable by others and is now private to its owner. Reported once per process:
+// others may know the keys in it.
 
 const said = new Set<string>();
 let tell: ((words: string) => void) | null = null;
 
-/** Where it is said. The last one counts. */
+/** Sets the listener. The last one counts. */
 export function onTightened(listener: (words: string) => void): void {
   tell = listener;
 }

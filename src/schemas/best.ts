@@ -1,4 +1,5 @@
-// "The n best by a metric", as runs and checkpoints are kept by it: `loss:3` are the three lowest, `acc:3:max` the three highest.
+// "The n best by a metric", the rule by which runs and checkpoints are kept: `loss:3` are the three lowest, `acc:3:max`
+// the three highest.
 
 export interface Best {
   metric: string;
@@ -9,14 +10,16 @@ export interface Best {
 /** The metric's own name may hold colons. */
 export const BEST = /^(.{1,512}):([1-9][0-9]{0,4})(?::(min|max))?$/;
 
-/** Null for a text that is none. */
+/** Null if the text is not such a rule. */
 export function parseBest(text: string): Best | null {
   const [, metric, count, order] = BEST.exec(text) ?? [];
   if (metric === undefined || count === undefined) return null;
   return { metric, count: Number(count), order: order === "max" ? "max" : "min" };
 }
 
-/** The best of those that have a value, at most `count`; of equals the one that comes first. NaN is no value. */
+/**
+ * The best of the items that have a value, at most `count`; among equals the first wins. NaN does not count as a value.
+ */
 export function bestOf<T>(all: readonly T[], { count, order }: Best, valueOf: (one: T) => number | null): T[] {
   const valued = all.flatMap((one) => {
     const value = valueOf(one);

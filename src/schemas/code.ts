@@ -1,9 +1,9 @@
-// What two snapshots of code differ in, as the API and the CLI tell it.
+// The differences between two code snapshots, in the shapes of the API and the CLI.
 
 import { z } from "zod";
 import { CodeFile, LeftOut } from "./job.ts";
 
-/** The longer list of what was left out, which the home keeps: at most 2,000 names of each kind. */
+/** The longer list of excluded files, which the home keeps: at most 2,000 names of each kind. */
 export const LeftOutList = LeftOut.extend({ ignored_names: z.array(z.string()) }).meta({ id: "LeftOutList" });
 export type LeftOutList = z.infer<typeof LeftOutList>;
 
@@ -14,25 +14,25 @@ export const CodeFiles = z
 export const CodeChange = z
   .object({
     path: z.string(),
-    /** Where the file was before; another path than `path` only for `renamed`, null for `added`. */
+    /** The file's earlier path: differs from `path` only for `renamed`; null for `added`. */
     old_path: z.string().nullable(),
     status: z.enum(["added", "removed", "changed", "renamed", "mode"]),
     old_mode: CodeFile.shape.mode.nullable(),
     new_mode: CodeFile.shape.mode.nullable(),
     old_size: z.int().nullable(),
     new_size: z.int().nullable(),
-    /** No text: a NUL byte near its beginning, or not UTF-8. */
+    /** Not text: a NUL byte near its beginning, or not UTF-8. */
     binary: z.boolean(),
     added_lines: z.int(),
     removed_lines: z.int(),
-    /** Unified hunks (`@@ -1,3 +1,4 @@`); null where there are none, and `note` then says why where that is no matter of course. */
+    /** Unified hunks (`@@ -1,3 +1,4 @@`); null if there are none. `note` then gives the reason unless it is obvious. */
     patch: z.string().nullable(),
     note: z.string().nullable(),
   })
   .meta({ id: "CodeChange" });
 export type CodeChange = z.infer<typeof CodeChange>;
 
-/** A job's snapshot, or a directory as it is now. */
+/** A job's snapshot, or the current state of a directory. */
 const Side = z.object({
   job_id: z.string().nullable(),
   code_snapshot: z.string().nullable(),

@@ -1,5 +1,5 @@
-// What may be given for a provider or a service: the one table of fields. The store, the environment, the API, its document and
-// the dashboard's forms are all made from it.
+// The one table of credential fields for providers and services. The store, the environment, the API, its OpenAPI
+// document and the dashboard's forms are all made from it.
 
 import { z } from "zod";
 import type { RemoteName } from "./provider-names.ts";
@@ -8,9 +8,9 @@ import { ProviderName } from "./spec.ts";
 export interface CredentialField {
   name: string;
   title: string;
-  /** Kept from every answer but for its last four characters. */
+  /** Masked in every answer except for its last four characters. */
   secret: boolean;
-  /** Variables of the control plane's environment that give it, the first one that is set. */
+  /** Environment variables of the control plane that set the field; the first one that is set wins. */
   variables: readonly string[];
   /** `key_file`: the JSON key file of a service account, as its path or its text. Everything else is one line. */
   kind: "line" | "path" | "key_file" | "address";
@@ -44,7 +44,7 @@ const SSH_PORT = field("ssh_port", "SSH port");
 const url = (owner: CredentialName) =>
   field("url", "Base address", { kind: "address", variables: [`SVC_${owner.toUpperCase()}_URL`] });
 
-/** Which field of which block is what. A field that stands here and nowhere else is understood everywhere. */
+/** The fields of each block. A new field needs an entry here and nowhere else. */
 export const CREDENTIAL_FIELDS: Readonly<Record<CredentialName, readonly CredentialField[]>> = {
   podhost: fieldsOf("podhost", [
     KEY,
@@ -103,7 +103,7 @@ export const CREDENTIAL_NAMES = Object.keys(CREDENTIAL_FIELDS) as CredentialName
 export const isService = (name: CredentialName): name is ServiceName =>
   (SERVICE_NAMES as readonly string[]).includes(name);
 
-/** `registry`: given by `configure()`. */
+/** `registry`: set by `configure()`. */
 export const CredentialSource = z.enum(["env", "registry", "store"]).meta({ id: "CredentialSource" });
 export type CredentialSource = z.infer<typeof CredentialSource>;
 
@@ -150,7 +150,7 @@ export const SavedCredential = z
   .meta({ id: "SavedCredential" });
 export type SavedCredential = z.infer<typeof SavedCredential>;
 
-/** Text or null for each field; null takes what is stored away. A key file may also be given as the object that it is. */
+/** Text or null for each field; null removes the stored value. A key file may also be sent as a JSON object. */
 export const CredentialBody = z
   .record(z.string().max(64), z.union([z.string(), z.number(), z.record(z.string(), z.unknown()), z.null()]))
   .meta({

@@ -1,9 +1,9 @@
-// Data manifests: named lists of files with size and digest, as they are told and as they are kept.
+// Data manifests: named lists of files with size and digest, in the shapes of the API and of the stored file.
 
 import { z } from "zod";
 import { Instant } from "./job.ts";
 
-/** Of a data manifest: a file's name on every system, and one part of a path. */
+/** Name of a data manifest: valid as a file name on every system, and as one part of a path. */
 export const DATA_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 const Left = z.object({ path: z.string(), why: z.string() });
@@ -13,15 +13,15 @@ export const DataSummary = z
     name: z.string(),
     files: z.int(),
     bytes: z.int(),
-    /** Of the whole: SHA-256 of all files' digests, sizes and paths in order. Times and places do not enter. */
+    /** Digest of the whole: SHA-256 of all files' digests, sizes and paths in order. Times and places do not enter. */
     sha256: z.string(),
-    /** Where the files lie at home, absolute. */
+    /** The folders of the files on this computer, absolute. */
     roots: z.array(z.string()),
     follow_links: z.boolean(),
     created_at: Instant,
-    /** When all files were last seen to be as the manifest says. */
+    /** When all files last matched the manifest. */
     checked_at: Instant,
-    /** What was found and is no part of the data; at most 1,000 of `left_out_count`. */
+    /** Files that were found but are not part of the data; at most 1,000 of `left_out_count`. */
     left_out: z.array(Left),
     left_out_count: z.int(),
   })
@@ -48,9 +48,9 @@ export const DataReport = z
     changed: z.array(Left),
     missing: z.array(z.string()),
     unreadable: z.array(Left),
-    /** Files that are there and that the manifest does not name. */
+    /** Existing files that the manifest does not name. */
     extra: z.array(z.string()),
-    /** What had to be read: files whose size and times are as recorded are not. */
+    /** The files that had to be read: those whose size or times differ from the recorded ones. */
     read_files: z.int(),
     read_bytes: z.int(),
   })
@@ -58,8 +58,8 @@ export const DataReport = z
 export type DataReport = z.infer<typeof DataReport>;
 
 /**
- * A manifest as it is kept. A file is `[path, size, sha256, mtime, ctime, inode]`, times in milliseconds; an inode of -1 says
- * that its times cannot be trusted, as it was written to at about the time it was read.
+ * A stored manifest. A file is `[path, size, sha256, mtime, ctime, inode]`, times in milliseconds; an inode of -1 means
+ * that its times cannot be trusted, because it was modified at about the time it was read.
  */
 export const DataManifest = z.object({
   version: z.literal(1),
@@ -68,9 +68,9 @@ export const DataManifest = z.object({
   bytes: z.int(),
   follow_links: z.boolean(),
   created_at: Instant,
-  /** Of the file itself, by its time. */
+  /** Taken from the modification time of the manifest file. */
   checked_at: Instant.default("1970-01-01T00:00:00.000Z"),
-  /** `into` is where the root lies within the data: empty where its files are at the top. */
+  /** `into` is the path of the root within the data: empty if its files are at the top. */
   roots: z.array(z.object({ path: z.string(), into: z.string(), folder: z.boolean() })),
   files: z.array(z.tuple([z.string(), z.number(), z.string(), z.number(), z.number(), z.number()])),
   left_out: z.array(Left),

@@ -1,4 +1,4 @@
-// Pulling models from the hub, and the models that are here.
+// Downloads of models from the hub, and the models on this computer.
 
 import { z } from "zod";
 import { Instant, JobError } from "./job.ts";
@@ -112,7 +112,7 @@ export const HubAdopted = z
   .meta({ id: "HubAdopted" });
 export type HubAdopted = z.infer<typeof HubAdopted>;
 
-/** A live hint on the feed: how a pull stands. Not replayed; `pull.started` and `pull.ended` are events. */
+/** A live hint on the feed: the progress of a pull. Not replayed; `pull.started` and `pull.ended` are events. */
 export const HubPullHint = z
   .object({ type: z.literal("pull.progress"), job_id: z.null(), pull: HubPull })
   .meta({ id: "HubPullHint" });

@@ -1,4 +1,4 @@
-// What is installed for a run's script before it starts: decided from the project's files, carried out on the machine by
+// The packages to install before a run's script starts: chosen from the project's files, installed on the machine by
 // python/svc/_install.py.
 
 import { z } from "zod";
@@ -7,7 +7,7 @@ import { z } from "zod";
 const Folder = z.string();
 
 export const InstallStep = z.discriminatedUnion("do", [
-  /** A requirements file, by the name that it has in its folder. */
+  /** A requirements file, by its name in its folder. */
   z.object({ do: z.literal("requirements"), folder: Folder, file: z.string() }),
   /** Packages that a file of another form declares. */
   z.object({
@@ -15,18 +15,18 @@ export const InstallStep = z.discriminatedUnion("do", [
     folder: Folder,
     file: z.string(),
     packages: z.array(z.string()),
-    /** Versions that a lock file has chosen, as `name==version`. */
+    /** Versions pinned by a lock file, as `name==version`. */
     constraints: z.array(z.string()),
     indexes: z.array(z.string()),
   }),
-  /** The project itself, built without its dependencies. Where that fails, `paths` are put on Python's path instead. */
+  /** The project itself, built without its dependencies. If that fails, `paths` are put on Python's path instead. */
   z.object({
     do: z.literal("project"),
     folder: Folder,
     file: z.string(),
-    /** Stands where a build would ask git for a version. */
+    /** The version to use where a build would ask git for one. */
     version: z.string(),
-    /** Whether only the built project says what it depends on. */
+    /** Whether only the built project knows its dependencies. */
     dynamic: z.boolean(),
     paths: z.array(z.string()),
   }),
@@ -46,7 +46,7 @@ export type InstallStep = z.infer<typeof InstallStep>;
 
 export const InstallRecipe = z.object({
   steps: z.array(InstallStep),
-  /** The files that decided, in order. */
+  /** The project files that determined the plan, in order. */
   files: z.array(z.string()),
 });
 export type InstallRecipe = z.infer<typeof InstallRecipe>;
@@ -57,11 +57,11 @@ export const InstallPlan = z
     does: z.enum(["nothing", "command", "packages"]),
     /** One sentence. */
     words: z.string(),
-    /** What is done, in order, each in words. */
+    /** The actions in order, each as a sentence. */
     steps: z.array(z.string()),
-    /** What is declared, as far as it is written in files other than requirements files; the first fifty. */
+    /** The declared packages, except those in requirements files; the first fifty. */
     packages: z.array(z.string()),
-    /** What a person might miss: files that do not count, groups that are not installed. */
+    /** Possible surprises: files that are ignored, groups that are not installed. */
     notes: z.array(z.string()),
   })
   .meta({ id: "InstallPlan", description: "The packages to install before the script starts." });
@@ -69,11 +69,11 @@ export type InstallPlan = z.infer<typeof InstallPlan>;
 
 export const StartPlan = z
   .object({
-    /** The command of the first node, as words. */
+    /** The command of the first node, as a list of words. */
     command: z.array(z.string()),
-    /** Why it is started so. */
+    /** The reason for this way of starting it. */
     words: z.string(),
-    /** The interpreter of a local run, or what stands for the one of the machine. */
+    /** The interpreter of a local run, or a placeholder for the one on the machine. */
     python: z.string(),
   })
   .meta({ id: "StartPlan", description: "The command that starts the script, and its Python." });

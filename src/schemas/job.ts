@@ -45,7 +45,7 @@ export const JobMachine = z
   .meta({ id: "JobMachine" });
 export type JobMachine = z.infer<typeof JobMachine>;
 
-/** A file or folder of the project that a run does without, and why. */
+/** A file or folder of the project that is excluded from the run, and why. */
 export const LeftOutName = z.object({ path: z.string(), why: z.string() });
 export type LeftOutName = z.infer<typeof LeftOutName>;
 export const LeftOut = z
@@ -54,14 +54,14 @@ export const LeftOut = z
     count: z.int(),
     /** The first of them: at most 20. */
     names: z.array(LeftOutName),
-    /** How many more git ignores, which are not named here. A folder counts once. */
+    /** How many further files git ignores; they are not named here. A folder counts once. */
     ignored: z.int(),
   })
   .meta({ id: "LeftOut", description: "Files of the project that are not part of the run's code." });
 export type LeftOut = z.infer<typeof LeftOut>;
 /**
- * As a job's row keeps it. `list` is the id of the longer list that the home keeps, or null; `missed` says how many of `count` a person
- * might miss: they come first.
+ * As stored in a job's row. `list` is the id of the longer list that the home keeps, or null; `missed` says how many of
+ * `count` a person might miss: they come first.
  */
 export type StoredLeftOut = LeftOut & { list: string | null; missed: number };
 
@@ -88,7 +88,7 @@ export const JobRecord = z
       description:
         "Disk space of the run's log and checkpoints on this computer. Until the run has ended and been measured, the sum of their lengths.",
     }),
-    /** Null where nothing was left out, or the run is older than this record. */
+    /** Null if nothing was excluded, or if the run is older than this record. */
     left_out: LeftOut.nullable(),
     spec: z.record(z.string(), z.unknown()),
     note: Note.nullable(),
@@ -96,7 +96,7 @@ export const JobRecord = z
   .meta({ id: "JobRecord" });
 export type JobRecord = z.infer<typeof JobRecord>;
 
-/** One value or several with commas between them; `what` they must be, in words. */
+/** One value or several separated by commas; `what` describes the allowed values in an error. */
 const listOf = <T extends z.ZodType<unknown, string>>(schema: T, max: number, what: string) =>
   z
     .string()
@@ -113,7 +113,7 @@ export const JobsQuery = z.strictObject({
   status: listOf(JobStatus, 20, `one of ${JobStatus.options.join(", ")}`).optional(),
   /** These jobs only, by their full ids. */
   ids: listOf(z.string().regex(/^[a-z0-9]{1,64}$/), 200, "the full id of a job").optional(),
-  /** Text that id, label, entrypoint, GPUs, provider or error hold, in any case of letters. */
+  /** Text that occurs in the id, label, entrypoint, GPUs, provider or error; upper and lower case are equal. */
   q: z.string().min(1).max(200).optional(),
   provider: ProviderName.optional(),
   label: z.string().max(200).optional(),
@@ -196,9 +196,9 @@ export const CodeFile = z.object({
   /** Null where only size and time were recorded. */
   sha256: z.string().nullable(),
   mode: z.enum(["file", "executable"]),
-  /** False where the content was not kept: data of a run that worked in place. */
+  /** False if the content was not kept: data of a run that worked in place. */
   kept: z.literal(false).optional(),
-  /** When it was last changed, where the content was not kept. */
+  /** Modification time, if the content was not kept. */
   modified_at: Instant.optional(),
 });
 export type CodeFile = z.infer<typeof CodeFile>;
@@ -212,7 +212,7 @@ export const CodeSnapshot = z
         commit: z.string(),
         branch: z.string().nullable(),
         dirty: z.boolean(),
-        /** `git describe --tags --long --always`: builds that take their version from git are told it. */
+        /** `git describe --tags --long --always`, for builds that take their version from git. */
         describe: z.string().nullable().optional(),
       })
       .nullable(),
@@ -244,9 +244,9 @@ export const ReconcileReport = z
     dry_run: z.boolean(),
     /** Journals folded again and compared with the stored snapshot. */
     replayed: z.array(z.object({ job_id: z.string(), ok: z.boolean(), first_difference_seq: z.int().nullable() })),
-    /** Jobs that are not over and go on from where they stood; also those that have their machines left to give back. */
+    /** Unfinished jobs that resume where they stopped; also those that only have machines left to release. */
     resumed: z.array(z.string()),
-    /** Machines that jobs are giving back, and that are not proven gone yet: they may still cost money. */
+    /** Machines that jobs are releasing and that are not proven gone yet: they may still cost money. */
     ending: z.array(
       z.object({
         name: z.string(),
@@ -262,7 +262,10 @@ export const ReconcileReport = z
     ),
     failed: z.array(z.object({ name: z.string(), provider: z.string(), error: JobError })),
     unreachable_providers: z.array(z.string()),
-    /** On the accounts of connected providers, without this installation's mark: another's, or made by hand. Never touched. */
+    /**
+     * Machines on the accounts of connected providers without this installation's mark: another installation's, or made
+     * by hand. Never touched.
+     */
     foreign: z.array(z.object({ provider: z.string(), id: z.string(), name: z.string().nullable() })),
   })
   .meta({ id: "ReconcileReport" });
@@ -305,7 +308,9 @@ export const FeedEvent = z
   .meta({ id: "FeedEvent" });
 export type FeedEvent = z.infer<typeof FeedEvent>;
 
-/** Live hints on the same socket: they carry no `seq`, are not replayed, and only say that there is more to read. */
+/**
+ * Live hints on the same socket: they carry no `seq`, are not replayed, and only announce that there is more to read.
+ */
 export const FeedHint = z.object({
   type: z.enum(["log.advanced", "metrics.advanced"]),
   job_id: z.string(),

@@ -1,4 +1,4 @@
-// The stored log as lines: what a viewer needs that cannot hold a log of a million lines.
+// The stored log as lines, for a viewer that cannot hold a log of a million lines.
 
 import { z } from "zod";
 
@@ -6,11 +6,11 @@ export const LogLine = z
   .object({
     /** Counted from 1, as `grep -n` counts. */
     line: z.int(),
-    /** When the part that the line begins in was written, in milliseconds since the epoch; 0 where it is not known. */
+    /** When the part in which the line begins was written, in milliseconds since the epoch; 0 if unknown. */
     at_ms: z.number(),
-    /** Colours included; of a progress bar that returned to the line's beginning, its last state. */
+    /** With colours; a progress bar is reduced to its last state. */
     text: z.string(),
-    /** Characters that were left out at the end of a very long line. */
+    /** Characters omitted at the end of a very long line. */
     cut: z.int(),
   })
   .meta({ id: "LogLine" });
@@ -32,9 +32,9 @@ export const LogMatches = z
     ...Whole,
     /** Lines that match. */
     matches: z.int(),
-    /** There are more than are counted. */
+    /** More matches exist than were counted. */
     capped: z.boolean(),
-    /** Which match `lines[0]` is, counted from 0. */
+    /** The index of the match in `lines[0]`, counted from 0. */
     from: z.int(),
     lines: z.array(LogLine),
   })

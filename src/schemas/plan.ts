@@ -1,4 +1,4 @@
-// What a run would do, told before anything is paid for.
+// A preview of a run, before anything costs money.
 
 import { z } from "zod";
 import { InstallPlan, StartPlan } from "./install.ts";
@@ -7,12 +7,12 @@ import { ProviderName } from "./spec.ts";
 
 export const PlanOffer = z
   .object({
-    /** The provider's own name for what would be rented. */
+    /** The provider's own name for the offered machine. */
     id: z.string(),
     price_per_hour_usd: z.number().nullable(),
-    /** What the provider tells of it, for a person: GPU, memory, place. */
+    /** The provider's description for a person: GPU, memory, place. */
     facts: z.record(z.string(), z.string()),
-    /** False where it is dearer than the cap. */
+    /** False if the price is above the cap. */
     within_cap: z.boolean(),
   })
   .meta({ id: "PlanOffer" });
@@ -23,14 +23,16 @@ export const Plan = z
     provider: ProviderName,
     gpus: z.string(),
     nodes: z.int(),
-    /** The directory whose code the run uses, absolute, also where the request left it out. */
+    /** The directory whose code the run uses, absolute, even if the request omitted it. */
     project_dir: z.string(),
     /** Cheapest first, the first few of `offers_total`. */
     offers: z.array(PlanOffer),
     offers_total: z.int(),
-    /** All nodes together, at the cheapest offer within the cap; null where there is none or no price is told. */
+    /**
+     * All nodes together, at the cheapest offer within the cap; null if there is no such offer or no price is reported.
+     */
     price_per_hour_usd: z.number().nullable(),
-    /** The most that the run can cost, where it has a limit of time and a price. */
+    /** The maximum cost of the run, if it has a time limit and a price. */
     cost_max_usd: z.number().nullable(),
     /** The project's files: sent to the machine, or kept as a record where the run works in place. */
     code: z
@@ -39,19 +41,19 @@ export const Plan = z
         bytes: z.int(),
         sent: z.boolean(),
         largest: z.array(z.object({ path: z.string(), size: z.int() })),
-        /** What of the project is no part of it; null where that is nothing. */
+        /** Project files that are excluded; null if there are none. */
         left_out: LeftOut.nullable(),
       })
       .nullable(),
-    /** What will be installed before the script starts; null where that cannot be told. */
+    /** The packages that will be installed before the script starts; null if they cannot be determined. */
     install: InstallPlan.nullable(),
-    /** How the script will be started; null where that cannot be told. */
+    /** How the script will be started; null if that cannot be determined. */
     start: StartPlan.nullable(),
     account: z.object({ name: z.string(), balance_usd: z.number().nullable() }).nullable(),
-    /** What ends the machine, in words. */
+    /** The mechanisms that end the machine, as sentences. */
     stops: z.array(z.string()),
     warnings: z.array(z.string()),
-    /** Why the run would be refused; empty where it would be started. */
+    /** Why the run would be refused; empty if it would be started. */
     refusals: z.array(
       z.object({ code: z.string(), message: z.string(), hint: z.string(), field: z.string().nullable() }),
     ),
@@ -67,7 +69,7 @@ export const Summary = z
     /** How many runs have each status. */
     runs: z.partialRecord(JobStatus, z.int()),
     total: z.int(),
-    /** What a first run may be: a ready body for `POST /jobs`; null where the example is not installed. */
+    /** A suggested first run: a ready body for `POST /jobs`; null if the example is not installed. */
     example: z.object({ label: z.string(), spec: z.record(z.string(), z.unknown()) }).nullable(),
   })
   .meta({ id: "Summary" });

@@ -1,10 +1,10 @@
-// The registry: which credentials there are, and where their secrets lie. As `configure()` sends it.
+// The registry: the credentials that exist and where their secrets are stored. The shape that `configure()` sends.
 
 import { z } from "zod";
 import { line } from "./line.ts";
 import { ProviderName } from "./spec.ts";
 
-/** Names a secret without holding it; `literal://` holds it, and is warned of. */
+/** Names a secret without holding it; `literal://` holds it, and causes a warning. */
 export const SecretRef = z
   .string()
   .max(65_536, "must be at most 65536 characters")

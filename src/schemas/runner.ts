@@ -1,5 +1,6 @@
-// The wire between the control plane and the runner (runner/svc_runner.py), as files in one run directory. The same files
-// serve a local run, read in place, and a rented machine, read over SSH. docs/internals/runner.md tells the whole protocol.
+// The wire between the control plane and the runner (runner/svc_runner.py), as files in one run directory. The same
+// files serve a local run, read in place, and a rented machine, read over SSH. docs/internals/runner.md describes the
+// whole protocol.
 
 import { z } from "zod";
 
@@ -12,23 +13,28 @@ export const RunnerSpec = z.object({
   nonce: z.string().regex(/^[a-z0-9]{16,64}$/),
   argv: z.array(z.string()).min(1),
   cwd: z.string(),
-  /** Added to the runner's own environment; null removes a name. Secrets ride in `env.json`, which the runner unlinks. */
+  /**
+   * Added to the runner's own environment; null removes a name. Secrets travel in `env.json`, which the runner unlinks.
+   */
   env: z.record(z.string(), z.string().nullable()),
   checkpoint_dir: z.string(),
-  /** For the script; the runner's own files are private. Absent: the runner's. */
+  /** The script's umask; the runner's own files are private. Absent: the runner's. */
   umask: z.int().min(0).max(0o777).optional(),
   stop_grace_seconds: z.number(),
   /** Spool bytes that the control plane has not yet acknowledged before the script's writes block. */
   spool_cap_bytes: z.int(),
   sample_seconds: z.number(),
-  /** Ranks that a launcher starts on this node: each gets a pipe of its own, so that lines are whole and bear their rank. */
+  /**
+   * Ranks that a launcher starts on this node: each gets its own pipe, so that lines are whole and prefixed with their
+   * rank.
+   */
   ranks: z.object({ first: z.int(), count: z.int() }).optional(),
-  /** On a guarded machine (docs/internals/guard.md): the file that the runner moves forward while its run works. */
+  /** On a guarded machine (docs/internals/guard.md): the file whose deadline the runner extends while its run works. */
   keep: z
     .object({
       file: z.string(),
       grace_seconds: z.number(),
-      /** A run that did nothing for this long does not hold the machine any more; 0: it always does. */
+      /** A run that did nothing for this long no longer holds the machine; 0: it always does. */
       idle_seconds: z.number(),
     })
     .optional(),
@@ -49,11 +55,11 @@ export const RunnerStatus = z.object({
   /** 0–255; 128+N for a signal. Null unless `phase` is `exited`. */
   exit_code: z.int().nullable(),
   signal: z.string().max(64).nullable(),
-  /** Whether a stop was asked for before the script ended. */
+  /** Whether a stop was requested before the script ended. */
   stopped: z.boolean(),
-  /** Whether the kernel's out-of-memory killer ended it, as far as can be told. */
+  /** Whether the kernel's out-of-memory killer ended it, as far as is known. */
   oom: z.boolean(),
-  /** Bytes of the log at the end: what has to be pulled for the story to be whole. */
+  /** Size of the log at the end in bytes: the log is complete once this many have been downloaded. */
   log_bytes: z.int().nullable(),
   /** Set when `phase` is `failed`: the script could not be started. */
   error: z.string().nullable(),
@@ -69,7 +75,7 @@ export const RunnerSample = z.object({
   disk_bytes_per_s: z.number().nullable(),
   net_bytes_per_s: z.number().nullable(),
   processes: z.int().nullable(),
-  /** Since a key was pressed at a terminal of the machine; null where there is none. */
+  /** Seconds since a key was pressed at a terminal of the machine; null if it has no terminal. */
   terminal_idle_seconds: z.number().nullable().default(null),
   gpus: z
     .array(

@@ -1,4 +1,4 @@
-// Metrics as columns, read on from where a reader stands: what a chart needs that holds every point and asks for none twice.
+// Metrics as columns, read incrementally from a cursor: for a chart that holds every point and fetches none twice.
 
 import { z } from "zod";
 import { MetricValue } from "./job.ts";
@@ -7,7 +7,7 @@ export const SeriesList = z
   .object({
     series: z.array(
       z.object({
-        /** For `of` of the points; good in this job only. */
+        /** Index for `of` of the points; valid in this job only. */
         id: z.int(),
         name: z.string(),
         points: z.int(),
@@ -20,16 +20,16 @@ export type SeriesList = z.infer<typeof SeriesList>;
 export const SeriesColumns = z
   .object({
     id: z.int(),
-    /** The place of the first point, and where to go on. */
+    /** The index of the first point, and the cursor for the next read. */
     from: z.int(),
     next: z.int(),
-    /** There were more points between the two than were asked for: extremes and what is not finite were kept. */
+    /** More points exist in this range than were requested: extremes and non-finite values were kept. */
     thinned: z.boolean(),
     step: z.array(z.number()),
     /** Seconds since the epoch. */
     time: z.array(z.number()),
     value: z.array(MetricValue),
-    /** Of `system/` series the node. */
+    /** The node, for `system/` series. */
     rank: z.array(z.int()),
   })
   .meta({ id: "SeriesColumns", description: "Points in order of arrival; the arrays have the same length." });

@@ -1,4 +1,4 @@
-// What is told of the copies that go to a job's sinks.
+// The upload status of a job's sinks.
 
 import { z } from "zod";
 import { Instant, JobError } from "./job.ts";
@@ -15,19 +15,19 @@ const Amount = z.object({ files: z.int(), bytes: z.int() });
 
 export const SinkStatus = z
   .object({
-    /** Place in the spec's list. */
+    /** Index in the spec's list. */
     sink: z.int(),
     kind: SinkKind,
     url: z.string(),
     what: z.array(z.enum(["checkpoints", "logs"])),
     state: SinkState,
-    /** Copied and verified, each file in its newest version. */
+    /** Uploaded and verified, each file in its newest version. */
     sent: Amount,
-    /** At home and not copied yet. */
+    /** On this computer and not uploaded yet. */
     waiting: Amount,
-    /** Not copied and never to be, each with the reason. At most 100 of them. */
+    /** Never uploaded, each with the reason. At most 100 of them. */
     left_out: z.array(z.object({ path: z.string(), why: z.string() })),
-    /** Large files under way; `sent` counts bytes that the store has. */
+    /** Large files that are being uploaded; `sent` counts the bytes that the store has. */
     uploads: z.array(z.object({ path: z.string(), size: z.int(), sent: z.int() })),
     last_copied_at: Instant.nullable(),
     error: JobError.nullable(),

@@ -1,4 +1,4 @@
-// Sinks: object stores that checkpoints and logs are copied to. What a spec may say of one.
+// Sinks: object stores that receive copies of checkpoints and logs. The fields that a spec may set for one.
 
 import { z } from "zod";
 import { keepsSecrets } from "./address.ts";
@@ -11,17 +11,17 @@ export const SinkKind = z.enum(["objstore_a", "objstore_b"]).meta({
 });
 export type SinkKind = z.infer<typeof SinkKind>;
 
-/** A run's record is shown and stored: what is secret is only named in it. */
+/** A run's record is shown and stored, so it only names secrets. */
 const secret = line(2_048).refine(
   (s) => /^(env|store):\/\/./.test(s),
   "must be a reference, env://NAME or store://path: a secret itself is never written into a run's record",
 );
-/** No secret, but it may be kept beside one. */
+/** Not a secret itself, but may be stored next to one. */
 const plain = line(512).refine(
   (s) => !/^(file|literal):\/\//.test(s),
   "must not begin with file:// or literal://, which only the owner's registry may use; use env:// or store://",
 );
-/** What an earlier run's record shows in its place is not it. */
+/** The mask shown in an earlier run's record is not a valid key id. */
 const keyId = plain.refine((s) => s !== "***", "is masked in a run's record: enter it again");
 
 const FIELDS = {
@@ -42,7 +42,7 @@ const OF_KIND: Record<SinkKind, readonly (keyof Fields)[]> = {
   objstore_b: ["service_account_json", "endpoint"],
 };
 
-/** Credentials as one object, wherever they were written. */
+/** Credentials as one object, from either place in which they may be written. */
 export function credentialsOf(sink: Sink): Fields {
   return {
     ...Object.fromEntries(NAMES.flatMap((n) => (sink[n] === undefined ? [] : [[n, sink[n]]]))),
@@ -58,7 +58,7 @@ export interface SinkPlace {
 
 const SCHEMES: Record<SinkKind, string> = { objstore_a: "s3", objstore_b: "gs" };
 
-/** The place that a sink's url names, or what is wrong with it. */
+/** The place that a sink's url names, or an error message if the url is wrong. */
 export function placeOf(kind: SinkKind, url: string): SinkPlace | string {
   const scheme = SCHEMES[kind];
   const [, bucket, rest = ""] = new RegExp(`^${scheme}://([^/]*)(?:/(.*))?$`).exec(url) ?? [];
@@ -122,7 +122,7 @@ export const Sink = z
   .meta({ id: "Sink" });
 export type Sink = z.infer<typeof Sink>;
 
-/** Two sinks of one place would write one manifest over the other. */
+/** Two sinks at one place would overwrite each other's manifest. */
 export const Sinks = z
   .array(Sink)
   .max(16)

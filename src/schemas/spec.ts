@@ -51,7 +51,7 @@ export const PriceCap = z
     description: "Refuse machines that cost more than this. Not enforced if the provider reports no price.",
   });
 
-/** What every run is told by svc itself: a caller's value would be silently lost, so it is refused. */
+/** Variables that svc sets for every run: a caller's value would be silently lost, so it is refused. */
 const SET_BY_SVC =
   /^SVC_(JOB_ID|CHECKPOINT_DIR|DATA_DIR|RESUME_FROM|ATTEMPT|PLACEMENT|NODE_RANK|NUM_NODES|NODE_IPS|MASTER_ADDR|GPUS_PER_NODE|METRICS_MARK|RUN_DIR|RUN_NONCE)$/;
 
@@ -264,7 +264,7 @@ export const RunSpec = z
   })
   .meta({ id: "RunSpec", title: "Run spec" });
 
-/** The spec after defaults: what a machine of states carries. */
+/** The spec with defaults applied, as the state machine carries it. */
 export type RunSpec = z.infer<typeof RunSpec>;
 /** The spec as a caller may write it. */
 export type RunSpecInput = z.input<typeof RunSpec>;

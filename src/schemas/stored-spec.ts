@@ -12,7 +12,10 @@ export const STOP_GRACE_SECONDS = 10;
 type Optional = { [K in keyof RunSpec]-?: undefined extends RunSpec[K] ? K : never }[keyof RunSpec];
 export type SpecDefaults = Omit<RunSpec, "entrypoint" | Optional>;
 
-/** The schema's defaults; a test compares them with the schema. Made anew for each caller, which may change its arrays. */
+/**
+ * The schema's defaults; a test compares them with the schema. A new object for each caller, which may change its
+ * arrays.
+ */
 export const specDefaults = (): SpecDefaults => ({
   args: [],
   provider: "local",
@@ -34,10 +37,10 @@ export const withDefaults = (spec: Omit<RunSpec, keyof SpecDefaults> & Partial<R
   ...spec,
 });
 
-/** The text for the store, of a spec that was checked against the schema and sealed. */
+/** The stored text of a spec that was checked against the schema and whose secrets were sealed. */
 export const storedSpec = (spec: RunSpec): string => JSON.stringify({ ...spec, spec_version: VERSION });
 
-/** The one reader of a stored spec. Rows without a version are of releases before 1 was introduced. */
+/** The one reader of a stored spec. Rows without a version were written by releases before versions were introduced. */
 export function specOf(row: { spec: string }): RunSpec {
   // Checked against the schema when it was submitted, and written only by `storedSpec` since.
   const { spec_version: _, ...spec } = JSON.parse(row.spec) as RunSpec & { spec_version?: number };
