@@ -13,7 +13,7 @@ import { SINKS } from "./sinks.ts";
 export type { Retry } from "./entry.ts";
 
 export const CATALOGUE = {
-  // What the caller sent
+  // Invalid requests
   invalid_request: entry<{ summary: string }>({
     status: 400,
     exit: 2,
@@ -115,7 +115,7 @@ export const CATALOGUE = {
       `Run \`pip install 'svc[${d.extra}]'\` in the Python environment that svc is installed in, then restart svc.`,
   }),
 
-  // What is not there
+  // Things that do not exist
   job_not_found: entry<{ id: string }>({
     status: 404,
     exit: 3,
@@ -153,7 +153,7 @@ export const CATALOGUE = {
     hint: "/v1/openapi.json lists every path.",
   }),
 
-  // Who may come in
+  // Access control
   host_refused: entry<{ host: string }>({
     status: 403,
     exit: 1,
@@ -190,7 +190,7 @@ export const CATALOGUE = {
     hint: "Request a range within the file.",
   }),
 
-  // What the server could not read as a request
+  // Requests that the server could not parse
   malformed_request: entry<{ why: string }>({
     status: 400,
     exit: 2,
@@ -228,7 +228,7 @@ export const CATALOGUE = {
     hint: "Start it again with `svc serve`, then resubmit. Nothing was started.",
   }),
 
-  // What has no kind of its own
+  // Errors without a kind of their own
   provider_unavailable: entry<{ provider: string; why: string }>({
     status: 400,
     exit: 4,

@@ -1,4 +1,7 @@
-/** An amount as people read it: `$0.40`. Cents, and finer below one, or where cents would say the same as the amount it stands beside. */
+/**
+ * An amount for people: `$0.40`. Cents, and more digits below one cent, or if cents would show the same amount as
+ * `beside`.
+ */
 export function dollars(usd: number, beside = Number.NaN): string {
   for (let digits = usd > 0 && usd < 0.01 ? 3 : 2; ; digits++) {
     const text = usd.toFixed(digits);

@@ -1,6 +1,6 @@
-// What an error of the catalogue is made of.
+// The parts of an error in the catalogue.
 
-/** `never`: asking again cannot help; `backoff`: the engine tries again; `unknown`: the request may have taken effect. */
+/** `never`: a retry cannot help; `backoff`: the engine retries; `unknown`: the request may have taken effect. */
 export type Retry = "never" | "backoff" | "unknown";
 
 export interface Entry<D> {

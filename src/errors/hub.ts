@@ -1,4 +1,4 @@
-// What can go wrong between us and the hub, and with a model on the disk.
+// Errors between svc and the hub, and errors about a model on the disk.
 
 import { entry } from "./entry.ts";
 
@@ -62,7 +62,7 @@ export const HUB = {
         ? "Pull again later: the download resumes where it stopped."
         : "Without a token the limit is low and shared by every user behind the same address: set HUB_TOKEN. A new pull resumes where this one stopped.",
   }),
-  /** `goes_on`: the pull is still trying. */
+  /** `goes_on`: the pull keeps retrying. */
   hub_unreachable: entry<{ host: string; why: string; goes_on?: boolean }>({
     status: 502,
     exit: 5,

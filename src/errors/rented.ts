@@ -1,5 +1,5 @@
-// What can go wrong between us, a provider and a machine that costs money. What is said of renting is said of one order: another node of
-// the same run may hold a machine, which is then given back.
+// Errors between svc, a provider and a machine that costs money. Statements about renting concern one order: another
+// node of the same run may hold a machine, which svc then releases.
 
 import { entry } from "./entry.ts";
 import { hourly } from "./dollars.ts";
@@ -130,7 +130,7 @@ export const RENTED = {
     message: (d) => `The SSH key ${d.path} cannot be used: ${d.why}.`,
     hint: "Set ssh_key_path to another key, load this one into an SSH agent, or leave ssh_key_path out: svc then generates its own key.",
   }),
-  /** `closed`: something answered at its address, and turned us away before anybody was logged in. */
+  /** `closed`: something answered at its address and refused before any login. */
   ssh_unreachable: entry<{ machine: string; why: string; closed?: boolean }>({
     status: 502,
     exit: 1,

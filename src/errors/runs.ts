@@ -1,8 +1,8 @@
-// How a run ends other than well, and what keeps it from starting on a machine that it has.
+// Errors for the ways in which a run fails, and for reasons that keep it from starting on its machine.
 
 import { entry } from "./entry.ts";
 
-/** Stands for the signal that ended a script, where the kernel was seen to end processes for want of memory. */
+/** Replaces the name of the signal that ended a script, if the kernel was seen to end processes for lack of memory. */
 export const OUT_OF_MEMORY = "the system, which was out of memory";
 
 /** The sentence about a rented machine in the hint of an ended run. The store removes it from the error of a local run, which has none. */
@@ -44,17 +44,17 @@ export const RUNS = {
     message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
     hint: `Its log and checkpoints up to that point are kept. ${RELEASED} Usual causes: the machine rebooted or ran out of memory.`,
   }),
-  /** `who` begins the sentence: it names rank and node where they are known. `why` is the exception that was not caught. */
+  /** `who` begins the sentence: it names rank and node if they are known. `why` is the uncaught exception. */
   script_failed: entry<{
     exit_code: number;
     signal: string | null;
     who: string;
     why: string | null;
-    /** The last line of its log, where that tells of no failure. */
+    /** The last line of its log, if the line shows no failure. */
     last?: string | null;
-    /** What it seems to lack, because it was left out of the code: a sentence. */
+    /** The file that it seems to lack because it was excluded from the code: a sentence. */
     left_out?: string | null;
-    /** Of its machine, when it ended. */
+    /** Whether its machine's disk was full when it ended. */
     disk_full?: boolean;
   }>({
     status: 500,

@@ -1,4 +1,4 @@
-// What can go wrong with secrets and the store that holds them.
+// Errors about secrets and the store that holds them.
 
 import { entry } from "./entry.ts";
 

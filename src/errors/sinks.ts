@@ -1,4 +1,4 @@
-// What can go wrong between this computer and an object store. The run itself is never touched by it, and no machine waits for it.
+// Errors between this computer and an object store. They never affect the run itself, and no machine waits for them.
 
 import { entry } from "./entry.ts";
 

@@ -6,7 +6,7 @@ export interface FieldError {
   message: string;
 }
 
-/** The words of an error that nobody throws: what a record says. Costs no stack trace. */
+/** The text of an error that is recorded without being thrown. Costs no stack trace. */
 export function describeError<C extends ErrorCode>(
   code: C,
   data: ErrorData<C>,
@@ -26,17 +26,20 @@ interface AnyEntry {
 // The catalogue ties each code to its own data type; indexing by a type parameter loses that tie.
 const entryOf = (code: ErrorCode): AnyEntry => CATALOGUE[code] as unknown as AnyEntry;
 
-/** What others said may end with a full stop of its own. */
+/** Text from another program may end with its own full stop. */
 const asSentence = (text: string): string => text.replace(/(?<!\.)\.\.(?=\s|$)/g, ".");
 
 interface SvcErrorOptions {
   cause?: unknown;
   errors?: FieldError[];
-  /** In place of what the catalogue says: a step that has tried for long enough ends with an error that is otherwise tried again. */
+  /**
+   * Replaces the catalogue's value: a step that has retried for long enough ends with an error that is otherwise
+   * retried.
+   */
   retry?: Retry;
 }
 
-/** The one error class. Everything a caller may see is in the catalogue; `cause` keeps what led here. */
+/** The one error class. Everything a caller may see is in the catalogue; `cause` keeps the original error. */
 export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
   static {
     // Bundlers rename classes of one name, and Node prints the class's own name with an error.
@@ -63,22 +66,22 @@ export class SvcError<C extends ErrorCode = ErrorCode> extends Error {
     this.errors = options.errors;
   }
 
-  /** The three words that go into records, events and answers. */
+  /** The three texts that go into records, events and answers. */
   toJobError(): { code: string; message: string; hint: string } {
     return { code: this.code, message: this.message, hint: this.hint };
   }
 }
 
-/** What was thrown, in its own words. */
+/** The message of a thrown value. */
 export const messageOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
-/** What was thrown, or `disk_full` with it as the cause where the system said so. */
+/** The thrown value, or `disk_full` with it as the cause if the system reported a full disk. */
 export function orDiskFull(thrown: unknown, path: string): unknown {
   if (thrown instanceof SvcError || !isDiskFull(thrown)) return thrown;
   return new SvcError("disk_full", { path }, { cause: thrown });
 }
 
-/** Any thrown value as an `SvcError`; what is not ours becomes `internal_error` with its cause kept. */
+/** Any thrown value as an `SvcError`; a foreign error becomes `internal_error` and keeps its cause. */
 export function asSvcError(thrown: unknown): SvcError {
   if (thrown instanceof SvcError) return thrown;
   if (isDiskFull(thrown)) return new SvcError("disk_full", { path: "the home" }, { cause: thrown });

@@ -1,4 +1,4 @@
 import { SvcError } from "./svc-error.ts";
 
-/** That one file cannot be read where it lies; of the others nothing is said. */
+/** One file cannot be read; says nothing about the others. */
 export class UnreadableFile extends SvcError<"runner_failed"> {}

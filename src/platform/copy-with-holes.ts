@@ -1,5 +1,5 @@
-// Copying a file so that its holes stay holes. The system's own copy writes them out as zeros on most file systems: a file of 100 GB with
-// one page of data in it would fill the disk.
+// Copying a file so that its holes stay holes. The system's copy call writes them out as zeros on most file systems: a
+// file of 100 GB with one page of data in it would fill the disk.
 
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
@@ -13,14 +13,14 @@ export interface CopyWithHoles {
   from: string;
   to: string;
   size: number;
-  /** Bytes that the disk holds of it; absent where it has no holes. */
+  /** Bytes that the file occupies on the disk; absent if it has no holes. */
   stored?: number | undefined;
 }
 
 /** Copies a file of which only `stored` bytes are data. `from` may be a symlink, as those in /proc are. */
 export async function copyWithHoles({ from, to, size, stored }: CopyWithHoles): Promise<void> {
   if (stored === undefined || stored >= size) return copyFile(from, to, constants.COPYFILE_FICLONE);
-  // GNU's cp asks the system where the data is, which Node cannot.
+  // GNU's cp can ask the file system where the data is; Node cannot.
   const isCopied = await run("cp", ["--sparse=always", "--reflink=auto", "--", from, to], {
     env: { ...process.env, LC_ALL: "C" },
   }).then(
@@ -32,7 +32,7 @@ export async function copyWithHoles({ from, to, size, stored }: CopyWithHoles): 
   await copyData(from, to);
 }
 
-/** Reads all of it and writes what is not zero. */
+/** Reads the whole file and writes only the parts that are not zero. */
 async function copyData(from: string, to: string): Promise<void> {
   const source = await open(from, "r");
   try {

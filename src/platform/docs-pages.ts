@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 
-/** The pages of the documentation in a folder, by their paths without the ending; none where it was not installed. */
+/** The documentation pages in a folder, by path without the ending; empty if the documentation is not installed. */
 export function docsPages(folder: string): string[] {
   try {
     return readdirSync(folder, { recursive: true, encoding: "utf8" })

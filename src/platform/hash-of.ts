@@ -3,7 +3,7 @@ import type { FileHandle } from "node:fs/promises";
 
 const BLOCK = 1 << 20;
 
-/** SHA-256, in hexadecimal, of the bytes from `start` to `end`, or to the end of the file where that comes first. */
+/** SHA-256, in hexadecimal, of the bytes from `start` to `end`, or to the end of the file if that comes first. */
 export async function hashOf(file: FileHandle, start: number, end: number): Promise<string> {
   const hash = createHash("sha256");
   const block = Buffer.allocUnsafe(Math.min(BLOCK, Math.max(0, end - start)));

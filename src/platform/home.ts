@@ -8,7 +8,10 @@ export function resolveHome(env: Readonly<Record<string, string | undefined>>): 
   return resolve(given === undefined || given === "" ? `${homedir()}/.svc` : given);
 }
 
-/** Why a folder cannot be a home, in words that follow its path; null where it can: it must be ours, and nobody else's to write. */
+/**
+ * Why a folder cannot be a home, as text that follows its path; null if it can: this user must own it, and no other
+ * user may write to it.
+ */
 export function homeObjection(found: Stats): string | null {
   if (!found.isDirectory()) return "is not a folder";
   const self = process.getuid?.();
@@ -17,8 +20,8 @@ export function homeObjection(found: Stats): string | null {
 }
 
 /**
- * Makes the folder of the home and what is missing above it. Node's own `recursive` never returns where the system says of a
- * folder that it is not there and cannot be made, as below /proc (seen on Node 24.21).
+ * Makes the folder of the home and its missing parents. Node's own `recursive` never returns if the system reports that
+ * a folder does not exist and cannot be made, as below /proc (seen on Node 24.21).
  */
 export function makeHome(home: string): void {
   const missing: string[] = [];

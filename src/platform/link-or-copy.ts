@@ -2,7 +2,10 @@ import { link, stat } from "node:fs/promises";
 import { systemCode } from "../errors/index.ts";
 import { copyWithHoles } from "./copy-with-holes.ts";
 
-/** A second name of a file that is replaced, never written to; a copy where the file system knows no such names. */
+/**
+ * Hard-links a file; copies it where the file system does not support hard links. Only for files that are replaced,
+ * never modified in place.
+ */
 export async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
     await link(from, to);

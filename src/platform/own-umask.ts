@@ -1,11 +1,11 @@
-/** What this process was started with; null before `keepFilesPrivate`. */
+/** The umask with which this process was started; null before `keepFilesPrivate`. */
 let given: number | null = null;
 
-/** From here on, all that this process makes is its owner's alone. */
+/** Makes every file that this process creates from now on private to its owner. */
 export function keepFilesPrivate(): void {
   const before = process.umask(0o077);
   given ??= before;
 }
 
-/** For what the user's own programs make: the umask that this process was started with. */
+/** For files that the user's own programs create: the umask with which this process was started. */
 export const givenUmask = (): number => given ?? process.umask();

@@ -3,9 +3,9 @@ import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } fro
 import { dirname } from "node:path";
 
 /**
- * Replaces a file as a whole: whoever reads it, at whatever moment and after whatever crash, finds the old content or the new
- * one. It is the owner's alone (600) from its first byte, also where an old one was laxer. Throws what the file system throws;
- * the old file then stands.
+ * Replaces a file atomically: a reader finds the old content or the new one at any moment and after any crash. The file
+ * is private to its owner (600) from its first byte, even if the old one was not. Throws the file system's errors; the
+ * old file then stays.
  */
 export function replaceFile(file: string, content: string | Uint8Array): void {
   const temporary = `${file}.${randomBytes(6).toString("hex")}.tmp`;
@@ -19,13 +19,13 @@ export function replaceFile(file: string, content: string | Uint8Array): void {
   syncFolder(dirname(file));
 }
 
-/** The new name is on the disk only when its folder is. */
+/** The new name is durable only after its folder is synced. */
 function syncFolder(folder: string): void {
   const fd = openSync(folder, "r");
   try {
     fsyncSync(fd);
   } catch (e) {
-    // Some file systems know no such thing of a folder; the rename stands all the same.
+    // Some file systems cannot sync a folder; the rename is done anyway.
     if (!["EINVAL", "EPERM", "ENOTSUP", "EBADF"].includes((e as NodeJS.ErrnoException).code ?? "")) throw e;
   } finally {
     closeSync(fd);

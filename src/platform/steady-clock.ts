@@ -1,12 +1,13 @@
-// The control plane's own time: wall time at start, plus the time that really went by, sleep included. Somebody who sets the
-// clock, or a time server that corrects it by hours, moves no deadline and no bill; a laptop that slept has slept.
+// The control plane's own time: wall time at start plus the time that really passed, sleep included. A user who sets
+// the clock, or a time server that corrects it by hours, moves no deadline and no bill; a laptop's sleep counts as
+// time.
 
 import { readFileSync } from "node:fs";
 import { systemClock, type Clock } from "../domain/clock.ts";
 
-/** How often sleep is looked for. */
+/** How often the clock checks for sleep. */
 const LOOK_EVERY_MS = 2_000;
-/** Differences below this are the clocks' own grain. */
+/** Smaller differences come from the resolution of the clocks. */
 const SLEPT_MS_MIN = 1_000;
 
 /** Milliseconds since boot, sleep included; null where the system does not say. */
@@ -26,7 +27,8 @@ export function steadyClock(): Clock {
   const look = (): void => {
     const counted = performance.now() - monotonic;
     const up = boot === null ? null : sinceBootMs();
-    // Without a boot clock a forward jump of wall time is taken for sleep: a deadline too early is found by the next probe.
+    // Without a boot clock a forward jump of wall time counts as sleep: the next probe detects a deadline that fired
+    // too early.
     const real = up !== null && boot !== null ? up - boot : Date.now() - wall;
     if (real - counted - sleptMs > SLEPT_MS_MIN) sleptMs = real - counted;
   };
