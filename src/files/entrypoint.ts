@@ -1,4 +1,4 @@
-// What a run starts: a script of the project, or a module.
+// Resolves the entrypoint of a run: a script of the project, or a module.
 
 import type { Stats } from "node:fs";
 import { access, constants, open, realpath, stat } from "node:fs/promises";
@@ -28,7 +28,7 @@ export async function checkEntrypoint(projectDir: string, entrypoint: string): P
 
   const root = await realOrSame(projectDir);
   const absolute = isAbsolute(entrypoint) ? normalize(entrypoint) : resolve(root, entrypoint);
-  // An absolute path may spell the project by another name, through a link.
+  // An absolute path may reach the project by another name, through a symlink.
   const lexical = [root, resolve(projectDir)].find((base) => isWithin(base, absolute));
   if (lexical === undefined) throw outside();
   let real: string;
@@ -59,11 +59,11 @@ export async function checkEntrypoint(projectDir: string, entrypoint: string): P
   return { ...start, path: plainPath(inside) };
 }
 
-/** No option of whatever is handed the path. */
+/** Keeps a path from being read as an option. */
 const plainPath = (inside: string): string => (inside.startsWith("-") ? `./${inside}` : inside);
 
 async function headOf(path: string): Promise<Buffer> {
-  // NONBLOCK: a pipe that came in its place meanwhile would be waited for.
+  // NONBLOCK: if a pipe has replaced the file, opening it must not block.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
@@ -74,8 +74,8 @@ async function headOf(path: string): Promise<Buffer> {
 }
 
 /**
- * How the entrypoint is run where its code was kept and sent: the directory may have changed since, or be gone. Without the kept file
- * the directory is asked, and last the name alone.
+ * How the entrypoint is run where its code was kept and sent: the directory may have changed since, or be gone. Reads
+ * the kept file first, then the directory; if both are missing, the name alone decides.
  */
 export async function keptEntrypoint(projectDir: string, entrypoint: string, code: SnapshotPlace): Promise<Entrypoint> {
   const kept = MODULE.test(entrypoint) ? null : await keptStart(projectDir, entrypoint, code).catch(() => null);
@@ -101,9 +101,10 @@ async function keptStart(projectDir: string, entrypoint: string, code: SnapshotP
 }
 
 /**
- * Whether what the entrypoint's first line names is on this computer. Throws `entrypoint_not_runnable`, which tells the line.
+ * Checks that the interpreter in the entrypoint's first line exists on this computer. Throws `entrypoint_not_runnable`,
+ * which quotes the line.
  *
- * @param path where programs are looked for, as PATH has it.
+ * @param path the folders to search for programs, in the form of PATH.
  */
 export async function checkInterpreter(
   projectDir: string,

@@ -7,7 +7,7 @@ const CHUNK_BYTES = 1024 * 1024;
 const TOLD_EVERY_BYTES = 64 * 1024 * 1024;
 const TRIES = 3;
 
-/** What a file was when it was read. */
+/** The size and digest of a file at the time it was read. */
 export interface Hashed {
   size: number;
   sha256: string;
@@ -19,7 +19,7 @@ export type HashResult = Hashed | { why: string };
 
 let buffer: Buffer | null = null;
 
-/** `told` hears of bytes that were read, for large files more than once. Never throws. */
+/** Calls `told` with the number of bytes read, for large files more than once. Never throws. */
 export function hashFileSync(path: string, told: (bytes: number) => void = () => {}): HashResult {
   for (let tries = 1; ; tries++) {
     const result = once(path, told);
@@ -31,7 +31,7 @@ export function hashFileSync(path: string, told: (bytes: number) => void = () =>
 function once(path: string, told: (bytes: number) => void): HashResult | "changing" {
   let fd: number;
   try {
-    // NONBLOCK: what has become a pipe would otherwise be waited for without end.
+    // NONBLOCK: if a pipe has replaced the file, opening it must not block for ever.
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
     return { why: systemWords(cause) };
@@ -57,7 +57,7 @@ function digestOf(fd: number, told: (bytes: number) => void): string {
     told(first);
     return hash("sha256", buffer.subarray(0, first), "hex");
   }
-  // Read from the beginning: what came in two parts is rare, and not worth a second way.
+  // Starts again from the beginning: a file that arrives in two parts is rare, and does not justify a second code path.
   const sha256 = createHash("sha256");
   let untold = 0;
   for (let at = 0; ;) {
@@ -77,7 +77,7 @@ function digestOf(fd: number, told: (bytes: number) => void): string {
 export const sameStats = (a: Pick<Stats, "size" | "mtimeMs" | "ctimeMs" | "ino">, b: typeof a): boolean =>
   a.size === b.size && a.mtimeMs === b.mtimeMs && a.ctimeMs === b.ctimeMs && a.ino === b.ino;
 
-/** What the system said, as people know it. */
+/** The system's error, in words that people know. */
 export function systemWords(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   if (code === "EACCES" || code === "EPERM") return "permission denied";

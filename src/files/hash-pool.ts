@@ -1,4 +1,4 @@
-// Digests of many files on all processors. A few small ones are read in place: a thread takes longer to begin.
+// Hashes many files on all processors. A few small files are read in place, because starting a thread takes longer.
 
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -20,11 +20,11 @@ export interface ToHash {
 
 export interface HashOptions {
   signal: AbortSignal;
-  /** Called with what was read in all. */
+  /** Called with the totals read so far. */
   progress?: ((done: { files: number; bytes: number }) => void) | undefined;
 }
 
-/** Results in the order of the files; a file that cannot be read is a result, too. Throws the signal's reason. */
+/** Results in the order of the files; an unreadable file gives a result, too. Throws the signal's reason. */
 export async function hashFiles(files: readonly ToHash[], { signal, progress }: HashOptions): Promise<HashResult[]> {
   signal.throwIfAborted();
   const done = { files: 0, bytes: 0 };
@@ -101,7 +101,9 @@ function batchesOf(files: readonly ToHash[]): Batch[] {
   return batches;
 }
 
-/** Beside this file, from the sources and from the bundle (scripts/build.ts makes a chunk of that name). */
+/**
+ * The worker's file: next to this file in the sources, a chunk of that name in the bundle (scripts/build.ts makes it).
+ */
 function workerFile(): string {
   if (import.meta.filename.endsWith(".ts")) return join(import.meta.dirname, "hash-worker.ts");
   const chunks = import.meta.dirname.endsWith("chunks") ? import.meta.dirname : join(import.meta.dirname, "chunks");

@@ -1,4 +1,4 @@
-// One thread of the hashing pool: a batch of paths in, their digests out, in order; and how much was read meanwhile.
+// One thread of the hashing pool: receives batches of paths, returns their digests in order, and reports its progress.
 
 import { parentPort } from "node:worker_threads";
 import { hashFileSync, type HashResult } from "./hash-file.ts";

@@ -1,4 +1,7 @@
-/** `work` on every item, at most `limit` at once; results in the items' order. The first failure ends it. */
+/**
+ * Runs `work` on every item, at most `limit` at once; returns the results in the items' order. The first failure ends
+ * it.
+ */
 export async function inParallel<T, R>(
   items: readonly T[],
   limit: number,

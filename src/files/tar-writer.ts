@@ -1,4 +1,5 @@
-// Files as a tar archive, in the form that GNU tar, BusyBox, bsdtar and Python read alike: ustar, long names the GNU way.
+// Writes files as a tar archive, in the form that GNU tar, BusyBox, bsdtar and Python all read: ustar, with GNU's long
+// names.
 
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
@@ -6,11 +7,11 @@ import { createHash, hash } from "node:crypto";
 import { join } from "node:path";
 
 const BLOCK = 512;
-/** Files up to this size are read whole, several at a time; of larger ones this much at a time. */
+/** Files up to this size are read at once, several in parallel; larger ones in pieces of this size. */
 const CHUNK = 256 * 1024;
 const READ_AT_ONCE = 16;
 const NAME_MAX = 100;
-/** What eleven octal digits hold. */
+/** The largest number of eleven octal digits. */
 const SIZE_MAX_OCTAL = 8 ** 11 - 1;
 
 export interface TarFile {
@@ -18,16 +19,16 @@ export interface TarFile {
   path: string;
   size: number;
   executable: boolean;
-  /** The beginning of time unless given; whole seconds of it go into the archive. */
+  /** Milliseconds since the epoch; by default 0. The archive stores whole seconds. */
   mtimeMs?: number;
-  /** Where it is a link, what it leads to is meant. */
+  /** Archive the target of a symlink instead of the symlink. */
   followLinks?: true;
 }
 
-/** Told when all bytes of a file have gone into the archive. */
+/** Called when all bytes of a file are in the archive. */
 export type Packed = (file: TarFile, sha256: string) => void;
 
-/** A file is not the one that was listed. */
+/** The file differs from the one that was listed. */
 export class FileChanged extends Error {
   readonly path: string;
   readonly why: string;
@@ -38,7 +39,10 @@ export class FileChanged extends Error {
   }
 }
 
-/** The archive, in chunks. Throws `FileChanged` for a file that is missing, no plain file or of another size than was said. */
+/**
+ * The archive, in chunks. Throws `FileChanged` for a file that is missing, is not a plain file, or has another size
+ * than listed.
+ */
 export async function* tarOf(from: string, files: readonly TarFile[], packed: Packed): AsyncGenerator<Buffer, void> {
   for (let at = 0; at < files.length;) {
     const batch: TarFile[] = [];
@@ -59,7 +63,10 @@ export async function* tarOf(from: string, files: readonly TarFile[], packed: Pa
   yield Buffer.alloc(2 * BLOCK);
 }
 
-/** The archive of files that are opened one by one, each as large as it is when it is opened. Throws `FileChanged`. */
+/**
+ * The archive of files that are opened one by one; each has the size that it has when it is opened. Throws
+ * `FileChanged`.
+ */
 export async function* tarOfOpened(
   members: Iterable<{ open(): Promise<FileHandle>; about(opened: FileHandle): Promise<TarFile> }>,
 ): AsyncGenerator<Buffer, void> {
@@ -77,7 +84,7 @@ export async function* tarOfOpened(
   yield Buffer.alloc(2 * BLOCK);
 }
 
-/** SHA-256 of a file in hex; null where it is not the file that was listed. */
+/** SHA-256 of a file in hex; null if the file differs from the one that was listed. */
 export async function digestOf(from: string, file: TarFile): Promise<string | null> {
   try {
     let digest: string | null = null;

@@ -1,4 +1,5 @@
-// A change of what is no text, as `git diff --binary` writes it and `git apply` takes it: both contents whole, deflated, in base 85.
+// Writes the change of a binary file, as `git diff --binary` does and `git apply` reads it: both contents in full,
+// deflated, in base 85.
 
 import { createHash } from "node:crypto";
 import { deflateSync } from "node:zlib";
@@ -7,12 +8,12 @@ const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#
 const LINE_BYTES = 52;
 const NONE = "0".repeat(40);
 
-/** What follows the names and modes of one change. Null stands for a file that is not there. */
+/** The part after the names and modes of one change. Null means that the file does not exist. */
 export function binaryPatch(old: Buffer | null, now: Buffer | null): string {
   return `index ${blobId(old)}..${blobId(now)}\nGIT binary patch\n${literal(now)}\n${literal(old)}\n`;
 }
 
-/** By which git knows that it changes the file that was meant. */
+/** The id by which git checks that it patches the intended file. */
 const blobId = (content: Buffer | null): string =>
   content === null ? NONE : createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
 
@@ -28,7 +29,7 @@ function literal(content: Buffer | null): string {
   return lines.join("");
 }
 
-/** Five digits for each four bytes, the greatest first; the last four are filled up with zeros. */
+/** Five digits for each four bytes, the most significant first; zeros pad the last four. */
 function base85(bytes: Buffer): string {
   const words = Buffer.alloc(Math.ceil(bytes.length / 4) * 4);
   bytes.copy(words);

@@ -1,9 +1,10 @@
-// Which files of a project are code, and which are data that happens to lie beside it. A run that works in place sends nothing: of its
-// code a copy is kept, so that it can be compared and had back, and of its data only what tells whether it changed.
+// Decides which files of a project are code and which are data that happens to be in the same folder. A run that works
+// in place sends nothing: svc keeps a copy of its code, for diffs and restores, and records of its data only what shows
+// whether it changed.
 //
 // T1. A large file is data, and so is one of a format that holds data unless it is small.
-// T2. Copies are bounded in all: beyond that, only small files are copied.
-// T3. A digest is taken of what is read quickly; of the rest, size and time are written down.
+// T2. The total size of copies is bounded: beyond that, only small files are copied.
+// T3. Small data files are hashed; of the rest, only size and time are recorded.
 
 import type { ProjectFile } from "../listing/measured-project.ts";
 
@@ -23,7 +24,7 @@ const DATA_ENDINGS = new Set(
 
 export type Keeping = "copy" | "digest" | "time";
 
-/** How each file is kept, in their order. */
+/** How to keep each file, in the order of the files. */
 export function keepingsOf(files: readonly ProjectFile[]): Keeping[] {
   let copied = 0;
   let hashed = 0;

@@ -1,13 +1,14 @@
-// Code snapshots: what a run's code was, kept by content. A second run of the same code costs a manifest at most.
+// Code snapshots: keeps each run's code by content. A second run of the same code costs a manifest at most.
 //
-// C1. `<code>/blobs/ab/<sha256>` holds contents, `<code>/snapshots/<id>.json` says which contents a project had. Both are
-//     written beside their place and renamed into it: a name that exists is whole, as far as this computer did not lose power.
+// C1. `<code>/blobs/ab/<sha256>` holds contents, `<code>/snapshots/<id>.json` says which contents a project had. Both
+//     are written under a temporary name and renamed: a file under its final name is complete, unless this computer
+//     lost power.
 // C2. The id is the beginning of the SHA-256 of the files and the git state, so the same code gives the same id.
-// C3. Nothing here is fsynced: it lies on the way of every submission, and the project directory is still the original.
-//     What a power failure tore is found: a blob of another size is written anew by the next snapshot, and a restore checks
+// C3. Nothing here is fsynced: every submission would wait for it, and the project directory is still the original.
+//     Damage by a power failure is detected: the next snapshot rewrites a blob of the wrong size, and a restore checks
 //     every content against its name.
-// C4. What is put together for sending is made of second names of the contents, to be read and then removed: it costs no copy and
-//     no room. Contents are never written to once they have their name.
+// C4. A tree for sending consists of hard links to the contents, which are read and then removed: it costs no copy and
+//     no disk space. Contents are never modified once they have their name.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -48,16 +49,16 @@ const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
 const FILES_AT_ONCE = 8;
 const GIT_TIMEOUT_MS = 3_000;
 const ID_CHARS = 16;
-/** Files up to this size are put together without letting others in between; and for how long that may go on. */
+/** Files up to this size are restored synchronously; SLICE_MS is how long that may block the event loop. */
 const SYNC_BYTES_MAX = 1024 * 1024;
 const SLICE_MS = 8;
 const SENT_AT = new Date("2020-01-01T00:00:00Z");
-/** Of a link: over the border of a file system, or of one that has none. */
+/** Errors of a hard link across file systems, or on one without hard links. */
 const NO_SECOND_NAME = new Set(["EXDEV", "EPERM", "EMLINK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 
 type GitState = CodeSnapshot["git"];
 
-/** Keeps names that hold a secret out of manifests; without it they are written as they are. */
+/** Keeps names that hold a secret out of manifests; without it they are written in clear. */
 export interface ManifestSeal {
   seal: <T extends object>(manifest: T) => T;
   unseal: <T extends object>(manifest: T) => T;
@@ -68,13 +69,16 @@ export interface SnapshotRequest {
   codeDir: string;
   /** Milliseconds since the epoch. */
   now: number;
-  /** The home of svc, never sent; by default the folder that holds `codeDir`. */
+  /** The home of svc, which is never sent; by default the folder that holds `codeDir`. */
   svcHome?: string;
-  /** Keeps the contents from a collection of garbage until it is released; without one, they may go once this is done. */
+  /**
+   * Protects the contents from garbage collection until it is released; without one, they may be deleted once this call
+   * is done.
+   */
   hold?: CodeHold;
-  /** The run works in place: its data is recorded and not copied (code-or-data.ts), and no amount of it is refused. */
+  /** The run works in place: its data is recorded and not copied (code-or-data.ts), and its amount is not limited. */
   inPlace?: boolean;
-  /** A file that must be among those taken, else `entrypoint_not_runnable` tells that an ignore file leaves it out. */
+  /** A file that must be included; otherwise `entrypoint_not_runnable` reports that an ignore file excludes it. */
   entrypoint?: string;
   manifests?: ManifestSeal;
 }
@@ -86,11 +90,11 @@ export interface SnapshotPlace {
 }
 
 export interface MadeSnapshot extends CodeSnapshot {
-  /** What of the project is no part of it; null where nothing was left out. */
+  /** Excluded files of the project; null if there are none. */
   leftOut: StoredLeftOut | null;
 }
 
-/** Keeps the project's code. Throws `project_dir_refused`, `disk_full`. Repeating it with the same code changes nothing. */
+/** Keeps the project's code. Throws `project_dir_refused`, `disk_full`. Idempotent for unchanged code. */
 export async function createSnapshot(request: SnapshotRequest): Promise<MadeSnapshot> {
   const { codeDir, inPlace = false } = request;
   const root = await checkProjectDir(request.projectDir, request.svcHome ?? dirname(codeDir));
@@ -138,7 +142,7 @@ async function keepLeftOut(
   return { ...shown(leftOut), list: id, missed };
 }
 
-/** The snapshot of that id, or null when it was never made or its manifest cannot be read. */
+/** The snapshot with that id, or null if it was never made or its manifest cannot be read. */
 export async function readSnapshot({ codeDir, id, manifests }: SnapshotPlace): Promise<CodeSnapshot | null> {
   if (!/^[0-9a-f]{1,64}$/.test(id)) return null;
   try {
@@ -151,9 +155,9 @@ export async function readSnapshot({ codeDir, id, manifests }: SnapshotPlace): P
 }
 
 /**
- * Puts the files of a snapshot into `target`, which is made where missing, to be read only (C4); files that are there already are
- * replaced. All bear one time, so that what is sent twice looks the same the second time. Throws `code_snapshot_damaged` when
- * something of it is missing or is not what it was.
+ * Writes the files of a snapshot into `target`, which is created if missing, for reading only (C4); existing files are
+ * replaced. All get the same time, so that a tree looks the same when it is sent twice. Throws `code_snapshot_damaged`
+ * when content is missing or altered.
  */
 export async function restoreSnapshot(request: SnapshotPlace & { target: string }): Promise<CodeSnapshot> {
   const { codeDir, id, target } = request;
@@ -166,7 +170,7 @@ export async function restoreSnapshot(request: SnapshotPlace & { target: string 
     let sliceEnds = performance.now() + SLICE_MS;
     for (const file of snapshot.files) {
       if (!isKeptFile(file)) throw damaged(id, file, "was only recorded: it belongs to a run that worked in place");
-      // In one go each: for small files the way to another thread and back costs many times what they do.
+      // Synchronous for each: for small files the way to another thread and back costs many times the work.
       if (file.size <= SYNC_BYTES_MAX) putBack(id, file, blobPath(codeDir, file.sha256), join(target, file.path));
       else await putBackLarge(id, file, blobPath(codeDir, file.sha256), join(target, file.path));
       if (performance.now() < sliceEnds) continue;
@@ -179,13 +183,16 @@ export async function restoreSnapshot(request: SnapshotPlace & { target: string 
   return snapshot;
 }
 
-/** The store that a submission writes to, and what it holds there. */
+/** The store that a submission writes to, and the hold that protects its contents there. */
 interface Into {
   codeDir: string;
   hold: CodeHold;
 }
 
-/** Null when the file vanished while the snapshot was made, or cannot be read; the latter is added to what was left out. */
+/**
+ * Null when the file vanished while the snapshot was made, or cannot be read; the latter is added to the excluded
+ * files.
+ */
 async function keep(
   root: string,
   file: ProjectFile,
@@ -203,13 +210,13 @@ async function keep(
       return { path: file.path, size: file.size, sha256, mode, ...recorded };
     }
     if (file.size <= WHOLE_BYTES_MAX) {
-      // NONBLOCK: what has become a pipe since it was listed would otherwise be waited for without end.
+      // NONBLOCK: opening a file that has become a pipe since it was listed would otherwise block for ever.
       const bytes = await readFile(source, { flag: constants.O_RDONLY | constants.O_NONBLOCK });
       const sha256 = hash("sha256", bytes, "hex");
       await unlessKept(into, sha256, bytes.length, (beside) => writeFile(beside, bytes, { mode: 0o600, flag: "wx" }));
       return { path: file.path, size: bytes.length, sha256, mode };
     }
-    // Hashed first: most large files are those of the run before, and then nothing is written.
+    // Hashed first: most large files are unchanged since the last run, and then nothing is written.
     const sha256 = await hashFile(source);
     const { size } = await stat(source);
     if (await isKept(into, sha256, size)) return { path: file.path, size, sha256, mode };
@@ -223,7 +230,7 @@ async function keep(
   }
 }
 
-/** Copies first and names by what was copied: the file may be changing. */
+/** Copies first and names the copy by its own digest: the file may be changing. */
 async function keepCopy(into: Into, source: string): Promise<{ sha256: string; size: number }> {
   const { codeDir } = into;
   await mkdir(join(codeDir, "blobs"), { recursive: true, mode: 0o700 });
@@ -240,7 +247,7 @@ async function keepCopy(into: Into, source: string): Promise<{ sha256: string; s
   }
 }
 
-/** As elsewhere, by the open file: a copy by name would wait for whoever writes to a pipe that has come in its place. */
+/** Reads through the open file, as elsewhere: a copy by name would block if a pipe has replaced the file. */
 async function copyOf(source: string, beside: string): Promise<void> {
   const opened = await open(source, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
@@ -264,7 +271,7 @@ async function unlessKept(
   await renamedInto(path, write);
 }
 
-/** Held first, then looked for: what is found stays (collect-garbage.ts, G2). */
+/** Takes the hold before it looks: a content that is found then stays (collect-garbage.ts, G2). */
 async function isKept({ codeDir, hold }: Into, sha256: string, size: number): Promise<boolean> {
   hold.add(sha256);
   const kept = await stat(blobPath(codeDir, sha256)).catch(() => null);
@@ -317,7 +324,7 @@ async function putBackLarge(id: string, file: KeptFile, blob: string, path: stri
   secondName(file, blob, path);
 }
 
-/** A copy where the mode must be another one, or where the file system knows no second names. */
+/** Hard-links a content; copies it if the mode must differ or the file system has no hard links. */
 function secondName(file: CodeFile, blob: string, path: string): void {
   rmSync(path, { force: true });
   if (file.mode === "file") {
@@ -340,7 +347,7 @@ function whole<T>(id: string, file: CodeFile, read: () => T): T {
   }
 }
 
-/** `write` makes a file beside `path`; it then takes its place. What fails leaves nothing behind. */
+/** `write` makes a temporary file next to `path`, which then replaces it. A failure leaves nothing behind. */
 async function renamedInto(path: string, write: (beside: string) => Promise<void>): Promise<void> {
   const beside = join(dirname(path), `.new-${randomBytes(8).toString("hex")}`);
   try {
@@ -370,8 +377,8 @@ async function gitStateOf(root: string): Promise<GitState> {
 }
 
 /**
- * What git says at first. It is asked to run nothing of the repository's own making (hooks, file watchers), to fetch nothing and to take
- * no lock. Filters that the repository's configuration names do run; neither they nor git see our keys.
+ * The beginning of git's answer. Git is told not to run hooks or file watchers of the repository, not to fetch and not
+ * to take a lock. Filters that the repository's configuration names do run; neither they nor git see our keys.
  */
 async function gitSays(root: string, args: readonly string[]): Promise<string | null> {
   const seen = Object.entries(withoutSecrets(process.env)).filter(([name]) => !name.startsWith("GIT_"));
@@ -392,7 +399,7 @@ async function gitSays(root: string, args: readonly string[]): Promise<string | 
   );
   const head: Buffer[] = [];
   let size = 0;
-  // The header comes first and one change is enough to know: the rest is read and dropped.
+  // The header comes first and one change is enough to know: the rest of the output is read and dropped.
   child.stdout.on("data", (chunk: Buffer) => {
     if (size < 65_536) head.push(chunk);
     size += chunk.length;

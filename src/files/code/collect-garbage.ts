@@ -1,9 +1,9 @@
-// Deleting what the code store holds for no run any more.
+// Deletes contents of the code store that no run uses any more.
 //
-// G1. A submission writes contents first, then the manifest, and its job's row last. From its first write until that row is
-//     committed it holds their names (`holdCode`), and what is held is never deleted.
-// G2. A hold is taken before the submission looks whether a content is there already. So a content that a collection deletes is
-//     either missing by the time of that look, and is written again, or was held in time.
+// G1. A submission writes contents first, then the manifest, and its job's row last. From its first write until that
+//     row is committed it holds their names (`holdCode`), and held files are never deleted.
+// G2. The submission takes a hold before it checks whether a content already exists. So a content that a collection
+//     deletes is either missing at the time of that check, and is written again, or was held in time.
 // G3. Both sides run in the one process that has the lock of the home. Looking at holds and deleting happen in one turn of the
 //     event loop, so no lock is needed between them.
 // G4. A manifest that cannot be read may name any content: the collection then deletes no content at all, and says so.
@@ -20,16 +20,16 @@ const SLICE_MS = 8;
 /** A half-written file of this age belongs to a process that died. */
 const STRAY_MS = 24 * 3600_000;
 
-/** What a submission needs of a code store until its job's row is committed (G1). */
+/** A submission's claim on contents of a code store until its job's row is committed (G1). */
 export interface CodeHold {
-  /** Names a content (its SHA-256), a snapshot or a list of what was left out (their ids). */
+  /** Adds the name of a content (its SHA-256), a snapshot or a list of excluded files (their ids). */
   add(name: string): void;
   release(): void;
 }
 
 interface Store {
   holds: Set<Set<string>>;
-  /** Collections under way: each keeps all that was held at any time since it began. */
+  /** Running collections: each keeps every name that was held at any time since it began. */
   collecting: Set<Set<string>>;
 }
 const stores = new Map<string, Store>();
@@ -58,18 +58,18 @@ export interface Collected {
   blobs: number;
   /** Bytes of the contents that were deleted. */
   bytes: number;
-  /** Why contents were kept although perhaps no run uses them; null where nothing stood in the way. */
+  /** Why contents were kept although perhaps no run uses them; null if nothing prevented their deletion. */
   kept: string | null;
 }
 
 /**
- * Deletes the snapshots, contents and lists in `codeDir` that no run uses. Call it after the rows of jobs were removed, in the
- * process that has the lock of the home (the control plane, or a command that took the lock itself); a submission may be under
- * way meanwhile. Running it twice does no harm.
+ * Deletes the snapshots, contents and lists in `codeDir` that no run uses. Call it after the rows of jobs were removed,
+ * in the process that has the lock of the home (the control plane, or a command that took the lock itself); a
+ * submission may run at the same time. Running it twice does no harm.
  *
  * @param codeDir `<home>/code`, spelled as for `createSnapshot`.
- * @param inUse gives the ids that rows of jobs name: `EngineStore.codeInUse()`. It is called once, at the beginning.
- * @param deleteNow false tells what would go and deletes nothing.
+ * @param inUse returns the ids that rows of jobs name: `EngineStore.codeInUse()`. It is called once, at the beginning.
+ * @param deleteNow false reports what would be deleted and deletes nothing.
  */
 export async function collectGarbage(request: {
   codeDir: string;
@@ -119,7 +119,7 @@ export async function collectGarbage(request: {
   }
 }
 
-/** Adds the contents that a manifest names; says why not where it cannot be read (G4). */
+/** Adds the contents that a manifest names; returns the reason if it cannot be read (G4). */
 async function addContents(manifest: string, used: Set<string>): Promise<string | null> {
   try {
     const { files } = CodeSnapshot.parse(JSON.parse(await readFile(manifest, "utf8")));
@@ -131,7 +131,7 @@ async function addContents(manifest: string, used: Set<string>): Promise<string 
   }
 }
 
-/** The size of what was there; null where it had gone. */
+/** The size of the file; null if it was already gone. */
 function unlinked(path: string, deleteNow: boolean): number | null {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (!stats) return null;

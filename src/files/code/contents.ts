@@ -1,4 +1,4 @@
-// The contents of a snapshot's files, read back: each is checked against its name before a byte of it is shown.
+// Reads the contents of a snapshot's files: each is checked against its name before a byte of it is shown.
 
 import { createHash, hash } from "node:crypto";
 import { constants } from "node:fs";
@@ -16,19 +16,19 @@ const NUL_LOOK_BYTES = 8_000;
 
 export type KeptFile = CodeFile & { sha256: string };
 
-/** Whether the content was kept, and not only what tells whether it changed. */
+/** Whether the content itself was kept, and not only the data that shows whether it changed. */
 export const isKept = (file: CodeFile): file is KeptFile => file.kept !== false && file.sha256 !== null;
 
-/** The same, or `code_file_not_kept`. */
+/** Returns the file if its content was kept; throws `code_file_not_kept`. */
 function keptOf(id: string, file: CodeFile): KeptFile {
   if (isKept(file)) return file;
   throw new SvcError("code_file_not_kept", { path: file.path, id });
 }
 
-/** Where a home keeps the content of this digest. */
+/** The path of the content with this digest. */
 export const blobPath = (codeDir: string, sha256: string): string => join(codeDir, "blobs", sha256.slice(0, 2), sha256);
 
-/** The file of that path in the snapshot. Throws `code_file_not_found`. */
+/** The file at that path in the snapshot. Throws `code_file_not_found`. */
 export function fileIn(snapshot: CodeSnapshot, path: string): CodeFile {
   const wanted = path.replace(/^(\.\/)+/, "");
   const file = snapshot.files.find((f) => f.path === wanted);
@@ -36,7 +36,7 @@ export function fileIn(snapshot: CodeSnapshot, path: string): CodeFile {
   return file;
 }
 
-/** The content, whole. Throws `code_snapshot_damaged` when it is missing or is not what it was. */
+/** The whole content. Throws `code_snapshot_damaged` when it is missing or altered. */
 export async function readContent(codeDir: string, id: string, file: CodeFile): Promise<Buffer> {
   const { sha256 } = keptOf(id, file);
   const bytes = await told(id, file, () => readFile(blobPath(codeDir, sha256)));
@@ -51,7 +51,7 @@ export async function openContent(codeDir: string, id: string, file: CodeFile): 
   return told(id, file, () => open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
 }
 
-/** SHA-256 of a file, in hexadecimal. What has become a pipe since it was listed is not waited for: nothing is in it. */
+/** SHA-256 of a file, in hexadecimal. A pipe that has replaced the file counts as empty instead of blocking. */
 export async function hashFile(path: string): Promise<string> {
   const sha256 = createHash("sha256");
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -60,8 +60,8 @@ export async function hashFile(path: string): Promise<string> {
 }
 
 /**
- * The text of a file; null for one that is none: a NUL byte near its beginning, or not UTF-8. Of a `beginning` the last character
- * may be cut.
+ * The text of a file; null for a binary one: a NUL byte near its beginning, or not UTF-8. The last character of a
+ * `beginning` may be cut.
  */
 export function textOf(bytes: Buffer, beginning = false): string | null {
   if (bytes.subarray(0, NUL_LOOK_BYTES).includes(0)) return null;
@@ -73,9 +73,10 @@ export function textOf(bytes: Buffer, beginning = false): string | null {
 }
 
 /**
- * A project directory as a snapshot would take it, without keeping anything. `read` gives a file as it was described, and an empty
- * one for what has vanished since. Throws `project_dir_refused`, also above the bounds.
- * @param options.like the files that it is compared with: what was only recorded of them is only recorded here.
+ * A project directory as a snapshot would take it, without keeping anything. `read` returns a file as it was described,
+ * and an empty one if it has vanished since. Throws `project_dir_refused`, also above the bounds.
+ * @param options.like the files to compare with: files recorded there without content are recorded without content
+ * here.
  */
 export async function describeDirectory(
   directory: string,
@@ -89,7 +90,7 @@ export async function describeDirectory(
   const keepings = inPlace ? keepingsOf(listed) : null;
   const items = listed.map((file, i) => {
     const before = recorded.get(file.path);
-    // As it was recorded: a digest can only be compared with another.
+    // Record it in the same way: a digest can only be compared with another digest.
     const byTime = before ? before.sha256 === null : keepings?.[i] === "time";
     return { file, byTime, kept: (before?.kept ?? keepings?.[i] === "copy") || !inPlace };
   });
@@ -98,7 +99,7 @@ export async function describeDirectory(
   return { root, files: described.filter((file) => file !== null), read };
 }
 
-/** Null for what vanished since it was listed: it is not in the directory any more. */
+/** Null if it vanished since it was listed: it is not in the directory any more. */
 async function describe(
   root: string,
   { path, executable, ...file }: ProjectFile,
@@ -113,14 +114,14 @@ async function describe(
     const { size } = await stat(at);
     return { path, size, sha256, mode: as, ...recorded };
   } catch (cause) {
-    // A submission leaves out what it may not read.
+    // A submission excludes files that it may not read.
     if (isMissing(cause) || ["EACCES", "EPERM"].includes(systemCode(cause))) return null;
     const why = `holds ${path}, which cannot be read (${systemCode(cause)})`;
     throw new SvcError("project_dir_refused", { project_dir: root, why }, { cause });
   }
 }
 
-/** A plain file's first bytes: it may have grown, vanished or become a pipe since it was looked at. */
+/** The first bytes of a plain file: it may have grown, vanished or become a pipe since it was listed. */
 async function readBeginning(path: string, bytesMax: number): Promise<Buffer> {
   let file: FileHandle;
   try {

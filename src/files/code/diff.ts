@@ -1,10 +1,12 @@
-// What leads from one set of code files to another, as `diff -u` and git tell it.
+// Computes the changes between two sets of code files, in the forms of `diff -u` and git.
 //
-// F1. Files are the same by their content. One that is gone and one that is new with the same content are a rename.
+// F1. Files are the same by their content. A removed and an added file with the same content are a rename.
 // F2. Only text is compared line by line: no NUL byte near its beginning, and UTF-8.
-// F3. Everything has a bound: what is too large is told as changed, with the reason, and not compared further.
-// F4. A patch that is read by a program has contents that are not told by lines whole, up to a bound of their own; beyond it, the program is
-//     told that something differs, and refuses the patch: half a patch must not pass for one.
+// F3. Everything has a bound: a file that is too large is reported as changed, with the reason, and not compared
+// further.
+// F4. A patch for a program includes contents that cannot be shown by lines in full, up to a separate bound; beyond it,
+//     the patch says only that the file differs, and the program refuses it: half a patch must not pass for a whole
+//     one.
 
 import type { CodeChange } from "../../schemas/code.ts";
 import type { CodeFile } from "../../schemas/job.ts";
@@ -22,7 +24,7 @@ export interface CodeSide {
   read(file: CodeFile): Promise<Buffer>;
 }
 
-/** In order of path. Throws what `read` throws. */
+/** In order of path. Throws the errors of `read`. */
 export async function diffCode(from: CodeSide, to: CodeSide): Promise<CodeChange[]> {
   const changes: CodeChange[] = [];
   const bounds = { bytesLeft: PATCH_BYTES_MAX };
@@ -34,7 +36,7 @@ export async function diffCode(from: CodeSide, to: CodeSide): Promise<CodeChange
 
 type Pair = [before: CodeFile | null, after: CodeFile | null];
 
-/** What differs, each file with what it was; renames found by content (F1). */
+/** The changed files, each with its old version; renames are found by content (F1). */
 function pairs(from: readonly CodeFile[], to: readonly CodeFile[]): Pair[] {
   const olds = new Map(from.map((file) => [file.path, file]));
   const news = new Map(to.map((file) => [file.path, file]));
@@ -58,7 +60,7 @@ function pairs(from: readonly CodeFile[], to: readonly CodeFile[]): Pair[] {
   return found.sort((a, b) => (path(a) < path(b) ? -1 : 1));
 }
 
-/** By content where both are known by it, else by size and time. */
+/** By content if both have a digest, else by size and time. */
 function isSame(one: CodeFile, other: CodeFile): boolean {
   if (one.sha256 !== null && other.sha256 !== null) return one.sha256 === other.sha256;
   return one.size === other.size && one.modified_at !== undefined && one.modified_at === other.modified_at;
@@ -107,7 +109,7 @@ function hunksOf(old: readonly string[], now: readonly string[]) {
     counts.removed_lines += edit.fromEnd - edit.fromStart;
     counts.added_lines += edit.toEnd - edit.toStart;
     const last = hunks.at(-1);
-    // Edits whose context would touch are told together.
+    // Edits whose context would touch share one hunk.
     if (last && edit.fromStart - last.at(-1)!.fromEnd <= 2 * CONTEXT_LINES) last.push(edit);
     else hunks.push([edit]);
   }
@@ -141,7 +143,7 @@ function hunkText(edits: Edit[], old: readonly string[], now: readonly string[])
 
 const MODE = { file: "100644", executable: "100755" } as const;
 
-/** All changes in the form of git, one by one, as `git apply` takes them (F4). Throws what `read` throws. */
+/** All changes in the form of git, one by one, as `git apply` reads them (F4). Throws the errors of `read`. */
 export async function* patches(changes: readonly CodeChange[], from: CodeSide, to: CodeSide): AsyncGenerator<string> {
   const content = async (side: CodeSide, path: string | null): Promise<Buffer | null> => {
     const file = side.files.find((each) => each.path === path);
@@ -175,7 +177,10 @@ function differ(change: CodeChange): string {
   return `Binary files ${status === "added" ? "/dev/null" : a} and ${status === "removed" ? "/dev/null" : b} differ`;
 }
 
-/** One change in the form of git, as `git apply` and `patch -p1` take it. @param whole what stands for a content that is not told by lines */
+/**
+ * One change in the form of git, as `git apply` and `patch -p1` read it. @param whole the text for a content that
+ * cannot be shown by lines
+ */
 export function unified(change: CodeChange, whole: string | null = null): string {
   const { path, status, old_mode, new_mode, patch, note } = change;
   const old = change.old_path ?? path;
@@ -187,7 +192,7 @@ export function unified(change: CodeChange, whole: string | null = null): string
   if (status === "renamed")
     lines.push("similarity index 100%", `rename from ${quoted(old)}`, `rename to ${quoted(path)}`);
   if (patch !== null) {
-    // As git does it: a tab tells `patch` where a name with blanks ends.
+    // As git does it: a tab marks where a name with blanks ends.
     const ended = (name: string): string => (name.includes(" ") ? `${name}\t` : name);
     lines.push(
       `--- ${status === "added" ? "/dev/null" : ended(a)}`,

@@ -1,9 +1,12 @@
-// Which lines lead from one text to another: Myers' greedy search for the shortest way, within a bound.
+// Computes which lines change one text into another: Myers' greedy search for the shortest edit script, within a bound.
 
-/** Beyond so many lines in and out, the middle is told as replaced: right, but not the shortest. Time and memory grow with it. */
+/**
+ * Beyond this many added and removed lines, the middle is reported as replaced: correct, but not the shortest. Time and
+ * memory grow with it.
+ */
 const EDITS_MAX = 2_000;
 
-/** Lines in a row that stay, go or come. Ranges are half-open, in lines from 0. */
+/** A run of consecutive lines that were kept, removed or added. Ranges are half-open, in lines from 0. */
 export interface Edit {
   fromStart: number;
   fromEnd: number;
@@ -11,10 +14,10 @@ export interface Edit {
   toEnd: number;
 }
 
-/** A text as lines, each with its end; only the last may have none. */
+/** A text as lines, each with its line end; only the last may lack one. */
 export const linesOf = (text: string): string[] => (text === "" ? [] : text.split(/(?<=\n)/));
 
-/** What differs, in order; between two edits the lines are the same. */
+/** The edits, in order; between two edits the lines are the same. */
 export function editsOf(from: readonly string[], to: readonly string[]): Edit[] {
   let start = 0;
   while (start < from.length && start < to.length && from[start] === to[start]) start++;
@@ -39,10 +42,10 @@ export function editsOf(from: readonly string[], to: readonly string[]): Edit[] 
   return edits;
 }
 
-/** Pairs of places that are the same line on a shortest way; none where that is longer than the bound. */
+/** Pairs of equal lines on a shortest path; empty if that path is longer than the bound. */
 function matchesOf(a: Int32Array, b: Int32Array): [number, number][] {
   const bound = Math.min(EDITS_MAX, a.length + b.length);
-  /** reach[k + bound + 1]: how far in `a` one comes on diagonal k, with the edits so far. */
+  /** reach[k + bound + 1]: how far in `a` diagonal k reaches with the current number of edits. */
   const reach = new Int32Array(2 * bound + 3);
   const before: Int32Array[] = [];
   for (let d = 0; d <= bound; d++) {

@@ -1,10 +1,12 @@
-// Putting a snapshot's files into a folder of the user's.
+// Restores a snapshot's files into a folder of the user.
 //
-// R1. Nothing that differs is written over unless that was asked for. All is looked at first: what is refused changed nothing.
-// R2. No link below the folder is followed. One that stands where a file belongs counts as different; with `force` the link
-//     itself is replaced. One that stands where a folder belongs is refused, whatever was asked.
-// R3. A file appears whole, with its mode, or not at all: it is written beside its place and put there in one go.
-// R4. Only "there is none" is taken as absence. What else the system says of a path is told.
+// R1. A file that differs is overwritten only with `force`. Everything is checked first: a refused restore has changed
+// nothing.
+// R2. No symlink below the folder is followed. A symlink in place of a file counts as different; with `force` the
+//     symlink itself is replaced. A symlink in place of a folder is always refused.
+// R3. A file appears whole, with its mode, or not at all: it is written under a temporary name and moved there
+// atomically.
+// R4. Only "does not exist" counts as absence. Every other error of the system is reported.
 
 import { givenUmask } from "../../platform/own-umask.ts";
 import { randomBytes } from "node:crypto";
@@ -19,7 +21,7 @@ import { blobPath, damaged, hashFile, isKept, type KeptFile } from "./contents.t
 export interface RestoreRequest {
   codeDir: string;
   snapshot: CodeSnapshot;
-  /** Made where missing; may itself be a link. */
+  /** Created if missing; may itself be a symlink. */
   directory: string;
   /** Files that differ are replaced. */
   force: boolean;
@@ -27,13 +29,13 @@ export interface RestoreRequest {
 
 export interface Restored {
   directory: string;
-  /** Files that were put there. */
+  /** The files that were written. */
   written: string[];
-  /** Of them, those that took the place of another. */
+  /** Those that replaced an existing file. */
   replaced: string[];
-  /** How many were there already, the same. */
+  /** How many files already existed unchanged. */
   same: number;
-  /** Files of which no content was kept: they are not restored, and what stands in their place is left alone. */
+  /** Files whose content was not kept: they are not restored, and existing files at their paths stay untouched. */
   not_kept: string[];
 }
 
@@ -49,7 +51,7 @@ export async function restoreInto(request: RestoreRequest): Promise<Restored> {
   const found = new Map<KeptFile, Found>();
   const kept = snapshot.files.filter(isKept);
   for (const file of kept) {
-    // Before anything is written: a content that is missing is found while nothing has changed.
+    // Checked before anything is written, so that a missing content is found while nothing has changed.
     if ((await hashFile(blobPath(codeDir, file.sha256)).catch(absent)) !== file.sha256)
       throw damaged(snapshot.id, file, "is missing or is not what it was");
     found.set(file, await look(root, file));
@@ -80,7 +82,7 @@ export async function restoreInto(request: RestoreRequest): Promise<Restored> {
   };
 }
 
-/** The real path of the folder, which is made where missing. */
+/** The real path of the folder, which is created if missing. */
 async function rootOf(directory: string): Promise<string> {
   try {
     await mkdir(directory, { recursive: true });
@@ -90,7 +92,7 @@ async function rootOf(directory: string): Promise<string> {
   }
 }
 
-/** What stands where the file belongs. Throws where no file can stand there. */
+/** What exists at the file's path. Throws if no file can be there. */
 async function look(root: string, file: CodeFile): Promise<Found> {
   const names = file.path.split("/");
   for (let i = 1; i < names.length; i++) {
@@ -127,7 +129,7 @@ async function put(root: string, file: CodeFile, blob: string, force: boolean): 
   const path = join(root, file.path);
   const folder = dirname(path);
   await mkdir(folder, { recursive: true });
-  // Since it was looked at, a folder may have become a link.
+  // A folder may have become a symlink since it was checked.
   const inside = relative(root, await realpath(folder));
   if (inside !== relative(root, folder) || inside.split(sep).includes(".."))
     throw refuse(root, `${file.path} would be written behind a link`);
@@ -142,14 +144,14 @@ async function put(root: string, file: CodeFile, blob: string, force: boolean): 
   }
 }
 
-/** Puts it there only if nothing came there meanwhile. */
+/** Moves the file into place only if nothing has appeared there meanwhile. */
 async function appear(root: string, name: string, beside: string, path: string): Promise<void> {
   try {
     return await link(beside, path);
   } catch (cause) {
     if (systemCode(cause) === "EEXIST") throw refuse(root, `${name} came to be meanwhile`, cause);
   }
-  // A file system without second names: the place is taken first, then filled in one go.
+  // On a file system without hard links: reserve the name first, then fill it in one write.
   try {
     await (await open(path, "wx")).close();
   } catch (cause) {
@@ -173,7 +175,7 @@ function refuse(directory: string, why: string, cause?: unknown): SvcError {
   return new SvcError("restore_refused", { directory, why, remedy }, { cause });
 }
 
-/** What the disk refused in the middle, with how far it came. */
+/** The error of a disk that failed midway, with how far the restore came. */
 function afterSome(cause: unknown, directory: string, written: number): unknown {
   if (cause instanceof SvcError) return cause;
   if (isDiskFull(cause)) return new SvcError("disk_full", { path: directory }, { cause });

@@ -1,4 +1,4 @@
-// Making a manifest: every file is read once, and not again as long as its size, times and inode say that nothing wrote to it.
+// Makes a manifest: every file is read once, and not again as long as its size, times and inode are unchanged.
 
 import { realpathSync, statSync } from "node:fs";
 import { basename } from "node:path";
@@ -9,7 +9,7 @@ import { checkDataName, digestOfAll, readManifest, summaryOf, writeManifest } fr
 import { systemWords, type Hashed, type HashResult } from "../hash-file.ts";
 import { hashFiles } from "../hash-pool.ts";
 
-/** A file that was written to so shortly before it was read may be written to again without its times changing. */
+/** A file modified so shortly before it was read may be modified again without a change of its times. */
 export const UNTRUSTED_MS = 2_000;
 const LEFT_OUT_MAX = 1_000;
 const NAMED_MAX = 5;
@@ -18,7 +18,7 @@ export interface Progress {
   doing: "looking" | "reading";
   files: number;
   bytes: number;
-  /** Of what is to be read; unknown while looking. */
+  /** Totals to read; unknown while scanning. */
   files_total: number | null;
   bytes_total: number | null;
 }
@@ -40,15 +40,15 @@ export interface AddRequest {
 
 export interface Added {
   data: DataSummary;
-  /** Null where the name is new; else whether the data is what it was. */
+  /** Null if the name is new; otherwise whether the data is unchanged. */
   unchanged: boolean | null;
   read_files: number;
   read_bytes: number;
 }
 
 /**
- * Adds data, or takes it as it is now where the name is known. Throws `data_name_refused`, `data_path_refused`, `disk_full`; then
- * nothing was changed.
+ * Adds data, or records its current state if the name is known. Throws `data_name_refused`, `data_path_refused`,
+ * `disk_full`; then nothing was changed.
  */
 export async function addData(request: AddRequest, options: DataOptions): Promise<Added> {
   const { home, now, signal, progress } = options;
@@ -94,7 +94,7 @@ export async function addData(request: AddRequest, options: DataOptions): Promis
   return { data: summaryOf(manifest), unchanged, read_files: read.size, read_bytes };
 }
 
-/** Reads files and tells how far it is. */
+/** Reads files and reports the progress. */
 export function readAll(files: readonly Found[], { signal, progress }: DataOptions): Promise<HashResult[]> {
   const files_total = files.length;
   const bytes_total = files.reduce((sum, { size }) => sum + size, 0);
@@ -106,7 +106,7 @@ export function readAll(files: readonly Found[], { signal, progress }: DataOptio
 
 export const isHashed = (result: HashResult): result is Hashed => "sha256" in result;
 
-/** Whether nothing wrote to the file since it was read, by all that the file system tells. */
+/** Whether the file is unmodified since it was read, as far as the file system shows. */
 export const isAsRecorded = (
   found: Omit<Found, "path" | "at">,
   record: DataManifest["files"][number] | undefined,
@@ -131,7 +131,7 @@ function earlier(home: string, name: string): DataManifest | null {
   }
 }
 
-/** One folder is the data itself; several paths lie in it under their own names. */
+/** A single folder is the data itself; several paths are entries under their own names. */
 function rootsOf(paths: readonly string[], svcHome: string): Root[] {
   const neverData = neverDataOf(svcHome);
   const roots = paths.map((given): Root => {

@@ -1,4 +1,5 @@
-// The data of a run: checked when it is submitted, and from then on the manifests of that moment, whatever becomes of the names.
+// Pins the data of a run: checks it at submission, and keeps the manifests of that moment, whatever happens to the
+// names later.
 
 import { copyFileSync, linkSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -8,11 +9,14 @@ import type { DataManifest } from "../../schemas/data.ts";
 import { manifestFile, readManifest, readManifestFile } from "./store.ts";
 import { doubts } from "./verify.ts";
 
-/** A manifest is replaced and never written to, so a second name of it keeps what it says. */
+/** A manifest is replaced and never modified in place, so a hard link to it keeps its content. */
 const pinFile = (home: string, jobId: string, name: string): string =>
   join(home, "runs", jobId, "data", `${name}.json`);
 
-/** Throws `data_unavailable`, naming the field, where one is not known or does not look as its manifest says. Reads no data. */
+/**
+ * Throws `data_unavailable`, naming the field, if a name is unknown or its files differ from the manifest. Reads no
+ * data.
+ */
 export async function checkData(home: string, names: readonly string[]): Promise<void> {
   for (const [i, name] of names.entries()) {
     const refuse = (why: string, cause?: unknown): never => {
@@ -35,7 +39,7 @@ export async function checkData(home: string, names: readonly string[]): Promise
   }
 }
 
-/** Before the job is recorded. May be repeated. Answers with the way to undo it, for a job that was not recorded after all. */
+/** Call before the job is recorded. Idempotent. Returns a function that undoes it, in case the job is not recorded. */
 export function pinData(home: string, jobId: string, names: readonly string[]): () => void {
   for (const name of new Set(names)) {
     const pin = pinFile(home, jobId, name);
@@ -47,7 +51,7 @@ export function pinData(home: string, jobId: string, names: readonly string[]): 
       if (code === "EEXIST") continue;
       if (isMissing(cause))
         throw new SvcError("data_unavailable", { name, why: "it was forgotten meanwhile" }, { cause });
-      copyFileSync(manifestFile(home, name), pin); // a file system without second names
+      copyFileSync(manifestFile(home, name), pin); // a file system without hard links
     }
   }
   return () => {
@@ -55,6 +59,6 @@ export function pinData(home: string, jobId: string, names: readonly string[]): 
   };
 }
 
-/** Each once, in the order of the spec. Throws `data_manifest_damaged`. */
+/** Each manifest once, in the order of the spec. Throws `data_manifest_damaged`. */
 export const pinnedData = (home: string, jobId: string, names: readonly string[]): DataManifest[] =>
   [...new Set(names)].map((name) => readManifestFile(pinFile(home, jobId, name), name));

@@ -1,12 +1,12 @@
-// Which files a piece of data consists of.
+// Finds the files that belong to a data set.
 //
-// D1. Plain files only. Pipes, sockets and devices are left out and told of; so are names that are not UTF-8.
-// D2. A link to what lies within the same folder that was added stands for what it leads to. One that leads out of it is left
-//     out, for it could take anything of the computer along, unless `followLinks` says that it is meant.
-// D3. A link back into a folder that it lies in is left out: it would never end.
-// D4. Version control and folders of keys (NEVER in protections.ts), the user's home directory and the home of svc are left out
-//     wherever they lie and whatever link leads to them, and told of.
-// D5. What cannot be looked at is told with the system's word for it; only "there is none" is absence.
+// D1. Plain files only. Pipes, sockets and devices are excluded and reported; so are names that are not UTF-8.
+// D2. A symlink within the added folder counts as its target. A symlink that leaves the folder is excluded unless
+//     `followLinks` is set, because it could include any file of the computer.
+// D3. A symlink to one of its own parent folders is excluded: following it would never end.
+// D4. Version control and folders of keys (NEVER in protections.ts), the user's home directory and the home of svc are
+//     excluded and reported wherever they are and whatever symlink leads to them.
+// D5. An unreadable file is reported with the system's error; only "does not exist" counts as absence.
 
 import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "node:fs";
 import { homedir } from "node:os";
@@ -15,20 +15,20 @@ import { isMissing, SvcError } from "../../errors/index.ts";
 import { systemWords } from "../hash-file.ts";
 import { NEVER } from "../listing/protections.ts";
 
-/** Others get their turn after so long. */
+/** The scan yields the event loop after this time. */
 const SLICE_MS = 8;
 const FILES_MAX = 1_000_000;
 
 export interface Root {
   /** Real and absolute. */
   path: string;
-  /** Where it lies within the data; empty where its files are at the top. */
+  /** The path within the data; empty if its files are at the top. */
   into: string;
   folder: boolean;
 }
 
 export interface Found {
-  /** Within the data, with `/`. */
+  /** The path within the data, with `/`. */
   path: string;
   /** Absolute. */
   at: string;
@@ -43,12 +43,12 @@ export interface Scan {
   files: Found[];
   bytes: number;
   leftOut: { path: string; why: string }[];
-  /** What could not be looked at. */
+  /** Paths that could not be read. */
   problems: { path: string; why: string }[];
 }
 
 export interface ScanOptions {
-  /** Of svc: never data. */
+  /** The home of svc, which is never data. */
   home: string;
   followLinks: boolean;
   signal: AbortSignal;
@@ -162,10 +162,10 @@ class Walk implements Scan {
 
 const whyNot = (cause: unknown): string => (isMissing(cause) ? "it is not there" : systemWords(cause));
 
-/** Where git-annex keeps the files of a set, which are links to there. */
+/** The folder in which git-annex keeps the files of a set; the files themselves are symlinks into it. */
 const ANNEX = `${sep}.git${sep}annex${sep}objects${sep}`;
 
-/** Tells of a real path why what lies there is never data; null where it may be. */
+/** Returns a function that says why a real path is never data, or null if it may be. */
 export function neverDataOf(svcHome: string): (real: string) => string | null {
   const home = realOr(svcHome);
   const user = realOr(homedir());
@@ -189,7 +189,7 @@ function realOr(path: string): string {
   }
 }
 
-/** Where a file of the data lies at home; null where no root of it can hold it. */
+/** The path on this computer of a file of the data; null if none of its roots can contain it. */
 export function placeOf(roots: readonly Root[], path: string): string | null {
   for (const { path: at, into, folder } of roots) {
     if (!folder && path === into) return at;

@@ -1,4 +1,5 @@
-// Data manifests of a home: one file each, replaced as a whole, so that a reader finds an old one or a new one and nothing else.
+// The data manifests of a home: one file each, replaced atomically, so that a reader finds either the old or the new
+// one.
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
@@ -13,7 +14,7 @@ const ENDING = ".json";
 const dataDir = (home: string): string => join(home, "data");
 export const manifestFile = (home: string, name: string): string => join(dataDir(home), `${name}${ENDING}`);
 
-/** Throws `data_name_refused`. Names that differ in case alone would be one file on some systems. */
+/** Throws `data_name_refused`. Names that differ only in case would be one file on some systems. */
 export function checkDataName(home: string, name: string): void {
   const refuse = (why: string): never => {
     throw new SvcError("data_name_refused", { name: JSON.stringify(name.slice(0, 100)), why });
@@ -24,7 +25,7 @@ export function checkDataName(home: string, name: string): void {
   if (other !== undefined) refuse(`there is ${other}, which differs in case alone`);
 }
 
-/** In order. A home without data has none. */
+/** In order. Empty for a home without data. */
 export function namesOf(home: string): string[] {
   let entries: string[];
   try {
@@ -44,7 +45,7 @@ export function readManifest(home: string, name: string): DataManifest {
   return readManifestFile(manifestFile(home, name), name);
 }
 
-/** The same from a file of that path, such as the copy that a run keeps. */
+/** Reads a manifest from a given path, such as the copy that a run keeps. */
 export function readManifestFile(file: string, name: string): DataManifest {
   let text: string;
   let checkedAt: Date;
@@ -65,14 +66,17 @@ export function readManifestFile(file: string, name: string): DataManifest {
   throw new SvcError("data_manifest_damaged", { name, why: "a path in it leads out of the data" });
 }
 
-/** Changes whenever the manifest is replaced; null where there is none. */
+/** Changes whenever the manifest is replaced; null if it does not exist. */
 export function stampOf(home: string, name: string): string | null {
   if (!DATA_NAME.test(name)) return null;
   const stats = statSync(manifestFile(home, name), { throwIfNoEntry: false });
   return stats ? `${stats.ino} ${stats.mtimeMs} ${stats.size}` : null;
 }
 
-/** Everything was found as recorded: the file's own time says when, so that it need not be written for that. */
+/**
+ * Records that every file matched at `now`: the manifest's modification time holds it, so the file need not be
+ * rewritten.
+ */
 export function markChecked(home: string, name: string, now: number): void {
   utimesSync(manifestFile(home, name), now / 1_000, now / 1_000);
 }
@@ -107,7 +111,7 @@ export const summaryOf = (manifest: DataManifest): DataSummary => ({
 
 export interface Listed {
   data: DataSummary[];
-  /** Manifests that cannot be used. */
+  /** Manifests that cannot be used, with the reason. */
   damaged: { name: string; why: string }[];
 }
 
@@ -119,14 +123,14 @@ export function listData(home: string): Listed {
       listed.data.push(summaryOf(readManifest(home, name)));
     } catch (e) {
       if (!(e instanceof SvcError)) throw e;
-      // Forgotten since it was listed: it is not there, and that is all.
+      // Removed since it was listed: simply absent.
       if (e.code !== "data_not_found") listed.damaged.push({ name, why: e.message });
     }
   }
   return listed;
 }
 
-/** Of the whole: the files' digests, sizes and paths, in order of path. */
+/** Digest of the whole data: of the files' digests, sizes and paths, in order of path. */
 export function digestOfAll(files: DataManifest["files"]): string {
   const whole = createHash("sha256");
   for (const [path, size, sha256] of files) whole.update(`${sha256} ${size} ${path}\0`);

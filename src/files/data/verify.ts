@@ -1,5 +1,5 @@
-// Whether data is still what its manifest says. `verifyData` finds out and says everything; `checkData` is quick and stops at the
-// first doubt: it stands before each submission.
+// Checks data against its manifest. `verifyData` reports every difference; `checkData` is quick and stops at the first
+// doubt: it runs before each submission.
 
 import { statSync } from "node:fs";
 import { isMissing } from "../../errors/index.ts";
@@ -12,9 +12,9 @@ import { systemWords } from "../hash-file.ts";
 const SLICE_MS = 8;
 
 /**
- * Compares the data with its manifest. Files whose size, times and inode are as recorded are not read, unless `full` asks for it.
- * Where a file was only touched, the manifest is given its new times, so that it is not read again. Throws `data_not_found`,
- * `data_manifest_damaged`.
+ * Compares the data with its manifest. Files whose size, times and inode are as recorded are not read, unless `full`
+ * asks for it. If a file was only touched, its new times are recorded in the manifest, so that it is not read again.
+ * Throws `data_not_found`, `data_manifest_damaged`.
  */
 export async function verifyData(name: string, full: boolean, options: DataOptions): Promise<DataReport> {
   const { home, signal, progress } = options;
@@ -57,7 +57,7 @@ export async function verifyData(name: string, full: boolean, options: DataOptio
   return report;
 }
 
-/** A file of the manifest that the walk did not find: gone, or there and not to be had. */
+/** A file of the manifest that the walk did not find: it is gone, or exists and cannot be read. */
 function absent({ roots }: DataManifest, path: string, report: DataReport): void {
   const at = placeOf(roots, path);
   try {
@@ -74,7 +74,7 @@ function absent({ roots }: DataManifest, path: string, report: DataReport): void
   }
 }
 
-/** Reads what may have changed; resolves with new records of files that have not. */
+/** Reads files that may have changed; resolves with new records of those that have not. */
 async function compare(manifest: DataManifest, files: readonly Found[], report: DataReport, options: DataOptions) {
   const digests = new Map(manifest.files.map(([path, , sha256]) => [path, sha256]));
   const refreshed = new Map<string, DataManifest["files"][number]>();
@@ -90,7 +90,7 @@ async function compare(manifest: DataManifest, files: readonly Found[], report: 
   return refreshed;
 }
 
-/** Only where nobody added the data anew meanwhile. */
+/** Only if the data was not added again meanwhile. */
 function remember(
   manifest: DataManifest,
   stamp: string | null,
@@ -108,7 +108,7 @@ function remember(
   else if (refreshed.size > 0) markChecked(home, manifest.name, Date.parse(manifest.checked_at));
 }
 
-/** Null when every file still looks as it did; else a few words on the first ones that do not. Reads no file. */
+/** Null if every file still looks unchanged; else a few words on the first ones that do not. Reads no file. */
 export async function doubts(manifest: DataManifest): Promise<string | null> {
   const odd: string[] = [];
   let more = 0;
@@ -132,7 +132,7 @@ function doubt({ roots }: DataManifest, record: DataManifest["files"][number]): 
     const stats = at === null ? undefined : statSync(at, { throwIfNoEntry: false });
     if (!stats) return "is missing";
     if (!stats.isFile()) return "is no plain file any more";
-    // The inode of what was written just before it was read is not recorded; size and times are.
+    // The inode is not recorded for a file modified just before it was read; size and times are.
     const ino = record[5] === -1 ? -1 : stats.ino;
     return isAsRecorded({ size: stats.size, mtimeMs: stats.mtimeMs, ctimeMs: stats.ctimeMs, ino }, record)
       ? null

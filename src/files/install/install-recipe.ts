@@ -1,9 +1,10 @@
-// What has to be installed for a project, decided from the content of its files, before anything is rented.
+// Decides from a project's files what to install for it, before anything is rented.
 //
-// I1. Only what a file declares counts: a pyproject.toml that configures tools installs nothing.
+// I1. Only declared dependencies count: a pyproject.toml that only configures tools installs nothing.
 // I2. A lock file decides alone. Else requirements files and the project's own metadata both count.
 // I3. The folders between the project and the script count after the project itself, so that one part of a monorepo brings its own.
-// I4. What cannot work on the machine (a file that is not sent, a path of this computer, what is no TOML) is refused in words.
+// I4. A dependency that cannot work on the machine (a file that is not sent, a path of this computer, invalid TOML) is
+// refused with an explanation.
 
 import { posix } from "node:path";
 import { isTable, nameOf, requirementLines, scriptBlock, tableOf, textOf, textsOf } from "../../domain/requirements.ts";
@@ -15,18 +16,18 @@ import { installRefused, textFor, type ProjectReader } from "./project-reader.ts
 export interface RecipeRequest {
   project: ProjectReader;
   entry: Pick<Entrypoint, "kind" | "path" | "shebang">;
-  /** The version that a build is told where it would ask git. */
+  /** The version for a build that would otherwise ask git. */
   version: string;
 }
 
 export interface Recipe extends InstallRecipe {
   notes: string[];
-  /** Why there is nothing to install, where there is not. */
+  /** Why there is nothing to install; null if there is something. */
   nothing: string | null;
 }
 
 const CONDA = ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml"];
-/** Requirements files that are for working on a project, not for running it. */
+/** Requirements files for developing a project, not for running it. */
 const FOR_WORK =
   /(^|[-_./])(dev|develop|development|test|tests|testing|docs?|lint|linting|ci|style|format|typing|check|checks|tools|build|release|min|minimal|constraints?)([-_.]|$)/i;
 const COMMON = /(^|[-_./])(requirements|base|main|core|common|default|train|training)\.(txt|in)$/i;
@@ -53,7 +54,7 @@ export async function installRecipe({ project, entry, version }: RecipeRequest):
   return { steps, files, notes: nothing === null ? notes : notes.slice(1), nothing };
 }
 
-/** The project, and every folder on the way from there to the script. */
+/** The project, and every folder between it and the script. */
 function foldersOf(entry: RecipeRequest["entry"]): string[] {
   if (entry.kind === "module") return [""];
   const folder = posix.dirname(posix.normalize(entry.path));
@@ -168,7 +169,7 @@ const projectStep = (
   paths,
 });
 
-/** What goes on Python's path when a project cannot be built: where its packages lie, and the project itself. */
+/** Entries for Python's path when a project cannot be built: the folders of its packages, and the project itself. */
 function pathsOf(project: ProjectReader, folder: string, named: readonly string[]): string[] {
   const at = (name: string): string => posix.normalize(posix.join(folder, name));
   const holds = (path: string): boolean =>
@@ -190,14 +191,17 @@ async function metadataOf(
     return { declared: pyproject, file: "pyproject.toml", isPackage: pyproject.isPackage };
   if (!bySetup) return null;
   const nothing: Declared = { packages: [], constraints: [], indexes: [], notes: [], isDynamic: true };
-  // A setup.py may add to what setup.cfg says.
+  // A setup.py may add to the dependencies in setup.cfg.
   const declared = setupCfg === null ? nothing : { ...setupCfg, isDynamic: has("setup.py") || setupCfg.isDynamic };
   // pip builds nothing from a setup.cfg alone.
   const isPackage = has("setup.py") || pyproject?.hasBuild === true;
   return { declared, file: has("setup.py") ? "setup.py" : "setup.cfg", isPackage };
 }
 
-/** `requirements.txt`, else the one file beside it, or below `requirements/`, that is for running the project. */
+/**
+ * `requirements.txt`, else the only other requirements file for running the project, in the folder or below
+ * `requirements/`.
+ */
 function requirementsFile(
   project: ProjectReader,
   folder: string,
@@ -208,7 +212,7 @@ function requirementsFile(
   if (!isFirst) return { file: null, notes: [] };
   const inside = /^(?:requirements[-_.]?[\w.-]*\.(?:txt|in)|requirements\/[\w.-]+\.(?:txt|in)|requirements\.in)$/;
   const all = [...project.paths].filter((path) => inside.test(path)).toSorted();
-  // `x.in` is what `x.txt` was made from.
+  // `x.txt` was compiled from `x.in`.
   const made = all.filter((path) => !path.endsWith(".in") || !all.includes(path.replace(/\.in$/, ".txt")));
   const some = made.filter((path) => !FOR_WORK.test(path.replace(/^requirements\/|^requirements/, "")));
   const chosen = some.length === 1 ? some : some.filter((path) => COMMON.test(path)).slice(0, 1);
@@ -228,7 +232,9 @@ function requirementsFile(
   };
 }
 
-/** Whether it names nothing. Throws `install_refused` for what it names that will not be on the machine. */
+/**
+ * Returns whether the file names nothing. Throws `install_refused` for a dependency that will not be on the machine.
+ */
 async function checkRequirements(project: ProjectReader, folder: string, file: string): Promise<boolean> {
   const seen = new Set<string>();
   let isEmpty = true;
@@ -256,7 +262,7 @@ async function checkRequirements(project: ProjectReader, folder: string, file: s
   return isEmpty;
 }
 
-/** A requirement that is a path has to lie in the project. */
+/** A requirement that is a path must be inside the project. */
 function checkPaths(project: ProjectReader, folder: string, file: string, lines: readonly string[]): void {
   for (const line of lines) {
     const spelled = line.replace(/^(?:-e|--editable)[ =]*/, "").replace(/\s*;.*$/, "");
@@ -280,7 +286,7 @@ const holdsFiles = (project: ProjectReader, folder: string): boolean => {
   return [...project.paths].some((path) => path.startsWith(prefix));
 };
 
-/** What the script itself declares (PEP 723), and uv, where that starts it. */
+/** The dependencies that the script itself declares (PEP 723), and uv if uv starts it. */
 async function ofScript(
   project: ProjectReader,
   entry: RecipeRequest["entry"],

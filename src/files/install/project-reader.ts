@@ -1,4 +1,4 @@
-// The files of a project as the rules of installing read them, from its directory or from what was kept of it.
+// Reads the files of a project for the rules of installing, from its directory or from its snapshot.
 
 import { constants, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { CodeSnapshot } from "../../schemas/job.ts";
 import { readContent } from "../code/contents.ts";
 
-/** The files of a project, wherever they lie. */
+/** The files of a project, from either source. */
 export interface ProjectReader {
   paths: ReadonlySet<string>;
   read(path: string): Promise<Buffer>;
@@ -15,11 +15,11 @@ export interface ProjectReader {
 /** A project in its directory. */
 export const directoryReader = (root: string, files: readonly { path: string }[]): ProjectReader => ({
   paths: new Set(files.map(({ path }) => path)),
-  // A pipe in the place of a file is not waited for.
+  // NONBLOCK: a pipe in place of a file must not block.
   read: (path) => readFile(join(root, path), { flag: constants.O_RDONLY | constants.O_NONBLOCK }),
 });
 
-/** A project as it was kept at submission. */
+/** Reads a project from its snapshot. */
 export function snapshotReader(codeDir: string, snapshot: CodeSnapshot): ProjectReader {
   const files = new Map(snapshot.files.map((file) => [file.path, file]));
   return {
@@ -35,7 +35,7 @@ export function snapshotReader(codeDir: string, snapshot: CodeSnapshot): Project
 export const installRefused = (what: string, why: string, cause?: unknown): SvcError =>
   new SvcError("install_refused", { what, why }, { cause });
 
-/** The text of a file that pip will read. Throws `install_refused` where pip could not. */
+/** The text of a file that pip will read. Throws `install_refused` if pip could not read it. */
 export function textFor(path: string, bytes: Buffer): string {
   const [first, second] = [bytes[0], bytes[1]];
   if (first === 0xff && second === 0xfe) return bytes.subarray(2).toString("utf16le");

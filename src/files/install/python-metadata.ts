@@ -1,5 +1,5 @@
-// What a project's own files declare: pyproject.toml in the forms of PEP 621, poetry, flit, PDM and uv, setup.cfg, Pipfile, and the
-// versions that lock files have chosen.
+// Reads the dependencies that a project's own files declare: pyproject.toml in the forms of PEP 621, poetry, flit, PDM
+// and uv, setup.cfg, Pipfile, and the versions pinned by lock files.
 
 import { posix } from "node:path";
 import { parse, TomlError } from "smol-toml";
@@ -26,13 +26,13 @@ export interface Declared {
   constraints: string[];
   indexes: string[];
   notes: string[];
-  /** Whether only the built project says all that it depends on. */
+  /** Whether only the built project knows all of its dependencies. */
   isDynamic: boolean;
 }
 
 export interface Pyproject extends Declared {
   name: string | null;
-  /** Whether it declares a project or dependencies, and not tools alone. */
+  /** Whether it declares a project or dependencies, and not only tool settings. */
   declares: boolean;
   /** Whether it can be built and installed. */
   isPackage: boolean;
@@ -41,7 +41,7 @@ export interface Pyproject extends Declared {
   packageDirs: string[];
 }
 
-/** A file of TOML. Throws `install_refused`, which tells the line, for what is none. */
+/** A parsed TOML file. Throws `install_refused` with the line number if it is invalid. */
 export async function tomlOf(project: ProjectReader, path: string): Promise<Table> {
   const text = textFor(path, await project.read(path)).replace(/^\uFEFF/, "");
   try {
@@ -111,7 +111,7 @@ export async function pyprojectOf(project: ProjectReader, folder: string): Promi
   };
 }
 
-/** A dependency that `[tool.uv.sources]` has from elsewhere than an index. */
+/** A dependency that `[tool.uv.sources]` takes from a source other than an index. */
 function sourced(line: string, sources: Table, folder: string, project: ProjectReader): string {
   const name = nameOf(line);
   const source = Object.entries(sources).find(([key]) => normalName(key) === name)?.[1];
@@ -129,7 +129,7 @@ function sourced(line: string, sources: Table, folder: string, project: ProjectR
   return line;
 }
 
-/** PEP 735, and the groups of poetry and PDM, each with what it names. */
+/** PEP 735 groups, and those of poetry and PDM, each with its members. */
 function groupsOf(toml: Table, poetry: Table, pdm: Table): Map<string, string[]> {
   const all = tableOf(toml["dependency-groups"]);
   const groups = new Map<string, string[]>();
@@ -154,7 +154,7 @@ function groupsOf(toml: Table, poetry: Table, pdm: Table): Map<string, string[]>
   return groups;
 }
 
-/** Addresses of indexes that are asked besides PyPI. One that is explicit counts only where a dependency names it. */
+/** Addresses of indexes that are searched besides PyPI. An explicit one counts only if a dependency names it. */
 function indexesOf(packages: readonly string[], sources: Table, poetry: Table, pdm: Table, uv: Table): string[] {
   const names = new Set(packages.map(nameOf));
   const wanted = new Set(
@@ -182,7 +182,7 @@ function packageDirsOf(poetry: Table, setuptools: Table): string[] {
   return dirs.filter((dir): dir is string => dir !== undefined);
 }
 
-/** What poetry.lock or pdm.lock has chosen, as constraints. A name with several versions is left to the installer. */
+/** The versions in poetry.lock or pdm.lock, as constraints. The installer chooses for a name with several versions. */
 async function lockedVersions(project: ProjectReader, folder: string): Promise<string[]> {
   const lock = ["poetry.lock", "pdm.lock"]
     .map((name) => posix.join(folder, name))
@@ -200,7 +200,7 @@ async function lockedVersions(project: ProjectReader, folder: string): Promise<s
   return [...versions].flatMap(([name, of]) => (of.size === 1 ? [`${name}==${[...of][0]}`] : []));
 }
 
-/** `[options] install_requires` of setup.cfg; null where it configures tools alone. */
+/** `[options] install_requires` of setup.cfg; null if the file only configures tools. */
 export async function readSetupCfg(project: ProjectReader, folder: string): Promise<Declared | null> {
   const path = posix.join(folder, "setup.cfg");
   const sections = iniOf(textFor(path, await project.read(path)));
@@ -214,7 +214,7 @@ export async function readSetupCfg(project: ProjectReader, folder: string): Prom
   return { packages, constraints: [], indexes: [], notes: [], isDynamic: false };
 }
 
-/** As Python's configparser reads it: a line that begins with a blank goes on with the value before. */
+/** Parses an INI file as Python's configparser does: a line that begins with a blank continues the value before it. */
 function iniOf(text: string): Map<string, Map<string, string>> {
   const sections = new Map<string, Map<string, string>>();
   let section = new Map<string, string>();

@@ -1,11 +1,12 @@
-// What the git binary says of a directory: which files it tracks, which it does not, and which it ignores.
+// Asks the git binary which files of a directory it tracks, which it does not, and which it ignores.
 //
 // A1. Git runs nothing that the repository names: no hook, no file watcher, no filter, no pager, no fetch. `ls-files` and
 //     `check-ignore` need none of them, and the options below turn off what a configuration could start.
-// A2. So the owner of the repository does not matter: nothing of it is executed, and git is told to read it whoever owns it
-//     (`safe.directory`). A git before 2.38 does not take that from its command line and refuses; then our own walk answers.
+// A2. So the owner of the repository does not matter: nothing of it is executed, and `safe.directory` makes git read it
+//     for any owner. A git before 2.38 ignores that setting on its command line and refuses; then our own walk answers.
 // A3. Variables of git in our own environment (GIT_DIR, GIT_INDEX_FILE and the like) could point elsewhere and are dropped; so are keys.
-// A4. An answer that git itself calls incomplete is not used: a rule file that it could not read would send what it ignores.
+// A4. An answer that git itself calls incomplete is not used: with an unreadable rule file, ignored files would be
+// sent.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +14,7 @@ import { withoutSecrets } from "../../domain/secret-names.ts";
 import { started } from "../../platform/started.ts";
 import { SvcError } from "../../errors/index.ts";
 
-/** Far more than git needs for any project that may be sent. */
+/** Far more than git needs for any project within the bounds. */
 const GIT_LIST_MS = 60_000;
 const STDERR_BYTES_MAX = 64 * 1024;
 /** Paths in one argument list. */
@@ -31,7 +32,7 @@ export function gitEnvironment(): Record<string, string> {
     ...Object.fromEntries(seen),
     GIT_OPTIONAL_LOCKS: "0",
     GIT_NO_LAZY_FETCH: "1",
-    // For versions that do not know the line above: no protocol may be spoken, so nothing can be fetched.
+    // For versions that do not know the line above: no protocol is allowed, so nothing can be fetched.
     GIT_ALLOW_PROTOCOL: "none",
     GIT_TERMINAL_PROMPT: "0",
     LC_ALL: "C",
@@ -41,17 +42,17 @@ export function gitEnvironment(): Record<string, string> {
 /** An entry of git's index. */
 export interface Tracked {
   path: string;
-  /** A repository of its own lies there (a submodule). */
+  /** The entry is a separate repository (a submodule). */
   gitlink: boolean;
-  /** The sparse checkout leaves it out of the directory. */
+  /** The sparse checkout excludes it from the directory. */
   skipped: boolean;
 }
 
-/** Git gave no answer that can be used; `why` has its own words. */
+/** Git gave no usable answer; `why` holds git's own message. */
 export type GitRefusal =
   | { kind: "no-git" }
   | { kind: "no-repository"; why: string }
-  /** This git cannot read it for us, and our own walk can. */
+  /** This git cannot read the repository, but our own walk can. */
   | { kind: "owner"; why: string }
   | { kind: "broken"; why: string };
 
@@ -63,10 +64,12 @@ export class GitRefused extends Error {
   }
 }
 
-/** Takes paths as they come, and is waited for. */
+/** Receives paths in batches, and is awaited. */
 type Takes = (paths: readonly string[]) => Promise<void>;
 
-/** Gives the entries of the index at and below `dir` to `take`, each once; answers with the submodules. Throws `GitRefused`. */
+/**
+ * Passes the entries of the index at and below `dir` to `take`, each once; returns the submodules. Throws `GitRefused`.
+ */
 export async function trackedFiles(dir: string, signal: AbortSignal, take: Takes): Promise<Tracked[]> {
   const links: Tracked[] = [];
   let before = "";
@@ -92,13 +95,13 @@ export async function trackedFiles(dir: string, signal: AbortSignal, take: Takes
 }
 
 export interface Untracked {
-  /** Directories that are repositories of their own. */
+  /** Directories that are separate repositories. */
   repositories: string[];
   /** Directories that git could not open, with the system's reason. */
   unreadable: { path: string; why: string }[];
 }
 
-/** Gives what lies at and below `dir`, is not in the index and is not ignored, to `take`. Throws `GitRefused`. */
+/** Passes files at and below `dir` that are neither in the index nor ignored to `take`. Throws `GitRefused`. */
 export async function untrackedFiles(dir: string, signal: AbortSignal, take: Takes): Promise<Untracked> {
   const found: Untracked = { repositories: [], unreadable: [] };
   const words = await git(dir, ["ls-files", "-z", "-o", "--exclude-standard"], signal, async (text) => {
@@ -110,7 +113,9 @@ export async function untrackedFiles(dir: string, signal: AbortSignal, take: Tak
   return found;
 }
 
-/** What git ignores at and below `dir`: files, and folders (with a slash at their end) of which everything is ignored. */
+/**
+ * Files that git ignores at and below `dir`, and folders (with a slash at their end) in which everything is ignored.
+ */
 export async function ignoredFiles(dir: string, signal: AbortSignal): Promise<string[]> {
   const ignored: string[] = [];
   const args = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
@@ -120,7 +125,7 @@ export async function ignoredFiles(dir: string, signal: AbortSignal): Promise<st
   return ignored;
 }
 
-/** Those of `paths` that git ignores. Throws `GitRefused`. */
+/** The `paths` that git ignores. Throws `GitRefused`. */
 export async function ignoredOf(dir: string, paths: readonly string[], signal: AbortSignal): Promise<Set<string>> {
   const ignored = new Set<string>();
   for (let i = 0; i < paths.length; i += ASKED_AT_ONCE) {
@@ -154,7 +159,7 @@ function unreadableIn(words: string, prefix: string): Untracked["unreadable"] {
   }));
 }
 
-/** The path of `dir` from the top of its repository, asked only where git said something. */
+/** The path of `dir` from the top of its repository, asked only if git printed a warning. */
 async function prefixOf(dir: string, words: string, signal: AbortSignal): Promise<string> {
   let prefix = "";
   if (words !== "")
@@ -162,7 +167,7 @@ async function prefixOf(dir: string, words: string, signal: AbortSignal): Promis
   return prefix;
 }
 
-/** The answer goes to `take` as it comes, in whole parts with a NUL between them; resolves with git's warnings. Throws `GitRefused` (A4). */
+/** Passes git's answer to `take` in parts that end at a NUL; resolves with git's warnings. Throws `GitRefused` (A4). */
 async function git(
   dir: string,
   args: readonly string[],
@@ -197,7 +202,7 @@ async function git(
   });
   let rest: Buffer = Buffer.alloc(0);
   const closed = once(child, "close");
-  // It is waited for below; what fails before that is told.
+  // Awaited below; an earlier failure is reported instead.
   closed.catch(() => undefined);
   let code: number | null;
   try {
@@ -228,7 +233,7 @@ async function git(
   return words;
 }
 
-/** @param mayFindNone `check-ignore` ends with 1 where it finds nothing. */
+/** @param mayFindNone `check-ignore` exits with 1 if it finds nothing. */
 function refusalOf(code: number | null, words: string, mayFindNone: boolean): GitRefusal | null {
   const unread = words.split("\n").find((line) => isUnreadRules(line));
   if (unread !== undefined) return { kind: "broken", why: `git says: ${unread.replace(/^warning: /, "")}` };
@@ -240,12 +245,15 @@ function refusalOf(code: number | null, words: string, mayFindNone: boolean): Gi
   return { kind: "broken", why };
 }
 
-/** A symlink in the place of a `.gitignore` is no rule file for git, and it goes on without; so do we. */
+/** Git does not accept a symlink in place of a `.gitignore` and continues without its rules; so does svc. */
 const isUnreadRules = (line: string): boolean =>
   (line.startsWith("warning: unable to access '") && !line.endsWith(": Too many levels of symbolic links")) ||
   line.startsWith("warning: ignoring excessively large pattern file");
 
-/** What a project is refused with whose files cannot be known. @param repository its path in the project; null outside of any. */
+/**
+ * The error for a project whose files cannot be determined. @param repository its path in the project; null outside of
+ * any.
+ */
 export function unknownSet(projectDir: string, repository: string | null, why: string, cause: unknown): SvcError {
   const where =
     repository === null

@@ -2,16 +2,19 @@ import { readdirSync } from "node:fs";
 
 export type EntryKind = "file" | "folder" | "symlink" | "odd";
 
-/** What lies in a folder. Only names are kept: an object for each of 50,000 files would cost more than reading the folders does. */
+/**
+ * The entries of a folder. Keeps only names: an object for each of 50,000 files would cost more than reading the
+ * folders does.
+ */
 export class FolderContents {
-  /** In the order of their bytes, as the system's call was sorted. */
+  /** In byte order, as the system call's result was sorted. */
   readonly #files: string[] = [];
   readonly #others = new Map<string, EntryKind>();
-  /** The file that is asked for next, where they are asked for in order. */
+  /** The index of the next file, for callers that ask in order. */
   #next = 0;
   #set: Set<string> | null = null;
 
-  /** Throws what `readdir` throws. */
+  /** Throws the errors of `readdir`. */
   constructor(path: string) {
     for (const entry of readdirSync(path, { withFileTypes: true })) {
       if (entry.isFile()) this.#files.push(entry.name);
@@ -34,7 +37,7 @@ export class FolderContents {
     return this.#set.has(name) ? "file" : undefined;
   }
 
-  /** As `kindOf`, for a name that is asked for out of order. */
+  /** Like `kindOf`, for a name that is asked for out of order. */
   find(name: string): EntryKind | undefined {
     return this.#others.get(name) ?? (this.#files.includes(name) ? "file" : undefined);
   }

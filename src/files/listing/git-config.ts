@@ -1,5 +1,5 @@
-// What git's configuration says of ignoring, read without git (git-config(1)): where the user's own rules lie, and whether the
-// case of letters counts. Only the few forms that these settings can have are understood.
+// Reads git's settings for ignoring files, without git (git-config(1)): the path of the user's own rules, and whether
+// upper and lower case differ. Understands only the few forms that these settings can have.
 
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
@@ -18,7 +18,7 @@ export interface IgnoreSettings {
 /** A configuration file cannot be read or understood; the message says which. */
 export class ConfigUnreadable extends Error {}
 
-/** @param top the top of the work tree and where its parts lie; null outside of any repository. */
+/** @param top the top of the work tree and the paths of its parts; null outside of any repository. */
 export function ignoreSettings(top: string | null, dirs: GitDirs | null): IgnoreSettings {
   const home = process.env["HOME"] ?? homedir();
   const xdg = process.env["XDG_CONFIG_HOME"];
@@ -75,7 +75,7 @@ class Reader {
     return isAbsolute(path) ? path : join(beside, path);
   }
 
-  /** `includeif.gitdir:~/work/.path` and its kin. */
+  /** `includeif.gitdir:~/work/.path` and similar conditions. */
   #holds(key: string, file: string): boolean {
     const [, kind = "", given = ""] = /^includeif\.(gitdir|gitdir\/i|onbranch):(.*)\.path$/s.exec(key) ?? [];
     if (this.#dirs === null || kind === "") return false;
@@ -91,11 +91,11 @@ class Reader {
   }
 }
 
-/** As git matches a whole path: with the rules of ignore files, anchored. */
+/** Matches a whole path as git does: by the rules of ignore files, anchored. */
 const matches = (glob: string, text: string, ignoreCase: boolean): boolean =>
   new IgnoreRules(`/${glob.replace(/^\//, "")}`, ignoreCase).decide(text.replace(/^\//, ""), false) === true;
 
-/** The settings of a file in order, their names in small letters but for what stands in quotes. */
+/** The settings of a file in order; names are in lower case except inside quotes. */
 function* settingsOf(text: string): Generator<{ key: string; value: string }> {
   let section = "";
   const lines = text.replace(/^\ufeff/, "").split(/\r?\n/);
@@ -115,7 +115,7 @@ function* settingsOf(text: string): Generator<{ key: string; value: string }> {
   }
 }
 
-/** Without quotes, comments and blanks at its ends. */
+/** The value without quotes, comments and blanks at its ends. */
 function valueOf(raw: string): string {
   let value = "";
   let quoted = false;

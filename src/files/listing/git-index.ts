@@ -1,4 +1,4 @@
-// The entries of a git index, read without git (gitformat-index(5)): versions 2, 3 and 4.
+// Reads the entries of a git index, without git (gitformat-index(5)): versions 2, 3 and 4.
 
 import { hash } from "node:crypto";
 import { constants, readFileSync } from "node:fs";
@@ -6,7 +6,7 @@ import { nullIfMissing } from "../../errors/index.ts";
 import type { Tracked } from "./ask-git.ts";
 
 const HEADER_BYTES = 12;
-/** Of an entry, before its path: times, numbers, mode, size, then the object's name and the flags. */
+/** The part of an entry before its path: times, numbers, mode, size, then the object's name and the flags. */
 const STAT_BYTES = 40;
 const EXTENDED = 0x4000;
 const SKIP_WORKTREE = 0x4000;
@@ -18,7 +18,7 @@ const KIND_MASK = 0xf000;
 /** The index cannot be understood; the message says why. */
 export class IndexUnreadable extends Error {}
 
-/** In the order of the index, each path once. No file is an empty index. Throws `IndexUnreadable`. */
+/** In the order of the index, each path once. A missing file is an empty index. Throws `IndexUnreadable`. */
 export function readIndex(file: string): Tracked[] {
   let bytes;
   try {
@@ -34,7 +34,7 @@ export function readIndex(file: string): Tracked[] {
   const hashBytes = hashBytesOf(bytes);
   try {
     const { entries, end } = entriesOf(bytes, version, hashBytes);
-    // Only small letters in an extension's name say that the index means nothing without it.
+    // An extension whose name begins in lower case changes the meaning of the index.
     for (let at = end; at + 8 <= bytes.length - hashBytes; at += 8 + bytes.readUInt32BE(at + 4)) {
       const name = bytes.toString("latin1", at, at + 4);
       if (/^[a-z]/.test(name) && name !== "sdir") throw new IndexUnreadable(`the index is split or newer (${name})`);
@@ -46,7 +46,10 @@ export function readIndex(file: string): Tracked[] {
   }
 }
 
-/** The index ends with its own digest, which tells of which kind its digests are; some versions write zeros instead. */
+/**
+ * The index ends with its own digest, which shows which hash function its digests use; some versions write zeros
+ * instead.
+ */
 function hashBytesOf(bytes: Buffer): 20 | 32 {
   for (const [algorithm, length] of [
     ["sha1", 20],
@@ -101,7 +104,7 @@ function endOf(bytes: Buffer, from: number): number {
   return end;
 }
 
-/** A number as packs have it: seven bits a byte, one added for each byte that follows. */
+/** A variable-length number as in pack files: seven bits a byte, one added for each byte that follows. */
 function numberAt(bytes: Buffer, from: number): { value: number; end: number } {
   let at = from;
   let byte = bytes.readUInt8(at++);

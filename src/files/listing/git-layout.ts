@@ -1,4 +1,4 @@
-// Where the parts of a git repository lie, read without git.
+// Finds the parts of a git repository, without git.
 
 import { accessSync, constants, lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -6,11 +6,11 @@ import { dirname, join, resolve } from "node:path";
 export interface GitDirs {
   /** HEAD and index of this work tree. */
   gitDir: string;
-  /** What all work trees of the repository share: configuration and `info/exclude`. */
+  /** Shared by all work trees of the repository: configuration and `info/exclude`. */
   commonDir: string;
 }
 
-/** The text of a file. A pipe in its place is empty or an error: waiting for it would stop the whole process. */
+/** The text of a file. A pipe in its place is empty or an error: waiting for it would block the whole process. */
 export const readNow = (path: string): string =>
   readFileSync(path, { encoding: "utf8", flag: constants.O_RDONLY | constants.O_NONBLOCK });
 
@@ -22,7 +22,7 @@ export function gitTop(dir: string): string | null {
   }
 }
 
-/** Null where `.git` in `top` leads to no repository, as git judges it. */
+/** Null if `.git` in `top` does not lead to a repository, as git judges it. */
 export function gitDirsOf(top: string): GitDirs | null {
   try {
     const at = join(top, ".git");
@@ -38,7 +38,7 @@ export function gitDirsOf(top: string): GitDirs | null {
   }
 }
 
-/** Whether the directory is a repository of its own. One that cannot be looked into counts as one, as it does for git. */
+/** Whether the directory is a separate repository. Like git, counts one that cannot be read as one. */
 export function isRepository(dir: string): boolean {
   const at = join(dir, ".git");
   if (!lstatSync(at, { throwIfNoEntry: false })) return false;
@@ -51,12 +51,12 @@ export function isRepository(dir: string): boolean {
   }
 }
 
-/** Whether a `.git` that git does not take for a repository holds what was one. */
+/** Whether a `.git` that git does not accept as a repository contains the remains of one. */
 export const wasRepository = (top: string): boolean =>
   lstatSync(join(top, ".git"), { throwIfNoEntry: false })?.isFile() === true ||
   ["index", "HEAD", "objects"].some((name) => lstatSync(join(top, ".git", name), { throwIfNoEntry: false }));
 
-/** The directory that all work trees of the repository share, by its real path; null where there is none. */
+/** The directory that all work trees of the repository share, by its real path; null if there is none. */
 export function realCommonDir(top: string): string | null {
   const dirs = gitDirsOf(top);
   return dirs && realpathSync(dirs.commonDir);

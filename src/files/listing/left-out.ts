@@ -1,4 +1,4 @@
-// What a run does without, as its record names it and as the home keeps the longer list.
+// The files that were excluded from a run: the short list in its record, and the longer list that the home keeps.
 
 import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -11,14 +11,14 @@ import type { ProjectListing } from "./project-listing.ts";
 const NAMES_MAX = 20;
 const LIST_MAX = 2_000;
 
-/** Null where nothing was left out. What a person might miss comes first. */
+/** Null if nothing was excluded. Files that a person might miss come first. */
 export function leftOutOf({ leftOut, ignored }: Pick<ProjectListing, "leftOut" | "ignored">): LeftOut | null {
   if (leftOut.length === 0 && ignored.length === 0) return null;
   const names = inOrder(leftOut).slice(0, NAMES_MAX);
   return { count: leftOut.length, names, ignored: ignored.length };
 }
 
-/** The longer list; git's part is named, too. */
+/** The longer list, which also names the files that git ignores. */
 export function leftOutList({ leftOut, ignored }: Pick<ProjectListing, "leftOut" | "ignored">): LeftOutList {
   return {
     count: leftOut.length,
@@ -33,7 +33,7 @@ function inOrder(leftOut: ProjectListing["leftOut"]) {
   return [...missed, ...rest].map(({ path, why }) => ({ path, why }));
 }
 
-/** Lines for the run's log: what a person might miss, each by name. */
+/** Lines for the run's log: the files that a person might miss, each by name. */
 export function leftOutLines({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): string[] {
   const more = missed - NAMES_MAX;
   return [
@@ -43,8 +43,8 @@ export function leftOutLines({ names, missed }: Pick<StoredLeftOut, "names" | "m
 }
 
 /**
- * For the error of a script that lacks a module or a file: which entry that was left out it may be, in a sentence. Null where `trouble`
- * tells of nothing that is lacking, or nothing was left out that a person might miss.
+ * For the error of a script that lacks a module or a file: a sentence about the excluded entry that it may need. Null
+ * if `trouble` does not describe a missing file, or if no excluded file is one that a person might miss.
  */
 export function lackedWords(told: Pick<StoredLeftOut, "names" | "missed"> | null, trouble: string): string | null {
   const missed = told?.names.slice(0, told.missed) ?? [];
@@ -66,13 +66,13 @@ export function lackedWords(told: Pick<StoredLeftOut, "names" | "missed"> | null
   return `That may be why: ${where}${more > 0 ? ` So were ${more} more; \`svc code ls JOB --left-out\` names them.` : ""}`;
 }
 
-/** What Python, a shell and the system say where a module or a file is lacking. */
+/** How Python, a shell and the system report a missing module or file. */
 const LACKS = /ModuleNotFoundError|ImportError|FileNotFoundError|No module named|No such file or directory/;
 
 export const leftOutId = (list: LeftOutList): string => hash("sha256", JSON.stringify(list), "hex").slice(0, 16);
 export const leftOutPath = (codeDir: string, id: string): string => join(codeDir, "left-out", `${id}.json`);
 
-/** Null where the list is not there any more, or cannot be read. */
+/** Null if the list does not exist any more, or cannot be read. */
 export async function readLeftOut(codeDir: string, id: string): Promise<LeftOutList | null> {
   const text = await readFile(leftOutPath(codeDir, id), "utf8").catch(nullIfMissing);
   const parsed = text === null ? null : LeftOutList.safeParse(JSON.parse(text));

@@ -1,7 +1,7 @@
-// Reads the folders of a project while git looks through them itself, so that git's answer can be matched with them at once.
+// Reads the folders of a project while git scans them, so that git's answer can be matched with them at once.
 //
-// It serves speed, and one refusal: git opens a pipe in the place of a `.gitignore` and waits for somebody to write into it. What is
-// read here decides nothing else, so its notion of what git ignores may be a rough one.
+// It serves speed, and one refusal: git opens a pipe in place of a `.gitignore` and blocks until a process writes into
+// it. Nothing else depends on this reading, so it may know only roughly what git ignores.
 
 import { lstatSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { decideBy, readRules, type Frame } from "./own-walk.ts";
 import { never } from "./protections.ts";
 import { Slices } from "./slices.ts";
 
-/** Entries that are kept in memory: as many files as a project may have. */
+/** Entries that are kept in memory: as many as a project may have files. */
 const ENTRIES_MAX = 200_000;
 
 export class LookAhead {
@@ -24,7 +24,7 @@ export class LookAhead {
     this.#root = root;
   }
 
-  /** What lies in the folder; null where that was not read yet. Each answer is given once. */
+  /** The entries of the folder; null if it was not read yet. Each result is returned once. */
   take(folder: string): FolderContents | null {
     const contents = this.#folders.get(folder);
     if (!contents) return null;
@@ -36,7 +36,9 @@ export class LookAhead {
     this.#stopped = true;
   }
 
-  /** Resolves with the path of a pipe that git waits for, or with null when everything was read or `stop` was called. */
+  /**
+   * Resolves with the path of a pipe on which git blocks, or with null when everything was read or `stop` was called.
+   */
   async run(): Promise<string | null> {
     const queue: { path: string; frames: readonly Frame[] }[] = [{ path: "", frames: [] }];
     for (const { path, frames } of queue) {
@@ -46,7 +48,7 @@ export class LookAhead {
       try {
         contents = new FolderContents(join(this.#root, path));
       } catch {
-        // Whether that matters, the listing decides.
+        // The listing decides whether that matters.
         continue;
       }
       this.#entries += contents.size;
@@ -55,12 +57,12 @@ export class LookAhead {
       const rules = join(this.#root, path, ".gitignore");
       const kind = contents.find(".gitignore");
       if (kind === "odd" && lstatSync(rules, { throwIfNoEntry: false })?.isFIFO()) return `${below}.gitignore`;
-      // The rules of a repository end where another one begins.
+      // The rules of a repository end where another repository begins.
       let here = contents.find(".git") === undefined ? frames : [];
       try {
         if (kind === "file") here = [...here, { base: path, rules: readRules(rules, false, true) }];
       } catch {
-        // Git tells that it cannot read them.
+        // Git itself reports that it cannot read them.
       }
       for (const [name, what] of contents.others())
         if (what === "folder" && !never.decide(name, true) && decideBy(here, below + name, true) !== true)

@@ -1,4 +1,4 @@
-// The files of a project with their sizes.
+// Lists the files of a project with their sizes.
 
 import { lstatSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -22,15 +22,15 @@ export interface MeasuredProject extends Omit<ProjectListing, "files"> {
   bytes: number;
 }
 
-/** How much a project may hold before it is refused. */
+/** The limits above which a project is refused. */
 export interface ProjectBounds extends ListingOptions {
   bytesMax?: number;
 }
 
-/** For a run that works in place: nothing is sent, so no amount of it is refused. */
+/** For a run that works in place: nothing is sent, so no size is refused. */
 export const IN_PLACE = { bytesMax: Infinity, beyond: "leave-out" } as const satisfies ProjectBounds;
 
-/** @param root a real path, as `checkProjectDir` gives it. Throws `project_dir_refused`, also above the bounds. */
+/** @param root a real path, as `checkProjectDir` returns it. Throws `project_dir_refused`, also above the bounds. */
 export async function measureProject(root: string, bounds: ProjectBounds = {}): Promise<MeasuredProject> {
   const { files: paths, ...listing } = await listProject(root, bounds);
   const bytesMax = bounds.bytesMax ?? PROJECT_BYTES_MAX;
@@ -42,7 +42,7 @@ export async function measureProject(root: string, bounds: ProjectBounds = {}): 
     const at = join(root, path);
     let stats = lstatSync(at, { throwIfNoEntry: false });
     if (stats?.isSymbolicLink()) stats = statSync(at, { throwIfNoEntry: false });
-    // What vanished since it was listed.
+    // The file vanished since it was listed.
     if (!stats?.isFile()) continue;
     const { size, mode, mtimeMs } = stats;
     bytes += size;

@@ -1,5 +1,5 @@
-// The files of a directory as git would choose them, found without git: outside of any repository, and where the git binary is
-// missing or refuses to read a repository that we can read.
+// Finds the files of a directory that git would choose, without git: outside of any repository, and where the git
+// binary is missing or refuses to read a repository that svc can read.
 
 import { closeSync, existsSync, fstatSync, lstatSync, openSync, readdirSync, readFileSync, type Dirent } from "node:fs";
 import { constants } from "node:fs/promises";
@@ -12,31 +12,31 @@ import { IndexUnreadable, readIndex } from "./git-index.ts";
 import { isRepository, type GitDirs } from "./git-layout.ts";
 import { Slices } from "./slices.ts";
 
-/** Git takes no larger rule file, either. */
+/** Git reads no larger rule file, either. */
 const IGNORE_FILE_BYTES_MAX = 100 * 1024 * 1024;
 
-/** The rules of one ignore file, and the folder that it lies in. */
+/** The rules of one ignore file, and the folder that contains it. */
 export interface Frame {
   base: string;
   rules: IgnoreRules;
 }
 
-/** An ignore file cannot be read: what it ignores is not known. */
+/** An ignore file cannot be read, so the set of ignored files is unknown. */
 export class RulesUnreadable extends Error {}
 
 export interface Walked {
   tracked: Tracked[];
   /** Paths of files and symlinks. */
   untracked: string[];
-  /** Neither files, nor folders, nor symlinks. */
+  /** Neither files, nor folders, nor symlinks: pipes, sockets and devices. */
   odd: string[];
   repositories: string[];
   unreadable: { path: string; why: string }[];
-  /** As git lists it: a folder of which everything is ignored counts once, with a slash at its end. */
+  /** In git's form: a folder of which everything is ignored counts once, with a slash at its end. */
   ignored: string[];
 }
 
-/** Where a walk begins, in a repository or in none. */
+/** The start of a walk, in a repository or outside. */
 export interface WalkPlace {
   /** The top of the repository; without one, the directory itself. */
   top: string;
@@ -44,8 +44,9 @@ export interface WalkPlace {
 }
 
 /**
- * What git would take at and below `dir`. Paths are relative to `dir`. Throws `RulesUnreadable`, `IndexUnreadable`, `ConfigUnreadable`.
- * @param options.ignored paths below `dir` that are ignored, of which everything is taken that no other rule ignores.
+ * The files that git would choose at and below `dir`. Paths are relative to `dir`. Throws `RulesUnreadable`,
+ * `IndexUnreadable`, `ConfigUnreadable`.
+ * @param options.ignored an ignored path below `dir`; everything in it is taken that no other rule ignores.
  */
 export async function walk(dir: string, place: WalkPlace, options: { ignored?: string } = {}): Promise<Walked> {
   const { top, dirs } = place;
@@ -57,7 +58,8 @@ export async function walk(dir: string, place: WalkPlace, options: { ignored?: s
       prefix === "" ? entry.path : entry.path.startsWith(`${prefix}/`) ? entry.path.slice(prefix.length + 1) : "";
     return inside === "" ? [] : [{ ...entry, path: inside }];
   });
-  // Where such a file is missing, or a symlink lies in its place, git reads the rules from its objects. This walk reads no objects.
+  // If such a file is missing, or a symlink replaces it, git reads the rules from its objects. This walk reads no
+  // objects.
   const hidden = index.find(
     ({ path, skipped }) =>
       skipped &&
@@ -72,7 +74,7 @@ export async function walk(dir: string, place: WalkPlace, options: { ignored?: s
   ];
   const above = prefix === "" ? [] : prefix.split("/");
   const walker = new Walker(dir, prefix, ignoreCase, tracked);
-  // What lies in a submodule that is not checked out is nothing to the repository around it.
+  // The surrounding repository does not see files in a submodule that is not checked out.
   let out = index.some(({ path, gitlink }) => gitlink && (prefix === path || prefix.startsWith(`${path}/`)));
   for (let i = 0; i < above.length; i++) {
     const base = above.slice(0, i).join("/");
@@ -113,7 +115,7 @@ class Walker {
     }
   }
 
-  /** As `folder`, for one that its own rules ignore: the files above it have their say about what is in it. */
+  /** Like `folder`, for a folder that its own rules ignore: the rule files above still apply to its entries. */
   async below(path: string, frames: readonly Frame[]): Promise<void> {
     const names = path.split("/");
     const all = [...frames];
@@ -158,7 +160,7 @@ class Walker {
         else this.found.odd.push(at);
       } else if (!this.#folders.has(key) && isRepository(join(this.#root, at))) {
         any = true;
-        // For git, one that stands in the place of a tracked file is that file, changed.
+        // For git, a symlink in place of a tracked file is that file, changed.
         if (!known) this.found.repositories.push(at);
       } else if (await this.folder(at, here)) any = true;
     }
@@ -166,7 +168,7 @@ class Walker {
     return any;
   }
 
-  /** Under which it is looked up in the index. */
+  /** The key in the index. */
   #key(path: string): string {
     return this.#ignoreCase ? path.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : path;
   }
@@ -182,7 +184,7 @@ class Walker {
   }
 }
 
-/** The last rule that says something, in the deepest file. */
+/** The decision of the last matching rule, in the deepest file. */
 export function decideBy(frames: readonly Frame[], path: string, isFolder: boolean): boolean | undefined {
   for (let i = frames.length - 1; i >= 0; i--) {
     const frame = frames[i];
@@ -195,16 +197,16 @@ export function decideBy(frames: readonly Frame[], path: string, isFolder: boole
 }
 
 /**
- * The rules of a file; none where there is no such file. Throws `RulesUnreadable` where there is one and it cannot be read.
- * @param inTree git follows no symlink in the place of a `.gitignore`.
+ * The rules of a file; empty if the file does not exist. Throws `RulesUnreadable` if it exists and cannot be read.
+ * @param inTree git follows no symlink in place of a `.gitignore`.
  */
 export function readRules(path: string, ignoreCase = false, inTree = false, mayLack = true): IgnoreRules {
   let fd: number | undefined;
   try {
-    // NONBLOCK: a pipe in its place, also one that came since it was looked at, would hold up the whole process.
+    // NONBLOCK: opening a pipe, even one that replaced the file just now, would block the whole process.
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | (inTree ? constants.O_NOFOLLOW : 0));
     const stats = fstatSync(fd);
-    // As for git, /dev/null is no rules; a pipe is not waited for.
+    // Like git, reads /dev/null as an empty file; does not wait for a pipe.
     if (!stats.isFile()) return new IgnoreRules("");
     if (stats.size > IGNORE_FILE_BYTES_MAX) throw new RulesUnreadable(`${path} has more than 100 MB`);
     return new IgnoreRules(readFileSync(fd, "utf8"), ignoreCase);
@@ -219,7 +221,7 @@ export function readRules(path: string, ignoreCase = false, inTree = false, mayL
   }
 }
 
-/** In words that follow the name of what cannot be read. */
+/** As text that follows the name of the unreadable file. */
 function whyUnreadable(cause: unknown): string {
   const { code } = cause as NodeJS.ErrnoException;
   return code === "EACCES" || code === "EPERM" ? "permission denied" : messageOf(cause);

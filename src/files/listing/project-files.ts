@@ -1,7 +1,8 @@
-// Which directories may be projects.
+// Checks which directories may be projects.
 //
-// P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above them;
-//     so is what lies in the home of svc. Which of its files belong to a run: project-listing.ts (P1 to P3).
+// P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above
+//     them; so is everything inside the home of svc. project-listing.ts (P1 to P3) decides which of its files belong to
+//     a run.
 
 import { access, constants, realpath, stat, statfs } from "node:fs/promises";
 import { homedir } from "node:os";
@@ -27,7 +28,7 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
     if (cause instanceof SvcError) throw cause;
     throw refuse(whyUnreadable(cause), cause);
   }
-  // Their files have no end, or answer differently to every reader; among them are the environments of processes.
+  // Files of these file systems have no end, or differ for every reader; among them are the environments of processes.
   if (KERNEL_FILE_SYSTEMS.has((await statfs(real)).type))
     throw refuse("is no directory of files but a window into the kernel");
   if (real === dirname(real)) throw refuse("is the root of the file system");
@@ -38,7 +39,7 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
   return real;
 }
 
-/** In words that follow the name of what cannot be read. */
+/** As text that follows the name of the unreadable file. */
 export function whyUnreadable(cause: unknown): string {
   const code = (cause as NodeJS.ErrnoException | null)?.code;
   if (code === "ENOENT") return "does not exist";
@@ -48,7 +49,7 @@ export function whyUnreadable(cause: unknown): string {
   return `cannot be read: ${messageOf(cause)}`;
 }
 
-/** Whether `path` is `folder` or lies below it. Both absolute and without `..`. */
+/** Whether `path` is `folder` or inside it. Both absolute and without `..`. */
 export function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }

@@ -1,12 +1,12 @@
-// Which files of a project directory belong to a run.
+// Decides which files of a project directory belong to a run.
 //
-// P1. Those that git would choose (repository-files.ts). `.svcignore` files have the form of `.gitignore` and the last word: they leave
-//     out what git tracks, and take back (`!name`) what git ignores.
-// P2. Folders of keys and of version control never belong to it. Secrets do only where a `.svcignore` takes them back. What can be made
-//     again, and what svc itself made, does where git tracks it (protections.ts).
-// P3. Plain files only. A symlink into the project stands for what it leads to, as far as that belongs to the run itself; one that
-//     leads outside is left out.
-// P5. What is left out is told. What a person might miss comes first; what git ignores is only counted.
+// P1. The files that git would choose (repository-files.ts). `.svcignore` files have the form of `.gitignore` and
+//     override git: they exclude tracked files, and include ignored ones again (`!name`).
+// P2. Folders of keys and of version control never belong to it. Secrets do only if a `.svcignore` includes them again.
+//     Files that can be rebuilt, and files that svc itself made, do if git tracks them (protections.ts).
+// P3. Plain files only. A symlink into the project counts as its target, if the target belongs to the run itself; a
+//     symlink that leaves the project is excluded.
+// P5. Excluded files are reported. Files that a person might miss come first; files that git ignores are only counted.
 
 import { lstatSync, realpathSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
@@ -24,11 +24,11 @@ import { Slices } from "./slices.ts";
 
 export const PROJECT_FILES_MAX = 200_000;
 
-/** Something that the run does without. */
+/** An entry that is excluded from the run. */
 export interface LeftOutEntry {
   path: string;
   why: string;
-  /** Whether a person might miss it: not what they, or the kind of file, asked to be left out. */
+  /** Whether a person might miss it: neither the user nor the kind of file asked for its exclusion. */
   missed: boolean;
 }
 
@@ -37,17 +37,20 @@ export interface ProjectListing {
   files: string[];
   /** In order of path; a folder counts once. */
   leftOut: LeftOutEntry[];
-  /** What git ignores; empty where it was not asked for. */
+  /** The files that git ignores; empty if they were not requested. */
   ignored: string[];
 }
 
 export interface ListingOptions extends Pick<SetOptions, "ignored" | "own"> {
   filesMax?: number;
-  /** What is done with more files than that: `refuse` (the default), or list those that git tracks first and leave out the rest. */
+  /**
+   * What happens with more files than the bound: `refuse` (the default), or `leave-out`: list the files that git tracks
+   * first and exclude the rest.
+   */
   beyond?: "refuse" | "leave-out";
 }
 
-/** @param root a real path, as `checkProjectDir` gives it. Throws `project_dir_refused`. */
+/** @param root a real path, as `checkProjectDir` returns it. Throws `project_dir_refused`. */
 export async function listProject(root: string, options: ListingOptions = {}): Promise<ProjectListing> {
   const listing = new Listing(root, options);
   const known = options.ignored ?? listing.takesBack("");
@@ -63,13 +66,13 @@ export async function listProject(root: string, options: ListingOptions = {}): P
 }
 
 interface Folder {
-  /** Null where it is no folder (any more), or cannot be read. */
+  /** Null if it is not a folder (any more), or cannot be read. */
   contents: FolderContents | null;
   /** The `.svcignore` files at and above it. */
   frames: readonly Frame[];
-  /** Why everything in it is left out. */
+  /** Why everything in it is excluded. */
   out: LeftOutEntry | null;
-  /** Why everything in it is left out that git does not track. */
+  /** Why every untracked file in it is excluded. */
   outUntracked: LeftOutEntry | null;
 }
 const NOWHERE: Folder = { contents: null, frames: [], out: null, outUntracked: null };
@@ -100,12 +103,12 @@ class Listing {
     this.#prefix = above === "" ? "" : `${above}/`;
   }
 
-  /** Whether the `.svcignore` of the folder takes anything back. */
+  /** Whether the `.svcignore` of the folder includes anything again. */
   takesBack(folder: string): boolean {
     return this.#folder(folder).frames.some(({ rules }) => rules.takesBack);
   }
 
-  /** Takes what git, or our own walk, chooses. Throws `project_dir_refused`. */
+  /** Takes the files that git, or our own walk, chooses. Throws `project_dir_refused`. */
   async find(options: Omit<SetOptions, "each">): Promise<FileSet> {
     if (this.#ahead === null) return repositoryFiles(this.#root, { ...options, each: this.#add });
     const ends = new AbortController();
@@ -139,7 +142,7 @@ class Listing {
       kind = kindAt(join(this.#root, path));
       if (kind === undefined && path.includes("\ufffd")) this.leave(path, WHY.notUtf8, true);
     }
-    // A tracked path where a folder is by now: its files come by themselves.
+    // A tracked path that is now a folder: its files are listed separately.
     if (kind === undefined || kind === "folder") return;
     const out = this.#why(path, folder, tracked);
     if (out) this.#tell(out);
@@ -147,7 +150,7 @@ class Listing {
     else if (kind === "symlink") this.#links.push(path);
   }
 
-  /** The folder that the path lies in: most often that of the path before. */
+  /** The folder of the path: usually the same as for the path before. */
   #folderOf(path: string, slash: number): Folder {
     const { name, folder } = this.#last;
     if (folder !== null && name.length === Math.max(slash, 0) && path.startsWith(name)) return folder;
@@ -163,7 +166,7 @@ class Listing {
     this.#beyond++;
   }
 
-  /** Why the entry of this path is left out, by the folders above it and by its own name. */
+  /** Why the entry at this path is excluded, by the folders above it and by its own name. */
   #why(path: string, folder: Folder, tracked: boolean): LeftOutEntry | null {
     if (folder.out) return folder.out;
     if (!tracked && folder.outUntracked) return folder.outUntracked;
@@ -186,7 +189,7 @@ class Listing {
     return { out: null, outUntracked: null };
   }
 
-  /** The folder of this path, looked at once. */
+  /** The folder at this path, read once. */
   #folder(path: string): Folder {
     let folder = this.#folders.get(path);
     if (!folder) this.#folders.set(path, (folder = this.#look(path)));
@@ -198,7 +201,7 @@ class Listing {
     if (path !== "") {
       const slash = path.lastIndexOf("/");
       const parent = this.#folder(slash === -1 ? "" : path.slice(0, slash));
-      // A symlink in a folder's place leads elsewhere: what git tracks below it is gone.
+      // A symlink in place of a folder leads elsewhere: the tracked files below it are gone.
       if (parent.contents?.kindOf(path.slice(slash + 1)) !== "folder") return NOWHERE;
       const verdict = this.#verdict(path, parent.frames, true);
       above = {
@@ -235,7 +238,7 @@ class Listing {
     }
   }
 
-  /** Takes what git ignores and a `.svcignore` takes back; answers with what stays ignored. */
+  /** Takes files that git ignores and a `.svcignore` includes again; returns the rest, which stays ignored. */
   async takeBack(ignored: readonly string[]): Promise<string[]> {
     if (!this.anyTakesBack) return [...ignored];
     const left: string[] = [];
@@ -265,7 +268,7 @@ class Listing {
     return this.takeBack(walked.ignored.map(below));
   }
 
-  /** Puts what they lead to in the place of symlinks (P3). */
+  /** Replaces symlinks by their targets (P3). */
   links(): void {
     if (this.#links.length === 0) return;
     const taken = this.files.toSorted();
@@ -278,8 +281,8 @@ class Listing {
   }
 
   /**
-   * @param path that the link is taken as; `at` is where it lies.
-   * @param chain the folders that are being put together: a link back into one would never end.
+   * @param path the path under which the symlink is listed; `at` is its real path.
+   * @param chain the folders being followed: a symlink back into one of them would never end.
    */
   #follow(
     path: string,
@@ -321,7 +324,7 @@ class Listing {
     if (!this.leftOut.has(entry.path)) this.leftOut.set(entry.path, entry);
   }
 
-  /** Pipes and the like, and files beyond the bound. */
+  /** Reports pipes and the like, and files beyond the bound. */
   async tellOdd(byGit: boolean): Promise<void> {
     const ignored = await ignoredAmong(this.#root, this.#odd, byGit);
     for (const path of this.#odd) {
@@ -352,7 +355,7 @@ function holds(sorted: readonly string[], path: string): boolean {
   return sorted[lowerBound(sorted, path)] === path;
 }
 
-/** Those that begin with `start`. */
+/** The entries that begin with `start`. */
 function range(sorted: readonly string[], start: string): string[] {
   const found: string[] = [];
   for (let i = lowerBound(sorted, start); i < sorted.length; i++) {

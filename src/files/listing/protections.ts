@@ -1,11 +1,11 @@
-// What svc leaves out of the code of a run by itself, whatever git says of it.
+// The files that svc itself excludes from the code of a run, whatever git's rules are.
 
 import { IgnoreRules } from "../../domain/gitignore.ts";
 
-/** Left out whatever any file says: version control, and folders of keys. */
+/** Always excluded: version control, and folders of keys. */
 export const NEVER = [".git", ".hg", ".svn", ".ssh", ".gnupg", ".aws", ".kube", ".svc"];
 
-/** Secrets: left out, also where git tracks them, unless a `.svcignore` takes them back with `!name`. */
+/** Secrets: excluded, even if git tracks them, unless a `.svcignore` includes them again with `!name`. */
 export const SECRETS = [
   ".env",
   ".env.*",
@@ -37,7 +37,7 @@ export const SECRETS = [
   "*.ppk",
 ];
 
-/** What can be made again on each machine: left out where git does not track it, unless a `.svcignore` takes it back. */
+/** Files that each machine can rebuild: excluded unless git tracks them or a `.svcignore` includes them again. */
 export const MADE_AGAIN = [
   "node_modules/",
   "__pycache__/",
@@ -54,13 +54,13 @@ export const MADE_AGAIN = [
 ];
 
 /**
- * svc puts a file of this name into each folder that it makes in a project (python/svc/_checkpoints.py does). Such a folder is no
- * code, whatever it is called. The others are what versions before that file was introduced left behind.
+ * svc puts a file with this name into each folder that it makes in a project (python/svc/_checkpoints.py does). Such a
+ * folder is never code, whatever its name. Versions before this file existed left the other marks.
  */
 export const MARK_OF_SVC = ".svc-made";
 const OLD_MARKS = [".svc-checkpoints.jsonl", ".svc-installed"];
 export const MARKS_OF_SVC: readonly string[] = [MARK_OF_SVC, ...OLD_MARKS];
-/** What svc makes in a project under a name of its own. */
+/** Files and folders that svc makes in a project under its own names. */
 export const MADE_BY_SVC = ["checkpoints-local/", ".svc-*", ".*.svc-*/"];
 
 export const never = new IgnoreRules(NEVER.join("\n"));
@@ -68,7 +68,7 @@ export const secrets = new IgnoreRules(SECRETS.join("\n"));
 export const madeAgain = new IgnoreRules(MADE_AGAIN.join("\n"));
 export const madeBySvc = new IgnoreRules(MADE_BY_SVC.join("\n"));
 
-/** False where no rule of these lists can speak of the last name of the path: most names are told apart by this alone. */
+/** False if no rule of these lists can match the last name of the path: this alone settles most names. */
 const SUSPECT =
   /^\.|^id_|\.(?:tfstate|kdbx|pem|p12|pfx|ppk|pyc)$|^(?:node_modules|__pycache__|venv|Thumbs\.db|checkpoints-local|gcloud)$/;
 const codesOf = (letters: string): Set<number> => new Set(Buffer.from(letters, "latin1"));
@@ -77,7 +77,7 @@ const LAST = codesOf("exm2kc");
 
 export function mayBeProtected(path: string): boolean {
   const start = path.lastIndexOf("/") + 1;
-  // Its first and its last letter tell most names apart, at a fraction of the price.
+  // The first and the last letter settle most names at a fraction of the cost.
   if (!FIRST.has(path.charCodeAt(start)) && !LAST.has(path.charCodeAt(path.length - 1))) return false;
   return SUSPECT.test(path.slice(start));
 }

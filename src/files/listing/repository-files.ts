@@ -1,11 +1,11 @@
-// The files of a directory as git chooses them, through the borders of repositories.
+// Lists the files of a directory that git chooses, across nested repositories.
 //
-// B1. Inside of a repository git is asked (ask-git.ts). Without a git binary, or where git refuses a repository for its owner, our own
-//     walk (own-walk.ts) chooses by the same rules, and so it does outside of any repository.
-// B2. A repository within the directory (a submodule that is checked out, or a clone) is asked for its own files: the rules of the
-//     one around it end at its border, as they do for git.
-// B3. Where the choice cannot be known (a broken index, a `.git` that leads nowhere), the project is refused in words: what git
-//     ignores may hold secrets and must never be sent by a guess.
+// B1. Inside a repository git answers (ask-git.ts). Without a git binary, or if git refuses a repository because of its
+//     owner, our own walk (own-walk.ts) chooses by the same rules; it also does so outside of any repository.
+// B2. A repository within the directory (a submodule that is checked out, or a clone) lists its own files: the rules of
+//     the surrounding repository end at its border, as they do for git.
+// B3. If the choice cannot be determined (a broken index, a `.git` that leads nowhere), the project is refused with an
+//     explanation: ignored files may hold secrets and must never be sent by a guess.
 
 import { lstatSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -26,28 +26,28 @@ import { RulesUnreadable, walk } from "./own-walk.ts";
 import type { LeftOutName } from "../../schemas/job.ts";
 
 export interface FileSet {
-  /** What git would take and is not there, or cannot be read. */
+  /** Files that git would choose but that do not exist or cannot be read. */
   missing: LeftOutName[];
-  /** What git ignores: files, and folders with a slash at their end. */
+  /** Ignored files, and ignored folders with a slash at their end. */
   ignored: string[];
-  /** Whether git was asked for the directory itself. */
+  /** Whether git answered for the directory itself. */
   byGit: boolean;
 }
 
 export interface SetOptions {
-  /** Also find what is ignored: one more walk of git's. */
+  /** Also find ignored files: this costs one more walk by git. */
   ignored?: boolean;
-  /** Never ask git: for tests, and where there is none. */
+  /** Never ask git: for tests, and for computers without git. */
   own?: boolean;
   signal?: AbortSignal;
   /**
-   * Takes files and symlinks as they are found, those of a repository that it tracks first. Paths begin at the project directory, with `/`.
-   * What is tracked may have gone from the directory.
+   * Receives files and symlinks as they are found, the tracked ones of a repository first. Paths are relative to the
+   * project directory, with `/`. A tracked file may be missing from the directory.
    */
   each: (paths: readonly string[], tracked: boolean) => Promise<void>;
 }
 
-/** Throws `project_dir_refused` where the set cannot be known (B3). */
+/** Throws `project_dir_refused` if the set cannot be determined (B3). */
 export async function repositoryFiles(root: string, options: SetOptions): Promise<FileSet> {
   const set: FileSet = { missing: [], ignored: [], byGit: false };
   await new Collector(root, set, options).directory("");
@@ -80,7 +80,7 @@ class Collector {
         } catch (cause) {
           if (!(cause instanceof GitRefused)) throw cause;
           const { kind } = cause.refusal;
-          // A `.git` that is empty is nothing to git, which then looks further up, as we do not: there its rules are unknown.
+          // Git ignores an empty `.git` and looks further up; svc does not, because the rules there are unknown.
           if (kind === "broken" || (kind === "no-repository" && wasRepository(top))) throw cause;
         }
       }
@@ -104,14 +104,14 @@ class Collector {
     const signal = this.#signal;
     const ends = new AbortController();
     const both = AbortSignal.any([signal, ends.signal]);
-    // This one takes longest, so it is started first.
+    // This call takes longest, so it starts first.
     const others = untrackedFiles(dir, both, async (paths) => {
       await tracked;
       await this.#options.each(allBelow(at, paths), false);
     });
     const tracked = trackedFiles(dir, both, (paths) => this.#options.each(allBelow(at, paths), true));
     const ignored = this.#options.ignored ? ignoredFiles(dir, both) : Promise.resolve([]);
-    // Whichever fails first is told; the others end with it.
+    // The first failure is reported; the other calls end with it.
     others.catch(() => undefined);
     ignored.catch(() => undefined);
     try {
@@ -164,7 +164,10 @@ class Collector {
     await this.directory(inside);
   }
 
-  /** Whether a repository is there, and no symlink on the way to it: what lies behind one is gone for git. */
+  /**
+   * Whether a repository is checked out there, with no symlink on the way to it: git treats anything behind a symlink
+   * as gone.
+   */
   #isCheckedOut(inside: string): boolean {
     try {
       const at = join(this.#root, inside);
@@ -187,7 +190,7 @@ function isPipe(path: string): boolean {
   }
 }
 
-/** A pipe in the place of a file that git opens before it looks for files: git would wait for it without end. */
+/** A pipe in place of a file that git opens before it lists files: git would block on it for ever. */
 function pipeThatGitReads(top: string, dir: string): string | null {
   const files = ["HEAD", "index", "config", "commondir", "packed-refs"].map((name) => join(top, ".git", name));
   try {
@@ -198,7 +201,7 @@ function pipeThatGitReads(top: string, dir: string): string | null {
     }
     files.push(ignoreSettings(top, dirs).excludesFile);
   } catch (cause) {
-    // Git tells that it cannot read its configuration.
+    // Git itself reports that it cannot read its configuration.
     if (!(cause instanceof ConfigUnreadable)) throw cause;
   }
   for (let at = dir; at !== top && at !== dirname(at);) {
@@ -212,12 +215,15 @@ const below = (at: string, path: string): string => (at === "" ? path : `${at}/$
 const allBelow = (at: string, paths: readonly string[]): readonly string[] =>
   at === "" ? paths : paths.map((path) => `${at}/${path}`);
 
-/** Those of `paths` that git ignores; none where git cannot be asked. */
+/** The `paths` that git ignores; empty if git cannot answer. */
 export async function ignoredAmong(root: string, paths: readonly string[], byGit: boolean): Promise<Set<string>> {
   if (!byGit || paths.length === 0) return new Set();
   return ignoredOf(root, paths, new AbortController().signal).catch(() => new Set<string>());
 }
 
-/** The rule by which git ignores the project directory itself, in words; null where there is none or git cannot be asked. */
+/**
+ * The rule by which git ignores the project directory itself, as a sentence; null if there is none or git cannot
+ * answer.
+ */
 export const ruleAgainstProject = (root: string): Promise<string | null> =>
   gitTop(root) === null ? Promise.resolve(null) : ruleAgainst(root, new AbortController().signal).catch(() => null);

@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 
-/** How long work may hold the event loop before it lets others go on. */
+/** How long work may hold the event loop before it yields. */
 const SLICE_MS = 8;
-/** Rounds of a loop between two looks at the clock. */
+/** Rounds of a loop between two checks of the clock. */
 const ROUNDS = 16;
 
 /** For loops over many files: `if (slices.areLong()) await slices.pause()` in each round. An `await` in each would cost more than the work. */

@@ -1,7 +1,7 @@
 import type { ProjectListing } from "./project-listing.ts";
 import { ruleAgainstProject } from "./repository-files.ts";
 
-/** Why a file that is there is no part of the run's code, in words that follow its name, with what to do. */
+/** Why an existing file is not part of the run's code, and what to do, as text that follows its name. */
 export async function whyNotListed(
   root: string,
   path: string,
