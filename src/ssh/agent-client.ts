@@ -1,5 +1,5 @@
-// Talks to the agent on a machine (runner/svc_agent.py) over one channel. docs/internals/agent.md has the protocol. The machine is not
-// trusted: everything it says is bounded and checked, and what breaks the rules ends the channel.
+// Talks to the agent on a machine (runner/svc_agent.py) over one channel. docs/internals/agent.md has the protocol. The
+// machine is not trusted: every answer is bounded and checked, and a violation closes the channel.
 
 import { randomBytes } from "node:crypto";
 import type { Duplex, Readable } from "node:stream";
@@ -7,20 +7,22 @@ import { z } from "zod";
 import { SvcError } from "../errors/index.ts";
 import { oneLine } from "../domain/terminal-text.ts";
 
-/** What an exec on a machine gives: its standard streams. `exit` is emitted with the code where the command ended by itself. */
+/**
+ * The channel of an exec on a machine: its standard streams. Emits `exit` with the code if the command ended by itself.
+ */
 export type AgentChannel = Duplex & { stderr?: Readable };
 
 export interface CallOptions {
   signal: AbortSignal;
-  /** For how long nothing may come of the answer; a slow link that still delivers is waited for. */
+  /** The longest silence within an answer; a slow link that still delivers is awaited. */
   timeoutMs?: number;
-  /** Bytes that may follow the answer's line. */
+  /** Maximum of bytes after the answer's line. */
   maxBytes?: number;
-  /** Bytes that follow the request's line. */
+  /** Bytes to send after the request's line. */
   body?: Buffer;
 }
 
-/** The agent's own "no": `kind` is for programs. Callers turn it into an error of the catalogue. */
+/** A refusal by the agent itself: `kind` is for programs. Callers turn it into an error of the catalogue. */
 export class AgentRefusal extends Error {
   override readonly name = "AgentRefusal";
   readonly kind: string;
@@ -32,25 +34,25 @@ export class AgentRefusal extends Error {
 }
 
 const PYTHONS = "python3 /opt/conda/bin/python3 /usr/local/bin/python3 /usr/bin/python3 python";
-// No quotes, `$`, `!` or line ends in these two: they have to survive every login shell.
+// These two contain no quotes, `$`, `!` or line ends: they must survive every login shell.
 const PROBE = "import sys;print(sys.version_info>=(3,8))";
-/** Reads a length, then that much of program. */
+/** Reads a length, then that many bytes of program. */
 const BOOT = "import sys;f=sys.stdin.buffer;n=int(f.readline());exec(f.read(n));main(NONCE)";
 /**
- * Finds a Python and has it run what comes over stdin. A name is no Python yet: shims of version managers exit, ask, or print
- * something else, and must not get at stdin, which the next candidate needs.
+ * Finds a Python and lets it run the program from stdin. A name alone does not prove a Python: shims of version
+ * managers exit, ask, or print something else, and must not consume stdin, which the next candidate needs.
  */
 export const AGENT_COMMAND =
   `exec sh -c 'for p in ${PYTHONS}; do command -v "$p" >/dev/null 2>&1 || continue; ` +
   `case "$("$p" -I -S -c "${PROBE}" </dev/null 2>/dev/null)" in True) exec "$p" -I -S -c "${BOOT}";; esac; done; ` +
   `echo SVC-AGENT none; exit 127'`;
 
-/** What a machine whose startup files read stdin is told to be, and what to do. */
+/** The message for a machine whose startup files read stdin, with what to do. */
 export const READS_STDIN =
   "its shell's startup files (.bashrc, .profile or the like) read the input that is meant for svc's commands, for example with `read` or `cat`; put `case $- in *i*) ;; *) return;; esac` at their top, or choose another image";
 
 const TIMEOUT_MS = 20_000;
-/** However steadily something trickles in. */
+/** Limit for a whole call, even if bytes keep trickling in. */
 const TOTAL_MS = 15 * 60_000;
 const LINE_MAX = 1 << 20;
 const GREETING_MAX = 256 << 10;
@@ -72,7 +74,7 @@ interface Pending {
   timeoutMs: number;
   timer: NodeJS.Timeout | undefined;
   resolve: (answer: { value: unknown; bytes: Buffer }) => void;
-  /** Absent once the caller has gone: then the answer is only read over. */
+  /** Absent once the caller has left: the answer is then only read and dropped. */
   reject: ((why: unknown) => void) | undefined;
 }
 
@@ -82,7 +84,7 @@ export class AgentClient {
   readonly #pending = new Map<number, Pending>();
   #state: "greeting" | "line" | "body" = "greeting";
   #marker: Buffer;
-  /** What has come and is not read yet; in `line` only ever the beginning of a line. */
+  /** Bytes that have arrived and are not parsed yet; in state `line` always the beginning of a line. */
   #held: Buffer[] = [];
   #heldBytes = 0;
   #body: { to: Pending; value: unknown; bytes: Buffer; at: number } | undefined;
@@ -92,7 +94,7 @@ export class AgentClient {
   #next = 1;
   #failure: SvcError | undefined;
   #ready: { resolve: () => void; reject: (why: unknown) => void } | undefined;
-  /** What the shell of the machine said before the agent did; empty where the shell is clean. */
+  /** Output of the machine's shell before the agent's; empty if the shell is clean. */
   greeting = "";
 
   private constructor(channel: AgentChannel, machine: string, nonce: string) {
@@ -113,7 +115,7 @@ export class AgentClient {
   }
 
   /**
-   * Brings the agent to life behind `channel`, on which AGENT_COMMAND was started.
+   * Starts the agent over `channel`, on which AGENT_COMMAND is running.
    *
    * @param source the text of svc_agent.py.
    */
@@ -147,20 +149,21 @@ export class AgentClient {
     return client;
   }
 
-  /** How many questions were asked. */
+  /** The number of calls so far. */
   get calls(): number {
     return this.#next - 1;
   }
 
-  /** True once nothing can be asked any more. */
+  /** True once no call is possible any more. */
   get closed(): boolean {
     return this.#failure !== undefined;
   }
 
   /**
-   * One question. Throws AgentRefusal, `ssh_unreachable` where no answer comes, `machine_unfit` for an answer that is none.
+   * Makes one call. Throws AgentRefusal, `ssh_unreachable` if no answer arrives, `machine_unfit` for a malformed
+   * answer.
    *
-   * @param schema what the answer has to be.
+   * @param schema the shape of the answer.
    */
   async call<T>(
     op: string,
@@ -200,12 +203,12 @@ export class AgentClient {
     }
   }
 
-  /** Ends the agent; nothing of a run is touched by that. */
+  /** Ends the agent; a run is not affected. */
   close(): void {
     this.#fail("the connection was closed");
   }
 
-  /** Deadlines count from the last sign of an answer, so that a slow link does not look like a dead one. */
+  /** Deadlines count from the last byte of an answer, so that a slow link does not look like a dead one. */
   #watch(entry: Pending, afterMs: number): void {
     entry.timer = setTimeout(() => {
       const now = performance.now();
@@ -262,14 +265,14 @@ export class AgentClient {
     try {
       json = JSON.parse(line);
     } catch {
-      // `undefined` is no answer either.
+      // `undefined` is not an answer either.
     }
     const parsed = Answer.safeParse(json);
     if (!parsed.success) return void this.#unfit("the agent's answer cannot be read");
     const { id, ok, error, alive, bytes } = parsed.data;
     const entry = this.#pending.get(id);
     if (!entry) {
-      // A sign of life that its own answer overtook says nothing any more, and harms nobody.
+      // A keepalive that arrives after its own answer is harmless.
       if (alive && id < this.#next) return;
       return void this.#unfit("the agent answered what was not asked");
     }
@@ -279,7 +282,7 @@ export class AgentClient {
     }
     if (bytes > entry.maxBytes) return void this.#unfit("the agent sent more than was asked for");
     if (error && bytes > 0) return void this.#unfit("the agent sent bytes with a refusal");
-    // While its bytes come, the call still needs somebody who notices that they stop.
+    // While its bytes arrive, the call still needs its watchdog.
     if (bytes === 0) this.#pending.delete(id);
     if (error) {
       entry.reject?.(new AgentRefusal(error.kind, error.why));
@@ -292,7 +295,7 @@ export class AgentClient {
   }
 
   #takeBody(data: Buffer): Buffer {
-    const body = this.#body!; // there is one in this state
+    const body = this.#body!; // a body is always set in this state
     this.#bodyAt = performance.now();
     const count = data.copy(body.bytes, body.at);
     body.at += count;
@@ -305,7 +308,7 @@ export class AgentClient {
     return data.subarray(count);
   }
 
-  /** Its exit code and its last words may still be on the way. */
+  /** Its exit code and its last output may still be on the way. */
   #endSoon(why: string): void {
     if (this.#state !== "greeting") return this.#end(why);
     setTimeout(() => this.#end(why), 200).unref();
@@ -318,7 +321,7 @@ export class AgentClient {
     if (said.includes("SVC-AGENT none")) {
       this.#unfit(`it has no Python 3.8 or newer (tried ${PYTHONS.replaceAll(" ", ", ")})`);
     } else if (this.#exit !== undefined) {
-      // A `read` took the length of the program, and Python found the program in its place.
+      // A `read` in a startup file consumed the length of the program, so Python found the program in its place.
       if (/invalid literal for int/.test(this.#stderr)) return void this.#unfit(READS_STDIN);
       const words = printable(said.trim() === "" ? this.#stderr : said);
       this.#unfit(
@@ -354,7 +357,7 @@ export class AgentClient {
   }
 }
 
-/** The end of what a machine said, in one line without control characters. */
+/** The end of a machine's output, in one line without control characters. */
 function printable(text: string): string {
   return oneLine(text).replace(/\s+/g, " ").slice(-300);
 }

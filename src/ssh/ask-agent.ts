@@ -2,15 +2,13 @@ import type { z } from "zod";
 import type { AgentClient, CallOptions } from "./agent-client.ts";
 import { SvcError } from "../errors/index.ts";
 
-/** A machine by its agent; `agent` connects where that is needed. */
+/** A machine reached by its agent; `agent` connects if necessary. */
 export interface AskedMachine {
   readonly name: string;
   readonly agent: (signal: AbortSignal) => Promise<AgentClient>;
 }
 
-/**
- * One question; once more where it met a channel that had died unnoticed. Every question may be repeated (H1).
- */
+/** Makes one call, with one retry if the channel had died unnoticed. Every call is idempotent (H1). */
 export async function askAgent<T>(
   agent: AskedMachine["agent"],
   op: string,

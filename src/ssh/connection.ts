@@ -1,12 +1,12 @@
-// One SSH connection to one machine: made when it is first needed, shared by all who talk to the machine, made anew after it
-// was lost.
+// One SSH connection to one machine: made when it is first needed, shared by all callers, and made again after a loss.
 //
 // S1. Nothing is sent before the host key was checked against the machine's pin; a first key is pinned once it let us in.
-// S2. Every call has a deadline of its own. What is stopped, frozen or cut is noticed by it, or by the keepalive.
-// S3. Only our one key is shown. No agent is forwarded, no password or question answered.
-// S4. What cannot be reached throws `ssh_unreachable`; whether the machine is lost is for its provider to say.
-// S5. Where sshd takes no further command on a connection that has one (MaxSessions 1), a command gets a connection of its own.
-// S6. A login shell may print a greeting before the command's own output: who parses output frames it.
+// S2. Every call has its own deadline. It, or the keepalive, detects a stopped, frozen or cut machine.
+// S3. Only our one key is offered. No agent is forwarded; no password prompt or question is answered.
+// S4. An unreachable machine throws `ssh_unreachable`; only its provider can say whether it is lost.
+// S5. If sshd accepts no further command on a connection that has one (MaxSessions 1), a command gets its own
+// connection.
+// S6. A login shell may print a greeting before the command's own output: a caller that parses output must frame it.
 
 import type { Readable } from "node:stream";
 import type { ClientChannel } from "ssh2";
@@ -20,7 +20,7 @@ import type { SshKey } from "./keys.ts";
 import { SlotGate } from "./slot-gate.ts";
 import { shortLine } from "./words.ts";
 
-/** A failure is told again, instead of being found again, for this long. */
+/** For this long, a failure is reported again to new callers instead of a new attempt. */
 const FAILURE_KEPT_MS = 50;
 /** sshd allows 10 sessions on a connection. */
 const CHANNELS_AT_ONCE = 8;
@@ -29,29 +29,32 @@ const EXEC_BYTES_MAX = 64 * 1024 * 1024;
 const STDERR_BYTES_KEPT = 64 * 1024;
 
 export interface ConnectionOptions {
-  /** Its name, by which its host key is pinned. */
+  /** Its name, under which its host key is pinned. */
   machine: string;
-  /** Ways in, best first; asked for before every connect. */
+  /** Endpoints, best first; requested before every connect. */
   endpoints: () => readonly SshEndpoint[];
   /** Throws `ssh_key_unusable`. */
   key: () => Promise<SshKey>;
   pins: HostKeyPins;
   clock?: Clock;
-  /** 10 s for a login, 15 to 20 s of silence, unless said. */
+  /** By default 10 s for a login, 15 to 20 s of silence. */
   patience?: Patience;
 }
 
 export interface ExecOptions {
   stdin?: Buffer | string | AsyncIterable<Buffer>;
   signal: AbortSignal;
-  /** For all of it, connecting included; 30 s unless said. Past it: `ssh_unreachable`. */
+  /** Limit for everything, connecting included; 30 s by default. Beyond it: `ssh_unreachable`. */
   timeoutMs?: number;
-  /** More than this on stdout ends the command with `runner_failed`; 64 MiB unless said. Of stderr the last 64 KiB are kept. */
+  /**
+   * More than this on stdout ends the command with `runner_failed`; 64 MiB by default. The last 64 KiB of stderr are
+   * kept.
+   */
   maxBytes?: number;
 }
 
 export interface Executed {
-  /** Null where a signal ended the command. */
+  /** Null if a signal ended the command. */
   code: number | null;
   /** Such as `SIGKILL`. */
   signal: string | null;
@@ -59,10 +62,13 @@ export interface Executed {
   stderr: Buffer;
 }
 
-/** A command that runs on the machine: write to its stdin, read its stdout, and `stderr`, which must be read, too. */
+/** A command that runs on the machine: write to its stdin, and read both its stdout and `stderr`. */
 export type SshChannel = ClientChannel & {
   readonly stderr: Readable;
-  /** How it ended. Rejects with `ssh_unreachable` when the connection was lost before that was known; may be left alone. */
+  /**
+   * How it ended. Rejects with `ssh_unreachable` if the connection was lost before the end was known; ignoring the
+   * rejection is allowed.
+   */
   readonly done: Promise<{ code: number | null; signal: string | null }>;
 };
 
@@ -76,9 +82,9 @@ export class SshConnection {
   /** The endpoint that worked last is tried first. */
   #worked: SshEndpoint | null = null;
   #gate = new SlotGate(CHANNELS_AT_ONCE);
-  /** Commands whose end was not heard of yet. */
+  /** Commands whose end is not known yet. */
   #running = 0;
-  /** Counts the calls of `close`: what was dialled before one is not kept. */
+  /** Counts the calls of `close`: a connection dialled before one is dropped. */
   #closings = 0;
   readonly #listeners = new Set<(why: SvcError) => void>();
   /** S5. */
@@ -91,8 +97,8 @@ export class SshConnection {
   }
 
   /**
-   * Runs a command line to its end. Its stdin is `stdin` and then ends. A command that is given up is sent KILL where the
-   * machine takes it, and loses its streams.
+   * Runs a command line to its end. `stdin` is its whole input. An abandoned command is sent KILL, if the machine
+   * accepts that, and loses its streams.
    */
   async exec(command: string, options: ExecOptions): Promise<Executed> {
     const { stdin, maxBytes = EXEC_BYTES_MAX, timeoutMs = EXEC_MS } = options;
@@ -110,7 +116,7 @@ export class SshConnection {
     }
   }
 
-  /** Starts a command line; the signal ends it for as long as it runs. At most 8 run at once, the others wait. */
+  /** Starts a command line; the signal ends it while it runs. At most 8 run at once, the others wait. */
   async open(command: string, signal: AbortSignal): Promise<SshChannel> {
     signal.throwIfAborted();
     const link = await orAborted(this.#connect(), signal);
@@ -153,7 +159,7 @@ export class SshConnection {
     }
   }
 
-  /** The way in that is used now, or would be tried first. Throws `ssh_unreachable` while none is known. */
+  /** The endpoint in use, or the one that would be tried first. Throws `ssh_unreachable` while none is known. */
   endpoint(): SshEndpoint {
     const [first] = this.#inOrder();
     if (!first) throw this.#unreachable("its address is not known yet");
@@ -165,13 +171,13 @@ export class SshConnection {
     await orAborted(this.#connect(), signal);
   }
 
-  /** Called whenever a connection that stood is no more, also by `close`. Returns what ends that. */
+  /** Calls `listener` whenever an established connection ends, also by `close`. Returns a function that removes it. */
   on(listener: (why: SvcError) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Ends the connection and all that runs over it. A later call connects again. */
+  /** Ends the connection and every command on it. A later call connects again. */
   close(): void {
     this.#closings += 1;
     this.#dialling = null;
@@ -216,7 +222,10 @@ export class SshConnection {
     });
   }
 
-  /** Each way in, until one lets us in. A changed host key ends the search: who put that there may answer elsewhere, too. */
+  /**
+   * Tries each endpoint until a login succeeds. A changed host key ends the search: the same impostor may answer
+   * elsewhere, too.
+   */
   async #dialEach(): Promise<Link> {
     const { key, pins, machine, patience = PATIENCE } = this.#options;
     const endpoints = this.#inOrder();
@@ -297,7 +306,7 @@ export class SshConnection {
       channel.on("exit", (code: number | null, name?: string | null) => {
         exit = { code: typeof code === "number" ? code : null, signal: name ?? null };
       });
-      // Only then has all of its output been read.
+      // Only then is all of its output read.
       channel.on("close", () => {
         over();
         if (exit) resolve(exit);
@@ -315,11 +324,11 @@ export class SshConnection {
   }
 }
 
-/** Whether sshd said that it starts no (further) command on this connection; a server's words for that are its own. */
+/** Whether sshd refused to start a (further) command on this connection; each server words that differently. */
 const isFull = (e: unknown): boolean =>
   e instanceof SvcError && e.cause instanceof Error && /Channel open failure/i.test(e.cause.message);
 
-/** Everything that a command says, and how it ends. */
+/** The whole output of a command, and how it ends. */
 async function collected(channel: SshChannel, stdin: ExecOptions["stdin"], maxBytes: number): Promise<Executed> {
   const stdout: Buffer[] = [];
   const stderr: Buffer[] = [];
@@ -354,7 +363,7 @@ async function collected(channel: SshChannel, stdin: ExecOptions["stdin"], maxBy
   }
 }
 
-/** Writes what there is to write and ends stdin. A command that ends without reading it all is no failure. */
+/** Writes the input and ends stdin. A command that ends without reading it all has not failed. */
 function feed(channel: SshChannel, stdin: ExecOptions["stdin"]): { failed: Promise<never> } {
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {});
@@ -366,7 +375,7 @@ function feed(channel: SshChannel, stdin: ExecOptions["stdin"]): { failed: Promi
   return { failed: failed.promise };
 }
 
-/** Writes with the machine's own speed, as long as the command runs. */
+/** Writes at the machine's own speed, as long as the command runs. */
 async function send(channel: SshChannel, parts: AsyncIterable<Buffer>): Promise<void> {
   let over = false;
   let wake: () => void = () => {};
@@ -384,7 +393,7 @@ async function send(channel: SshChannel, parts: AsyncIterable<Buffer>): Promise<
   channel.end();
 }
 
-/** Nobody waits for this command any more. */
+/** No caller waits for this command any more. */
 function giveUp(channel: ClientChannel): void {
   channel.resume();
   channel.stderr.resume();

@@ -1,4 +1,4 @@
-// Making one connection to one way into a machine: TCP or the owner's command, SSH handshake, host key, login.
+// Makes one connection to one endpoint of a machine: TCP or the owner's command, SSH handshake, host key, login.
 
 import ssh2, { type AuthenticationType, type Client, type ConnectConfig, type ServerHostKeyAlgorithm } from "ssh2";
 import type { Clock } from "../domain/clock.ts";
@@ -10,11 +10,11 @@ import { OneKeyAgent } from "./one-key-agent.ts";
 import { openProxy, type ProxiedStream } from "./proxy-command.ts";
 import { NO_HANDSHAKE, whyUnreachable } from "./words.ts";
 
-/** How long silence is borne. */
+/** How long silence is tolerated. */
 export interface Patience {
-  /** Until we are logged in. */
+  /** Until the login. */
   readyMs: number;
-  /** Between two questions whether the other side is there; after three without an answer the connection is lost. */
+  /** Interval of keepalive probes; after three without an answer the connection is lost. */
   keepaliveMs: number;
 }
 
@@ -42,11 +42,11 @@ export interface DialOptions {
   patience: Patience;
 }
 
-/** A connection that let us in. */
+/** A logged-in connection. */
 export interface Link {
   readonly client: Client;
   readonly endpoint: SshEndpoint;
-  /** Called once nothing can be said over it any more. */
+  /** Called once the connection is dead. */
   readonly onLost: Set<(why: SvcError) => void>;
   /** Ends it at once. */
   end(): void;
@@ -57,12 +57,12 @@ export async function dial(options: DialOptions): Promise<Link> {
   return enter(options, await proxyOf(options));
 }
 
-/** Null where the way leads straight to sshd. */
+/** Null if the endpoint connects straight to sshd. */
 async function proxyOf({ machine, endpoint }: DialOptions): Promise<ProxiedStream | null> {
   const { proxyCommand } = endpoint;
   if (proxyCommand === undefined) return null;
   return openProxy({ ...endpoint, proxyCommand }).catch((cause: unknown) => {
-    // Not `closed`: it is this computer that lacks something, and the machine may be as well as before.
+    // Not `closed`: this computer lacks something, and the machine may be fine.
     const why = `the proxy command could not be started: ${messageOf(cause)}`;
     throw new SvcError("ssh_unreachable", { machine, why }, { cause });
   });
@@ -92,7 +92,7 @@ function enter(options: DialOptions, proxy: ProxiedStream | null): Promise<Link>
       const all = said === "" ? why : `${why}; the proxy command: ${said}`;
       return new SvcError("ssh_unreachable", { machine, why: all, closed }, { cause });
     };
-    /** Before a login, a proxy command that is about to end is left the time to say why. */
+    /** Before a login, a proxy command that is about to end gets time to report why. */
     const endExplained = (why: () => SvcError): void => {
       if (over || ready || !proxy || why().code !== "ssh_unreachable") return end(why());
       const enough = clock.setTimer(LAST_WORDS_MS, () => end(why()));
@@ -117,10 +117,10 @@ function enter(options: DialOptions, proxy: ProxiedStream | null): Promise<Link>
         !ready && wasTurnedAway(thrown),
       );
     };
-    // Its own measure of time covers a proxy command and a name server, too.
+    // A separate timer also covers a proxy command and a name server.
     const late = clock.setTimer(patience.readyMs, () => end(failure({ level: "client-timeout" })));
 
-    // For life: an error after the end has nobody else to catch it.
+    // Keep this listener: an error after the end would otherwise be uncaught.
     client.on("error", (e) => endExplained(() => failure(e)));
     const closed = (): void =>
       endExplained(() =>
@@ -130,8 +130,8 @@ function enter(options: DialOptions, proxy: ProxiedStream | null): Promise<Link>
     client.on("close", closed);
     client.on("ready", () => {
       if (over) return;
-      // Nothing but a signature was sent so far. A machine may make itself new host keys while it boots, so the first one that
-      // counts is the one that lets us in.
+      // Only a signature was sent so far. A machine may make itself new host keys while it boots, so the first key that
+      // counts is the one of the first successful login.
       if (shown && pins.check(machine, shown) === "new") pins.pin(machine, shown);
       if (!shown || pins.check(machine, shown) !== "same") return end(new SvcError("host_key_changed", { machine }));
       ready = true;
@@ -168,7 +168,7 @@ function enter(options: DialOptions, proxy: ProxiedStream | null): Promise<Link>
   });
 }
 
-/** The type that is pinned comes first, so that a machine with several keys shows the one that is known. */
+/** The pinned type comes first, so that a machine with several keys shows the known one. */
 function hostKeyAlgorithms(pinned: readonly string[]): ServerHostKeyAlgorithm[] {
   const known = (algorithm: string): boolean =>
     pinned.includes(algorithm) || (algorithm.startsWith("rsa-") && pinned.includes("ssh-rsa"));
@@ -185,7 +185,7 @@ function credentialOf(key: SshKey): Partial<ConnectConfig> {
   return { agent: new OneKeyAgent(key.agent ?? "", publicKey), authHandler: methods("agent") };
 }
 
-/** Errors of a connection that somebody at the other end has ended. */
+/** Errors of a connection that the other end closed. */
 const TURNED_AWAY: ReadonlySet<string> = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE"]);
 
 function wasTurnedAway(thrown: unknown): boolean {

@@ -1,5 +1,5 @@
-// One file from a machine, in pieces, over a link that may break: each piece is named by its offset and compared with a hash that
-// the machine made of what it read there; what has come stays, also for the next call.
+// Downloads one file from a machine, in pieces, over a link that may break. Each piece is addressed by its offset and
+// compared with a hash that the machine computed of it; pieces that have arrived stay, also for the next call.
 
 import { constants } from "node:fs";
 import { open, rename, rm, statfs, type FileHandle } from "node:fs/promises";
@@ -14,7 +14,7 @@ export interface FetchOptions {
   machine: string;
   runDir: string;
   file: RemoteFile;
-  /** Named after the content, as it was listed: what an earlier call left beside it is gone on with. */
+  /** Named after the content, as it was listed: the download resumes a part that an earlier call left next to it. */
   target: string;
   agent: (signal: AbortSignal) => Promise<AgentClient>;
   signal: AbortSignal;
@@ -23,35 +23,36 @@ export interface FetchOptions {
 const PIECE_MIN = 64 << 10;
 const PIECE_FIRST = 512 << 10;
 const PIECE_MAX = 4 << 20;
-/** A piece should take about this long: long enough to fill the link, short enough that other questions are not kept waiting. */
+/** Target duration of a piece: long enough to fill the link, short enough not to delay other calls. */
 const PIECE_MS = 150;
 const IN_FLIGHT = 3;
-/** Failures in a row without a byte between them. */
+/** Consecutive failures without a byte of progress. */
 const FAILURES_MAX = 5;
-/** Put onto the disk while more comes, or all of it would be waited for at the end. */
+/** Flush during the download, or the final sync would wait for everything. */
 const FLUSH_EVERY_BYTES = 64 << 20;
 
 const PieceAnswer = z.object({
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  /** As many bytes as this are all zero and were not sent. */
+  /** This many bytes are all zero and were not sent. */
   zeros: z.int().min(0).default(0),
 });
 const RangesAnswer = z.object({ ranges: z.array(z.tuple([z.int().min(0), z.int().min(0)])).max(10_000) });
 
-/** The state of one fetch, which outlives connections. */
+/** The state of one download, which outlives connections. */
 interface Progress {
-  /** Everything before it is here, or is a hole. */
+  /** Everything before this offset is here, or is a hole. */
   at: number;
-  /** [start, end) of what is no hole. */
+  /** [start, end) of the data between holes. */
   ranges: readonly (readonly [number, number])[];
   piece: number;
   handle: FileHandle;
 }
 
 /**
- * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more as it
- * was listed, `UnreadableFile` where it cannot be read, `ssh_unreachable` when the link was lost again and again, and `disk_full`,
- * before anything is written where what the machine's disk holds of it is more than the room there is. Holes stay holes. Where the link was lost or nobody waits any more, what had come stays as `partOf(target)`.
+ * Copies one listed file to `target`, which then is complete or absent. Throws `file_not_found` if the file no longer
+ * exists as listed, `UnreadableFile` if it cannot be read, `ssh_unreachable` if the link was lost again and again, and
+ * `disk_full`, before anything is written, if its data does not fit on this disk. Holes stay holes. After a lost link
+ * or an abort, the downloaded part stays at `partOf(target)`.
  */
 export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   const { file, target, signal } = options;
@@ -62,10 +63,10 @@ export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
     const handle = await open(part, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
     const ranges = [[0, file.size]] as const;
     progress = { at: Math.min((await handle.stat()).size, file.size), ranges, piece: PIECE_FIRST, handle };
-    // Holes take no room, neither there nor here.
+    // Holes take no space, neither there nor here.
     await checkRoom(target, (file.stored ?? file.size) - progress.at);
     await overBrokenLinks(options, progress);
-    // What is left is a hole.
+    // The rest is a hole.
     await handle.truncate(file.size);
     await handle.utimes(new Date(), file.mtimeMs / 1000);
     await handle.sync();
@@ -86,10 +87,10 @@ async function checkRoom(target: string, bytes: number): Promise<void> {
   if (bytes > bavail * bsize) throw new SvcError("disk_full", { path: dirname(target) });
 }
 
-/** Where that of a file lies which has come so far. */
+/** The path of a file's partial download. */
 export const partOf = (target: string): string => `${target}.part`;
 
-/** Leaves what was compared. Whether there is any. */
+/** Truncates to the verified part. Returns whether there is any. */
 async function cutOff({ handle, at }: Progress): Promise<boolean> {
   return (
     at > 0 &&
@@ -102,7 +103,7 @@ async function cutOff({ handle, at }: Progress): Promise<boolean> {
 
 const isLinkLost = (thrown: unknown): boolean => thrown instanceof SvcError && thrown.code === "ssh_unreachable";
 
-/** Until the last byte is here; a lost link costs what was in flight, not what had come. */
+/** Repeats until the last byte is here; a lost link costs only the bytes in flight. */
 async function overBrokenLinks(options: FetchOptions, progress: Progress): Promise<void> {
   const { agent, signal } = options;
   for (let failures = 0; ;) {
@@ -127,7 +128,7 @@ const named = ({ runDir, file }: FetchOptions) => ({
   inode: file.inode,
 });
 
-/** Asks where the data of a file with holes is. */
+/** Asks where a file with holes has its data. */
 async function lookForHoles(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
   const { file, signal, machine, target } = options;
   if (file.stored === undefined || file.stored >= file.size) return;
@@ -144,7 +145,7 @@ async function lookForHoles(client: AgentClient, options: FetchOptions, progress
   progress.ranges = ranges;
 }
 
-/** Reads on from `progress.at`, a few pieces ahead, and writes them in order. */
+/** Continues from `progress.at`, a few pieces ahead, and writes them in order. */
 async function pull(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
   const { signal, machine } = options;
   await lookForHoles(client, options, progress);
@@ -155,13 +156,13 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
     return client.call("read_file", what, PieceAnswer, { signal, maxBytes: length });
   };
   const end = progress.ranges.at(-1)?.[1] ?? 0;
-  // Nothing to be read; but it must still be there, and as it was listed.
+  // No data to read; but the file must still exist, as listed.
   if (progress.at >= end) await ask(0, 0);
   const flying: { offset: number; length: number; sentAt: number; answer: ReturnType<typeof ask> }[] = [];
   let next = progress.at;
   while (progress.at < end) {
     while (flying.length < IN_FLIGHT && next < end) {
-      const range = progress.ranges.find((each) => each[1] > next)!; // `next` lies before the end of the last one
+      const range = progress.ranges.find((each) => each[1] > next)!; // `next` is before the end of the last range
       next = Math.max(next, range[0]);
       const length = Math.min(progress.piece, range[1] - next);
       const answer = ask(next, length);
@@ -169,7 +170,7 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
       flying.push({ offset: next, length, sentAt: performance.now(), answer });
       next += length;
     }
-    const piece = flying.shift()!; // one was just sent where none was
+    const piece = flying.shift()!; // one was just sent if none was in flight
     const waitedFrom = performance.now();
     const { bytes: sent, value } = await piece.answer;
     const isZeros = sent.length === 0 && value.zeros === piece.length;
@@ -178,7 +179,7 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
       throw new SvcError("machine_unfit", { machine, why: "a checkpoint is shorter than it was listed" });
     const took = performance.now() - Math.max(piece.sentAt, waitedFrom);
     progress.piece = nextSize(progress.piece, took);
-    // Both in threads, while this one takes what comes.
+    // Both run in threads while this one receives.
     const written = isZeros ? undefined : writeAt(progress.handle, bytes, piece.offset);
     const [sha256] = await Promise.all([sha256Of(bytes), written]);
     if (sha256 !== value.sha256)
@@ -186,7 +187,7 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
     progress.at = piece.offset + bytes.length;
     if (!flushing && progress.at - flushedAt >= FLUSH_EVERY_BYTES) {
       flushedAt = progress.at;
-      // What it cannot do, the last sync says.
+      // The final sync reports its failure.
       flushing = progress.handle
         .datasync()
         .catch(() => undefined)
@@ -196,7 +197,7 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
 }
 
 async function sha256Of(bytes: Buffer): Promise<string> {
-  // Never shared memory: it came from a socket.
+  // Never shared memory: the bytes are from a socket.
   return Buffer.from(await crypto.subtle.digest("SHA-256", bytes as Buffer<ArrayBuffer>)).toString("hex");
 }
 

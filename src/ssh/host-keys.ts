@@ -1,5 +1,5 @@
-// Which host key each machine showed when it was first reached. Addresses are used again by other people's machines; names of
-// machines never are, so keys are pinned by name.
+// Pins the host key that each machine showed when it was first reached. Addresses are reused by other people's
+// machines; names of machines never are, so keys are pinned by name.
 
 import { randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { assert } from "../errors/assert.ts";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const LINE = /^\S+ ([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})$/;
 
-/** A file of OpenSSH's known_hosts format for each machine, in which the name of the machine is the host's alias. */
+/** One file in OpenSSH's known_hosts format for each machine, in which the machine's name is the host alias. */
 export class HostKeyPins {
   readonly #folder: string;
 
@@ -17,13 +17,13 @@ export class HostKeyPins {
     this.#folder = join(home, "ssh", "known");
   }
 
-  /** Where the pin of this machine is kept, for OpenSSH's `UserKnownHostsFile`. */
+  /** The path of this machine's pin, for OpenSSH's `UserKnownHostsFile`. */
   file(name: string): string {
     assert(NAME.test(name), `no name of a machine: ${name}`);
     return join(this.#folder, name);
   }
 
-  /** `new` where nothing is pinned. A file that cannot be read as a pin lets nothing through: `changed`. */
+  /** `new` if nothing is pinned. An unreadable pin file counts as `changed`, so nothing gets through. */
   check(name: string, key: Buffer): "new" | "same" | "changed" {
     const pinned = this.#read(name);
     if (pinned === null) return "new";
@@ -36,8 +36,8 @@ export class HostKeyPins {
   }
 
   /**
-   * Pins what the machine showed, or beforehand what its provider published of it. A pin that is there already stays: of two
-   * that pin at the same time one wins, and the other, asking again, finds its key `changed`.
+   * Pins the key that the machine showed, or beforehand the keys that its provider published. An existing pin stays: if
+   * two callers pin at the same time, one wins, and the other finds its key `changed` at its next check.
    */
   pin(name: string, ...keys: readonly Buffer[]): void {
     assert(keys.length > 0, "nothing to pin");
@@ -76,7 +76,7 @@ export class HostKeyPins {
   }
 }
 
-/** The key of a line as it stands in known_hosts, authorized_keys or a .pub file; null where it is none. */
+/** The key in a line of known_hosts, authorized_keys or a .pub file; null if the line has none. */
 export function keyOfLine(line: string): Buffer | null {
   const found = /(?:^|\s)((?:ssh|ecdsa|sk)-[a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})(?:\s|$)/.exec(line);
   if (!found?.[1] || !found[2]) return null;
@@ -84,7 +84,7 @@ export function keyOfLine(line: string): Buffer | null {
   return keyType(key) === found[1] ? key : null;
 }
 
-/** What a public key says that it is, such as `ssh-ed25519`; empty where it is no key. */
+/** The type that a public key contains, such as `ssh-ed25519`; empty if the bytes are not a key. */
 export function keyType(key: Buffer): string {
   if (key.length < 4) return "";
   const length = key.readUInt32BE(0);

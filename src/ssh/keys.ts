@@ -1,4 +1,4 @@
-// The one key that svc logs in with: a file that the user names, or one that belongs to this home.
+// The one key for svc's logins: a file that the user names, or the key of this home.
 
 import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
@@ -10,29 +10,29 @@ import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import { agentHolds } from "./one-key-agent.ts";
 import { keyOfLine, keyType } from "./host-keys.ts";
 
-/** No key is larger; what is was not meant. */
+/** No key is larger; a larger file is the wrong file. */
 const BYTES_MAX = 64 * 1024;
 
 export interface SshKey {
   /** Absolute path of the private key. */
   path: string;
-  /** One line as it stands in authorized_keys, without a line end. */
+  /** One line in the form of authorized_keys, without a line end. */
   publicKeyLine: string;
-  /** The private key as text that ssh2 reads; null where only the agent has it. */
+  /** The private key as text that ssh2 reads; null if only the agent has it. */
   privateKey: string | null;
-  /** Socket of the agent that signs; null where the file itself is used. */
+  /** Socket of the agent that signs; null if the file itself is used. */
   agent: string | null;
 }
 
 export interface KeyRequest {
-  /** The user's own key, `~` allowed; null for the key of this home, which is made where it is missing. */
+  /** The user's own key, `~` allowed; null for the key of this home, which is created if missing. */
   path: string | null;
   home: string;
   /** By default `SSH_AUTH_SOCK`. */
   agentSocket?: string;
 }
 
-/** Throws `ssh_key_unusable`, which says what is wrong with it and what to do. Reads the file anew every time. */
+/** Throws `ssh_key_unusable`, with the reason and what to do. Reads the file at every call. */
 export async function loadSshKey({ path, home, agentSocket }: KeyRequest): Promise<SshKey> {
   const socket = agentSocket ?? process.env["SSH_AUTH_SOCK"] ?? "";
   if (path === null) {
@@ -45,7 +45,7 @@ export async function loadSshKey({ path, home, agentSocket }: KeyRequest): Promi
   return key;
 }
 
-/** Null where there is no such file. */
+/** Null if the file does not exist. */
 async function readKey(path: string, socket: string, own: boolean): Promise<SshKey | null> {
   const text = await readPrivate(path);
   if (text === null) return null;
@@ -68,11 +68,11 @@ async function readKey(path: string, socket: string, own: boolean): Promise<SshK
   return { path, publicKeyLine: lineOf(publicKey, comment), privateKey: null, agent: socket };
 }
 
-/** The text of a file that is the owner's alone; null where there is none. */
+/** The text of a file that is private to its owner; null if it does not exist. */
 async function readPrivate(path: string): Promise<string | null> {
   let handle;
   try {
-    // Without O_NONBLOCK a FIFO would be waited for.
+    // Without O_NONBLOCK opening a FIFO would block.
     handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (e) {
     if (isMissing(e)) return null;
@@ -133,7 +133,7 @@ function parse(text: string): Parsed {
     : { kind: "useless", why: `it is a ${begin.toLowerCase()}, not an SSH private key` };
 }
 
-/** PKCS#8, which ssh reads and ssh2 does not. */
+/** PKCS#8: OpenSSH reads it, ssh2 does not. */
 function fromPkcs8(pem: string): Parsed {
   try {
     const key = createPrivateKey(pem);
@@ -155,7 +155,7 @@ function usable(text: string): Parsed {
   return { kind: "private", text, publicKey: key.getPublicSSH() };
 }
 
-/** What stands in clear before the private part: which cipher locks it, and the public key. */
+/** The unencrypted part before the private key: its cipher, and the public key. */
 function opensshHeader(text: string): { cipher: string; publicKey: Buffer } | null {
   const found = /^-----BEGIN OPENSSH PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END OPENSSH PRIVATE KEY-----/.exec(text);
   const bytes = Buffer.from(found?.[1] ?? "", "base64");
@@ -181,7 +181,7 @@ function opensshHeader(text: string): { cipher: string; publicKey: Buffer } | nu
   }
 }
 
-/** A new key for this home. Of two processes that make one at the same time both go on with the first. */
+/** Makes a new key for this home. If two processes make one at the same time, both use the first. */
 async function generate(path: string): Promise<SshKey> {
   const folder = dirname(path);
   const temporary = `${path}.${randomBytes(6).toString("hex")}`;
@@ -237,7 +237,10 @@ export function newEd25519(): string {
 const lineOf = (publicKey: Buffer, comment: string): string =>
   `${keyType(publicKey)} ${publicKey.toString("base64")}${comment === "" ? "" : ` ${comment}`}`;
 
-/** What the user calls the key, by the file beside it. It reaches providers, so only plain characters are taken. */
+/**
+ * The user's comment on the key, from the .pub file next to it. Providers receive it, so it is limited to plain
+ * characters.
+ */
 async function commentOf(path: string): Promise<string> {
   const line = ((await readSmall(`${path}.pub`)) ?? "").trim();
   const comment = keyOfLine(line) ? line.split(/\s+/).slice(2).join("-") : "";

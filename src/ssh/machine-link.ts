@@ -1,5 +1,6 @@
-// What there is of one machine while this process talks to it: one connection, one agent over it, and the contact by which the
-// machine's guard knows that somebody still wants it. Shared by all steps; made when first needed, and again after a loss.
+// The connection state of one machine in this process: one SSH connection, one agent over it, and the keepalive that
+// tells the machine's guard that it is still wanted. All steps share it; it is made when first needed, and again after
+// a loss.
 
 import { z } from "zod";
 import { AGENT_COMMAND, AgentClient, AgentRefusal, READS_STDIN } from "./agent-client.ts";
@@ -15,7 +16,7 @@ import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/hos
 const HELLO_MS = 30_000;
 const GUARD_MS = 40_000;
 const REMOVE_MS = 30_000;
-/** Says whether the machine's shell runs a command whose stdin is empty. */
+/** Shows whether the machine's shell runs a command with an empty stdin. */
 const SHELL_PROBE = "exec sh -c 'echo SVC-SHELL runs'";
 const SHELL_PROBE_MS = 5_000;
 const CONTACT_MS_MAX = 20_000;
@@ -53,7 +54,7 @@ const Kept = z.object({ lives: z.boolean(), moved: z.boolean() });
 export interface MachineLinkOptions extends ConnectionOptions {
   /** The text of svc_agent.py. */
   agentSource: () => Promise<Buffer>;
-  /** 20 s unless said. */
+  /** 20 s by default. */
   agentStartMs?: number;
 }
 
@@ -62,13 +63,13 @@ const SMALL_FILES = 300;
 const STANDING_BYTES = 128 * 1024 * 1024;
 const bytesOf = ({ files }: TreePush): number => files.reduce((sum, file) => sum + file.size, 0);
 const isSmall = (tree: TreePush): boolean => tree.files.length <= SMALL_FILES && bytesOf(tree) <= SMALL_BYTES;
-/** A handshake of its own pays only for many bytes, which OpenSSH carries faster. */
+/** A separate handshake pays only for many bytes, which OpenSSH transfers faster. */
 const wayOf = (tree: TreePush): "standing" | "own" => (bytesOf(tree) <= STANDING_BYTES ? "standing" : "own");
 
 export class MachineLink implements AskedMachine {
   readonly name: string;
   readonly connection: SshConnection;
-  /** Of the last greeting. */
+  /** From the last greeting. */
   facts: MachineFacts | null = null;
   readonly #options: MachineLinkOptions;
   #agent: AgentClient | null = null;
@@ -83,7 +84,7 @@ export class MachineLink implements AskedMachine {
     this.#options = options;
   }
 
-  /** The agent there. Throws what connecting throws. */
+  /** The agent on the machine. Throws the errors of connecting. */
   readonly agent = async (signal: AbortSignal): Promise<AgentClient> => {
     signal.throwIfAborted();
     if (this.#agent && !this.#agent.closed) return this.#agent;
@@ -106,8 +107,8 @@ export class MachineLink implements AskedMachine {
   }
 
   /**
-   * An agent that does not start on a machine that otherwise runs commands: something before it reads its input and waits for more.
-   * Asking again would wait in the same way, so this is told at once.
+   * Detects startup files that read stdin: the agent does not start on a machine that otherwise runs commands. A retry
+   * would hang in the same way, so this is reported at once.
    */
   async #readsStdin(thrown: unknown): Promise<SvcError | null> {
     const { signal } = this.#life;
@@ -118,12 +119,12 @@ export class MachineLink implements AskedMachine {
     return new SvcError("machine_unfit", { machine: this.name, why: READS_STDIN }, { cause: thrown });
   }
 
-  /** What the machine says of itself, once it is the one that was ordered. */
+  /** The facts that the machine reports, after a check that it is the ordered one. */
   async greet(signal: AbortSignal): Promise<MachineFacts> {
     const asked = { signal, timeoutMs: HELLO_MS };
     const { value } = await this.#ask("hello", { name: this.name }, Hello, asked);
     if (value.machine !== null && value.machine !== this.name) {
-      // The address may belong to somebody else by now: nothing is sent there any more.
+      // Another machine may have this address now: send nothing more to it.
       this.#agent?.close();
       this.connection.close();
       const other = JSON.stringify(value.machine.slice(0, 80));
@@ -145,7 +146,7 @@ export class MachineLink implements AskedMachine {
     return rsync === null && goesInPieces(tree) ? pushInPieces(this, tree, push, signal) : push(tree);
   }
 
-  /** Moves the machine's deadline, starts its guard where none lives, and from then on repeats both by itself. */
+  /** Extends the machine's deadline, starts its guard if none is alive, and from then on repeats both by itself. */
   async keep(guard: Guard, signal: AbortSignal): Promise<void> {
     this.#guard = guard;
     this.#contactLater();
@@ -162,7 +163,7 @@ export class MachineLink implements AskedMachine {
       throw new SvcError("machine_unfit", { machine: this.name, why: "its guard cannot be told that it is wanted" });
   }
 
-  /** Removes a folder of this run from a machine that stays with its owner. */
+  /** Removes a folder of this run from a machine that its owner keeps. */
   async remove(path: string, signal: AbortSignal): Promise<void> {
     await this.#ask("remove_tree", { path }, z.object({}), { signal, timeoutMs: REMOVE_MS });
   }
@@ -174,13 +175,13 @@ export class MachineLink implements AskedMachine {
     this.#contact.unref();
   }
 
-  /** Over a connection that stands only: whoever lost it comes back by a call of the run. */
+  /** Only over an established connection: after a loss, the next call of the run reconnects. */
   async #contactNow(): Promise<void> {
     const guard = this.#guard;
     try {
       if (guard && this.#agent && !this.#agent.closed) await this.#keepOnce(guard, this.#life.signal);
     } catch {
-      // The run's own calls report what is wrong with the machine.
+      // The run's own calls report problems of the machine.
     }
     this.#contact = null;
     this.#contactLater();
@@ -196,7 +197,7 @@ export class MachineLink implements AskedMachine {
     }
   }
 
-  /** Ends the connection; the machine and what runs on it are not touched. */
+  /** Ends the connection; the machine and its processes are not affected. */
   close(): void {
     this.#life.abort(new SvcError("ssh_unreachable", { machine: this.name, why: "the connection was closed here" }));
     if (this.#contact) clearTimeout(this.#contact);

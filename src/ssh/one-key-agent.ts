@@ -1,11 +1,11 @@
-// One key of an SSH agent: the others that it holds are none of the machine's business.
+// Offers one key of an SSH agent: the machine must not see the others.
 
 import ssh2, { type IdentityCallback, type KnownPublicKeys, type ParsedKey } from "ssh2";
 
-/** Asking for its keys needs nobody's touch or passphrase. */
+/** Listing keys requires no touch and no passphrase. */
 const ANSWER_MS = 5_000;
 
-/** The agent at `socket`, showing only this public key. */
+/** The agent at `socket`, offering only this public key. */
 export class OneKeyAgent extends ssh2.OpenSSHAgent {
   readonly #publicKey: Buffer;
 
@@ -25,7 +25,7 @@ export class OneKeyAgent extends ssh2.OpenSSHAgent {
   }
 }
 
-/** True, or in words why not. */
+/** True, or the reason why not. */
 export function agentHolds(socket: string, publicKey: Buffer): Promise<true | string> {
   return new Promise((resolve) => {
     const late = setTimeout(() => resolve("the SSH agent does not answer"), ANSWER_MS);

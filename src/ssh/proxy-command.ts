@@ -1,4 +1,4 @@
-// Reaching sshd through a command of the owner's own configuration.
+// Reaches sshd through a command from the owner's own configuration.
 
 import { spawn } from "node:child_process";
 import { Duplex } from "node:stream";
@@ -11,26 +11,29 @@ const WORDS_MAX = 2_000;
 
 export interface ProxiedStream {
   stream: Duplex;
-  /** The last that the command said on stderr, and how it ended. */
+  /** The last output of the command on stderr, and how it ended. */
   words(): string;
-  /** Resolves once the command has ended and all of its words are known. */
+  /** Resolves once the command has ended and all of its output is known. */
   readonly ended: Promise<void>;
-  /** Ends the command and all that it started. */
+  /** Ends the command and every process that it started. */
   end(): void;
 }
 
-/** The command with `%h`, `%p` and `%r` as ssh fills them in; the endpoint's pattern lets nothing through that a shell minds. */
+/**
+ * The command with `%h`, `%p` and `%r` filled in as ssh does; the endpoint's pattern excludes every character that a
+ * shell interprets.
+ */
 export function proxyCommandOf(endpoint: SshEndpoint & { proxyCommand: string }): string {
   const values: Record<string, string> = { h: endpoint.host, p: String(endpoint.port), r: endpoint.user, "%": "%" };
   return endpoint.proxyCommand.replace(/%([hpr%])/g, (_, letter: string) => values[letter] ?? "");
 }
 
-/** Starts the command; its standard streams are the connection. Rejects where this computer cannot start it. */
+/** Starts the command; its standard streams are the connection. Rejects if this computer cannot start it. */
 export async function openProxy(endpoint: SshEndpoint & { proxyCommand: string }): Promise<ProxiedStream> {
   const child = await started(
     spawn("sh", ["-c", proxyCommandOf(endpoint)], {
       stdio: ["pipe", "pipe", "pipe"],
-      // A group of its own, so that what the shell started ends with it.
+      // A process group of its own, so that the shell's children end with it.
       detached: true,
       env: childEnvironment(),
     }),

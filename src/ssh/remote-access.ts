@@ -1,5 +1,5 @@
-// The way to rented machines: one link for each, by name, whoever asks. A handle may change (new ways in); what is said of it last
-// counts from the next connect on.
+// Gives access to rented machines: one link for each, by name, for every caller. A handle may change (new endpoints);
+// its latest version counts from the next connect.
 
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -24,7 +24,7 @@ import type { MachineHandle } from "../providers/provider.ts";
 export interface RemoteMachinesOptions {
   /** The home of this control plane. */
   home: string;
-  /** The key to log in with. Throws `ssh_key_unusable`. Asked before every connect. */
+  /** The key for the login. Throws `ssh_key_unusable`. Requested before every connect. */
   key: (provider: MachineHandle["provider"]) => Promise<SshKey>;
   pins: HostKeyPins;
   /** Files of the program: svc_runner.py and svc_agent.py. */
@@ -47,20 +47,22 @@ export class RemoteMachines {
     this.#options = options;
   }
 
-  /** Connects to nothing yet. */
+  /** Does not connect yet. */
   access(handle: MachineHandle): MachineAccess {
     const known = this.#known.get(handle.name);
     if (known && (handle.ssh?.length ?? 0) > 0) known.handle = handle;
     return new RemoteAccess(handle, () => this.#link(handle), this.#runner);
   }
 
-  /** For a machine that is gone: ends the connection and the contact. The pin of its key stays; names are not used again. */
+  /**
+   * For a machine that is gone: ends the connection and the keepalive. Its pinned key stays; names are never reused.
+   */
   forget(name: string): void {
     this.#known.get(name)?.link.close();
     this.#known.delete(name);
   }
 
-  /** Ends every connection. Machines and runs go on. */
+  /** Ends every connection. Machines and runs continue. */
   close(): void {
     for (const name of this.#known.keys()) this.forget(name);
   }
@@ -89,7 +91,7 @@ export class RemoteMachines {
     })));
 }
 
-/** Where everything of one machine's run lies, below the user's home there. */
+/** The folder of one machine's run, below the user's home there. */
 export const machineDir = (home: string, name: string): string => `${home.replace(/\/+$/, "")}/.svc-machine/${name}`;
 
 export class RemoteAccess implements MachineAccess {

@@ -1,5 +1,5 @@
-// A run on a rented machine: what LocalHost does in place, asked of the agent there. Nothing about the run is kept in memory, so
-// a new control plane re-attaches by making another RemoteHost for the same folder.
+// Controls a run on a rented machine: does through the agent what LocalHost does in place. Keeps nothing about the run
+// in memory, so a new control plane re-attaches by making another RemoteHost for the same folder.
 
 import { hash } from "node:crypto";
 import { z } from "zod";
@@ -20,26 +20,26 @@ export interface RunnerText {
 }
 
 export interface RemoteHostOptions {
-  /** The machine's name, for words. */
+  /** The machine's name, for messages. */
   machine: string;
   /** Absolute path on the machine. */
   runDir: string;
   runner: () => Promise<RunnerText>;
-  /** The agent there; connects where that is needed. Throws `ssh_unreachable` and the like. */
+  /** The agent on the machine; connects if necessary. Throws `ssh_unreachable` and related errors. */
   agent: (signal: AbortSignal) => Promise<AgentClient>;
 }
 
-/** Beyond the grace: the agent waits for the runner a minute longer than the grace. */
+/** In addition to the grace: the agent waits for the runner a minute longer than the grace. */
 const STOP_ANSWER_SECONDS = 90;
 const START_TIMEOUT_MS = 45_000;
 const SAMPLES_MAX = 1 << 20;
 const LISTING_MAX = 48 << 20;
-/** As many as the agent lists, and one that says that there are more. */
+/** The agent's limit; a further entry shows that there are more. */
 const FILES_MAX = 100_000;
 const ERROR_CHARACTERS_MAX = 2_000;
-/** Of the index: when bytes were written; an offset and milliseconds. */
+/** One entry of the index of write times: an offset and milliseconds. */
 const RECORD = 16;
-/** Bytes of the index that may come with a slice of the log. */
+/** Maximum of index bytes in one answer with a slice of the log. */
 const TIMES_MAX = (1 << 18) * RECORD;
 const ANSWER_GRACE_MS = 20_000;
 
@@ -64,7 +64,7 @@ const PiecesAnswer = z.object({
     ]),
   ),
 });
-/** As many as the agent puts into one answer. */
+/** The agent's limit for one answer. */
 const PIECES_BYTES_MAX = 16 << 20;
 
 export class RemoteHost implements RunHost {
@@ -131,7 +131,7 @@ export class RemoteHost implements RunHost {
         throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is none" });
       const [path, size, mtimeMs, inode, leadsTo, stored] = row.data;
       if (typeof size === "string") files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused: size });
-      // A tuple of four or six: both are there.
+      // A tuple of four or six: both optional values are present.
       else
         files.push({
           path,
@@ -217,7 +217,7 @@ export class RemoteHost implements RunHost {
     throw new SvcError("run_damaged", { path: `${this.runDir}/status.json` }, { cause: status.error });
   }
 
-  /** `start` and `stop` need the runner there; it is sent where it is not. */
+  /** `start` and `stop` need the runner on the machine; it is sent if missing. */
   async #withRunner<T>(op: string, args: Record<string, unknown>, schema: z.ZodType<T>, options: CallOptions) {
     const { digest, text } = await this.#o.runner();
     const ask = () => this.#ask(op, { ...args, runner: digest }, schema, options);
@@ -250,7 +250,7 @@ export class RemoteHost implements RunHost {
   }
 }
 
-/** Entries for the bytes from `offset` on. What a machine says of time is taken only where it can be. */
+/** Entries for the bytes from `offset` on. A time from the machine counts only if it is possible. */
 function timesOf(packed: Buffer, offset: number, length: number, aheadMs: number): LogSlice["times"] {
   const times: LogSlice["times"] = [];
   for (let at = 0; at < packed.length; at += RECORD) {

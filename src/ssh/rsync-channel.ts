@@ -1,37 +1,37 @@
-// rsync over the connection that stands: it starts what it takes for ssh, and that hands its streams to us, by a descriptor of their
-// own. It spares a TCP and SSH handshake and a login.
+// Runs rsync over the existing connection and so saves a TCP and SSH handshake and a login. rsync starts a small shell
+// command instead of ssh; the command passes its streams to this process through a separate descriptor.
 
 import type { Duplex } from "node:stream";
 import type { SshConnection } from "./connection.ts";
 import { commandLine } from "../domain/shell-words.ts";
 
-/** Of the socket by which it talks to us, in rsync and in what it starts. */
+/** The descriptor, in rsync and its child, of the socket to this process. */
 export const CHANNEL_FD = 3;
 const WORDS_MAX = 64 * 1024;
 const SAID_MAX = 16_000;
 
 /**
- * For rsync's `-e`: says the words of the command for the machine, each ended by a NUL, then an empty one; then it is the channel, and
- * ends, as ssh does, when the command there has ended. What runs beside reads our input by another name: under its own, a shell gives it
- * an empty one.
+ * For rsync's `-e`: writes the words of the command for the machine, each ended by a NUL, then an empty one; from then
+ * on it is the channel, and ends, as ssh does, when the command on the machine has ended. The background process reads
+ * stdin through a duplicate: a shell would give it an empty one otherwise.
  */
 export const CHANNEL_SHELL =
   `sh -c 'exec 4<&0; printf "%s\\0" "$@" "" >&${CHANNEL_FD}; ` +
   `cat <&4 >&${CHANNEL_FD} & exec cat <&${CHANNEL_FD} 4<&-' sh`;
 
 export interface Carried {
-  /** Of the command on the machine; null where it was not heard of, or there was none. */
+  /** Exit code of the command on the machine; null if it is unknown, or no command ran. */
   code: number | null;
   stderr: string;
 }
 
 /**
- * Starts on the machine what rsync asks for, and carries between the two until it ends there. `inside` is our end of the socket,
- * and is ended with it. Throws what the connection throws.
+ * Starts rsync's command on the machine, and copies data between the two until it ends there. `inside` is our end of
+ * the socket, and is ended with it. Throws the connection's errors.
  */
 export async function carry(inside: Duplex, connection: SshConnection, signal: AbortSignal): Promise<Carried> {
   try {
-    // The first is the host, which the connection knows.
+    // The first word is the host, which the connection knows.
     const [, ...words] = (await spoken(inside)) ?? [];
     if (words.length === 0) return { code: null, stderr: "" };
     const channel = await connection.open(commandLine(words), signal);
@@ -39,7 +39,7 @@ export async function carry(inside: Duplex, connection: SshConnection, signal: A
     channel.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
     channel.pipe(inside);
     inside.pipe(channel);
-    // Nobody reads here any more, or writes: then the other side may end, and say how.
+    // rsync no longer reads or writes: let the command on the machine end, and report how.
     inside.once("close", () => channel.resume().end());
     if (inside.destroyed) channel.resume().end();
     const { code } = await channel.done;
@@ -49,7 +49,10 @@ export async function carry(inside: Duplex, connection: SshConnection, signal: A
   }
 }
 
-/** The words of the command; what follows them stays in the stream. Null where rsync ends first, for reasons that it gives itself. */
+/**
+ * Reads the words of the command; the bytes after them stay in the stream. Null if rsync ends first; it then reports
+ * why.
+ */
 async function spoken(inside: Duplex): Promise<string[] | null> {
   let bytes = Buffer.alloc(0);
   for (;;) {

@@ -1,4 +1,4 @@
-/** Lets so many in at once; the others wait in the order in which they came. */
+/** Admits a limited number of callers at once; the others wait in order of arrival. */
 export class SlotGate {
   #free: number;
   readonly #waiting: (() => void)[] = [];
@@ -7,7 +7,7 @@ export class SlotGate {
     this.#free = slots;
   }
 
-  /** Resolves to what gives the slot back; calling that twice does nothing. Rejects with the signal's reason. */
+  /** Resolves to a function that releases the slot; calling it twice does nothing. Rejects with the signal's reason. */
   async enter(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     if (this.#free > 0) this.#free -= 1;

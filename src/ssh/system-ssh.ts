@@ -1,4 +1,4 @@
-// The words with which OpenSSH's own client is started. It sees the same key, the same pins and nothing of the user's
+// The arguments for OpenSSH's own client. It uses the same key and the same pins, and nothing of the user's
 // configuration.
 
 import type { SshEndpoint } from "../domain/endpoint.ts";
@@ -11,11 +11,11 @@ export interface SystemSshOptions {
   endpoint: SshEndpoint;
   key: SshKey;
   pins: HostKeyPins;
-  /** A person sits before it: it may ask and show, and a signal key ends the program in it. False unless said. */
+  /** A person uses it: ssh may prompt and show messages, and signal keys reach it. False by default. */
   interactive?: boolean;
 }
 
-/** What stands in the place of the host where rsync is told of it: an address of IPv6 would be taken apart there. */
+/** Replaces the host name in rsync's arguments: rsync would split an IPv6 address. */
 export const HOST_WORD = "machine";
 
 /**
@@ -65,8 +65,8 @@ export function sshArguments({ machine, endpoint, key, pins, interactive = false
 }
 
 /**
- * The same words as one, without the host, for rsync's `-e`, which takes them apart by a rule of its own: quotes group, and a
- * quote within them is doubled.
+ * The same arguments as one text, without the host, for rsync's `-e`, which splits it by its own rule: quotes group,
+ * and a quote within them is doubled.
  */
 export function sshForRsync(options: SystemSshOptions): string {
   const words = ["ssh", ...sshArguments(options).slice(0, -1)];
@@ -75,7 +75,7 @@ export function sshForRsync(options: SystemSshOptions): string {
     .join(" ");
 }
 
-/** A path as the value of an option: one word, with nothing in it that ssh would fill in. */
+/** A path as the value of an option: one word, without any text that ssh would expand. */
 function file(path: string): string {
   // oxlint-disable-next-line no-control-regex
   assert(path.startsWith("/") && !/[\u0000-\u001f]/.test(path), `ssh cannot be told of the path ${path}`);

@@ -1,5 +1,5 @@
-// Comparing files on a machine with what they must be, by its agent: in parts, so that it can be told how far it is, and so that
-// a lost connection costs one part.
+// Compares files on a machine with their expected digests, through its agent: in parts, so that progress can be
+// reported and a lost connection costs only one part.
 
 import { z } from "zod";
 import { jsonOf } from "../domain/parsed-lines.ts";
@@ -14,7 +14,7 @@ const ANSWER_MAX = 16 << 20;
 
 const Wrong = z.array(z.tuple([z.string(), z.string().max(300)]));
 
-/** Throws `sync_failed` where the machine cannot tell, and what reaching it throws. */
+/** Throws `sync_failed` if the machine cannot compare, and the errors of reaching it. */
 export async function compareTree(
   { agent, name: machine }: AskedMachine,
   tree: TreeCompare,

@@ -1,8 +1,8 @@
-// What of a tree on the machine came from here: a file beside the tree tells, so that only that is ever removed, and so that
-// what is there already need not be sent by tar.
+// Records which files of a tree on the machine were sent by svc, in a file next to the tree. Only these files are ever
+// removed, and tar does not send them again.
 //
-// M1. A file's line stands in the manifest before the file is sent, and goes only after the file is removed.
-// M2. Its digest stands there only once the file has arrived whole.
+// M1. A file's line is written to the manifest before the file is sent, and is removed only after the file is removed.
+// M2. Its digest is written only once the file has arrived completely.
 
 import { dirname, basename } from "node:path";
 import { randomBytes } from "node:crypto";
@@ -13,7 +13,7 @@ import { inAnyShell, quote } from "../domain/shell-words.ts";
 import { shortLine } from "./words.ts";
 
 export interface Pushed {
-  /** SHA-256 in hex; null where it is not known that it arrived whole. */
+  /** SHA-256 in hex; null if it may not have arrived completely. */
   digest: string | null;
   size: number;
   executable: boolean;
@@ -21,27 +21,27 @@ export interface Pushed {
 
 export type Manifest = Map<string, Pushed>;
 
-/** What is known of the tree on the machine before anything is sent. */
+/** The known state of the tree on the machine before anything is sent. */
 export interface TreeState {
   pushed: Manifest;
-  /** Plain files that are there now, whoever made them; nothing below a link. Empty where nothing was ever pushed. */
+  /** Plain files that exist now, whoever made them; nothing below a symlink. Empty if nothing was ever pushed. */
   present: Set<string>;
-  /** Those of them that were written to since the last push. */
+  /** Those that were modified since the last push. */
   written: Set<string>;
 }
 
 const TALK_MS = 120_000;
 
-/** Beside the tree, so that the tree holds the project and nothing else. */
+/** Next to the tree, so that the tree holds the project and nothing else. */
 export const manifestPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-pushed`;
 
 /**
- * Where rsync keeps what it has of a file that was cut off. Within the tree it would look at every name for whether it lies there.
- * Two files of one name may meet here: what is kept only saves bytes, and is compared.
+ * Where rsync keeps partial files. Inside the tree, rsync would check every name against this folder. Two files of one
+ * name may meet here: partial data only saves bytes, and is compared.
  */
 export const partialPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-partial`;
 
-/** Makes the folder of the tree, and reads what was pushed to it before; `look` also at what is there now of it. */
+/** Makes the folder of the tree, and reads the record of earlier pushes; with `look` also its current files. */
 export async function readTree(
   connection: SshConnection,
   to: string,
@@ -49,7 +49,7 @@ export async function readTree(
   signal: AbortSignal,
 ): Promise<TreeState> {
   const manifest = quote(manifestPath(to));
-  // A login shell may greet, in the same stream: what counts stands between marks that nobody can guess.
+  // A login shell may print a greeting in the same stream, so the answer is between unguessable marks.
   const nonce = randomBytes(12).toString("hex");
   const mark = `printf '%s' ${nonce}`;
   const script = `umask 022
@@ -70,7 +70,7 @@ fi`;
   return { pushed: parse(pushed), present: names(present), written: names(written) };
 }
 
-/** Replaces the manifest in one go. */
+/** Replaces the manifest atomically. */
 export async function writeManifest(
   connection: SshConnection,
   to: string,
@@ -80,7 +80,7 @@ export async function writeManifest(
   const path = quote(manifestPath(to));
   const lines = [...manifest].map(([name, p]) => `${p.digest ?? "-"} ${p.size} ${p.executable ? "x" : "-"} ${name}\0`);
   const bytes = Buffer.from(lines.join(""));
-  // A connection that is cut ends stdin, too: only what came whole is taken.
+  // A cut connection also ends stdin, so only a complete manifest is accepted.
   const script = `umask 077
 t=${path}.$$
 trap 'rm -f -- "$t"' EXIT
@@ -88,7 +88,7 @@ cat >"$t" && [ "$(wc -c <"$t")" -eq ${bytes.length} ] && mv -f -- "$t" ${path} |
   await talk(connection, script, bytes, signal);
 }
 
-/** Removes files below `to`, and the folders that become empty by it. */
+/** Removes files below `to`, and the folders that become empty. */
 export async function removeFiles(
   connection: SshConnection,
   to: string,
@@ -106,13 +106,13 @@ export async function removeFiles(
   }
 }
 
-/** `a/b/c` lies in `a/b` and `a`. */
+/** `a/b/c` gives `a/b` and `a`. */
 export function parentsOf(path: string): string[] {
   const parts = path.split("/").slice(0, -1);
   return parts.map((_, i) => parts.slice(0, i + 1).join("/"));
 }
 
-/** A failure that has to do with the machine's disk, by what the machine said of it; null where it is something else. */
+/** The error for a failure of the machine's disk, recognised by the machine's message; null for other failures. */
 export function diskFailure(machine: string, said: string): SvcError | null {
   if (/No space left on device|ENOSPC|Disk quota exceeded|Wrote only \d+ of \d+ bytes/i.test(said))
     return new SvcError("machine_disk_full", { machine, why: "the project does not fit on it" });
@@ -149,7 +149,7 @@ function names(bytes: Buffer): Set<string> {
   return new Set(all.map((name) => name.replace(/^\.\//, "")));
 }
 
-/** Lines that are none are left out: the machine can at most make us send again, or remove less. */
+/** Malformed lines are skipped: the machine can at most make svc send again, or remove less. */
 function parse(bytes: Buffer): Manifest {
   const manifest: Manifest = new Map();
   for (const line of bytes.toString("utf8").split("\0")) {

@@ -1,4 +1,4 @@
-// What a push of a tree is told, whichever way it goes.
+// The options of a push of a tree, for every transport.
 
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import type { TreePush } from "../providers/host.ts";
@@ -9,15 +9,15 @@ import type { SshKey } from "./keys.ts";
 export interface TreeOptions {
   connection: SshConnection;
   machine: string;
-  /** The way in that the connection uses. */
+  /** The endpoint that the connection uses. */
   endpoint: SshEndpoint;
   key: SshKey;
   pins: HostKeyPins;
   tree: TreePush;
-  /** The way of rsync, where the machine has it: over the connection that stands, or by an ssh of its own. */
+  /** How rsync runs, if the machine has it: over the existing connection, or by its own ssh. */
   rsync: "standing" | "own" | null;
   signal: AbortSignal;
 }
 
-/** Told how far a push is; `last` says that this is its end. */
+/** Reports the progress of a push; `last` marks its end. */
 export type Report = (done: { files: number; bytes: number }, last?: boolean) => void;

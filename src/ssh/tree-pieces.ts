@@ -1,5 +1,5 @@
-// Large files to a machine without rsync, each by itself and in pieces through the agent: a connection that is lost costs one piece.
-// What has arrived of a file is kept under a name that says which file, of which size and time, it is to become.
+// Sends large files to a machine without rsync, each one in pieces through the agent: a lost connection costs one
+// piece. The part that has arrived is kept under a name that encodes the file, its size and its time.
 
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
@@ -11,20 +11,20 @@ import { shortLine } from "./words.ts";
 import { SvcError } from "../errors/index.ts";
 import type { TreePush, TreePushed } from "../providers/host.ts";
 
-/** From here on a file is worth it: smaller ones are sent together. */
+/** Files from this size on are sent in pieces; smaller ones are sent together. */
 const PIECEWISE_BYTES = 8 * 1024 * 1024;
 const PIECE_BYTES = 2 * 1024 * 1024;
-/** For one piece over a slow tunnel. */
+/** Timeout of one piece over a slow tunnel. */
 const PIECE_MS = 180_000;
 
 const Have = z.object({ have: z.int().min(0), whole: z.boolean() });
 
 const isLarge = ({ size }: TreePush["files"][number]): boolean => size >= PIECEWISE_BYTES;
 
-/** Whether the tree asks for it, and has files that are worth it. */
+/** Whether the tree asks for it, and has large files. */
 export const goesInPieces = ({ inPieces, files }: TreePush): boolean => inPieces === true && files.some(isLarge);
 
-/** The large files by themselves, then the rest together, by `pushRest`. Throws what either way throws. */
+/** Sends the large files in pieces, then the rest together, by `pushRest`. Throws the errors of either way. */
 export async function pushInPieces(
   machine: AskedMachine,
   tree: TreePush,
@@ -63,7 +63,9 @@ export async function pushInPieces(
   };
 }
 
-/** Resolves with the bytes that travelled. Throws `sync_failed`, `disk_full`, and what reaching the machine throws. */
+/**
+ * Resolves with the number of bytes sent. Throws `sync_failed`, `disk_full`, and the errors of reaching the machine.
+ */
 async function putInPieces(
   { name: machine, agent }: AskedMachine,
   tree: Pick<TreePush, "from" | "to" | "followLinks">,

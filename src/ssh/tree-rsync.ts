@@ -10,19 +10,22 @@ import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, partialPath } from "./tree-manifest.ts";
 import { shortLine } from "./words.ts";
 
-/** Why rsync cannot be used with this machine although it seemed so. */
+/** Why rsync turned out to be unusable with this machine. */
 export type RsyncUnfit = "the machine's rsync does not work" | "the machine's shell greets where rsync wants silence";
 
 const KILL_AFTER_MS = 2_000;
 const SAID_MAX = 16_000;
-/** What sh, bash, zsh and fish say. */
+/** The messages of sh, bash, zsh and fish. */
 const NOT_FOUND = /rsync: (?:\S+ )?(?:command )?not found|command not found: rsync|Unknown command.*rsync/;
 /** Exit codes of rsync and ssh for a link that could not be made, or was lost. */
 const UNREACHABLE = new Set([10, 12, 30, 35, 255]);
 
 let usable: Promise<boolean> | null = null;
 
-/** Whether this computer has an rsync that we can use: Apple's own speaks another dialect. A "no" is found out anew. */
+/**
+ * Whether this computer has a usable rsync: Apple's own speaks another dialect. A negative result is checked again next
+ * time.
+ */
 export async function localRsync(): Promise<boolean> {
   usable ??= tryRsync();
   const found = await usable;
@@ -40,13 +43,13 @@ function tryRsync(): Promise<boolean> {
   });
 }
 
-/** Resolves to the bytes that travelled to the machine, or to why tar must do it. */
+/** Resolves to the number of bytes sent to the machine, or to the reason why tar must do it. */
 export async function pushByRsync(options: TreeOptions & { report: Report }): Promise<number | RsyncUnfit> {
   const { tree, machine, endpoint, signal } = options;
   signal.throwIfAborted();
   const { code, ended, stdout, stderr } = await run(options);
   if (code === 0) {
-    // It passes over what is no plain file without a word about failure.
+    // rsync skips anything that is not a plain file without reporting a failure.
     const seen = Number(/Number of files: \d+ \(reg: (\d+)/.exec(stdout)?.[1] ?? 0);
     if (seen === new Set(tree.files.map(({ path }) => path)).size) {
       return Number(/Total bytes sent: (\d+)/.exec(stdout)?.[1] ?? 0);
@@ -56,7 +59,7 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
   }
   signal.throwIfAborted();
 
-  // What ssh or the other side said tells more than what rsync makes of it.
+  // The message of ssh or of the machine explains more than rsync's summary of it.
   const own =
     /^rsync(?: error)?: .*(?:connection unexpectedly closed|error in rsync protocol|unexplained error|some files\/attrs).*$/gm;
   const said = shortLine(stderr.replaceAll(own, ""));
@@ -80,8 +83,9 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
 }
 
 /**
- * The last of "   1234  56%   1.2MB/s    0:00:01 (xfr#3, to-chk=4/10)", which comes again and again on one line. So do words of the
- * machine's own: all that repeats has a bound, or digits without end would be tried from each of them on.
+ * The last progress line of the form "   1234  56%   1.2MB/s    0:00:01 (xfr#3, to-chk=4/10)", which rsync rewrites on
+ * one line. The machine's own text may look alike, so every repetition is bounded: otherwise endless digits would be
+ * tried from each position.
  */
 export function progressIn(text: string): { bytes: number | null; files: number | null } {
   const last = (pattern: RegExp): number | null => {
@@ -104,7 +108,7 @@ async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
     spawn("rsync", words(options), {
       stdio: ["pipe", "pipe", "pipe", ...(options.rsync === "standing" ? (["pipe"] as const) : [])],
       env: childEnvironment(),
-      // A group of its own, so that its ssh ends with it.
+      // A process group of its own, so that its ssh ends with it.
       detached: true,
     }),
   ).catch((cause: Error) => {
@@ -126,7 +130,7 @@ async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
   if (signal.aborted) abort();
   signal.addEventListener("abort", abort, { once: true });
   child.stdin.on("error", () => {});
-  // Without `./` a name that begins with `#` or `;` would be taken for a comment.
+  // Without `./` a name that begins with `#` or `;` would be read as a comment.
   child.stdin.end(tree.whole ? "" : tree.files.map(({ path }) => `./${path}\0`).join(""));
   let stdout = "";
   let stderr = "";
@@ -147,8 +151,8 @@ async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
 }
 
 /**
- * Carries for rsync over the connection that stands. Resolves to how the command ended on the machine, null where that was not heard
- * of before rsync's own end; rejects with why the machine cannot be reached.
+ * Connects rsync to the existing connection. Resolves to how the command ended on the machine, null if rsync ended
+ * before that was known; rejects with why the machine cannot be reached.
  */
 function channelOf(child: ChildProcess, options: TreeOptions, kill: () => void): Promise<Carried | null> {
   const inside = child.stdio[CHANNEL_FD] as Duplex;
@@ -161,7 +165,7 @@ function channelOf(child: ChildProcess, options: TreeOptions, kill: () => void):
     over.abort(new SvcError("ssh_unreachable", { machine: options.machine, why: "rsync ended here" }));
     inside.destroy();
   };
-  // It is about to end on the machine, too, and may have last words there.
+  // The command on the machine is about to end, too, and may still print a message.
   child.once("exit", () => setTimeout(end, KILL_AFTER_MS).unref());
   const outcome = carried.catch((thrown: unknown) => {
     if (thrown === over.signal.reason) return null;
@@ -178,12 +182,12 @@ function words({ tree, machine, endpoint, key, pins, rsync }: TreeOptions): stri
     "--perms",
     // Long runs of zeros become holes on the machine.
     "--sparse",
-    // Who may run a file may run it there, too; nothing else of its mode is taken over.
+    // Execute permission for the user becomes execute permission there; nothing else of the mode is copied.
     "--chmod=Du=rwx,Dgo=rx,Fu=rwX,Fgo=rX",
     tree.followLinks ? "--copy-links" : "--no-links",
     "--no-devices",
     "--no-specials",
-    // Names one by one are dearer. Finding all files before the first is sent is cheaper, and tells how far it is.
+    // A list of names is slower. Finding all files before the first is sent is cheaper, and gives the progress a total.
     ...(tree.whole ? ["--recursive", "--no-inc-recursive"] : ["--files-from=-", "--from0", "--no-recursive"]),
     // The machine's shell sees no path.
     "-s",
@@ -191,7 +195,7 @@ function words({ tree, machine, endpoint, key, pins, rsync }: TreeOptions): stri
     "--timeout=60",
     "--no-human-readable",
     "--info=progress2,stats2",
-    // What stands in for ssh cannot wait for a pipe that does not block.
+    // The replacement for ssh cannot wait on a pipe in non-blocking mode.
     ...(rsync === "standing"
       ? ["--blocking-io", "-e", CHANNEL_SHELL]
       : ["-e", sshForRsync({ machine, endpoint, key, pins })]),

@@ -5,10 +5,10 @@ import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, type TreeState } from "./tree-manifest.ts";
 import { shortLine } from "./words.ts";
 
-/** Without a byte taken by the machine for so long, it is not there any more. */
+/** If the machine accepts no byte for this long, it counts as gone. */
 const STALLED_MS = 60_000;
 
-/** Sends what is missing, changed here or changed there. */
+/** Sends files that are missing, changed here or changed there. */
 export async function pushByTar(
   options: TreeOptions & { state: TreeState; report: Report },
 ): Promise<{ digests: Map<string, string>; sentBytes: number }> {
@@ -64,7 +64,8 @@ export async function pushByTar(
   const keptTimes = missing.some((file) => file.mtimeMs !== undefined);
   alive();
   try {
-    // -m: what the run writes later is then newer than the manifest, as it also is where files keep their old times. -o: the files are the user's who logs in.
+    // -m: files that the run writes later are then newer than the manifest, even if other files keep their old times.
+    // -o: the files belong to the user who logs in.
     const script = `umask 022; cd -- ${quote(tree.to)} || exit 71; command -v tar >/dev/null || exit 127; exec tar -x ${keptTimes ? "" : "-m "}-o -f -`;
     const done = await connection.exec(inAnyShell(script), {
       stdin: archive(),

@@ -1,7 +1,8 @@
-// Bringing a tree of files to a machine: by rsync where both sides have it, else as a tar archive over the connection that stands.
+// Pushes a tree of files to a machine: by rsync if both sides have it, else as a tar archive over the existing
+// connection.
 //
 // T1. Only files that are listed are sent, and only files that were sent are ever removed.
-// T2. A push may be cut anywhere and repeated; what had arrived is not sent twice.
+// T2. A push may be cut anywhere and repeated; files that have arrived are not sent twice.
 // T3. Names are data: they travel between NULs or in headers, never on a command line.
 
 import { isInside } from "../domain/relative-path.ts";
@@ -12,20 +13,21 @@ import { localRsync, pushByRsync, type RsyncUnfit } from "./tree-rsync.ts";
 import { pushByTar } from "./tree-tar.ts";
 import { parentsOf, readTree, removeFiles, writeManifest, type Manifest } from "./tree-manifest.ts";
 
-/** Throws `sync_failed`, and what the connection throws. */
+/** Throws `sync_failed`, and the connection's errors. */
 export async function pushTree(options: TreeOptions): Promise<TreePushed> {
   const { connection, machine, tree, signal } = options;
   checkTree(machine, tree);
   const listed = new Map(tree.files.map((file) => [file.path, file]));
-  // rsync looks for itself.
+  // rsync compares files itself.
   const byRsync = options.rsync !== null && tree.files.length > 0;
   let state = await readTree(connection, tree.to, !byRsync, signal);
   const gone = [...state.pushed.keys()].filter((path) => (tree.mirror ? !listed.has(path) : inTheWay(path, listed)));
   const byTarBefore = [...state.pushed.values()].some(({ digest }) => digest !== null);
-  // What is to be removed must be seen not to lie behind a link; what tar brought may be left to tar again.
+  // A file may be removed only if it is not behind a symlink, so the tree must be read; tar's files may be left to tar
+  // again.
   if (byRsync && (gone.length > 0 || byTarBefore)) state = await readTree(connection, tree.to, true, signal);
 
-  // Before anything is sent or removed the manifest names it all.
+  // The manifest names every file before anything is sent or removed.
   const before: Manifest = new Map(state.pushed);
   for (const { path, size, executable } of tree.files) {
     if (!before.has(path)) before.set(path, { digest: null, size, executable });
@@ -66,7 +68,7 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
   return { files: tree.files.length, bytes, sent_bytes: sentBytes, how };
 }
 
-/** What the manifest says after a push: of the files that were listed, and of older ones that stay. */
+/** The manifest after a push: the listed files, and older ones that stay. */
 function known(
   before: Manifest,
   listed: ReadonlyMap<string, TreePush["files"][number]>,
@@ -79,7 +81,7 @@ function known(
   return after;
 }
 
-/** Whether an older file would stand where a folder must, or lie below what is a file now. */
+/** Whether an older file is in the place of a folder, or below a path that is now a file. */
 function inTheWay(path: string, listed: ReadonlyMap<string, unknown>): boolean {
   if (listed.has(path)) return false;
   if (parentsOf(path).some((parent) => listed.has(parent))) return true;
@@ -96,7 +98,7 @@ function checkTree(machine: string, tree: TreePush): void {
 
 const REPORT_EVERY_MS = 200;
 
-/** Tells how far it is, not more often than anybody reads, with the rate since the beginning. */
+/** Limits progress reports to a readable rate, and adds the transfer rate since the beginning. */
 function steadily(progress: TreePush["progress"]): Report {
   const begin = performance.now();
   let told = -Infinity;

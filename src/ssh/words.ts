@@ -1,14 +1,14 @@
-// What went wrong on the way to a machine, in words that a person can act on.
+// Describes failures on the way to a machine in words that a person can act on.
 
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import { oneLine } from "../domain/terminal-text.ts";
 
 const CHARS_MAX = 300;
 
-/** What another program or the other side said, in one line that is short enough for a message. */
+/** A message of another program or of the machine, as one line that is short enough to quote. */
 export const shortLine = (text: string): string => oneLine(text, CHARS_MAX);
 
-/** What ssh2 says of a connection that was accepted and closed without a word. */
+/** ssh2's message for a connection that was accepted and closed without a word. */
 export const NO_HANDSHAKE = "Connection lost before handshake";
 
 /** Why a connection could not be made, or ended. */
