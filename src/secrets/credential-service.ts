@@ -1,9 +1,10 @@
-// Where credentials are seen, set and taken away.
+// Shows, sets and removes credentials.
 //
 // D1. No answer holds a secret; no message quotes one.
-// D2. What the environment gives is not to be changed here.
-// D3. A credential that the other side refuses when it is asked is not saved.
-// D4. A provider's credential is not taken away, whole or in a part that it needs, while a machine of that provider may cost money.
+// D2. Values from the environment cannot be changed here.
+// D3. A credential that the provider refuses when it is checked is not saved.
+// D4. A provider's credential is not removed, in whole or in a necessary part, while a machine of that provider may
+// cost money.
 
 import { Redactor } from "../domain/redaction.ts";
 import { secretParts } from "../domain/secret-names.ts";
@@ -34,11 +35,14 @@ export interface DeskOptions extends Places {
   exclusively: Exclusively;
   /** Machines of a provider that may cost money. */
   machinesOf: (name: CredentialName) => number;
-  /** For what the owner should see in the log. */
+  /** Reports problems for the log. */
   warn: (line: string) => void;
-  /** Asks nobody. Throws what is wrong with a credential that is to be saved, naming the field. */
+  /** Checks without network access. Throws what is wrong with a credential before it is saved, naming the field. */
   judge: (name: CredentialName, places: Places) => Promise<void>;
-  /** Asks the other side. Throws `credential_refused`, `credential_missing`, `provider_unreachable` and their kin. */
+  /**
+   * Checks with the provider or service. Throws `credential_refused`, `credential_missing`, `provider_unreachable` and
+   * related errors.
+   */
   ask: (name: CredentialName, places: Places) => Promise<CredentialCheck>;
 }
 
@@ -69,8 +73,10 @@ export class CredentialService {
   }
 
   /**
-   * Sets the given fields and leaves the others as they are; null takes a field away. With `check` the other side is asked first.
-   * @throws `invalid_request`, `credential_read_only`, `credential_in_use`, `credentials_unusable`, and what the check found
+   * Sets the given fields and leaves the others unchanged; null removes a field. With `check` the provider or service
+   * verifies it first.
+   * @throws `invalid_request`, `credential_read_only`, `credential_in_use`, `credentials_unusable`, and the errors of
+   * the check
    */
   async save(given: string, body: CredentialBody, options: { check: boolean }): Promise<SavedCredential> {
     const name = known(given);
@@ -103,7 +109,10 @@ export class CredentialService {
     return { name, credential: this.#shown(name), check: null };
   }
 
-  /** Takes the place of what an earlier `configure()` named. @throws `invalid_request`, `secret_not_found`, `credential_in_use` */
+  /**
+   * Replaces the registry of an earlier `configure()`. @throws `invalid_request`, `secret_not_found`,
+   * `credential_in_use`
+   */
   configure(body: RegistryBody): RegistryInUse {
     const { exclusively, machinesOf, warn } = this.#o;
     const inUse = readable(() => putRegistry(body, this.#o, { exclusively, machinesOf, secretOf }));
@@ -111,7 +120,7 @@ export class CredentialService {
     return inUse;
   }
 
-  /** Asks the other side about what is set now. */
+  /** Verifies the stored credential with the provider or service. */
   check(given: string): Promise<CredentialCheck> {
     return this.#ask(known(given), this.#o);
   }
@@ -120,7 +129,7 @@ export class CredentialService {
     return this.#unquoted(name, places, () => this.#o.ask(name, places));
   }
 
-  /** Whoever is asked may repeat what it was sent: no answer and no error tells it on (D1). */
+  /** A server may repeat the key it received: no answer and no error may pass that on (D1). */
   async #unquoted<T>(name: CredentialName, places: Places, work: () => Promise<T>): Promise<T> {
     const block = blockIn(
       readable(() => storeOf(places)),
@@ -191,7 +200,7 @@ function known(name: string): CredentialName {
   throw refused([{ field: "name", message }]);
 }
 
-/** The fields as they are stored, trimmed. */
+/** The fields in their stored form, trimmed. */
 function fieldsOf(name: CredentialName, body: CredentialBody): Map<string, string | null> {
   const errors: FieldError[] = [];
   const values = new Map<string, string | null>();
@@ -219,7 +228,7 @@ function faultOf(field: CredentialField, value: unknown): string | null {
   if (CONTROL.test(value)) return "must be one line, without control characters";
   if ((field.kind === "path" || field.kind === "key_file") && !/^(\/|~\/|[A-Za-z]:[\\/])/.test(value))
     return "must be a whole path, or begin with ~/";
-  // Keys travel in headers; what an editor or a page slipped in between would make them another key.
+  // Keys travel in headers; an invisible character from an editor or a web page would make it another key.
   if (field.secret && field.kind === "line" && field.name !== "proxy_command" && !/^[\x21-\x7e]+$/.test(value))
     return "holds blanks or characters that no key has; copy it again";
   return null;

@@ -1,9 +1,9 @@
-// What the owner gave for a provider, from the environment of the control plane or from the credential store.
+// Reads the owner's credential for a provider, from the environment of the control plane or from the credential store.
 //
 // K1. The environment wins, field by field.
-// K2. Nothing is kept: every reading is anew, so a changed key counts at the next call.
+// K2. Nothing is cached: every call reads again, so a changed key counts at the next call.
 // K3. Errors name the variable, the field or the file. Never a value.
-// K4. Where the environment gives all that is needed, a store that cannot be read stops nobody: machines must still be ended.
+// K4. If the environment has every needed value, an unreadable store stops nothing: machines must still be ended.
 
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
@@ -27,20 +27,20 @@ import {
 import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
 
 export interface CredentialReading {
-  /** Null while something of `missing` is. */
+  /** Null while anything is `missing`. */
   credential: { secret: string; settings: Record<string, string> } | null;
-  /** Where the key, or what stands for it, comes from. */
+  /** The source of the key, or of its substitute. */
   source: CredentialSource | null;
-  /** What to set, in words; empty where nothing is missing. */
+  /** What to set, as text; empty if nothing is missing. */
   missing: string[];
-  /** Absolute; null where the home's own key is to be used. */
+  /** Absolute; null if the home's own key is used. */
   sshKeyPath: string | null;
 }
 
-/** What each provider's block holds beside settings. */
+/** The fields of a provider's block that are not settings. */
 const NOT_SETTINGS = new Set(["api_key", "service_account_json", "ssh_key_path", "secret_ref", "ssh_key_ref", "extra"]);
 
-/** @throws `credential_missing` where what is there cannot be used, naming it. */
+/** @throws `credential_missing`, which names the unusable value. */
 export function readCredential(provider: ProviderName, places: Places): CredentialReading {
   const { env } = places;
   if (provider === "local")
@@ -55,10 +55,10 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
   return gather(provider, { home: places.home, env }, block ?? {});
 }
 
-/** What `~` means; nothing else of the environment counts where the registry names the credential. */
+/** Only HOME, for `~`; the registry's credentials use nothing else of the environment. */
 const homeOf = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ HOME: env["HOME"] });
 
-/** For `GET /v1/providers`: never throws; what cannot be used is said as missing. */
+/** For `GET /v1/providers`: never throws; an unusable credential is reported as missing. */
 export function providerSources(
   home: string,
   env: NodeJS.ProcessEnv,
@@ -67,12 +67,12 @@ export function providerSources(
     if (provider === "local") return { connected: true, source: "none_needed" as const, missing: [] };
     try {
       const { credential, source, missing } = readCredential(provider, { home, env });
-      // The vendor's own address needs no check.
+      // The vendor's default address needs no check.
       if (provider !== "notebook") baseUrlOf(provider, env, credential, "https://localhost");
       return { connected: missing.length === 0, source: missing.length === 0 ? source : null, missing };
     } catch (e) {
       if (!(e instanceof SvcError)) throw e;
-      // `credential_missing` and `provider_unavailable` say it in these.
+      // The data of `credential_missing` and `provider_unavailable` name the problem in these fields.
       const { missing, why } = e.data as { missing?: string; why?: string };
       return { connected: false, source: null, missing: [missing ?? why ?? e.message] };
     }
@@ -152,7 +152,7 @@ function gather(
   return { credential: missing.length > 0 ? null : { secret, settings }, source, missing, sshKeyPath };
 }
 
-/** An address that is given in the environment is not mixed with what the store says of another one. */
+/** An address from the environment is not combined with the store's settings for another address. */
 function dropOtherAddress(settings: Record<string, string>, where: ReadonlyMap<string, CredentialSource>): void {
   const others =
     where.get("endpoint") === "env"
@@ -166,7 +166,7 @@ function dropOtherAddress(settings: Record<string, string>, where: ReadonlyMap<s
 interface Gathered extends Places {
   given: (name: string) => Found | null;
   oneLine: (name: string) => Found | null;
-  /** May gain what the key file tells. */
+  /** The key file may add settings. */
   settings: Record<string, string>;
   where: ReadonlyMap<string, CredentialSource>;
 }
@@ -184,7 +184,7 @@ function secretOf(
     const port = settings["port"] ?? settings["endpoint"] ?? settings["proxy_command"];
     const cell = "the bootstrap cell prints both: GET /v1/notebook/bootstrap";
     const missing = anchor === undefined ? [`${toSet("host")} (${cell})`] : [];
-    // A host may have been pasted with all that stood around it: tcp://host:port.
+    // The user may have pasted the host with its surroundings: tcp://host:port.
     if (port === undefined && !/[:\s]/.test(settings["host"] ?? "")) missing.push(toSet("port"));
     return { secret: "", source, missing };
   }

@@ -5,8 +5,9 @@ import { replaceFile } from "../platform/replace-file.ts";
 import { isMissing } from "../errors/index.ts";
 
 /**
- * From this come marks and nonces, and it seals what must not lie in clear: unguessable, the same after every restart, and written
- * down nowhere else. Made when it is first asked for, and anew where what lies there is no whole key.
+ * The installation's key: derives marks and nonces, and seals data that must not be stored in clear. Unguessable, the
+ * same after every restart, and stored nowhere else. Created when it is first needed, and again if the file does not
+ * hold a whole key.
  */
 export function installationKey(home: string): Buffer {
   const file = join(home, "installation.key");
@@ -22,7 +23,7 @@ function keyIn(file: string): Buffer | null {
   try {
     text = readFileSync(file, "utf8").trim();
   } catch (e) {
-    // Only one that is not there may be made anew: with the old one goes whatever it has sealed.
+    // Only a missing key may be replaced: a new key loses everything that the old one sealed.
     if (isMissing(e)) return null;
     throw e;
   }

@@ -1,7 +1,7 @@
-// Every secret that svc knows, for whatever it shows: credentials of the environment, of the store and of `configure()`, and what
-// runs were given while this process lives. A secret that is saved later masks what is shown from then on.
+// Every secret that svc knows, to mask svc's output: credentials of the environment, of the store and of `configure()`,
+// and the secrets of runs in the lifetime of this process. A secret that is saved later is masked from then on.
 //
-// K1. Nothing here throws: a store that cannot be read gives no secrets, and the commands that need it say so.
+// K1. Nothing here throws: an unreadable store gives no secrets, and the commands that need it report that.
 // K2. Files are read again only when they changed.
 
 import { statSync } from "node:fs";
@@ -16,9 +16,9 @@ import { readStored, registryFile, valuesOf } from "./registry.ts";
 import { foundIn } from "./masked.ts";
 import { blockIn, isRecord, readPlainFile, readStore, storePath } from "./store-file.ts";
 
-/** Shorter secrets are masked in the log of the run that has them, and not in records: they would match ordinary words there. */
+/** Shorter secrets are masked in the log of their run, but not in records: they would match ordinary words there. */
 export const SHOWN_SECRET_BYTES_MIN = 8;
-/** Of runs that are over long since the record was masked when it was written. */
+/** The record of a run that ended long ago was masked when it was written. */
 const REMEMBERED_MAX = 2_000;
 
 /** Words of the API itself: masking them would make its answers unreadable for programs. */
@@ -35,7 +35,7 @@ export class KnownSecrets {
     this.#places = places;
   }
 
-  /** Secrets of a run, and others that no file names. */
+  /** Adds secrets of a run, and others that no file names. */
   remember(values: Iterable<string>): void {
     for (const value of values) {
       if (Buffer.byteLength(value) < SHOWN_SECRET_BYTES_MIN || this.#ofRuns.has(value)) continue;
@@ -46,7 +46,7 @@ export class KnownSecrets {
     }
   }
 
-  /** Credentials as they are set now. */
+  /** The credentials that are set now. */
   credentials(): readonly string[] {
     const { home } = this.#places;
     const stamp = [storePath(home), registryFile(home), join(home, "installation.key"), join(home, "token")]
@@ -72,7 +72,7 @@ export class KnownSecrets {
   }
 }
 
-/** Those of the secrets that are masked in records. */
+/** The secrets that are masked in records. */
 export const shownAmong = (values: Iterable<string>): string[] =>
   [...values].filter((value) => Buffer.byteLength(value) >= SHOWN_SECRET_BYTES_MIN && !VOCABULARY.has(value));
 
@@ -105,21 +105,21 @@ function credentialSecrets(places: Pick<Places, "home" | "env">): string[] {
   const proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"].flatMap((name) =>
     passwordOf(env[name] ?? ""),
   );
-  // Of this installation: who has the first may call its API, who has the second opens what is sealed.
+  // Secrets of this installation: the token opens its API, the key opens sealed data.
   const own = ["token", "installation.key"].map((name) =>
     orElse(() => readPlainFile(join(home, name), { bytesMax: 4_096, ownersAlone: true })?.trim() ?? "", ""),
   );
   return [...own, ...fields, ...leavesOf(store), ...Object.values(registry).filter((v) => v !== null), ...proxies];
 }
 
-/** Of an address with a password in it the password: the rest of it is no secret. */
+/** The password of an address that contains one: the rest is not secret. */
 const passwordOf = (address: string): string[] => secretParts(address).slice(1);
 
 const SECRET_FIELDS = new Set(
   CREDENTIAL_NAMES.flatMap((name) => CREDENTIAL_FIELDS[name].flatMap((field) => (field.secret ? [field.name] : []))),
 );
 
-/** What the store holds beside the fields in use: `store://` reaches all of it. */
+/** Values in the store other than the fields in use: `store://` reaches all of them. */
 function leavesOf(value: unknown): string[] {
   if (!isRecord(value)) return [];
   return Object.entries(value).flatMap(([name, member]) => {

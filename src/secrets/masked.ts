@@ -1,4 +1,4 @@
-// What is shown of a credential: where each field comes from, and of a secret at most its last four characters.
+// The visible part of a credential: where each field comes from, and at most the last four characters of a secret.
 
 import {
   CREDENTIAL_FIELDS,
@@ -12,16 +12,16 @@ import { CONTROL, findField, type Found, type Places } from "./read-credential.t
 import { configured } from "./registry.ts";
 import { isRecord } from "./store-file.ts";
 
-/** Of a shorter secret four characters would be too much. */
+/** Four characters of a shorter secret would reveal too much. */
 const SHOWN_FROM_LENGTH = 12;
 
-/** `…abcd`; `…` alone for what is short. */
+/** `…abcd`; `…` alone for a short secret. */
 export function masked(secret: string): string {
   const last = secret.length < SHOWN_FROM_LENGTH ? "" : secret.slice(-4);
   return `…${last.replace(new RegExp(CONTROL.source, "g"), " ")}`;
 }
 
-/** Where one field comes from, in the registry, the environment or `block`. Null where nobody gave it, or where what is there is no text. */
+/** The source of one field: the registry, the environment or `block`. Null if it is not set, or is not text. */
 export function foundIn(name: CredentialName, field: CredentialField, block: unknown, places: Places): Found | null {
   const path = isService(name) ? name : `providers.${name}`;
   const at = { owner: name, path, name: field.name, variables: field.variables, ...places };

@@ -1,11 +1,12 @@
-// The secrets that a spec itself brings: literals among its variables and arguments, and what its references name now.
+// The secrets that a spec itself contains: literals in its variables and arguments, and the current values of its
+// references.
 
 import { holdsSecret, isReference, secretArguments, secretParts } from "../domain/secret-names.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { Places } from "./read-credential.ts";
 import { resolveSecret } from "./resolve.ts";
 
-/** A reference that leads nowhere gives nothing: whoever needs it says so. */
+/** A broken reference gives nothing: the code that needs its value reports it. */
 export function secretsOfSpec(
   spec: Pick<RunSpec, "env" | "args">,
   { home, env }: Pick<Places, "home" | "env">,

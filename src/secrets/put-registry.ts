@@ -1,4 +1,4 @@
-// Taking over what `configure()` names. The rules are those of registry.ts.
+// Stores the registry that `configure()` sends. The rules are in registry.ts.
 
 import { join } from "node:path";
 import { replaceFile } from "../platform/replace-file.ts";
@@ -13,18 +13,20 @@ import { resolveOwnersSecret } from "./resolve.ts";
 import { sealText } from "./sealed.ts";
 import type { Exclusively } from "./store-file.ts";
 
-/** In place of a literal in the file. */
+/** Replaces a literal in the file. */
 const LITERAL = "literal://(sealed)";
 
 export interface PutOptions {
   exclusively: Exclusively;
   /** Machines of a provider that may cost money. */
   machinesOf: (provider: RemoteName) => number;
-  /** What opens the provider's account; null where nothing usable does. */
+  /** The secret that opens the provider's account; null if no usable one is set. */
   secretOf: (provider: RemoteName, places: Places) => string | null;
 }
 
-/** Takes the place of what an earlier `configure()` named. @throws `invalid_request`, `secret_not_found`, `credential_in_use` */
+/**
+ * Replaces the registry of an earlier `configure()`. @throws `invalid_request`, `secret_not_found`, `credential_in_use`
+ */
 export function putRegistry(body: RegistryBody, places: Places, options: PutOptions): RegistryInUse {
   const used = usedBy(body);
   const taken = takeOver(body, used, places);
@@ -43,7 +45,7 @@ export function putRegistry(body: RegistryBody, places: Places, options: PutOpti
   });
 }
 
-/** The credentials in use: one of each provider. */
+/** The credentials in use: one for each provider. */
 function usedBy({ registry, use }: RegistryBody): RegistryCredential[] {
   const errors: FieldError[] = [];
   const known = new Map<string, RegistryCredential>();
@@ -75,7 +77,7 @@ interface Taken {
   warnings: string[];
 }
 
-/** The registry with its literals taken out, and the values that are to be sealed. */
+/** The registry without its literals, and the values to seal. */
 function takeOver(body: RegistryBody, used: RegistryCredential[], places: Places): Taken {
   const values: Values = {};
   const warnings: string[] = [];
@@ -90,7 +92,7 @@ function takeOver(body: RegistryBody, used: RegistryCredential[], places: Places
     }
     const given = reference.startsWith("env://") && Object.hasOwn(body.values, at);
     if (given) values[at] = body.values[at] ?? null;
-    // The hub and the tracker may do without; a provider whose key is nowhere may not.
+    // The hub and the tracker are optional; a provider must have its key.
     if (given && values[at] === null && at.startsWith("credentials."))
       throw new SvcError("secret_not_found", { reference, why: "it is not set where configure() was called" });
     if (!reference.startsWith("env://")) resolveOwnersSecret(reference, places.home, places.env);
@@ -106,7 +108,7 @@ function takeOver(body: RegistryBody, used: RegistryCredential[], places: Places
   return { registry, values, warnings };
 }
 
-/** What is not named any more and may still be needed to end machines. */
+/** Old credentials that may still be needed to end machines. */
 function heldBack(
   before: StoredRegistry | null,
   used: RegistryCredential[],
@@ -127,7 +129,7 @@ function sealedWith(
   const old = before && kept.length > 0 ? valuesOf(places.home, before) : {};
   const credentials = [...(taken.registry.credentials ?? [])];
   for (const credential of kept) {
-    // Another credential may bear its name now.
+    // Another credential may have its name now.
     const cred_id = credentials.some((c) => c.cred_id === credential.cred_id)
       ? `${credential.cred_id} (kept)`
       : credential.cred_id;

@@ -1,4 +1,4 @@
-// One field of a block: from the environment, else from the store. Where it was found is remembered for messages.
+// Reads one field of a block: from the environment, else from the store. Its source is kept for messages.
 
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
@@ -9,21 +9,21 @@ import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } 
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
 
-/** Where secrets are looked for. */
+/** The sources of secrets. */
 export interface Places {
   home: string;
-  /** Of the control plane's process. */
+  /** The environment of the control plane's process. */
   env: NodeJS.ProcessEnv;
-  /** Stands in for the content of the store: one that is to be tried before it is written. */
+  /** Replaces the content of the store: for a check before it is written. */
   store?: Record<string, unknown>;
-  /** Stands in for the registry of the home, likewise. */
+  /** Replaces the registry of the home, likewise. */
   registry?: StoredRegistry;
 }
 
 /** The store's content. Throws `UnusableFile`. */
 export const storeOf = (places: Places): Record<string, unknown> => places.store ?? readStore(places.home);
 
-/** A value with where it was found: a variable's name, or a field of the store. */
+/** A value with its source: a variable's name, or a field of the store. */
 export interface Found {
   value: string;
   source: CredentialSource;
@@ -33,11 +33,11 @@ export interface Found {
 // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
 export const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
-/** Whose credential it is that cannot be used, and why. */
+/** The error for a credential that cannot be used, with its owner and the reason. */
 export const unusable = (owner: string, missing: string): SvcError =>
   new SvcError("credential_missing", { provider: owner, missing });
 
-/** Turns what is wrong with a file into what is wrong with the credential. */
+/** Turns an unusable file into an unusable credential. */
 export function refusing<T>(owner: string, read: () => T): T {
   try {
     return read();
@@ -47,12 +47,12 @@ export function refusing<T>(owner: string, read: () => T): T {
   }
 }
 
-/** What the registry gives for a provider or a service; null where it does not name it. Throws `credential_missing`. */
+/** The registry's block for a provider or a service; null if it does not name it. Throws `credential_missing`. */
 export function configuredFor(name: CredentialName, places: Places): Configured | null {
   try {
     return refusing(name, () => configured(name, places));
   } catch (e) {
-    // A reference that leads nowhere.
+    // A broken reference.
     if (e instanceof SvcError && e.code === "secret_not_found") throw unusable(name, e.message);
     throw e;
   }
@@ -66,11 +66,11 @@ export interface FieldPlace extends Places {
   /** The first that is set wins. */
   variables: readonly string[];
   name: string;
-  /** Set where the block is the registry's. */
+  /** Set if the block is from the registry. */
   configuredBy?: string;
 }
 
-/** Trimmed; null where nobody gave it. Throws `credential_missing` where what is there is no text. */
+/** Trimmed; null if it is not set. Throws `credential_missing` if the value is not text. */
 export function findField(at: FieldPlace): Found | null {
   for (const variable of at.variables) {
     const text = at.env[variable]?.trim();
@@ -83,21 +83,23 @@ export function findField(at: FieldPlace): Found | null {
       : `${at.name} of ${at.configuredBy}`;
   const raw = entryOf(at.block, at.name) ?? entryOf(entryOf(at.block, "extra"), at.name);
   if (raw === undefined || raw === null || raw === "") return null;
-  // A key file's content is a JSON object itself, and may have been pasted as one.
+  // The content of a key file is itself a JSON object, and may have been pasted as one.
   if (at.name === "service_account_json" && isRecord(raw)) return { value: JSON.stringify(raw), source, where };
   if (typeof raw !== "string" && typeof raw !== "number") throw unusable(at.owner, `${where} must be text`);
   const value = String(raw).trim();
   return value === "" ? null : { value, source, where };
 }
 
-/** As {@link findField}; line breaks and control characters are refused. */
+/** Like {@link findField}, but refuses line breaks and control characters. */
 export function findLine(at: FieldPlace): Found | null {
   const found = findField(at);
   if (found && CONTROL.test(found.value)) throw unusable(at.owner, `${found.where} must be one line of text`);
   return found;
 }
 
-/** `~` is the user's; what is relative counts from where it was written: the working directory, or the home of svc. */
+/**
+ * `~` is the user's home; a relative path counts from where it was written: the working directory, or the home of svc.
+ */
 export function absolutePath(found: Found, { home, env }: Places): string {
   const path = found.value;
   const user = env["HOME"] || homedir();
@@ -106,7 +108,7 @@ export function absolutePath(found: Found, { home, env }: Places): string {
   return isAbsolute(path) ? path : found.source === "env" ? resolve(path) : resolve(home, path);
 }
 
-/** The text of a service account's key file, which may be given as it is or as the path of its file. */
+/** The text of a service account's key file, given as text or as a path. */
 export function keyFileText(owner: string, key: Found, places: Places): string {
   const pasted = key.value.startsWith("{");
   const path = pasted ? "" : absolutePath(key, places);
@@ -124,7 +126,7 @@ export function keyFileText(owner: string, key: Found, places: Places): string {
     throw unusable(owner, `${what} is not valid JSON: it must be the key file of a service account`);
   }
   if (!isRecord(value)) throw unusable(owner, `${what} holds no JSON object`);
-  // The other files of that vendor's tools look much alike, and lack just what would be asked for next.
+  // Other files of that vendor's tools look much alike, but lack the fields that are needed next.
   const { type } = value;
   if (typeof type === "string" && type !== "service_account" && /^[a-z_]{1,40}$/.test(type))
     throw unusable(owner, `${what} is of the type ${type}: it must be the key file of a service account`);

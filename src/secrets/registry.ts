@@ -1,8 +1,9 @@
-// What `configure()` named, as it lies in the home. docs/adr/0018 tells why it is so.
+// The registry that `configure()` sent, as the home stores it. docs/adr/0018 explains why.
 //
-// R1. `registry.json` holds references in clear, and sealed the values of `env://` as the caller saw them and of `literal://`.
-// R2. What the registry names is used as a whole: neither the environment nor the store adds to it.
-// R3. A credential goes, or changes, only while no machine that it may have rented may cost money.
+// R1. `registry.json` holds references in clear. The values of `env://`, as the caller saw them, and of `literal://`
+// are sealed.
+// R2. A credential from the registry is used as a whole: neither the environment nor the store adds to it.
+// R3. A credential is removed or changed only while no machine that it may have rented can cost money.
 
 import { join } from "node:path";
 import { z } from "zod";
@@ -18,13 +19,13 @@ const Stored = z.object({
   v: z.literal(1),
   registry: Registry,
   kept: z.array(z.string()),
-  /** Base64 of a sealed object: values by the place of their reference. */
+  /** Base64 of a sealed object: values by the position of their reference. */
   sealed: z.string(),
 });
 export type StoredRegistry = z.infer<typeof Stored>;
 export type Values = Record<string, string | null>;
 
-/** What the registry gives for one name: fields as a block of the store has them. */
+/** The registry's values for one name: fields in the form of a block of the store. */
 export interface Configured {
   /** For messages. */
   where: string;
@@ -52,20 +53,20 @@ export function valuesOf(home: string, stored: StoredRegistry): Values {
   const text = unsealText(Buffer.from(stored.sealed, "base64"), installationKey(home));
   if (text === null)
     throw new UnusableFile(`${registryFile(home)} was sealed with another installation.key; call configure() again`);
-  // Authenticated: nobody but `putRegistry` wrote it.
+  // Authenticated: only `putRegistry` can have written it.
   return JSON.parse(text) as Values;
 }
 
 interface Places {
   home: string;
   env: NodeJS.ProcessEnv;
-  /** Stands in for the file: one that is to be tried before it is written. */
+  /** Replaces the file: for a check before it is written. */
   registry?: StoredRegistry;
 }
 
 /**
- * What the registry gives for a provider or a service; null where it does not name it. A secret that cannot be had is left out of the
- * block. Throws `UnusableFile`, and `secret_not_found` where a reference leads nowhere.
+ * The registry's block for a provider or a service; null if it does not name it. The block lacks secrets that cannot be
+ * resolved. Throws `UnusableFile`, and `secret_not_found` for a broken reference.
  */
 export function configured(name: CredentialName, places: Places): Configured | null {
   const stored = places.registry ?? readStored(places.home);
@@ -103,7 +104,7 @@ function secretAt(reference: string, at: string, places: Places, stored: StoredR
   if (!/^(env|literal):/.test(reference)) return resolveOwnersSecret(reference, places.home, places.env);
   const values = valuesOf(places.home, stored);
   if (!Object.hasOwn(values, at)) return resolveOwnersSecret(reference, places.home, places.env);
-  // Null: it was not set where configure() was called, which for the hub and the tracker means "not configured".
+  // Null: the variable was not set for configure()'s caller, which for the hub and the tracker means "not configured".
   return values[at] ?? undefined;
 }
 

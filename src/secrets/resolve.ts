@@ -1,8 +1,9 @@
-// Looking a secret up by its reference. What is found is never written down here.
+// Resolves a secret by its reference. The value is never stored here.
 //
-// S1. A job may name `env://` and `store://` alone: `file://` would read any file of the owner for whoever may submit a run.
-// S2. The owner's registry may name all four.
-// S3. Errors name the reference and never a value; a literal is not even named by what it holds.
+// S1. A job may use only `env://` and `store://`: `file://` would let anyone who may submit a run read any file of the
+// owner.
+// S2. The owner's registry may use all four.
+// S3. Errors name the reference and never a value; for a literal not even a part of its text.
 
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
@@ -11,7 +12,7 @@ import { entryOf, readPlainFile, readStore, UnusableFile } from "./store-file.ts
 
 const FILE_BYTES_MAX = 64 * 1024;
 
-/** Of a job. @throws `secret_not_found`, which names the reference and never a value. */
+/** For a job. @throws `secret_not_found`, which names the reference and never a value. */
 export function resolveSecret(reference: string, home: string, env: NodeJS.ProcessEnv): string {
   const [, scheme, path] = /^(env|store):\/\/(.+)$/s.exec(reference) ?? [];
   if (scheme === undefined || path === undefined)
@@ -19,7 +20,7 @@ export function resolveSecret(reference: string, home: string, env: NodeJS.Proce
   return scheme === "env" ? fromEnvironment(reference, path, env) : fromStore(reference, path, home);
 }
 
-/** Of the owner's registry. @throws `secret_not_found` */
+/** For the owner's registry. @throws `secret_not_found` */
 export function resolveOwnersSecret(reference: string, home: string, env: NodeJS.ProcessEnv): string {
   const [, scheme, rest = ""] = /^(file|literal):\/\/(.*)$/s.exec(reference) ?? [];
   if (scheme === "literal") return rest || notFound("literal://", "it holds nothing");
@@ -43,7 +44,7 @@ function fromStore(reference: string, path: string, home: string): string {
     : notFound(reference, "the credential store has no such entry");
 }
 
-/** The file's text without blanks and line breaks around it. */
+/** The file's text without leading and trailing blanks and line breaks. */
 function fromFile(reference: string, given: string, env: NodeJS.ProcessEnv): string {
   const file = given.startsWith("~/") ? join(env["HOME"] || homedir(), given.slice(2)) : given;
   if (!isAbsolute(file)) return notFound(reference, "it must name a whole path, as in file:///home/me/key");

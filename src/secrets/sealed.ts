@@ -1,14 +1,15 @@
-// Sealing with the installation's key. What is sealed is authenticated: nobody without the key wrote or changed it.
+// Seals data with the installation's key. Sealed data is authenticated: only a holder of the key can have written or
+// changed it.
 //
-// The secrets that a run was given are kept so for as long as its folder lies here: a control plane that starts again may have
-// another environment, and must still find them in what the run prints. They go with the run's folder.
+// A run's secrets are kept sealed for as long as its folder exists: a restarted control plane may have another
+// environment, and must still find them in the run's output. They are removed with the run's folder.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { replaceFile } from "../platform/replace-file.ts";
 
-/** What was asked for (a reference or a variable's name) and what was given. */
+/** The request (a reference or a variable's name) and the secret's value. */
 export type Given = [asked: string, value: string];
 
 const CIPHER = "aes-256-gcm";
@@ -24,7 +25,7 @@ export function sealText(text: string, key: Buffer): Buffer {
   return Buffer.concat([iv, cipher.getAuthTag(), sealed]);
 }
 
-/** Null where it was not sealed with this key, or was changed since. */
+/** Null if another key sealed it, or if it was changed since. */
 export function unsealText(bytes: Buffer, key: Buffer): string | null {
   try {
     const decipher = createDecipheriv(CIPHER, cipherKey(key), bytes.subarray(0, IV_BYTES), {
@@ -37,7 +38,7 @@ export function unsealText(bytes: Buffer, key: Buffer): string | null {
   }
 }
 
-/** Empty where nothing was sealed, or where the file cannot be opened with this key. */
+/** Empty if nothing was sealed, or if this key cannot open the file. */
 export function unseal(file: string, key: Buffer): Given[] {
   let bytes: Buffer;
   try {
@@ -46,11 +47,11 @@ export function unseal(file: string, key: Buffer): Given[] {
     return [];
   }
   const text = unsealText(bytes, key);
-  // Authenticated: nobody but `seal` below wrote it.
+  // Authenticated: only `seal` below can have written it.
   return text === null ? [] : (JSON.parse(text) as Given[]);
 }
 
-/** Adds to what is sealed already: a value that was replaced meanwhile may still be printed. */
+/** Adds to the sealed values: a replaced value may still be printed. */
 export function seal(file: string, key: Buffer, given: Given[]): void {
   const before = unseal(file, key);
   const fresh = given.filter(([asked, value]) => !before.some((b) => b[0] === asked && b[1] === value));

@@ -1,6 +1,6 @@
-// What the owner gave for the tracker, the hub and the object stores. Read anew at every call, field by field, the environment
-// first; null where nobody gave it. K1 to K4 of credentials.ts hold here too: every function throws `credential_missing` where
-// what is there cannot be used.
+// The owner's credentials for the tracker, the hub and the object stores. Read again at every call, field by field, the
+// environment first; null if nothing is set. K1 to K4 of credentials.ts apply here too: every function throws
+// `credential_missing` for an unusable value.
 
 import { CREDENTIAL_FIELDS, type CredentialSource, type ServiceName } from "../schemas/credentials.ts";
 import { baseUrlOf } from "./credentials.ts";
@@ -22,7 +22,7 @@ import { blockIn, isRecord, storePath } from "./store-file.ts";
 const TRACKER_URL = "https://api.wandb.ai";
 
 interface Reading {
-  /** Of the secret, or of what else there is; null where nothing is given. */
+  /** The source of the secret, or else of another field; null if nothing is set. */
   source: CredentialSource | null;
 }
 
@@ -38,13 +38,13 @@ export interface HubCredential extends Reading {
   token: string | null;
   /** Absolute folder of this computer. */
   cacheDir: string | null;
-  /** As it was written: what runs on another machine get as `HUB_HOME`. */
+  /** As the user wrote it: runs on other machines receive it as `HUB_HOME`. */
   cacheDirAsGiven: string | null;
   url: string;
 }
 
 export interface ObjstoreACredential extends Reading {
-  /** Null, together with the next: the default credential chain. */
+  /** Null, together with the next: use the default credential chain. */
   accessKeyId: string | null;
   secretAccessKey: string | null;
   sessionToken: string | null;
@@ -54,7 +54,7 @@ export interface ObjstoreACredential extends Reading {
 }
 
 export interface ObjstoreBCredential extends Reading {
-  /** The key file's text; null: the default credential chain. */
+  /** The key file's text; null: use the default credential chain. */
   serviceAccountJson: string | null;
   project: string | null;
   url: string;
@@ -119,17 +119,17 @@ export function readObjstore(
   };
 }
 
-/** Variables that a run is given unasked. */
+/** Variables that a run receives without asking. */
 export interface Injected {
   /** Kept from logs and records. */
   secrets: Record<string, string>;
-  /** Give way to what the run says itself. */
+  /** Overridden by the run's own variables. */
   plain: Record<string, string>;
 }
 
 /**
- * Hub and tracker variables, under our names and those that the real libraries read; nothing where nothing is set. A cache
- * directory of this computer means something on another machine only where it is a whole path.
+ * Hub and tracker variables, under svc's names and those that the real libraries read; empty if nothing is set. A cache
+ * directory of this computer makes sense on another machine only if it is an absolute path.
  */
 export function injectedVariables(places: Places, where: { inPlace: boolean } = { inPlace: true }): Injected {
   const out: Injected = { secrets: {}, plain: {} };
@@ -163,7 +163,7 @@ function reader(name: ServiceName, places: Places) {
       source ??= found?.source ?? null;
       return found;
     }
-    // The store is opened only for what the environment does not give.
+    // The store is opened only for values that the environment lacks.
     const found = how({ ...at, block: {} }) ?? how({ ...at, block: (block ??= blockOf(name, places, source)) });
     source ??= found?.source ?? null;
     return found;
@@ -181,7 +181,7 @@ function blockOf(name: ServiceName, places: Places, source: CredentialSource | n
     if (isRecord(block)) return block;
     throw unusable(name, `${name} in ${storePath(places.home)} must be an object`);
   } catch (e) {
-    if (source === "env") return {}; // what counts is known without it
+    if (source === "env") return {}; // the needed values are known without it
     throw e;
   }
 }

@@ -1,8 +1,8 @@
 // The credential store of a home: the one place that opens credentials.json.
 //
-// C1. A plain file of ours, or nothing: no link, pipe or device, nobody else's, at most 1 MiB.
-// C2. Read by others, it is made the owner's alone before a byte of it is used.
-// C3. Whatever is wrong with it is said by the file's name and never by what it holds.
+// C1. A plain file owned by this user, or nothing: no symlink, pipe or device, no other owner, at most 1 MiB.
+// C2. If others can read it, it is made private to its owner before a byte of it is used.
+// C3. Errors name the file and never quote its content.
 
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
@@ -15,10 +15,10 @@ const STORE_BYTES_MAX = 1024 * 1024;
 
 export const storePath = (home: string): string => join(home, "credentials.json");
 
-/** Why a file of the owner's cannot be used; words for a person, which begin with its path. */
+/** Why a file of the owner cannot be used; a message for a person, which begins with its path. */
 export class UnusableFile extends Error {}
 
-/** The store's blocks; empty where there is no store. Throws {@link UnusableFile}. */
+/** The store's blocks; empty if there is no store. Throws {@link UnusableFile}. */
 export function readStore(home: string): Record<string, unknown> {
   const file = storePath(home);
   const text = readPlainFile(file, { bytesMax: STORE_BYTES_MAX, ownersAlone: true });
@@ -28,7 +28,7 @@ export function readStore(home: string): Record<string, unknown> {
   try {
     value = JSON.parse(text);
   } catch {
-    // The parser's own words quote the text.
+    // The parser's own message quotes the text.
     throw new UnusableFile(`${file} is not valid JSON`);
   }
   if (!isRecord(value)) throw new UnusableFile(`${file} holds no JSON object`);
@@ -38,13 +38,13 @@ export function readStore(home: string): Record<string, unknown> {
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** An entry of its own of a JSON object; nothing inherited. */
+/** A JSON object's own entry; nothing inherited. */
 export const entryOf = (value: unknown, key: string): unknown =>
   isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 
 /**
- * A plain file's text, or null where there is none. `ownersAlone`: it must be ours, is not a link, and is made mode 600 where
- * it was looser. Throws {@link UnusableFile}.
+ * A plain file's text, or null if it does not exist. `ownersAlone`: this user must own it, it must not be a symlink,
+ * and its mode becomes 600 if it was looser. Throws {@link UnusableFile}.
  */
 export function readPlainFile(file: string, rules: { bytesMax: number; ownersAlone: boolean }): string | null {
   let fd: number;
@@ -82,7 +82,7 @@ function makeOwnersAlone(file: string, fd: number, facts: { uid: number; mode: n
   }
 }
 
-/** In steps of what it was said to hold: it is read for each request to a provider, and may grow meanwhile. */
+/** Reads in steps of the reported size: the file is read for each request to a provider, and may grow meanwhile. */
 function readAll(file: string, fd: number, size: number, bytesMax: number): string {
   let buffer = Buffer.allocUnsafe(size + 1);
   let length = 0;
@@ -102,13 +102,13 @@ function readAll(file: string, fd: number, size: number, bytesMax: number): stri
   return text.startsWith("\uFEFF") ? text.slice(1) : text;
 }
 
-/** Holds a lock of the home while it works; src/store has one that the kernel keeps. */
+/** Holds a lock of the home during `work`; src/store has one that the kernel keeps. */
 export type Exclusively = <T>(file: string, work: () => T) => T;
 
 /**
- * Reads the store, lets it be changed and replaces the file as a whole, while no other writer does. What the change leaves alone
- * stays as it was, fields that nobody knows among it. Throws {@link UnusableFile} where what is there cannot be read: it is not
- * written over.
+ * Reads the store, applies a change and replaces the file atomically, while no other writer can. Values that the change
+ * does not touch stay, unknown fields included. Throws {@link UnusableFile} if the store cannot be read: it is then not
+ * overwritten.
  */
 export function changeStore(
   home: string,
@@ -124,7 +124,7 @@ export function changeStore(
   });
 }
 
-/** A copy of the store with `block` at its place; null takes the block away. */
+/** A copy of the store with `block` in its place; null removes the block. */
 export function withBlock(
   store: Record<string, unknown>,
   name: CredentialName,
@@ -137,6 +137,6 @@ export function withBlock(
   return isService(name) ? put(store) : { ...store, providers: put(entryOf(store, "providers")) };
 }
 
-/** The block of a provider or a service, whatever stands there. */
+/** The block of a provider or a service, unvalidated. */
 export const blockIn = (store: Record<string, unknown>, name: CredentialName): unknown =>
   entryOf(isService(name) ? store : entryOf(store, "providers"), name);
