@@ -1,9 +1,11 @@
 // A model in the cache that the hub's own library reads: `<cache>/models--owner--name/{blobs,refs,snapshots,trees}`.
 //
 // C1. A blob is named by its content and never changes; a snapshot holds relative links to blobs.
-// C2. A snapshot is made aside and renamed into `snapshots/`; one that is there (of other files of the same commit) gains links.
-// C3. `refs/<revision>` comes last: who follows it finds a snapshot that is whole.
-// C4. Unfinished blobs have names of ours: the library and other homes never go on with them, nor we with theirs.
+// C2. A snapshot is made under a temporary name and renamed into `snapshots/`; an existing one (with other files of the
+// same commit) gains links.
+// C3. `refs/<revision>` is written last: it always leads to a complete snapshot.
+// C4. Unfinished blobs have names of svc's own: the library and other homes never resume them, nor does svc resume
+// theirs.
 
 import { copyFile, mkdir, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
@@ -16,7 +18,7 @@ import { CACHEDIR_TAG, treeListing, type BlobPlaces, type Place, type Release } 
 /** `owner/name` as the name of its folder in a cache. */
 export const repoFolder = (modelId: string): string => `models--${modelId.replaceAll("/", "--")}`;
 
-/** Windows may have a copy in its place. */
+/** Windows may have a copy instead of a symlink. */
 const nullIfNoLink = (thrown: NodeJS.ErrnoException): null => (thrown.code === "EINVAL" ? null : nullIfMissing(thrown));
 
 export class CachePlace implements Place {
@@ -63,7 +65,7 @@ export class CachePlace implements Place {
     await mkdir(aside, { recursive: true });
     await mkdir(dirname(snapshot), { recursive: true });
     await this.#fill(aside, release, snapshot);
-    // A folder is renamed onto nothing, or onto an empty one; else what is there only gains.
+    // A rename succeeds if the target is missing or an empty folder; otherwise the existing snapshot only gains files.
     await rename(aside, snapshot).catch((e: NodeJS.ErrnoException) => {
       if (!["ENOTEMPTY", "EEXIST", "EPERM", "ENOTDIR"].includes(e.code ?? "")) throw e;
       return this.#fill(snapshot, release, snapshot);
@@ -83,7 +85,7 @@ export class CachePlace implements Place {
       await mkdir(dirname(path), { recursive: true });
       const temporary = `${path}.svc-${this.#mark}`;
       await rm(temporary, { force: true });
-      // Windows lets only some users make links.
+      // Windows lets only some users make symlinks.
       await symlink(target, temporary).catch(() => copyFile(whole, temporary));
       await rename(temporary, path);
     }

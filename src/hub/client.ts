@@ -1,4 +1,4 @@
-// What the hub is asked: which commit a revision is, which files it has, and their bytes. What it answers is checked.
+// Asks the hub which commit a revision is, which files it has, and for their bytes. Validates the answers.
 
 import { z } from "zod";
 import { Redactor } from "../domain/redaction.ts";
@@ -13,14 +13,14 @@ const PAGES_MAX = 10_000;
 export interface HubFile {
   path: string;
   size: number;
-  /** Git's own name of the content, or of the pointer that stands in its place. */
+  /** Git's own name of the content, or of the pointer file that represents it. */
   oid: string;
-  /** SHA-256 of the content, of what is kept outside of git; null of what git holds. */
+  /** SHA-256 of a content that is stored outside of git; null for a content in git. */
   sha256: string | null;
   xetHash: string | null;
 }
 
-/** The name of a file's content: SHA-256 where there is one, else git's SHA-1. */
+/** The name of a file's content: its SHA-256 if it has one, else git's SHA-1. */
 export const blobName = (file: HubFile): string => file.sha256 ?? file.oid;
 
 const Sha = z.string().regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/);
@@ -38,7 +38,7 @@ const Entry = z.object({
   xetHash: z.string().nullish(),
 });
 
-/** What is asked for, in words for errors. */
+/** The request, in words for errors. */
 export interface Asked {
   model: string;
   revision: string;
@@ -49,14 +49,14 @@ export class HubClient {
   readonly #token: boolean;
   readonly #redactor: Redactor;
 
-  /** @param token what `transfer` sends along. */
+  /** @param token the token that `transfer` sends. */
   constructor(transfer: Transfer, token: string | null) {
     this.#transfer = transfer;
     this.#token = token !== null;
     this.#redactor = new Redactor(token === null ? [] : [token]);
   }
 
-  /** The commit that a revision is now. */
+  /** The commit to which a revision points now. */
   async commitOf(asked: Asked, signal: AbortSignal): Promise<string> {
     const path = `/api/models/${asked.model}/revision/${encodeURIComponent(asked.revision)}`;
     const { value, url } = await this.#json(path, asked, signal);
@@ -82,12 +82,12 @@ export class HubClient {
     return files;
   }
 
-  /** Asks for one file's head, so that a refusal comes before gigabytes do. */
+  /** Requests one file's head, so that a refusal comes before gigabytes are downloaded. */
   async probe(asked: Asked, commit: string, file: HubFile, signal: AbortSignal): Promise<void> {
     const url = this.#fileUrl(asked, commit, file);
     const reply = await this.#transfer.get(url, { head: true, signal });
     reply.discard();
-    // Signed addresses may be made for GET alone: only the hub's own word counts.
+    // A signed address may allow only GET, so only the hub's own status counts.
     if (!reply.elsewhere && reply.status >= 400) throw this.#refusal(reply, asked, file.path);
   }
 
@@ -99,7 +99,7 @@ export class HubClient {
     if ([200, 206, 416].includes(reply.status)) return reply;
     reply.discard();
     if (reply.elsewhere && reply.status < 500 && reply.status !== 429) {
-      // A signature that has run out; the next try asks the hub for a new one.
+      // The signature has expired; the next try asks the hub for a new one.
       const why = `${reply.host} answered ${reply.status} to the address that the hub gave`;
       throw new Transient(new SvcError("hub_refused", { what: file.path, why }));
     }
@@ -133,7 +133,7 @@ export class HubClient {
     }
   }
 
-  /** The address of the next page comes from the other side; the token would go along. */
+  /** The server chooses the next page's address, and the token would be sent to it. */
   #nextPage(from: URL, reply: Reply): URL | null {
     const link = String(reply.headers["link"] ?? "");
     const target = /<([^<>]+)>\s*;[^,]*\brel="?next"?/.exec(link)?.[1];
@@ -146,7 +146,7 @@ export class HubClient {
   #refusal(reply: Reply, asked: Asked, file: string | null): SvcError | Transient {
     const { status, hub } = reply;
     const code = String(hub["x-error-code"] ?? "");
-    // Whoever stands in for the hub may repeat the token in its words.
+    // A server in the hub's place may repeat the token in its message.
     const said = plain(this.#redactor.redactText(String(hub["x-error-message"] ?? "")));
     const what = file === null ? asked.model : `${file} of ${asked.model}`;
     if (status === 429 || status === 408 || status >= 500) return transient(reply, what, said, this.#token);
@@ -196,5 +196,5 @@ function fileOf(entry: z.infer<typeof Entry>, url: URL): HubFile {
   return { path, size, oid, sha256: lfs?.oid ?? null, xetHash: entry.xetHash ?? null };
 }
 
-/** Another computer's words, short and on one line. */
+/** Text from another computer, short and on one line. */
 const plain = (text: string): string => oneLine(text).replace(/\.$/, "").slice(0, 300);

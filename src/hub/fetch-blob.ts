@@ -1,9 +1,9 @@
-// One content from the hub to the disk.
+// Downloads one content from the hub to the disk.
 //
-// B1. A blob bears its final name only when its size and its hash are those that the hub lists, and it is on the disk.
-// B2. What came is kept, whatever ends the connection or the process; the next try asks for the rest.
-// B3. A server that sends the whole although the rest was asked for is heard from the beginning.
-// B4. Content that is not what was listed is thrown away whole: nobody can say which part of it is wrong.
+// B1. A blob gets its final name only when its size and its hash match the hub's list, and it is synced to the disk.
+// B2. Downloaded bytes are kept, whatever ends the connection or the process; the next try requests the rest.
+// B3. If a server sends the whole content although only the rest was requested, the download starts over.
+// B4. Content that does not match the list is discarded completely: the wrong part cannot be found.
 
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -15,29 +15,29 @@ import { statsOf, type BlobPlaces } from "./place.ts";
 import { persistently, type RetryOptions } from "./retry.ts";
 import { Transient, type Reply } from "./transfer.ts";
 
-/** Written at once: fewer calls, and more comes meanwhile. */
+/** Written in batches: fewer calls, and more bytes arrive meanwhile. */
 const BATCH_BYTES = 4 * 1024 * 1024;
-/** Of a line that is slow, what came is written and told of this often. */
+/** On a slow line, received bytes are written and reported this often. */
 const BATCH_MS = 500;
-/** So much is brought to the disk while more comes; else the sync at the end waits for the whole file. */
+/** The file is synced after this many bytes during the download, so that the final sync is short. */
 const SYNC_BYTES = 32 * 1024 * 1024;
-/** To hash what lies there already. */
+/** Block size for hashing an existing part. */
 const READ_BYTES = 1024 * 1024;
-/** Wrong content may be one bad cache; twice is what is there. */
+/** Wrong content may come from one bad cache; after two times the server itself has it. */
 const WRONG_MAX = 2;
 
 export interface FetchOptions extends Omit<RetryOptions, "gained"> {
   open: (file: HubFile, from: number, signal: AbortSignal) => Promise<Reply>;
-  /** Told of each gain, and of each loss with a minus. */
+  /** Reports each gain, and each loss as a negative number. */
   moved: (bytes: number) => void;
 }
 
-/** Whether the blob is there; a blob's name says its content, and it got that name by B1. */
+/** Whether the blob exists; its name states its content, and B1 guarantees it. */
 export async function hasBlob(file: HubFile, places: BlobPlaces): Promise<boolean> {
   return (await sizeOf(places.whole)) === file.size;
 }
 
-/** Bytes of it that need not come again. */
+/** Bytes that need not be downloaded again. */
 export async function partialBytes(file: HubFile, places: BlobPlaces): Promise<number> {
   const size = await sizeOf(places.partial);
   return size === null || size > file.size ? 0 : size;
@@ -48,7 +48,7 @@ async function sizeOf(path: string): Promise<number | null> {
   return found?.isFile() === true ? found.size : null;
 }
 
-/** Resolves when the blob lies there whole and verified. */
+/** Resolves when the blob is complete and verified. */
 export async function fetchBlob(file: HubFile, places: BlobPlaces, options: FetchOptions): Promise<void> {
   await mkdir(dirname(places.partial), { recursive: true });
   const handle = await open(places.partial, "a+", 0o600);
@@ -72,7 +72,7 @@ class Download {
   readonly #handle: FileHandle;
   readonly #o: FetchOptions;
   #hash: Hash;
-  /** Bytes that are hashed, and written or about to be. */
+  /** Number of bytes that are hashed, and written or about to be. */
   #at = 0;
   #unsynced = 0;
   #syncing: Promise<void> | null = null;
@@ -86,7 +86,7 @@ class Download {
     this.#hash = freshHash(file);
   }
 
-  /** Hashes what an earlier try left. */
+  /** Hashes the part that an earlier try downloaded. */
   async resume(path: string): Promise<void> {
     const { size } = await this.#handle.stat();
     if (size > this.#file.size) return this.#reset();
@@ -130,7 +130,8 @@ class Download {
         const [parts, bytes] = [batch, waiting];
         [batch, waiting, flushed] = [[], 0, performance.now()];
         if (bytes === 0) return;
-        // Progress counts what the file holds, so that a process that is killed here leaves at least as much as it reported.
+        // Progress counts bytes in the file, so that a process that is killed here leaves at least as much as it
+        // reported.
         writing = this.#write(parts).then(() => this.#o.moved(bytes));
         // The next flush reports a failure; until then it must not count as unhandled.
         writing.catch(() => undefined);
@@ -141,7 +142,7 @@ class Download {
       try {
         for await (const part of reply.read()) {
           if (this.#at + waiting + part.length > size) throw tooMuch(path, size);
-          // At once, while the processor still has it at hand.
+          // Hashed at once, while the bytes are in the processor's cache.
           this.#hash.update(part);
           batch.push(part);
           waiting += part.length;
@@ -156,7 +157,7 @@ class Download {
     }
   }
 
-  /** Whether the answer goes on where we are (206), starts over (200), or says that there is nothing more (416). */
+  /** Checks whether the answer continues at our offset (206), starts over (200), or has nothing more (416). */
   async #begin(reply: Reply): Promise<void> {
     const { size, path } = this.#file;
     const encoding = reply.headers["content-encoding"];
@@ -192,12 +193,12 @@ class Download {
     this.#syncing.catch(() => undefined);
   }
 
-  /** A sync that has failed must be heard of: the system tells of it once, and the next one would succeed. */
+  /** A failed sync must be reported: the system reports it only once, and the next sync would succeed. */
   async synced(): Promise<void> {
     try {
       await this.#syncing;
     } catch (e) {
-      // What the disk did not take still looks right for a while: nobody may go on from it.
+      // Bytes that the disk lost may still look right for a while: a later try must not resume from them.
       await this.#handle.truncate(0).catch(() => undefined);
       throw e;
     }

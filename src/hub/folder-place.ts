@@ -1,9 +1,9 @@
-// A model in a folder of its own: plain files, nothing to resolve, as every library takes it.
+// Stores a model in a folder of its own: plain files, without indirection, for every library.
 //
-// F1. The folder is made beside its place and renamed into it: it is there whole, or as it was before.
-// F2. What a user put into the folder stays. Files that the release does not have stay, too.
-// F3. The bookkeeping is the one of the hub's own library (`.cache/huggingface`), which then finds the files offline.
-// F4. A crash between the two renames leaves a finished tree; the next look at the place finishes it.
+// F1. The folder is made under a temporary name and renamed: it is complete, or in its earlier state.
+// F2. A user's own files in the folder stay. Files that the release lacks stay, too.
+// F3. The bookkeeping follows the hub's own library (`.cache/huggingface`), which then finds the files offline.
+// F4. A crash between the two renames leaves a finished tree; the next access finishes it.
 
 import { existsSync, statSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, readlink, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
@@ -21,20 +21,20 @@ export class FolderPlace implements Place {
   readonly #target: string;
   readonly #staging: string;
 
-  /** `mark` keeps the half-done work of several homes apart. */
+  /** `mark` keeps the unfinished work of several homes apart. */
   private constructor(target: string, mark: string) {
     this.#target = target;
     this.#staging = join(dirname(target), `.${basename(target)}.svc-${mark}`);
   }
 
-  /** Follows a link that the user made of the folder. Throws `hub_folder_refused`. */
+  /** Follows a symlink that the user made of the folder. Throws `hub_folder_refused`. */
   static async at(folder: string, mark: string): Promise<FolderPlace> {
     if (dirname(folder) === folder) throw refused(folder, "is the root of a disk");
     await mkdir(dirname(folder), { recursive: true }).catch((e: unknown) => {
       throw refused(folder, `has no usable folder above it (${systemCode(e)})`);
     });
     const target = await realpath(folder).catch(async (e: unknown) => {
-      // What it leads to might be made meanwhile, by somebody else.
+      // Another program might create its target meanwhile.
       if (isMissing(e) && (await lstat(folder).catch(() => null))?.isSymbolicLink())
         throw refused(folder, "is a link that leads to nothing");
       return folder;
@@ -74,7 +74,7 @@ export class FolderPlace implements Place {
     return kept;
   }
 
-  /** What the bookkeeping says of a file that nobody changed since. */
+  /** The blob name in the bookkeeping of a file that is unchanged since. */
   async #known(path: string, mtimeMs: number): Promise<string | null> {
     const text = await readFile(join(this.#target, BOOKS, "download", `${path}.metadata`), "utf8").catch(() => "");
     const [, name, at] = text.split("\n");
@@ -99,7 +99,7 @@ export class FolderPlace implements Place {
     return this.#target;
   }
 
-  /** Everything of the old folder by hard links, but for what is replaced. */
+  /** Hard-links every file of the old folder except those being replaced. */
   async #carryOver(from: string, to: string, replaced: ReadonlySet<string>, below = ""): Promise<void> {
     for (const entry of await readdir(from, { withFileTypes: true })) {
       const path = below === "" ? entry.name : `${below}/${entry.name}`;
@@ -126,7 +126,7 @@ export class FolderPlace implements Place {
     await this.#clear();
   }
 
-  /** F4: `ready` is a tree that lacks nothing but its name. */
+  /** F4: `ready` is a complete tree that only needs its final name. */
   async #settle(): Promise<void> {
     const ready = join(this.#staging, "ready");
     if (!existsSync(this.#target) && existsSync(ready)) await rename(ready, this.#target);
@@ -143,7 +143,7 @@ export class FolderPlace implements Place {
     await rm(this.#staging, { recursive: true, force: true });
   }
 
-  /** What somebody put into the old folder while the new one was made. */
+  /** Files that appeared in the old folder while the new one was made. */
   async #leftovers(from: string, to: string): Promise<void> {
     for (const entry of await readdir(from, { withFileTypes: true })) {
       const [source, target] = [join(from, entry.name), join(to, entry.name)];
@@ -159,7 +159,7 @@ async function writeBooks(tree: string, release: Release): Promise<void> {
   for (const file of release.files) {
     const path = join(books, "download", `${file.path}.metadata`);
     await mkdir(dirname(path), { recursive: true });
-    // Never through the hard link: the old folder's own stays as it is.
+    // Never through the hard link: the old folder's own record stays unchanged.
     await rm(path, { force: true });
     await writeFile(path, `${release.commit}\n${blobName(file)}\n${at}\n`);
   }

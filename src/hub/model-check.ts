@@ -1,4 +1,4 @@
-// Whether a folder holds a model that can be trained on, and what is missing where it does not.
+// Checks whether a folder holds a model that can be trained on, and finds what is missing.
 
 import { open, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -46,7 +46,7 @@ async function absent(path: string): Promise<string> {
     : "it does not exist, or is a link that leads nowhere";
 }
 
-/** The folder of a cache given in place of a snapshot within it. */
+/** The snapshot in a cache's model folder, for a user who named the folder instead of the snapshot. */
 async function snapshotNear(folder: string): Promise<string | null> {
   if (!basename(folder).startsWith("models--")) return null;
   const commit = await readFile(join(folder, "refs", "main"), "utf8").catch(() => "");
@@ -156,7 +156,7 @@ class ModelFolder {
     return "diffusers";
   }
 
-  /** The first form of the weights that is there, whole or in parts. */
+  /** The first form of the weights that exists, in one file or in parts. */
   async #weightsOf(names: readonly string[]): Promise<void> {
     for (const name of names) {
       if (this.#has(name)) return this.#weights(name);

@@ -1,4 +1,4 @@
-// The models that lie here: in folders of the home, in the cache, and those of the user's own that were adopted.
+// Lists the models on this computer: in folders of the home, in the cache, and the user's own that were adopted.
 
 import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
@@ -21,7 +21,7 @@ const Own = z.array(z.object({ path: z.string(), files: z.int(), bytes: z.int() 
 
 export const modelsFolder = (home: string): string => join(home, "models");
 
-/** A folder's model, by the marker that a pull left there; null where there is none, or something else. */
+/** A folder's model, by the marker that a pull left there; null if it has no valid marker. */
 async function folderModel(path: string): Promise<HubModel | null> {
   try {
     const marker = Marker.parse(JSON.parse(await readFile(join(path, MARKER), "utf8")));
@@ -93,9 +93,9 @@ async function measure(folder: string): Promise<{ files: number; bytes: number }
 
 export interface ModelPlaces {
   home: string;
-  /** The folder that holds `models--…`; null where none is configured. */
+  /** The folder that holds `models--…`; null if none is configured. */
   cache: string | null;
-  /** Folders outside that pulls were told to fill. */
+  /** Folders outside the home into which models were pulled. */
   others: readonly string[];
 }
 
@@ -114,8 +114,8 @@ export async function listModels(places: ModelPlaces): Promise<HubModel[]> {
 }
 
 /**
- * Removes what svc keeps of a model: its folder in the home and its part of the cache. A folder that the user chose stays.
- * Resolves with what is gone.
+ * Removes svc's copies of a model: its folder in the home and its part of the cache. A folder that the user chose
+ * stays. Resolves with the removed paths.
  */
 export async function removeModel(modelId: string, places: ModelPlaces): Promise<string[]> {
   const folder = join(modelsFolder(places.home), ...modelId.split("/"));
@@ -144,7 +144,7 @@ function readOwn(home: string): z.infer<typeof Own> {
   }
 }
 
-/** Remembers a model of the user's own, so that it is listed. */
+/** Records the user's own model, so that it is listed. */
 export async function rememberOwn(home: string, own: { path: string; files: number; bytes: number }): Promise<void> {
   const { path, files, bytes } = own;
   const rest = readOwn(home).filter((one) => one.path !== path);

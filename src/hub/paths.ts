@@ -1,17 +1,21 @@
-// Whether the names that a repository lists can be files here. The list comes from another computer: it is not believed.
+// Checks whether the names that a repository lists can be files here. The list comes from another computer and is not
+// trusted.
 //
 // P1. A path stays below its folder: no `..`, no absolute path, no backslash, no drive.
-// P2. What Windows would refuse or read otherwise is refused everywhere: a model is pulled to be carried on.
-// P3. Two names that one file system takes for the same (case, Unicode forms) are refused, for one would replace the other.
-// P4. The folder in which bookkeeping lies is not a repository's to write.
+// P2. Names that Windows would refuse or read differently are refused everywhere: models are copied to other computers.
+// P3. Two names that some file system treats as the same (case, Unicode forms) are refused, because one would replace
+// the other.
+// P4. A repository may not write into the bookkeeping folder.
 
 const SEGMENT_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 1_024;
-/** Of folders in each other. What is remembered of a list grows with it, and the list is as long as the other side likes. */
+/**
+ * Maximum nesting of folders. The memory for a list grows with the depth, and the server controls the list's length.
+ */
 const DEPTH_MAX = 32;
 const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)$/i;
 
-/** Why not, in words; null where the path will do. */
+/** The objection to a path, as text; null if the path is valid. */
 export function pathObjection(path: string): string | null {
   if (!path.isWellFormed()) return "it is not valid Unicode";
   if (Buffer.byteLength(path) > PATH_BYTES_MAX) return `it is longer than ${PATH_BYTES_MAX} bytes`;
@@ -29,7 +33,7 @@ export function pathObjection(path: string): string | null {
   return null;
 }
 
-/** The first path that cannot be stored beside the others. */
+/** The first path that cannot be stored together with the others. */
 export function firstObjection(paths: readonly string[]): { path: string; why: string } | null {
   const files = new Map<string, string>();
   const folders = new Map<string, string>();
@@ -46,7 +50,7 @@ export function firstObjection(paths: readonly string[]): { path: string; why: s
       const before = files.get(folderKey);
       if (before !== undefined) return { path, why: `${before} is a file` };
       const spelled = folders.get(folderKey);
-      // It was looked at for an earlier path, and so were those above it.
+      // An earlier path already checked this folder, and those above it.
       if (spelled === folder) break;
       if (spelled !== undefined) return { path, why: `some file systems cannot tell its folder from ${spelled}` };
       folders.set(folderKey, folder);

@@ -1,8 +1,8 @@
-// Which files of a repository are meant: shell patterns as the hub's own library understands them.
+// Chooses files of a repository by shell patterns, as the hub's own library interprets them.
 
 type Token = "*" | ((char: string) => boolean);
 
-/** Whether any pattern matches the whole path. No list means all files, an empty one none. */
+/** Returns whether any pattern matches the whole path. Without a list all files match, with an empty list none. */
 export function chooserOf(patterns: readonly string[] | null | undefined): (path: string) => boolean {
   if (patterns === null || patterns === undefined) return () => true;
   const compiled = patterns.map((pattern) => tokensOf(pattern.endsWith("/") ? `${pattern}*` : pattern));
@@ -12,7 +12,7 @@ export function chooserOf(patterns: readonly string[] | null | undefined): (path
   };
 }
 
-/** `*` crosses `/`; `?`, `[seq]`, `[!seq]`; case counts; nothing is escaped. */
+/** `*` crosses `/`; `?`, `[seq]`, `[!seq]`; case matters; nothing is escaped. */
 function tokensOf(pattern: string): Token[] {
   const chars = Array.from(pattern);
   const tokens: Token[] = [];
@@ -30,11 +30,11 @@ function tokensOf(pattern: string): Token[] {
   return tokens;
 }
 
-/** Where the set that begins at `open` ends; -1 where it does not, and the bracket means itself. */
+/** The end of the set that begins at `open`; -1 if it is not closed, and the bracket is literal. */
 function closing(chars: readonly string[], open: number): number {
   let from = open + 1;
   if (chars[from] === "!") from++;
-  // A bracket right at the beginning is one of the set.
+  // A bracket right after the opening one belongs to the set.
   return chars.indexOf("]", chars[from] === "]" ? from + 1 : from);
 }
 
@@ -54,7 +54,7 @@ function setOf(inner: readonly string[]): (char: string) => boolean {
   return (char) => ranges.some(([low, high]) => code(low) <= code(char) && code(char) <= code(high)) !== negated;
 }
 
-/** Goes back to the last star only, so that no pattern takes longer than pattern times path. */
+/** Backtracks only to the last star, so that no pattern takes longer than pattern times path. */
 function matches(tokens: readonly Token[], chars: readonly string[]): boolean {
   let t = 0;
   let c = 0;

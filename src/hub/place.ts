@@ -1,5 +1,5 @@
-// Where a model is put together. There are two layouts: a folder of its own, and the cache of the hub's own library.
-// docs/adr/0019 says why.
+// The places in which a model is assembled. There are two layouts: a folder of its own, and the cache of the hub's own
+// library. docs/adr/0019 says why.
 
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -11,34 +11,34 @@ export interface Release {
   /** As asked for. */
   revision: string;
   commit: string;
-  /** Those that were chosen, and all that the commit has. */
+  /** `files` are the chosen files, `all` every file of the commit. */
   files: readonly HubFile[];
   all: readonly HubFile[];
   pulledAt: string;
 }
 
-/** Of one content. */
+/** The two paths of one content. */
 export interface BlobPlaces {
-  /** Where the whole one is to lie, and where its beginning lies until then. */
+  /** `whole` is the path of the complete file, `partial` of its beginning until then. */
   whole: string;
   partial: string;
 }
 
 export interface Place {
-  /** What no two pulls may write at once. */
+  /** Two pulls with the same key must not write at once. */
   readonly key: string;
-  /** A folder that exists, on the disk that the model will fill. */
+  /** An existing folder on the disk that the model will fill. */
   readonly disk: string;
-  /** Makes ready: finishes what a crash left half-way, refuses what cannot be. */
+  /** Finishes work that a crash left, and refuses an impossible place. */
   prepare(): Promise<void>;
   blob(file: HubFile): BlobPlaces;
-  /** Files that lie there already as they are listed. */
+  /** Files that already exist as listed. */
   kept(files: readonly HubFile[], signal: AbortSignal): Promise<Set<string>>;
-  /** Shows the whole model at once; resolves with its folder. Every blob that is not kept is there by now. */
+  /** Makes the whole model visible at once; resolves with its folder. Every blob that is not kept exists by now. */
   publish(release: Release, kept: ReadonlySet<string>): Promise<string>;
 }
 
-/** Null where nothing is there. What cannot be looked at may be something, and is left alone: `hub_folder_refused`. */
+/** Null if nothing exists there. An unreadable path may hold something, and is left alone: `hub_folder_refused`. */
 export async function statsOf(path: string): Promise<Stats | null> {
   try {
     return await stat(path);
@@ -49,10 +49,10 @@ export async function statsOf(path: string): Promise<Stats | null> {
   }
 }
 
-/** How the hub's library knows a file that it downloaded into a folder. */
+/** The format by which the hub's library recognises a file that it downloaded into a folder. */
 export const TREE_FORMAT = 1;
 
-/** The list of a commit's files, as that library keeps it beside them. */
+/** The list of a commit's files, in the form that the library keeps next to them. */
 export function treeListing(all: readonly HubFile[]): string {
   const files = Object.fromEntries(
     all
@@ -70,6 +70,6 @@ export function treeListing(all: readonly HubFile[]): string {
   return JSON.stringify({ format_version: TREE_FORMAT, files }, null, 1);
 }
 
-/** Backup programs leave such folders out. */
+/** Backup programs skip folders with this file. */
 export const CACHEDIR_TAG =
   "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag. See https://bford.info/cachedir/ for what it means.\n";

@@ -1,4 +1,4 @@
-// What is remembered of pulls: a small file each, replaced as a whole. It tells a restarted control plane what to go on with.
+// Records of pulls: one small file each, replaced atomically. A restarted control plane reads them to resume its pulls.
 
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ export const PullRecord = z.object({
   pull: HubPull,
   local_dir: z.string().nullable(),
   allow_patterns: z.array(z.string()).nullable(),
-  /** Whether it was given a token of its own, which is stored nowhere: then only its owner can go on with it. */
+  /** Whether it used its own token, which is stored nowhere: then only its caller can resume it. */
   own_token: z.boolean(),
 });
 export type PullRecord = z.infer<typeof PullRecord>;
@@ -29,7 +29,7 @@ export class PullRecords {
     replaceFile(join(this.#folder, `${record.pull.id}.json`), `${JSON.stringify(record)}\n`);
   }
 
-  /** Oldest first; what cannot be read is passed over, and of the old ones only so many are kept. */
+  /** Oldest first; unreadable records are skipped, and only a limited number of old ones is kept. */
   load(): PullRecord[] {
     const names = this.#names();
     for (const name of names.slice(0, -KEPT)) rmSync(join(this.#folder, name), { force: true });

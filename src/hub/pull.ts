@@ -1,8 +1,9 @@
-// One pull, from the question which commit to the whole model on the disk.
+// Performs one pull, from resolving the commit to the complete model on the disk.
 //
-// Q1. The revision is resolved once; everything after that names the commit, so that a branch that moves gives no mixture.
-// Q2. Names, patterns, room and the right to read are checked before the first file comes.
-// Q3. Nothing is shown before everything is there.
+// Q1. The revision is resolved once; everything after that names the commit, so that a moving branch cannot mix two
+// versions.
+// Q2. Names, patterns, disk space and the right to read are checked before the first download.
+// Q3. Nothing becomes visible before everything is there.
 
 import { statfs } from "node:fs/promises";
 import { bytes as inWords } from "../domain/bytes.ts";
@@ -17,7 +18,7 @@ import { Transient } from "./transfer.ts";
 import { UNHEARD_MS_MAX, persistently, type RetryOptions } from "./retry.ts";
 
 const FILES_AT_ONCE = 6;
-/** Left free for everything else: the store, logs, checkpoints. */
+/** Disk space left free for everything else: the store, logs, checkpoints. */
 const ROOM_LEFT_BYTES = 256 * 1024 * 1024;
 
 export interface PullProgress {
@@ -34,13 +35,13 @@ export interface PullParts extends Omit<RetryOptions, "gained" | "waiting"> {
   client: HubClient;
   place: Place;
   asked: Asked;
-  /** Where an earlier try of the same pull had resolved it to. */
+  /** The commit to which an earlier try of the same pull resolved it. */
   commit: string | null;
   patterns: readonly string[] | null;
-  /** Bytes that other pulls are still to bring onto the same disk. */
+  /** Bytes that other pulls will still write to the same disk. */
   reserved: () => number;
   report: (change: Partial<PullProgress>) => void;
-  /** Called with the reason whenever the hub did not answer the first question, and with null once it did. */
+  /** Called with the reason whenever the hub does not answer the first request, and with null once it does. */
   unheard: (error: SvcError | null) => void;
   now: () => number;
 }
@@ -109,7 +110,7 @@ function chosen(all: readonly HubFile[], { model }: Asked, patterns: readonly st
   return files;
 }
 
-/** Contents that are to come, each once, and how many bytes that is. */
+/** Contents to download, each once, and their total size in bytes. */
 async function missingBlobs(files: readonly HubFile[], place: Place): Promise<{ fetch: HubFile[]; bytes: number }> {
   const fetch = new Map<string, HubFile>();
   let bytes = 0;
@@ -132,7 +133,7 @@ async function checkRoom(place: Place, needed: number): Promise<void> {
   });
 }
 
-/** The large ones first: what comes last decides when it is over. */
+/** Large files first, so that no large file is left alone at the end. */
 async function fetchAll(files: readonly HubFile[], commit: string, parts: PullParts, tally: Tally): Promise<void> {
   const { client, place, asked } = parts;
   const failed = new AbortController();
@@ -161,7 +162,7 @@ async function fetchAll(files: readonly HubFile[], commit: string, parts: PullPa
   }
 }
 
-/** How far it is, for people. */
+/** Progress, for people. */
 class Tally {
   readonly #files: Map<string, HubFile[]>;
   readonly #report: PullParts["report"];
@@ -183,7 +184,7 @@ class Tally {
     this.#report({ bytes_done: this.#bytesDone });
   }
 
-  /** The bytes of the first were counted as they came; of its twins none will. */
+  /** The first copy's bytes were counted during the download; its duplicates are not downloaded. */
   done(file: HubFile): void {
     const twins = this.#files.get(blobName(file)) ?? [file];
     this.#filesDone += twins.length;

@@ -1,8 +1,9 @@
-// All pulls of a home: who asks for the same joins the one that runs, who asks for another into the same place waits for it.
+// All pulls of a home: an identical request joins the running pull, a different one into the same place waits for it.
 //
-// H1. A pull is on record before its first request, so that a control plane that starts after a crash goes on with it.
-// H2. A graceful end interrupts pulls and says so; nothing that came is lost, and the next pull of the same goes on from there.
-// H3. A token that came with a pull is held in memory alone.
+// H1. A pull is on record before its first request, so that a control plane that starts after a crash resumes it.
+// H2. A graceful shutdown interrupts pulls and records that; no downloaded byte is lost, and the next identical pull
+// resumes from there.
+// H3. A token that came with a pull is kept only in memory.
 // H4. Progress is a hint, a few times a second at most; beginning and end are events.
 
 import { homedir } from "node:os";
@@ -23,30 +24,30 @@ import { PATIENCE, type Patience } from "./retry.ts";
 import { Transfer } from "./transfer.ts";
 
 const HINT_EVERY_MS = 400;
-/** Who waits for a pull hears within ten seconds, connecting included, that the hub does not answer. */
+/** A caller that waits for a pull learns within ten seconds, connecting included, that the hub does not answer. */
 const TOLD_AFTER_MS = 5_000;
-/** Speed is told over this long. */
+/** Time window of the reported speed. */
 const SPEED_WINDOW_MS = 4_000;
 const STALL_MS = 30_000;
 
 export interface HubSettings {
   token: string | null;
-  /** What the owner set as the hub's home: the cache lies in `hub/` below it. */
+  /** The hub's home that the owner configured: the cache is in its subfolder `hub/`. */
   cacheDir: string | null;
   url: string;
 }
 
 export interface PullsOptions {
   home: string;
-  /** Tells the half-done files of this home from those of others. */
+  /** Distinguishes the unfinished files of this home from those of others. */
   mark: string;
   clock: Clock;
   newId: () => string;
   random: () => number;
   userAgent: string;
-  /** Read anew for each pull. Throws where what is configured cannot be used. */
+  /** Read again for each pull. Throws if the configuration cannot be used. */
   settings: () => HubSettings;
-  /** Throws `extra_missing` where the hub extra is. */
+  /** Throws `extra_missing` if the hub extra is not installed. */
   requireExtra: () => void;
   /** A durable event; never rejects. */
   emit: (type: "pull.started" | "pull.ended", data: Record<string, unknown>) => Promise<void>;
@@ -83,7 +84,7 @@ export class Pulls {
     for (const record of this.#records.load()) this.#all.set(record.pull.id, record);
   }
 
-  /** Goes on with what a crash cut off (H1). */
+  /** Resumes the pulls that a crash cut off (H1). */
   begin(): void {
     for (const record of [...this.#all.values()].filter(({ pull }) => pull.status === "running")) {
       if (record.own_token) void this.#end(record, "interrupted", null);
@@ -91,7 +92,7 @@ export class Pulls {
     }
   }
 
-  /** Starts a pull, or joins the one that is the same. */
+  /** Starts a pull, or joins an identical one. */
   pull(body: HubPullBody): HubPull {
     this.#o.requireExtra();
     if (this.#stopping) throw new SvcError("shutting_down", {});
@@ -112,8 +113,8 @@ export class Pulls {
   }
 
   /**
-   * Resolves when the pull has ended well; throws its error otherwise. Throws `hub_unreachable` also while the pull goes on, once the
-   * hub has not answered for some seconds: the next call joins it.
+   * Resolves when the pull has succeeded; throws its error otherwise. Throws `hub_unreachable` already while the pull
+   * keeps retrying, once the hub has not answered for some seconds: the next call joins it.
    */
   async wait(id: string): Promise<HubPulled> {
     const running = this.#running.get(id);
@@ -150,7 +151,7 @@ export class Pulls {
     return record.pull;
   }
 
-  /** Ends a pull; what had come is kept for the next. One that has ended stays as it is. */
+  /** Ends a pull; downloaded bytes are kept for the next. An ended pull stays unchanged. */
   async cancel(id: string): Promise<HubPull> {
     const { model_id: model } = this.get(id);
     const running = this.#running.get(id);
@@ -171,14 +172,14 @@ export class Pulls {
     return gone;
   }
 
-  /** Checks a model of the user's own and lists it from then on. */
+  /** Checks a model of the user's own and lists it from now on. */
   async adopt(path: string): Promise<HubAdopted> {
     const model = await checkModel(absolute(path));
     await rememberOwn(this.#o.home, model);
     return model;
   }
 
-  /** H2. Resolves when every pull has let go of its files. */
+  /** H2. Resolves when every pull has closed its files. */
   async stop(): Promise<void> {
     this.#stopping = true;
     for (const { record, stop } of this.#running.values())
@@ -290,7 +291,7 @@ export class Pulls {
     }
   }
 
-  /** What the other pulls are still to write, wherever: rather too much than a full disk. */
+  /** Bytes that the other pulls will still write, to any disk: an overestimate is better than a full disk. */
   #reserved(except: Running): number {
     return [...this.#running.values()]
       .filter((one) => one !== except)
@@ -349,7 +350,7 @@ export class Pulls {
     try {
       this.#records.save(record);
     } catch {
-      // Still on record as running: the next control plane goes on with it, and finds it done.
+      // Still recorded as running: the next control plane resumes it, and finds it done.
     }
     await this.#o.emit("pull.ended", { pull: record.pull });
   }
@@ -376,7 +377,7 @@ function freshPull(id: string, body: HubPullBody, now: number): HubPull {
   };
 }
 
-/** What makes two requests one pull. */
+/** The key by which two requests are the same pull. */
 const sameness = (body: Omit<HubPullBody, "revision"> & { revision?: string | null | undefined }): string =>
   JSON.stringify([
     body.model_id,
@@ -389,7 +390,7 @@ const sameness = (body: Omit<HubPullBody, "revision"> & { revision?: string | nu
 const patternsOf = (given: HubPullBody["allow_patterns"]): string[] | null =>
   typeof given === "string" ? [given] : (given ?? null);
 
-/** `~` is the user's. The SDKs send absolute paths; what is relative all the same is refused. */
+/** `~` is the user's home. The SDKs send absolute paths; any other relative path is refused. */
 function absolute(path: string): string {
   const full = path === "~" ? homedir() : /^~[\\/]/.test(path) ? join(homedir(), path.slice(2)) : path;
   if (isAbsolute(full)) return resolve(full);

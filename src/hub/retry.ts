@@ -1,19 +1,19 @@
-// Trying again, within one pull. What must survive the process is the pull's own record.
+// Retries within one pull. The pull's own record holds everything that must survive the process.
 
 import { pause, type Clock } from "../domain/clock.ts";
 import type { SvcError } from "../errors/index.ts";
 import { Transient } from "./transfer.ts";
 
 export interface Patience {
-  /** Tries in a row that brought nothing. */
+  /** Consecutive attempts without any gain. */
   attemptsMax: number;
   delayMsMin: number;
   delayMsMax: number;
-  /** Longest wait that the other side may ask for. */
+  /** The longest wait that the server may request. */
   askedMsMax: number;
 }
 
-/** A hub that never answered is tried for about a minute. Who waits is told at once, by the pull's note. */
+/** How long an unresponsive hub is retried: about a minute. The pull's note tells a waiting caller at once. */
 export const UNHEARD_MS_MAX = 60_000;
 
 export const PATIENCE: Patience = { attemptsMax: 8, delayMsMin: 500, delayMsMax: 30_000, askedMsMax: 10 * 60_000 };
@@ -22,17 +22,17 @@ export interface RetryOptions {
   clock: Clock;
   patience: Patience;
   signal: AbortSignal;
-  /** Between 0 and 1: spreads the tries of many. */
+  /** Between 0 and 1: spreads the retries of many clients. */
   random: () => number;
-  /** Grows with what was gained; a try that gained something counts as the first. */
+  /** Grows with each gain; an attempt that gained something resets the count. */
   gained?: () => number;
-  /** How long a hub is tried that never answered. Nothing was transferred by then, so nothing is lost by giving up. */
+  /** How long to retry a hub that never answered. Nothing was transferred by then, so giving up loses nothing. */
   unheardMsMax?: number;
-  /** Told before each wait, and with null after it. */
+  /** Called before each wait, and with null after it. */
   waiting?: (error: SvcError | null, ms: number) => void;
 }
 
-/** Calls `work` until it does not throw `Transient`; at last throws the error inside of it. */
+/** Calls `work` until it no longer throws `Transient`; after the last attempt throws the error inside of it. */
 export async function persistently<T>(work: () => Promise<T>, options: RetryOptions): Promise<T> {
   const { patience, gained = () => 0, unheardMsMax = Infinity } = options;
   const began = options.clock.monotonic();

@@ -1,9 +1,9 @@
-// One exchange with the hub, redirects followed by hand. Every call here reads: it may be made again.
+// One exchange with the hub, with redirects followed by hand. Every call only reads, so it may be retried.
 //
-// T1. The token goes to the hub's own origin and nowhere else; a redirect to another host goes without it.
-// T2. https stays https. http is spoken only where the hub itself is spoken to so, which is on this computer.
-// T3. What does not move for `stallMs` is ended: connecting, waiting for an answer, and reading it.
-// T4. Words of errors name host and path. A query may be a signature, and stays out of them.
+// T1. The token is sent only to the hub's own origin; a redirect to another host is followed without it.
+// T2. https stays https. http is used only if the hub's own address is http, which is allowed only on this computer.
+// T3. Connecting, waiting for an answer and reading it each end after `stallMs` without progress.
+// T4. Errors name host and path, but not the query, which may be a signature.
 
 import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
@@ -20,11 +20,11 @@ export interface TransferOptions {
   stallMs: number;
 }
 
-/** What may go better next time; `waitMs` is what the other side asks for. */
+/** A failure that may pass; `waitMs` is the wait that the server requests. */
 export class Transient extends Error {
   readonly error: SvcError;
   readonly waitMs: number | null;
-  /** Nothing came back at all: no connection, no such name, a certificate that is not trusted. */
+  /** The server did not answer at all: connection refused, unknown name or untrusted certificate. */
   readonly unheard: boolean;
   constructor(error: SvcError, waitMs: number | null = null, { unheard = false } = {}) {
     super(error.message);
@@ -37,14 +37,14 @@ export class Transient extends Error {
 export interface Reply {
   status: number;
   headers: IncomingMessage["headers"];
-  /** Headers of the hub's own last answer, also where it was a redirect. */
+  /** Headers of the hub's own last answer, even if it was a redirect. */
   hub: IncomingMessage["headers"];
-  /** Whether another host than the hub's gave it. */
+  /** Whether a host other than the hub's sent it. */
   elsewhere: boolean;
   host: string;
   /** Resolves with null at the end. Throws `Transient` when the body is cut or stalls. */
   read(): AsyncIterable<Buffer>;
-  /** Lets go of what was not read. */
+  /** Drops the unread rest. */
   discard(): void;
 }
 
@@ -66,7 +66,7 @@ export class Transfer {
     this.#agents.tls.destroy();
   }
 
-  /** The address of a path of the hub; what stands in `path` is escaped by the caller. */
+  /** The URL of a path on the hub; the caller escapes `path`. */
   urlOf(path: string): URL {
     const url = new URL(this.base);
     const [pathname = "", query] = path.split("?");
@@ -75,7 +75,10 @@ export class Transfer {
     return url;
   }
 
-  /** Throws `Transient` for no answer, `hub_bad_answer` for a redirect that leads nowhere or must not be followed. */
+  /**
+   * Throws `Transient` if no answer arrives, `hub_bad_answer` for a redirect that leads nowhere or must not be
+   * followed.
+   */
   async get(
     url: URL,
     options: { headers?: Record<string, string>; head?: boolean; signal: AbortSignal },
@@ -111,7 +114,7 @@ export class Transfer {
     const { token, userAgent, stallMs } = this.#o;
     const headers = {
       "user-agent": userAgent,
-      // Compressed, a file has neither a length nor offsets to resume at.
+      // A compressed file has neither a length nor offsets at which to resume.
       "accept-encoding": "identity",
       ...options.headers,
       ...(ours && token !== null ? { authorization: `Bearer ${token}` } : {}),
