@@ -1,4 +1,6 @@
-/** Memory that parts in flight share. What asks first is served first; one that is larger than all of it is served alone. */
+/**
+ * A memory budget that parts in flight share, first come, first served; a part larger than the whole budget runs alone.
+ */
 export class ByteBudget {
   readonly #max: number;
   #lent = 0;

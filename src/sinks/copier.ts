@@ -1,11 +1,14 @@
-// One sink of one job: a pass copies whatever is at home and not there yet, and then writes the list of what is there.
+// Copies the files of one job to one sink: a pass uploads every local file that the store lacks, and then writes the
+// list of the stored files.
 //
-// C1. What has to be copied is the difference of two tables, asked for anew in every pass: nothing can be forgotten.
-// C2. A row says that a copy was begun before its first byte leaves, and goes with the row that says it is done. Who finds one
-//     asks the store first: what arrived is not sent again, what is unfinished is gone on with, what is of old content is ended.
-// C3. A copy counts only when the store has proven what it has (see `ObjectStore.upload`).
-// C4. The list comes last, so that what it names is there. A file that changes keeps its name; the list then follows.
-// C5. One file's trouble does not keep the others waiting; the store's own trouble ends the pass.
+// C1. The files to copy are the difference of two tables, queried again in every pass: nothing can be forgotten.
+// C2. A row records that a copy was begun before its first byte leaves; the transaction that records its completion
+//     removes it. A pass that finds such a row asks the store first: finished uploads are not sent again, unfinished
+//     ones are resumed, those of old content are aborted.
+// C3. A copy counts only when the store has proven its content (see `ObjectStore.upload`).
+// C4. The list is written last, so that every file it names exists. A file that changes keeps its name; the list is
+// updated afterwards.
+// C5. A failure of one file does not delay the others; a failure of the store ends the pass.
 
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
@@ -31,7 +34,10 @@ import { accessOf } from "./sink-access.ts";
 
 /** Files of one sink that are copied at the same time. */
 const PARALLEL_FILES = 2;
-/** The log of a run that goes on is sent whole again: never sooner than this, and no more bytes in the long run than this. */
+/**
+ * The log of an active run is uploaded whole again: no more often than this, and with no more bytes on average than
+ * this.
+ */
 const LOG_EVERY_MS = 60_000;
 const LOG_BYTES_PER_S = 100_000;
 /** Failures that every file would meet. */
@@ -40,7 +46,7 @@ const STORES_OWN: ReadonlySet<string> = new Set(["sink_unreachable", "sink_refus
 const NONE = "";
 
 interface HomeFile {
-  /** Below the job's folder in the store. */
+  /** Path below the job's folder in the store. */
   path: string;
   local: string;
   size: number;
@@ -49,9 +55,9 @@ interface HomeFile {
 }
 
 export interface Passed {
-  /** The run is over and everything is copied or left out for good. */
+  /** The run has ended and everything is copied or excluded for good. */
   finished: boolean;
-  /** When the log may be sent again, in milliseconds from now; null where nothing waits for that. */
+  /** When the log may be uploaded again, in milliseconds from now; null if no upload is waiting for that. */
   logDueMs: number | null;
 }
 
@@ -62,7 +68,7 @@ export class SinkCopier {
   readonly #sink: Sink;
   readonly #o: SinkPorts;
   #store: ObjectStore | null = null;
-  /** Of files whose copy failed: a large one is not read again for every try. */
+  /** Fingerprints of files whose copy failed, so that a large file is not read again for every try. */
   readonly #prints = new Map<string, { of: HomeFile; prints: Fingerprint }>();
 
   constructor(key: SinkKey, sink: Sink, ports: SinkPorts) {
@@ -71,10 +77,10 @@ export class SinkCopier {
     this.#o = ports;
   }
 
-  /** Throws the first failure, after what could be copied in spite of it. What was copied stays so. */
+  /** Throws the first failure, after copying everything that could still be copied. Finished copies stay. */
   async pass(signal: AbortSignal): Promise<Passed> {
     try {
-      // Read before the files: what comes later asks for another pass.
+      // Read before the files: a later file asks for another pass.
       const over = this.#job().over;
       const store = await this.#open();
       const log = this.#dueLog(over);
@@ -83,15 +89,15 @@ export class SinkCopier {
       await this.#writeList(store, { complete: over && !left, signal });
       return { finished: over && !left, logDueMs: log.inMs };
     } catch (e) {
-      // Whatever was wrong, the next try begins with credentials and addresses as they are then.
+      // After any failure, the next try begins with the current credentials and addresses.
       this.close();
       throw e;
     }
   }
 
   /**
-   * Writes the list of a job that has not begun: that proves that something can be written, before anything is rented.
-   * Resolves with the list's print.
+   * Writes the list of a job that has not begun: this proves write access before anything is rented. Resolves with the
+   * list's fingerprint.
    */
   async begin(signal: AbortSignal): Promise<string> {
     try {
@@ -126,7 +132,7 @@ export class SinkCopier {
     return `${prefix}${this.key.job_id}/${path}`;
   }
 
-  // What there is to copy
+  // The files to copy
 
   #checkpoints(): HomeFile[] {
     if (!this.#sink.what.includes("checkpoints")) return [];
@@ -181,7 +187,7 @@ export class SinkCopier {
     if (handle === null) return this.#leaveOut(store, file, "it is not in this home any more", how.signal);
     try {
       if (!(await isStill(file, handle))) {
-        // A newer version has come home; its own record is about to ask for it.
+        // A newer version was downloaded; its own record is about to request a copy.
         if (how.over) await this.#leaveOut(store, file, "it was changed after it had come home", how.signal);
         return;
       }
@@ -198,7 +204,7 @@ export class SinkCopier {
     const prints = same ? known.prints : await fingerprint(handle, file.size, partBytes, signal);
     this.#prints.set(file.path, { of: file, prints });
     const before = this.#o.rows.copy({ ...this.key, path: file.path });
-    // Where a copy of something else was begun since, that is what the store may have.
+    // If a copy of other content was begun since, the store may have that one.
     const begun = this.#upload(file.path) !== undefined;
     if (!begun && before?.sha256 === prints.sha256 && before.size === file.size)
       return this.#record(file, prints, false);
@@ -213,7 +219,7 @@ export class SinkCopier {
     };
     if (!mayBeThere || !(await store.holds(source, signal)))
       await store.upload(source, turn).catch(async (e: unknown) => {
-        // What is there is known to be wrong: nothing of it is gone on with, and no copy of before counts.
+        // The stored content is known to be wrong: no upload is resumed, and no earlier copy counts.
         if (asSvcError(e).code === "sink_mismatch") await this.#remember(file, NONE, null);
         throw e;
       });
@@ -243,7 +249,7 @@ export class SinkCopier {
     return this.#o.rows.uploads(this.key).find((u) => u.path === path);
   }
 
-  /** Null also where the key is another one now: then the store is asked what it has. */
+  /** Also null if the key has changed since: then the store is asked for its content. */
   #unsealed(text: string | null): string | null {
     return text === null ? null : unsealText(Buffer.from(text, "base64"), this.#o.key);
   }
@@ -279,7 +285,9 @@ export class SinkCopier {
     return this.#o.commit(() => this.#o.rows.putUpload(row));
   }
 
-  /** Only shown: what the store has, it is asked itself. So it waits for no disk, and a failure of it is none. */
+  /**
+   * For display only: svc asks the store itself for its content. So this waits for no disk, and its failure is ignored.
+   */
   #progress(file: HomeFile, sent: number): void {
     if (file.size <= partBytesOf(file.size)) return;
     const row = this.#upload(file.path);
@@ -316,7 +324,7 @@ export class SinkCopier {
     });
   }
 
-  /** C4. Written only when it says something new. */
+  /** C4. Written only if it has changed. */
   async #writeList(
     store: ObjectStore,
     { complete, signal }: { complete: boolean; signal: AbortSignal },
@@ -330,7 +338,10 @@ export class SinkCopier {
   }
 }
 
-/** What stands in `manifest.json`; `outcome` is null while there may be more to come. The same for the same copies, so that it need not be written twice. */
+/**
+ * The content of `manifest.json`; `outcome` is null while more files may follow. Equal copies give equal bytes, so that
+ * it need not be written twice.
+ */
 function listOf(jobId: string, outcome: string | null, copies: readonly SinkCopyRow[]): Buffer {
   const files = copies.filter((c) => c.why === null);
   const left = copies.filter((c) => c.why !== null);
@@ -352,7 +363,7 @@ function listOf(jobId: string, outcome: string | null, copies: readonly SinkCopy
 
 const printOf = (list: Buffer): string => createHash("sha256").update(list).digest("hex");
 
-/** Whether what lies there is what was recorded. Times are recorded in whole milliseconds. */
+/** Whether the file is still the recorded one. Times are recorded in whole milliseconds. */
 async function isStill(file: HomeFile, handle: FileHandle): Promise<boolean> {
   const stats = await handle.stat();
   if (!stats.isFile()) return false;

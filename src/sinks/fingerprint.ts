@@ -1,4 +1,4 @@
-// Fingerprints of a file, taken in one reading: what is sent can then be compared, part by part, with what has arrived.
+// Computes the fingerprints of a file in one reading, to compare sent bytes, part by part, with the stored ones.
 
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
@@ -13,7 +13,7 @@ export interface Fingerprint {
   partMd5s: Buffer[];
 }
 
-/** Of the first `size` bytes. Throws `file_not_found` where there are fewer. */
+/** For the first `size` bytes. Throws `file_not_found` if the file has fewer. */
 export async function fingerprint(
   file: FileHandle,
   size: number,
@@ -43,7 +43,7 @@ export async function fingerprint(
   return { sha256: whole.digest("hex"), md5: md5.digest(), partMd5s };
 }
 
-/** The same of what is in memory already. */
+/** The same for bytes in memory. */
 export function fingerprintOf(bytes: Buffer): Fingerprint {
   const md5 = createHash("md5").update(bytes).digest();
   return { sha256: createHash("sha256").update(bytes).digest("hex"), md5, partMd5s: [md5] };

@@ -1,9 +1,11 @@
-// The JSON API of Google Cloud Storage: simple uploads for small files, resumable sessions for large ones. Its own library keeps
-// the state of a session to itself, so that another process could not go on with it; what is needed of the protocol is little.
+// The JSON API of Google Cloud Storage: simple uploads for small files, resumable sessions for large ones. Its own
+// library does not expose the state of a session, so another process could not resume it; svc needs only a small part
+// of the protocol.
 //
-// G1. The MD5 of the whole is sent before the content: the store refuses what does not fit it. Its answer is compared again.
-// G2. A session's address opens it to anybody who has it: it must lie at the store's own address, and is remembered sealed.
-// G3. How much of a session has arrived, only the store knows: it is asked, and gone on with from there.
+// G1. The MD5 of the whole is sent before the content: the store refuses a content that does not match. Its answer is
+// compared again.
+// G2. Any holder of a session's address can write to it: it must be at the store's own address, and is stored sealed.
+// G3. Only the store knows how much of a session has arrived: svc asks it and resumes from there.
 
 import { createHash, randomUUID } from "node:crypto";
 import { z } from "zod";
@@ -14,9 +16,9 @@ import { tokensFrom, type Tokens } from "./google-token.ts";
 import { PACE, Quiet, webStreamOf, type Pace } from "./quiet.ts";
 import type { SinkAccess } from "./sink-access.ts";
 
-/** All that is read whole are facts of one object, and refusals. */
+/** Only the facts of one object, and refusals, are read whole. */
 const ANSWER_BYTES_MAX = 1024 * 1024;
-/** Answers without progress, one after the other, before an upload is given up for now. */
+/** Consecutive answers without progress before an upload is given up for now. */
 const STANDSTILLS_MAX = 5;
 
 const ObjectFacts = z.looseObject({
@@ -32,11 +34,11 @@ interface Ask {
   url: string;
   headers?: Record<string, string>;
   body?: Buffer;
-  /** Takes the pieces of a long answer, whose text is then empty. */
+  /** Receives the pieces of a long answer, whose text is then empty. */
   content?: (piece: Uint8Array) => void;
-  /** A session's address is a key by itself. */
+  /** A session's address is itself a key. */
   withToken?: boolean;
-  /** Statuses that are answers. */
+  /** Statuses that count as success. */
   good: readonly number[];
 }
 
@@ -46,14 +48,14 @@ interface Answer {
   text: string;
 }
 
-/** In pieces, so that a slow line shows progress. */
+/** Sent in pieces, so that a slow line shows progress. */
 function bodyOf({ body }: Ask, moved: () => void) {
   if (body === undefined) return {};
   if (body.length === 0) return { body: new Uint8Array() };
   return { body: webStreamOf(body, moved), duplex: "half" as const };
 }
 
-/** Without it, a body in pieces would go out with a chunked transfer encoding, which the store does not take everywhere. */
+/** Without it, the body would be sent with chunked transfer encoding, which not every store accepts. */
 const lengthOf = ({ body }: Ask): Record<string, string> =>
   body === undefined || body.length === 0 ? {} : { "content-length": String(body.length) };
 
@@ -83,7 +85,7 @@ class GcsStore implements ObjectStore {
     const answer = await this.#ask(ask, signal);
     const facts = ObjectFacts.safeParse(jsonOf(answer.text));
     if (answer.status !== 200 || !facts.success) return false;
-    // The metadata is our own word for what was sent; the MD5 is the store's for what it has.
+    // The metadata is svc's own claim about the sent content; the MD5 is the store's about the stored one.
     const has = facts.data.size === size && facts.data.metadata?.["sha256"] === sha256;
     return has && facts.data.md5Hash === md5.toString("base64");
   }
@@ -113,7 +115,7 @@ class GcsStore implements ObjectStore {
 
   async #inParts(file: SourceFile, turn: UploadTurn): Promise<void> {
     let session = turn.resume;
-    // G3. What an earlier try left may be complete, or forgotten.
+    // G3. The upload of an earlier try may be complete, or forgotten.
     let at = session === null ? null : await this.#arrived(session, file, turn.signal);
     if (at === null) {
       session = await this.#begin(file, turn.signal);
@@ -152,7 +154,7 @@ class GcsStore implements ObjectStore {
     return session;
   }
 
-  /** Bytes that the session has; the object's facts where it is complete; null where it is not known any more. */
+  /** Number of bytes that the session has; the object's facts if it is complete; null if the store has forgotten it. */
   #arrived(session: string, file: SourceFile, signal: AbortSignal): Promise<number | ObjectFacts | null> {
     return this.#inSession(session, `bytes */${file.size}`, Buffer.alloc(0), signal);
   }
@@ -183,7 +185,7 @@ class GcsStore implements ObjectStore {
     throw this.#unreachable("it answered with something else than the facts of an object");
   }
 
-  /** G1. Where the store tells no MD5, the object is read back. */
+  /** G1. If the store reports no MD5, the object is read back. */
   async #prove(file: SourceFile, facts: ObjectFacts, signal: AbortSignal): Promise<void> {
     const mismatch = (what: string) =>
       new SvcError("sink_mismatch", { sink: this.#access.url, path: file.key, why: what });
@@ -196,14 +198,14 @@ class GcsStore implements ObjectStore {
   }
 
   async abandon(_key: string, session: string | null, signal: AbortSignal): Promise<void> {
-    // One that nobody knows the address of cannot be found, and ends by itself.
+    // A session whose address was lost cannot be found, and expires by itself.
     if (session === null) return;
     const ask: Ask = { method: "DELETE", url: session, withToken: false, good: [200, 204, 404, 410, 499] };
     await this.#ask(ask, signal);
   }
 
   close(): void {
-    // Nothing is held open but the connections of the platform's own pool, which end by themselves.
+    // Nothing stays open except the connections of the platform's own pool, which expire by themselves.
   }
 
   #object(key: string): string {
@@ -215,7 +217,7 @@ class GcsStore implements ObjectStore {
     return `${this.#base}/upload/storage/v1/b/${encodeURIComponent(this.#access.bucket)}/o?${query.toString()}`;
   }
 
-  /** One call, given up when nothing moves, its failure in our words. A token that is refused is replaced once. */
+  /** One call, with a timeout on silence and its failure as an svc error. A refused token is replaced once. */
   async #ask(ask: Ask, signal: AbortSignal, again = true): Promise<Answer> {
     const quiet = new Quiet(ask.body?.length ?? 0, this.#pace);
     const withToken = ask.withToken !== false;
@@ -245,7 +247,7 @@ class GcsStore implements ObjectStore {
     }
   }
 
-  /** The whole body, counted as it is after inflation: a store that sends without end is no store. */
+  /** The whole body, counted after decompression: an endless answer must not fill the memory. */
   async #read(answer: Response, content: Ask["content"], moved: () => void): Promise<string> {
     const parts: Uint8Array[] = [];
     let bytes = 0;
@@ -294,7 +296,7 @@ const WORDS: Readonly<Record<number, string>> = {
   429: "it asks to go slower",
 };
 
-/** What the object is to be; G1. */
+/** The object's description; G1. */
 const describe = (file: SourceFile) => ({
   name: file.key,
   contentType: file.contentType,

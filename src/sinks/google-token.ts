@@ -13,11 +13,11 @@ const RENEW_EARLY_MS = 5 * 60_000;
 
 export interface Tokens {
   token(signal: AbortSignal): Promise<string>;
-  /** It was not accepted: the next call makes another. */
+  /** The store refused the token: the next call makes another. */
   refused(token: string): void;
 }
 
-/** Throws `credential_missing` and `credential_refused` where the file cannot be used. */
+/** Throws `credential_missing` and `credential_refused` if the file cannot be used. */
 export function tokensFrom(keyFile: string, now: () => number): Tokens {
   const user = UserFile.safeParse(jsonOf(keyFile));
   if (user.success) return new UserTokens(user.data, now);
@@ -36,7 +36,7 @@ const Answer = z.looseObject({
   expires_in: z.coerce.number().positive().catch(3_600),
 });
 
-/** What `gcloud auth application-default login` leaves: a refresh token of the user's own. */
+/** The file that `gcloud auth application-default login` writes: a refresh token of the user. */
 class UserTokens implements Tokens {
   readonly #file: z.infer<typeof UserFile>;
   readonly #now: () => number;

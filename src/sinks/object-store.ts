@@ -1,19 +1,21 @@
-// What a sink needs of an object store, whichever protocol it speaks.
+// The interface of an object store to a sink, for every protocol.
 
 import { Redactor } from "../domain/redaction.ts";
 import { oneLine } from "../domain/terminal-text.ts";
 
-/** A file as it is sent: its fingerprints were taken before, and `read` gives the same bytes for as long as it is sent. */
+/**
+ * A file ready to send: its fingerprints were computed before, and `read` returns the same bytes throughout the upload.
+ */
 export interface SourceFile {
   /** Full name of the object in its bucket. */
   key: string;
   size: number;
   /** Hexadecimal. */
   sha256: string;
-  /** 16 bytes, of the whole. */
+  /** 16 bytes, of the whole file. */
   md5: Buffer;
   contentType: string;
-  /** Larger files are sent in parts of this size, the last one shorter. Always the same for the same size. */
+  /** Larger files are sent in parts of this size, the last one shorter. Always the same for the same file size. */
   partBytes: number;
   /** 16 bytes each. */
   partMd5s: readonly Buffer[];
@@ -22,28 +24,34 @@ export interface SourceFile {
 
 export interface UploadTurn {
   signal: AbortSignal;
-  /** What an earlier try left of this very content. */
+  /** The state that an earlier try saved for this content. */
   resume: string | null;
-  /** Durable when it resolves: an upload is begun only under a name that a successor will know. It may open the upload to others. */
+  /**
+   * Durable when it resolves: an upload is begun only under a name that a successor will know. The name may give others
+   * access to the upload.
+   */
   remember(resume: string): Promise<void>;
-  /** How many bytes the store has. */
+  /** Reports the number of bytes that the store has. */
   sent(bytes: number): void;
-  /** Runs `fn` when so much memory is free. */
+  /** Runs `fn` once this much memory is free. */
   lend<T>(bytes: number, fn: () => Promise<T>): Promise<T>;
 }
 
 /**
- * Throws `sink_refused`, `sink_credentials` where somebody has to act, `sink_unreachable` for what may pass, and `sink_mismatch`
- * where the store has something else than was sent. Every call may be repeated.
+ * Throws `sink_refused` or `sink_credentials` if the owner has to act, `sink_unreachable` for a failure that may pass,
+ * and `sink_mismatch` if the stored content differs from the sent one. Every call is idempotent.
  */
 export interface ObjectStore {
-  /** Whether just this content stands under the key, by all that the store tells of it. False also where the credentials may not look. */
+  /**
+   * Whether exactly this content is stored under the key, by all that the store reports. Also false if the credentials
+   * do not allow reading.
+   */
   holds(file: SourceFile, signal: AbortSignal): Promise<boolean>;
   /** Resolves when the store has all of it and has proven so. */
   upload(file: SourceFile, turn: UploadTurn): Promise<void>;
   /**
-   * Ends what is unfinished, so that it costs nothing; without a name, whatever can be found under the key. What is not there is
-   * no error.
+   * Aborts an unfinished upload, so that it costs nothing; without a name, every upload found under the key. A missing
+   * upload does not fail.
    */
   abandon(key: string, resume: string | null, signal: AbortSignal): Promise<void>;
   close(): void;
@@ -59,16 +67,16 @@ export const KEY_BYTES_MAX = 1_024;
 
 export const partBytesOf = (size: number): number => Math.max(PART_BYTES_MIN, Math.ceil(size / PARTS_MAX / MIB) * MIB);
 
-/** Words of a stranger, in one line and without what must not be repeated. */
+/** Another computer's message, in one line and without secrets. */
 export function plainWords(text: string, secrets: readonly string[]): string {
   return new Redactor(secrets).redactText(oneLine(text)).slice(0, 300).replace(/\.+$/, "");
 }
 
-/** A fault of ours, and none of the network's. */
+/** A bug in svc, not a network failure. */
 export const isBug = (e: unknown): boolean =>
   e instanceof RangeError || e instanceof ReferenceError || (e instanceof TypeError && e.cause === undefined);
 
-/** Why a call got no answer, of whichever library. */
+/** Why a call got no answer, for any of the libraries. */
 export function networkWords(error: unknown): string {
   const { code, message, cause } = error as { code?: unknown; message?: unknown; cause?: unknown };
   if (typeof code === "string" && code !== "ABORT_ERR") return NETWORK[code] ?? `error ${code}`;

@@ -1,4 +1,4 @@
-// What copying needs of the rest: rows, the job's facts, time. The composition root gives them.
+// The ports that copying needs: rows, the job's facts, time. The composition root provides them.
 
 import type { Clock } from "../domain/clock.ts";
 import type { JobStatus } from "../schemas/job.ts";
@@ -21,14 +21,14 @@ export interface SinkPorts {
   rows: SinkStore;
   /** Durable when it resolves. */
   commit<T>(fn: (tx: SinkTransaction) => T): Promise<T>;
-  /** Null where there is no such job. */
+  /** Null if the job does not exist. */
   job(jobId: string): { spec: RunSpec; status: JobStatus; over: boolean; endedAt: number | null } | null;
   /** Length of the stored log. */
   logBytes(jobId: string): number;
-  /** The installation's key: what is sealed opens with it alone. */
+  /** The installation's key: only it opens sealed data. */
   key: Buffer;
   budget: ByteBudget;
-  /** Opens an object store; the library behind it is loaded only now. */
+  /** Opens an object store; loads its library only now. */
   openStore(access: SinkAccess): Promise<ObjectStore>;
   report(line: string): void;
 }

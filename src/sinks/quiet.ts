@@ -1,25 +1,27 @@
-// A request to a store is given up when nothing moves, never for its total time: on a slow line a part may take hours, and several
-// requests share the line.
+// Times out a request to a store after a period without progress, never by its total time: on a slow line a part may
+// take hours, and several requests share the line.
 
 import { Readable } from "node:stream";
 
-/** Timers cannot wait for longer; with more they fire at once. */
+/** The maximum of a timer; with a longer delay it fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** A body is handed to the connection in pieces of this size, and each piece that was taken is progress. */
+/** A body is passed to the connection in pieces of this size, and each accepted piece counts as progress. */
 const PIECE_BYTES = 64 * 1024;
-/** The kernel takes about this much of a body before the line has carried any of it. */
+/** The kernel accepts about this much of a body before the line has carried any of it. */
 const KERNEL_BYTES = 1024 * 1024;
 
 export interface Pace {
-  /** For so long a healthy store may say nothing. */
+  /** How long a healthy store may stay silent. */
   quietMs: number;
-  /** The slowest line whose hidden progress, of what the kernel holds, is waited for. */
+  /** The slowest line on which svc waits for bytes that the kernel still buffers. */
   bytesPerSecondMin: number;
 }
 
 export const PACE: Pace = { quietMs: 60_000, bytesPerSecondMin: 4 * 1024 };
 
-/** The deadline of one request. Each move puts it off; `signal` aborts with a `TimeoutError` when it has passed. */
+/**
+ * The deadline of one request. Each progress postpones it; `signal` aborts with a `TimeoutError` when it has passed.
+ */
 export class Quiet {
   readonly signal: AbortSignal;
   readonly #stop = new AbortController();
@@ -36,8 +38,8 @@ export class Quiet {
   }
 
   /**
-   * Bytes went out or came in. What the kernel still holds may need about as long as everything before it, so the request gets
-   * that time as well.
+   * Bytes were sent or received. Bytes in the kernel's buffer may need about as long as everything before them, so the
+   * request gets that time as well.
    */
   readonly moved = (): void => {
     if (this.#timer) clearTimeout(this.#timer);
@@ -48,7 +50,7 @@ export class Quiet {
     ).unref();
   };
 
-  /** How long nothing moved when the signal aborted, in words. */
+  /** How long nothing had moved when the signal aborted, as text. */
   get words(): string {
     return `nothing moved for ${Math.max(1, Math.round(this.#limitMs / 1_000))} s`;
   }
@@ -79,7 +81,7 @@ export function webStreamOf(body: Uint8Array, moved: () => void): ReadableStream
         else to.enqueue(value);
       },
     },
-    // Asked for only when the connection wants more.
+    // The next piece is created only when the connection wants more.
     { highWaterMark: 0 },
   );
 }

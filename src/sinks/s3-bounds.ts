@@ -1,13 +1,16 @@
-// No store's answer may take the memory of the control plane, whatever it answers with: the library collects a body whole.
+// Keeps a store's answer from filling the memory of the control plane: the library collects a body whole.
 
 import { pipeline, Readable, Transform } from "node:stream";
 import type { S3Client } from "@aws-sdk/client-s3";
 
-/** A page of unfinished uploads, the longest answer that is meant to be, has a thousand keys of up to 1 KiB, three characters each. */
+/**
+ * The longest legitimate answer, a page of unfinished uploads, has a thousand keys of up to 1 KiB, three characters
+ * each.
+ */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const TOO_LONG = "its answer is longer than 8 MiB";
 
-/** From here on, an answer that is too long is an error. An object that is read back comes as a stream, which has any length. */
+/** Makes an overlong answer an error. An object that is read back is a stream and may have any length. */
 export function boundAnswers(client: S3Client): void {
   client.middlewareStack.add(
     (next, context) => async (args) => {
@@ -17,7 +20,7 @@ export function boundAnswers(client: S3Client): void {
       if (answer?.body instanceof Readable && !isContent) answer.body = bounded(answer.body);
       return result;
     },
-    // Nearest to the wire: before the library reads it.
+    // Closest to the wire: before the library reads the answer.
     { step: "deserialize", priority: "low", name: "boundAnswers" },
   );
 }
@@ -31,6 +34,6 @@ function bounded(body: Readable): Readable {
       else done(null, part);
     },
   });
-  // Whoever reads it hears of a failure there.
+  // The stream's reader receives its errors.
   return pipeline(body, counted, () => undefined);
 }

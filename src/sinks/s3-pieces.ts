@@ -1,9 +1,9 @@
-// A request's body goes out in pieces, so that a slow line shows progress. The signature was made over the whole body before.
+// Sends a request's body in pieces, so that a slow line shows progress. The signature already covers the whole body.
 
 import type { S3Client } from "@aws-sdk/client-s3";
 import { streamOf } from "./quiet.ts";
 
-/** What the options of `send` may carry beside the library's own: called for each piece of the body. */
+/** An additional option of `send`: called for each piece of the body. */
 interface Watched {
   moved?: () => void;
 }
@@ -15,7 +15,7 @@ export function sendInPieces({ config }: S3Client): void {
     const { moved } = (options ?? {}) as Watched;
     const body: unknown = request.body;
     if (!(body instanceof Uint8Array) || body.length === 0 || moved === undefined) return handle(request, options);
-    // A copy: another try sends the body from its beginning again.
+    // A copy: a retry sends the body from its beginning again.
     const copy = request.clone();
     copy.body = streamOf(body, moved);
     return handle(copy, options);

@@ -1,11 +1,12 @@
-// Where a bucket lies in another region, S3 says so with a redirect. Only the region is taken from that answer: the library builds the
-// address of that region itself, and every request is signed again. An answer cannot send files or signatures to another host.
+// Handles S3's redirect for a bucket in another region. Only the region is taken from that answer: the library builds
+// the region's address itself, and every request is signed again. An answer cannot send files or signatures to another
+// host.
 
 import type { S3Client } from "@aws-sdk/client-s3";
 import { plainWords } from "./object-store.ts";
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308]);
-/** A request that was signed for the wrong region is refused with this. */
+/** The status for a request that was signed for the wrong region. */
 const WRONG_REGION = 400;
 const REGION = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 /** The vendor's address of a region, with or without the bucket before it. */
@@ -18,10 +19,11 @@ interface Failed {
 }
 
 /**
- * A request that is refused for its region is repeated once in the region that the answer names; later requests go there at once.
+ * Retries a request that is refused for its region once in the region that the answer names; later requests use that
+ * region at once.
  *
  * @param place the region of all requests of this client.
- * @param vendors whether the client speaks to the vendor's own address.
+ * @param vendors whether the client uses the vendor's own address.
  */
 export function followRegion(client: S3Client, place: { region: string }, vendors: boolean): void {
   client.middlewareStack.add(
@@ -57,7 +59,7 @@ function locationOf(e: unknown): URL | null {
   return URL.canParse(location) ? new URL(location) : null;
 }
 
-/** What to do about a redirect that was not followed. */
+/** Advice on a redirect that was not followed, as text. */
 export function whereTo(e: unknown): string {
   const to = locationOf(e);
   const where = to === null ? "another address" : plainWords(to.origin, []);

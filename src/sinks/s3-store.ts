@@ -1,11 +1,13 @@
-// The S3 protocol, by its vendor's library: it knows the whole default chain of credentials and corrects a clock that is wrong.
+// The S3 protocol, through its vendor's library: it knows the whole default chain of credentials and corrects a wrong
+// clock.
 //
-// B1. Every request's body is signed by its SHA-256 and carries its MD5, so that a store that got something else refuses it. No
-//     `aws-chunked` bodies: stores that do not know them keep the framing as content (seen with s3rver 3.7.1).
-// B2. What the store answers is compared: a part's ETag, then the whole's. Where they are no MD5 by design (keys of its own
-//     encryption), B1 has to do. Where they differ without a reason, the object is read back and its SHA-256 decides.
-// B3. An unfinished upload is gone on with: the store is asked which parts it has, and those that are what they should be stay.
-// B4. One whose name was lost with a crash is found by its key, and the older ones of that key are ended.
+// B1. Every request's body is signed by its SHA-256 and carries its MD5, so that a store refuses a body that differs.
+//     No `aws-chunked` bodies: stores that do not know them keep the framing as content (seen with s3rver 3.7.1).
+// B2. The store's answers are compared: each part's ETag, then the whole object's. If they are not MD5s by design (the
+//     store's own encryption), B1 must suffice. If they differ without a reason, the object is read back and its
+//     SHA-256 decides.
+// B3. An unfinished upload is resumed: svc asks the store for its parts, and correct ones stay.
+// B4. An upload whose name was lost in a crash is found by its key, and older uploads of that key are aborted.
 
 import { createHash } from "node:crypto";
 import {
@@ -36,11 +38,11 @@ const METADATA_MS = 1_000;
 
 interface Watched {
   abortSignal: AbortSignal;
-  /** To be called with each piece of the body that went out or came in. */
+  /** Call it for each piece of the body that was sent or received. */
   moved: () => void;
 }
 
-/** What an answer says of the object's checksum. */
+/** The checksum of the object in an answer. */
 interface Answered {
   ETag?: string | undefined;
   ServerSideEncryption?: string | undefined;
@@ -51,7 +53,7 @@ export async function openS3(access: SinkAccess, pace = PACE): Promise<ObjectSto
   const config: S3ClientConfig = {
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
-    // `followRegion` does it: the library's own way is not safe where several requests are under way.
+    // `followRegion` does this: the library's own way is unsafe with several concurrent requests.
     followRegionRedirects: false,
     maxAttempts: 2,
     requestHandler: {
@@ -61,7 +63,7 @@ export async function openS3(access: SinkAccess, pace = PACE): Promise<ObjectSto
     credentials:
       access.keys ??
       defaultProvider({
-        // What the owner renews in the shared files counts at once.
+        // A key that the owner renews in the shared files counts at once.
         ignoreCache: true,
         timeout: METADATA_MS,
         maxRetries: 0,
@@ -72,7 +74,7 @@ export async function openS3(access: SinkAccess, pace = PACE): Promise<ObjectSto
     ...(access.region === null ? {} : { region: access.region }),
     ...(access.profile === null ? {} : { profile: access.profile }),
   };
-  // Where no region is configured, the store's first answer names the bucket's.
+  // Without a configured region, the store's first answer names the bucket's.
   const place = { region: (await regionOf(new S3Client(config))) ?? "us-east-1" };
   config.region = () => Promise.resolve(place.region);
   const [client, once] = [new S3Client(config), new S3Client({ ...config, maxAttempts: 1 })];
@@ -96,7 +98,7 @@ class S3Store implements ObjectStore {
   readonly #access: SinkAccess;
   readonly #pace: Pace;
 
-  /** @param once repeats nothing: of an upload that was begun twice, one would be left behind. */
+  /** @param once a client without retries: a retried CreateMultipartUpload could leave an upload behind. */
   constructor(client: S3Client, once: S3Client, { access, pace }: { access: SinkAccess; pace: Pace }) {
     this.#client = client;
     this.#once = once;
@@ -108,7 +110,7 @@ class S3Store implements ObjectStore {
     try {
       const head = await this.#ask(signal, 0, (o) => this.#client.send(new HeadObjectCommand(this.#of(file.key)), o));
       const said = head.ContentLength === file.size && head.Metadata?.["sha256"] === file.sha256;
-      // The metadata is our own word for what was sent; the ETag is the store's for what it has.
+      // The metadata is svc's own claim about the sent content; the ETag is the store's about the stored one.
       return said && (isOpaque(head) || md5Of(head.ETag ?? "") === expectedEtag(file));
     } catch (e) {
       if (statusOf(e) === 404 || statusOf(e) === 403) return false;
@@ -153,7 +155,8 @@ class S3Store implements ObjectStore {
         turn.sent((sent += lengthOf(i)));
       }
     };
-    // Each takes the next part from one iterator. All are waited for: none may go on when the upload is tried again.
+    // Each worker takes the next part from one iterator. All are awaited: none may still run when the upload is
+    // retried.
     const lines = await Promise.allSettled(Array.from({ length: PARALLEL_PARTS }, sendNext));
     for (const line of lines) if (line.status === "rejected") throw line.reason;
     await this.#complete(file, uploadId, etags, signal);
@@ -162,7 +165,7 @@ class S3Store implements ObjectStore {
   async #begin(file: SourceFile, signal: AbortSignal): Promise<string> {
     const command = new CreateMultipartUploadCommand(this.#headers(file));
     const begin = () => this.#ask(signal, 0, (o) => this.#once.send(command, o));
-    // Refused for a clock that is wrong, it is corrected by the answer.
+    // If the store refused a wrong clock, its answer corrects the clock.
     const { UploadId } = await begin().catch((e: unknown) =>
       statusOf(e) === 403 ? begin() : Promise.reject(e as Error),
     );
@@ -177,11 +180,11 @@ class S3Store implements ObjectStore {
     return newest ?? null;
   }
 
-  /** Uploads of a key that were begun and not ended, the newest first. */
+  /** Unfinished uploads of a key, the newest first. */
   async #begun(key: string, signal: AbortSignal): Promise<string[]> {
     const command = new ListMultipartUploadsCommand({ Bucket: this.#access.bucket, Prefix: key });
     const listed = await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch((e: unknown) => {
-      // Not every key may list; then there is only a crash between two answers that could leave something.
+      // Not every key may list; then only a crash between two answers could leave an upload behind.
       if (statusOf(e) === 403 || statusOf(e) === 404 || statusOf(e) === 501) return { Uploads: [] };
       throw e;
     });
@@ -191,7 +194,7 @@ class S3Store implements ObjectStore {
       .flatMap((u) => u.UploadId ?? []);
   }
 
-  /** Which parts the store has and are what they should be; null where it does not know the upload any more. */
+  /** The correct parts in the store; null if it has forgotten the upload. */
   async #parts(file: SourceFile, UploadId: string, signal: AbortSignal): Promise<Map<number, string> | null> {
     const etags = new Map<number, string>();
     let marker: string | undefined;
@@ -218,7 +221,7 @@ class S3Store implements ObjectStore {
     const Parts = file.partMd5s.map((_, i) => ({ PartNumber: i + 1, ETag: etags.get(i) }));
     const command = new CompleteMultipartUploadCommand({ ...this.#of(file.key), UploadId, MultipartUpload: { Parts } });
     const answer = await this.#ask(signal, 0, (o) => this.#client.send(command, o)).catch(async (e: unknown) => {
-      // An answer that was lost: the upload is not known any more because it was completed.
+      // The answer was lost: the upload is unknown because it was completed.
       if (statusOf(e) === 404 && (await this.holds(file, signal))) return null;
       throw e;
     });
@@ -278,7 +281,7 @@ class S3Store implements ObjectStore {
     return { ...this.#of(file.key), ContentType: file.contentType, Metadata: { sha256: file.sha256 } };
   }
 
-  /** One call, given up when nothing moves, its failure in our words. */
+  /** One call, with a timeout on silence and its failure as an svc error. */
   async #ask<T>(signal: AbortSignal, bytes: number, call: (o: Watched) => Promise<T>): Promise<T> {
     const quiet = new Quiet(bytes, this.#pace);
     try {
@@ -307,7 +310,7 @@ class S3Store implements ObjectStore {
       return new SvcError("sink_refused", { sink: this.#access.url, why: whereTo(e) }, { cause: e });
     const said = plainWords(message, this.#access.secrets);
     const why = `${WORDS[name] ?? `status ${status}`}${said === "" || said === "UnknownError" ? "" : ` (${said})`}`;
-    // What passes by itself: too much at once, a part of the store that is down, a token that is being renewed.
+    // Failures that pass by themselves: throttling, a store that is partly down, a token that is being renewed.
     const passes = status >= 500 || status === 429 || status === 408 || status === 409 || PASSING.has(name);
     return passes
       ? this.#unreachable(why, e)
@@ -333,17 +336,17 @@ const WORDS: Readonly<Record<string, string>> = {
   BadDigest: "it got something else than was sent",
 };
 
-/** Spoilt or lost on the way, told with status 400. */
+/** Corrupted or lost on the way, reported with status 400. */
 const PASSING = new Set(["BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "RequestTimeout"]);
 
-/** The HTTP status behind a failure, ours or the library's; null where there was no answer. */
+/** The HTTP status behind a failure of svc or the library; null without an answer. */
 function statusOf(e: unknown): number | null {
   const { $metadata, cause } = e as { $metadata?: { httpStatusCode?: number }; cause?: unknown };
   if ($metadata !== undefined) return $metadata.httpStatusCode ?? null;
   return cause === undefined || cause === null ? null : statusOf(cause);
 }
 
-/** Encrypted with keys of its own, an object has an ETag that says nothing. */
+/** An object encrypted with the store's own keys has a meaningless ETag. */
 const isOpaque = (answer: Answered): boolean =>
   answer.SSECustomerAlgorithm !== undefined || answer.ServerSideEncryption?.startsWith("aws:kms") === true;
 

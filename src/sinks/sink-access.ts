@@ -1,5 +1,5 @@
-// Where a sink is and with what it is opened: the sink's own fields first, then what the owner stored, then the default chain of
-// the protocol. Read anew for every try, so that what the owner mends counts at once.
+// The address and credentials of a sink: the sink's own fields first, then the owner's stored ones, then the default
+// chain of the protocol. Read again for every try, so that a fix by the owner counts at once.
 
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -17,11 +17,11 @@ import { readPlainFile, UnusableFile } from "../secrets/store-file.ts";
 /** Everything that opens one sink. */
 export interface SinkAccess {
   kind: SinkKind;
-  /** For words: as the spec has it. */
+  /** For messages: as in the spec. */
   url: string;
   bucket: string;
   prefix: string;
-  /** Null: the vendor's own address. */
+  /** Null: the vendor's default address. */
   endpoint: string | null;
   region: string | null;
   profile: string | null;
@@ -29,20 +29,20 @@ export interface SinkAccess {
   keys: { accessKeyId: string; secretAccessKey: string; sessionToken?: string } | null;
   /** objstore_b: text of a key file, or of a user's default credentials. */
   keyFile: string | null;
-  /** Not to be repeated in any words. */
+  /** Must not appear in any message. */
   secrets: string[];
 }
 
 export interface AccessPlaces {
   home: string;
   env: NodeJS.ProcessEnv;
-  /** What the sink's `env://` references gave when the run was submitted. */
+  /** The values of the sink's `env://` references when the run was submitted. */
   sealed: readonly Given[];
 }
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
 
-/** Throws `sink_credentials` where something that was named is not there. */
+/** Throws `sink_credentials` if a named value is missing. */
 export function accessOf(sink: Sink, places: AccessPlaces): SinkAccess {
   const place = placeOf(sink.kind, sink.url);
   if (typeof place === "string") throw new SvcError("sink_refused", { sink: sink.url, why: `its url ${place}` });
@@ -85,11 +85,14 @@ function ofA(sink: Sink, places: AccessPlaces): Found {
   };
 }
 
-/** What the owner stored; of a sink that brings its own keys only what is no key, whatever state the stored ones are in. */
+/**
+ * The owner's stored settings; for a sink with its own keys only the settings that are not keys, even if the stored
+ * keys are broken.
+ */
 function storedOfA({ home, env }: AccessPlaces, ownKeys: boolean) {
   const none = { OBJSTORE_A_ACCESS_KEY_ID: "none", OBJSTORE_A_SECRET_ACCESS_KEY: "none" };
   const { url, region, ...keys } = readObjstore("objstore_a", { home, env: ownKeys ? { ...env, ...none } : env });
-  /** For a sink that names the secret alone. */
+  /** For a sink that names only the secret. */
   const keyId = (): string =>
     env["OBJSTORE_A_ACCESS_KEY_ID"]?.trim() || resolveSecret("store://objstore_a/access_key_id", home, env);
   const { accessKeyId, secretAccessKey, sessionToken } = ownKeys
@@ -120,10 +123,12 @@ const KeyFileSecrets = z
       .filter((text) => typeof text === "string"),
   );
 
-/** What of a key file opens something: the rest of its lines could stand in any log. */
+/** The parts of a key file that are secret: its other lines could occur in any log. */
 const secretsIn = (keyFile: string): string[] => KeyFileSecrets.safeParse(jsonOf(keyFile)).data ?? [];
 
-/** The default credentials of the protocol's own tools: a variable that names a file, else the file that they write. */
+/**
+ * The default credentials of the protocol's own tools: the file that a variable names, else the file that they write.
+ */
 function defaultKeyFile({ url }: Sink, env: NodeJS.ProcessEnv): string {
   const named = env["GOOGLE_APPLICATION_CREDENTIALS"]?.trim();
   const folder = env["CLOUDSDK_CONFIG"]?.trim() || join(env["HOME"] || homedir(), ".config", "gcloud");
@@ -145,7 +150,7 @@ function defaultKeyFile({ url }: Sink, env: NodeJS.ProcessEnv): string {
   );
 }
 
-/** A reference's value now, else what it was at submission; what is no reference as it is. */
+/** A reference's current value, else its value at submission; other text unchanged. */
 function valueOf(text: string | undefined, { home, env, sealed }: AccessPlaces): string | null {
   if (text === undefined) return null;
   if (!/^(env|store):\/\//.test(text)) return text;
@@ -158,7 +163,7 @@ function valueOf(text: string | undefined, { home, env, sealed }: AccessPlaces):
   }
 }
 
-/** What must outlive this process: the values of the sinks' `env://` references. Throws `secret_not_found`. */
+/** Values that must outlive this process: those of the sinks' `env://` references. Throws `secret_not_found`. */
 export function givenByEnvironment(sinks: readonly Sink[], places: Omit<AccessPlaces, "sealed">): Given[] {
   const references = sinks
     .flatMap((sink) => Object.values(credentialsOf(sink)))

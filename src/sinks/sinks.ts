@@ -1,11 +1,11 @@
-// The life of all sinks: who is woken when, what a failure means, and when enough was tried.
+// Runs all sinks: wakes them, judges failures, and decides when to stop retrying.
 //
-// L1. A sink never holds a run or a machine: what is copied has come home before.
-// L2. While a run goes on its sinks are tried for ever; after its end, for PATIENCE_MS beyond the last success. What then is left
-//     is said in the run's record, and taken up again when somebody asks.
-// L3. Sinks are rows of the transaction that makes their job. A control plane that starts takes up those that are open, of runs
-//     that live and of runs that are over.
-// L4. At the orderly end of a control plane, copies of runs that are over get a little time, as long as nothing fails.
+// L1. A sink never delays a run or a machine: it copies only files that were already downloaded.
+// L2. While a run is active its sinks are retried for ever; after its end, for PATIENCE_MS beyond the last success. The
+//     run's record then reports the rest, and a request of the user resumes it.
+// L3. Sinks are rows of the transaction that makes their job. A starting control plane resumes the open ones, of active
+//     and of ended runs.
+// L4. At the graceful shutdown of a control plane, copies of ended runs get a little time, as long as nothing fails.
 
 import { rmSync } from "node:fs";
 import { asSvcError, SvcError } from "../errors/index.ts";
@@ -20,20 +20,20 @@ import { accessOf, givenByEnvironment } from "./sink-access.ts";
 const DELAY_MS_MIN = 1_000;
 const DELAY_MS_MAX = 5 * 60_000;
 export const PATIENCE_MS = 24 * 3_600_000;
-/** Files often come in groups; and a store takes one list a second. */
+/** Files often arrive in groups, and a store accepts one list a second. */
 const GATHER_MS = 1_000;
-/** Failures in a row before the feed tells of them. */
+/** Consecutive failures before the feed reports them. */
 const TOLD_AFTER = 3;
-/** What the first write may take before the run is accepted without its answer. */
+/** Limit for the first write; after it the run is accepted without an answer. */
 const CHECK_MS = 10_000;
 
 interface Runner {
   readonly copier: SinkCopier;
-  /** Resolves the wait that is under way, if it is one that new work ends. */
+  /** Ends the current wait, if new work may end it. */
   wake: (() => void) | null;
   /** Ends any wait. */
   hurry: (() => void) | null;
-  /** Something came while a pass was under way. */
+  /** New work arrived during a pass. */
   asked: boolean;
   failing: boolean;
   readonly ended: Promise<void>;
@@ -46,12 +46,15 @@ export class Sinks {
   readonly #startedAt: number;
   readonly #stop = new AbortController();
   readonly #runners = new Map<string, Runner>();
-  /** Of jobs that may have something to copy: how many sinks. Log lines come by the thousand, mostly of jobs without any. */
+  /**
+   * Number of sinks of each job that may have something to copy. Log lines arrive by the thousand, mostly for jobs
+   * without sinks.
+   */
   readonly #jobs = new Map<string, number>();
-  /** When somebody asked to try again. */
+  /** When a retry was requested. */
   readonly #askedAt = new Map<string, number>();
   #active = false;
-  /** Sinks whose first list was written before their job was made. */
+  /** Sinks whose first list was written before their job was created. */
   readonly #begun = new Map<string, string>();
   readonly #quiet = new Set<() => void>();
 
@@ -61,8 +64,9 @@ export class Sinks {
   }
 
   /**
-   * Before a job is made: credentials are there, and something can be written. A store that cannot be reached now refuses
-   * nothing. What the environment gave is sealed, for a control plane that has another. Throws what is wrong, naming the field.
+   * Checks before a job is created: credentials exist, and the sink is writable. A store that is unreachable now
+   * refuses nothing. Values from the environment are sealed, for a control plane with another environment. Throws the
+   * problem, naming the field.
    */
   async check(spec: RunSpec, jobId: string): Promise<void> {
     const { home, env, key } = this.#o;
@@ -88,7 +92,7 @@ export class Sinks {
     }
   }
 
-  /** L3: called within the transaction that makes the job. */
+  /** L3: called within the transaction that creates the job. */
   enter(jobId: string, spec: RunSpec): void {
     if (spec.sinks.length > 0) this.#jobs.set(jobId, spec.sinks.length);
     for (const sink of spec.sinks.keys()) {
@@ -100,7 +104,7 @@ export class Sinks {
     }
   }
 
-  /** L3: takes up what is open. */
+  /** L3: resumes the open sinks. */
   begin(): void {
     this.#active = true;
     for (const key of this.#o.rows.open()) {
@@ -109,7 +113,7 @@ export class Sinks {
     }
   }
 
-  /** Something of the job is new: its making, a checkpoint, a log line, its end. */
+  /** Reports a change of the job: its creation, a checkpoint, a log line, its end. */
   changed(jobId: string): void {
     const count = this.#jobs.get(jobId) ?? 0;
     for (let sink = 0; sink < count; sink++) {
@@ -122,7 +126,7 @@ export class Sinks {
     }
   }
 
-  /** Tries at once what failed, also what was given up. Throws `sinks_none`. */
+  /** Retries failed copies at once, including those that were given up. Throws `sinks_none`. */
   async retry(jobId: string): Promise<void> {
     const rows = this.#o.rows.ofJob(jobId);
     if (rows.length === 0) throw new SvcError("sinks_none", { job: jobId });
@@ -140,7 +144,7 @@ export class Sinks {
     }
   }
 
-  /** What the sinks of a run were given and is secret: its log must not repeat it. */
+  /** The secrets of a run's sinks: its log must not repeat them. */
   secretsOf(jobId: string, spec: RunSpec): string[] {
     if (spec.sinks.length === 0) return [];
     const sealed = unseal(sealedFile(this.#o.home, jobId), this.#o.key);
@@ -148,7 +152,7 @@ export class Sinks {
       try {
         return accessOf(sink, { ...this.#o, sealed }).secrets;
       } catch {
-        return []; // not to be found any more
+        return []; // no longer available
       }
     });
   }
@@ -170,7 +174,7 @@ export class Sinks {
       });
   }
 
-  /** What is unfinished is gone on with by the next control plane. */
+  /** The next control plane resumes unfinished copies. */
   async stop(): Promise<void> {
     this.#stop.abort(new SvcError("shutting_down", {}));
     const runners = [...this.#runners.values()];
@@ -219,9 +223,9 @@ export class Sinks {
     }
   }
 
-  /** Until there is something new; and at least until what comes together has come. */
+  /** Waits until there is something new, and at least long enough for a group of files to arrive. */
   async #rest(key: SinkKey, runner: Runner, { logDueMs }: Passed): Promise<void> {
-    if (this.#o.job(key.job_id)?.over) return; // it ended meanwhile: what came last is copied at once
+    if (this.#o.job(key.job_id)?.over) return; // it ended meanwhile: the last files are copied at once
     await this.#wait(runner, GATHER_MS, false);
     if (!runner.asked) await this.#wait(runner, logDueMs, true);
   }
@@ -250,7 +254,7 @@ export class Sinks {
     });
   }
 
-  /** Resolves with the wait before the next try; null where there is none any more. */
+  /** Resolves with the wait before the next try; null if there will be none. */
   async #failed(key: SinkKey, error: SvcError): Promise<number | null> {
     const now = this.#o.clock.now();
     const row = this.#o.rows.get(key);
@@ -263,7 +267,7 @@ export class Sinks {
     const delayMs = Math.min(DELAY_MS_MAX, DELAY_MS_MIN * 2 ** Math.min(20, failures - 1));
     const told = error.toJobError();
     const next_at = now + delayMs;
-    // A disk that is full cannot keep it; the next try comes all the same.
+    // A full disk cannot store this; the retry happens anyway.
     await this.#o
       .commit((tx) => {
         this.#o.rows.update({ ...key, state: "open", failures, error: JSON.stringify(told), next_at });
