@@ -1,10 +1,10 @@
-// Opening the store of a home. The only place that knows how a database is judged fit to be written.
+// Opens the store of a home, and alone decides whether a database may be written.
 //
 // D1. A store is never silently empty: a used home without its database, or with an empty file, is refused.
 // D2. A store written by a newer program is refused untouched.
 // D3. Before a migration there is a copy in `backups/`.
 // D4. Files are 600 in a home of 700, also -wal and -shm, whatever the umask.
-// D5. One writer: whoever opens it holds the home's lock (home-lock.ts); the epoch stops a writer that outlived it.
+// D5. One writer: the opener holds the home's lock (home-lock.ts); the epoch stops a writer that outlived it.
 
 import Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
@@ -37,12 +37,12 @@ export type Sqlite = Database.Database;
 /** `PRAGMA user_version` of a store of this program. */
 export const SCHEMA_VERSION = Object.keys(migrations).length;
 const BACKUPS_KEPT = 10;
-/** Twice what is written between two checkpoints: the other half is the reserve for a full disk. */
+/** Twice the amount written between two checkpoints: the other half is the reserve for a full disk. */
 const WAL_BYTES = 8 * 1024 * 1024;
-/** Stores up to this size are checked whole at start; larger ones only in the tables that money depends on. */
+/** Stores up to this size are checked completely at start; larger ones only in the tables that money depends on. */
 const FULL_CHECK_BYTES = 32 * 1024 * 1024;
 
-/** Makes the home if there is none; refuses one that is not ours alone. */
+/** Creates the home if it is missing; refuses one that other users can write to. */
 export function prepareHome(home: string): void {
   try {
     makeHome(home);
@@ -74,8 +74,8 @@ export function prepareHome(home: string): void {
 }
 
 /**
- * What lies in the home and is neither ours nor root's: put there while a group could write to it, it would be believed, and whoever
- * put it there may still write to it.
+ * An entry of the home that belongs neither to this user nor to root. It may have been put there while a group could
+ * write to the home; svc would trust it, and its owner may still write to it.
  */
 function entryOfOthers(home: string): string | null {
   const self = process.getuid?.();
@@ -96,7 +96,7 @@ export interface OpenedStore {
 
 /**
  * Opens the store for writing and takes the next epoch. The caller holds the home's lock.
- * @throws `store_missing`, `store_corrupt`, `store_newer`, `disk_full`: the file is then as it was.
+ * @throws `store_missing`, `store_corrupt`, `store_newer`, `disk_full`: the file is then unchanged.
  */
 export async function openStore(
   home: string,
@@ -152,8 +152,8 @@ export async function openStore(
 }
 
 /**
- * Whether the file may be written, found out without writing: a connection that can write would fold the write-ahead log into
- * a store that is then refused.
+ * Whether the file may be written, decided without writing: a writable connection would fold the write-ahead log into a
+ * store that is then refused.
  */
 function judge(file: string, used: boolean, latest: number): void {
   let db: Sqlite | null = null;
@@ -173,8 +173,8 @@ function judge(file: string, used: boolean, latest: number): void {
 }
 
 /**
- * A process that was killed while it made the file leaves a journal that only a connection that can write takes back. A store that
- * was ever finished has a write-ahead log in its place, so nothing that is owed can be in such a file.
+ * A process that was killed while it created the file leaves a journal that only a writable connection rolls back. A
+ * store that was ever complete has a write-ahead log instead, so such a file cannot hold anything that is owed.
  */
 function openToJudge(file: string): Sqlite {
   const open = (): Sqlite => new Database(file, { readonly: true, timeout: 5_000 });
@@ -205,7 +205,7 @@ function openFile(file: string): Sqlite {
   }
 }
 
-/** SQLite's codes in our words. What is not about the store passes unchanged. */
+/** Translates SQLite's codes to svc's errors. Unrelated errors pass unchanged. */
 export function asStoreError(e: unknown, file: string): unknown {
   const code = (e as { code?: unknown } | null)?.code;
   if (e instanceof SvcError || typeof code !== "string") return e;
@@ -221,7 +221,7 @@ export function asStoreError(e: unknown, file: string): unknown {
   ) {
     return new SvcError("home_unusable", { home: file, why: `cannot be written (${messageOf(e)})` }, { cause: e });
   }
-  // Its other codes tell of reads and writes that failed, of memory, and of locks held too long.
+  // Its other codes report failed reads and writes, lack of memory, and locks held too long.
   if (/^SQLITE_(IOERR|NOMEM|BUSY|LOCKED|PROTOCOL)/.test(code))
     return new SvcError("store_failing", { file, why: `${code}: ${messageOf(e)}` }, { cause: e });
   return e;
@@ -254,7 +254,8 @@ async function migrate(
   // `destroy` would close our connection, so it is not called.
   const kysely = new Kysely<unknown>({ dialect: new SqliteDialect({ database: db }) });
   const migrator = new Migrator({ db: kysely, provider: { getMigrations: () => Promise.resolve(known) } });
-  // The migrator takes SQLite for a database that cannot undo DDL and opens no transaction. It can, so we do: all or nothing.
+  // The migrator assumes that SQLite cannot roll back DDL, and opens no transaction. SQLite can, so this code does: all
+  // or nothing.
   db.exec("BEGIN IMMEDIATE");
   try {
     const { error } = await migrator.migrateToLatest();
@@ -267,7 +268,7 @@ async function migrate(
   }
 }
 
-/** A copy that is whole or not there at all. */
+/** A backup that is complete or absent. */
 async function backUp(db: Sqlite, home: string, version: number): Promise<void> {
   const folder = join(home, "backups");
   const copy = join(folder, `svc-schema${version}-${new Date().toISOString().replaceAll(/[:.]/g, "-")}.db`);
@@ -285,9 +286,9 @@ async function backUp(db: Sqlite, home: string, version: number): Promise<void> 
 }
 
 /**
- * Gives the write-ahead log its size beforehand. SQLite never shrinks it and writes over what lies beyond its last frame, so on
- * a full disk there is still room for some thousand commits: a kill is accepted and a machine is given back even while a
- * script's own output takes every byte that comes free.
+ * Extends the write-ahead log in advance. SQLite never shrinks it and overwrites the bytes after its last frame, so a
+ * full disk still has room for some thousand commits: a kill is accepted and a machine is released even while a
+ * script's output takes every byte that becomes free.
  */
 function growWal(wal: string): void {
   const fd = openSync(wal, "r+");
@@ -297,7 +298,7 @@ function growWal(wal: string): void {
       at += writeSync(fd, zeros, 0, Math.min(zeros.length, WAL_BYTES - at), at);
     fsyncSync(fd);
   } catch (e) {
-    // A start on a full disk makes do with what there is.
+    // A start on a full disk uses the log at its current size.
     if (!isDiskFull(e)) throw e;
   } finally {
     closeSync(fd);

@@ -1,11 +1,11 @@
-// A few megabytes set aside, so that a full disk cannot stop machines from being given back: the reserve is deleted, and what
-// must be written fits again. New runs wait until it stands again.
+// Reserves a few megabytes, so that a full disk cannot prevent the release of machines: the reserve is deleted, and
+// necessary writes fit again. New runs wait until it is restored.
 
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 const RESERVE_BYTES = 4 * 1024 * 1024;
-/** What must be free beside the reserve: it must not take the very room that it was given up for. */
+/** Space that must be free in addition to the reserve: it must not take the space for which it was given up. */
 const ROOM_BYTES = 4 * 1024 * 1024;
 
 /** With less than this free, the disk counts as full. */
@@ -24,17 +24,17 @@ export class DiskReserve {
     return existsSync(this.#file);
   }
 
-  /** Gives the space back to whoever must write now. */
+  /** Deletes the reserve to make room for necessary writes. */
   spend(): void {
     rmSync(this.#file, { force: true });
   }
 
-  /** The same where the disk is all but full: somebody is about to end a run, and its runner must write that it ended. */
+  /** Like `spend`, if the disk is almost full: a run is about to be ended, and its runner must record the end. */
   spendIfFull(): void {
     if (this.#free < FULL_BYTES) this.spend();
   }
 
-  /** Bytes that may be written now: none where the home is gone, or its disk does not answer. */
+  /** Bytes that may be written now: 0 if the home is gone, or its disk does not answer. */
   get #free(): number {
     try {
       const { bavail, bsize } = statfsSync(this.#home);
@@ -44,7 +44,7 @@ export class DiskReserve {
     }
   }
 
-  /** True when the space is set aside (again) and there is room beside it: then new runs may be accepted. */
+  /** True when the space is reserved (again) and there is room in addition: then new runs may be accepted. */
   restore(): boolean {
     if (this.stands) return this.#free >= ROOM_BYTES;
     if (this.#free < RESERVE_BYTES + ROOM_BYTES) return false;
@@ -52,7 +52,7 @@ export class DiskReserve {
     let fd: number | null = null;
     try {
       fd = openSync(temp, "w", 0o600);
-      // Written, not truncated to size: a sparse file reserves nothing.
+      // Written, not truncated to size: a sparse file reserves no space.
       const block = Buffer.alloc(256 * 1024, 0x5a);
       for (let at = 0; at < RESERVE_BYTES;) at += writeSync(fd, block);
       fsyncSync(fd);
@@ -61,7 +61,7 @@ export class DiskReserve {
       renameSync(temp, this.#file);
       return true;
     } catch {
-      // No room for the reserve is an answer, not a failure.
+      // Returns false if the reserve does not fit; that is not a failure.
       if (fd !== null) closeSync(fd);
       rmSync(temp, { force: true });
       return false;

@@ -1,5 +1,5 @@
 // The engine's rows: jobs, journal, effects, attempts, timers, feed. Every method is synchronous, so that deciding and
-// committing happen in one turn and nothing can come between.
+// committing happen in one turn without interruption.
 //
 // S1. Nothing is written outside of `transaction`, and every transaction first proves that this epoch still owns the home.
 // S2. A job's row changes only by compare-and-set on `seq`.
@@ -145,7 +145,7 @@ export class EngineStore {
           .where("job_id", "=", p("job_id"))
           .where("state", "in", [lit("running"), lit("retrying")]),
       ),
-      // Only the attempt that is under way may settle: a late or doubled result changes nothing.
+      // Only the current attempt may settle: a late or repeated result changes nothing.
       settleEffect: prepare(
         db,
         q
@@ -274,7 +274,7 @@ export class EngineStore {
       throw e;
     }
   }
-  /** @throws `stale_writer` when a newer control plane has the home. For what is written outside of the database. */
+  /** @throws `stale_writer` when a newer control plane has the home. For writes outside of the database. */
   checkEpoch(): void {
     const epoch = this.#s.epoch.get() as number;
     if (epoch !== this.epoch) throw new SvcError("stale_writer", { epoch });
@@ -282,11 +282,11 @@ export class EngineStore {
   commit(): void {
     this.#s.commit.run();
   }
-  /** Safe to call whether or not SQLite has rolled back by itself, as it does when the disk is full. */
+  /** Safe to call even if SQLite has already rolled back by itself, as it does when the disk is full. */
   rollback(): void {
     if (this.db.inTransaction) this.#s.rollback.run();
   }
-  /** Runs `fn` so that its failure undoes only what it wrote. */
+  /** Runs `fn` so that its failure undoes only its own writes. */
   nested<T>(fn: () => T): T {
     this.#s.savepoint.run();
     try {
@@ -319,14 +319,14 @@ export class EngineStore {
   jobByKey(key: string): JobRow | undefined {
     return this.#s.jobByKey.get({ key });
   }
-  /** Ids of the code snapshots, and of the lists of what was left out of them, that jobs name (`collectGarbage`). */
+  /** Ids of the code snapshots and of the lists of excluded files that jobs name (`collectGarbage`). */
   codeInUse(): string[] {
     return this.#s.codeInUse.all({}).flatMap(({ code_snapshot, left_out }) => {
       const list = left_out === null ? null : (JSON.parse(left_out) as StoredLeftOut).list;
       return [code_snapshot, list].filter((id) => id !== null);
     });
   }
-  /** @throws `stale_writer` when somebody else moved the job on. */
+  /** @throws `stale_writer` when another writer has changed the job. */
   updateJob(change: JobChange): void {
     const { changes } = this.#s.updateJob.run({ ...change, expected: change.seq - 1 });
     if (changes !== 1) throw new SvcError("stale_writer", { epoch: this.epoch });
@@ -352,7 +352,7 @@ export class EngineStore {
   openEffectsOf(jobId: string): EffectRow[] {
     return this.#s.openEffectsOf.all({ job_id: jobId });
   }
-  /** False when the attempt is no longer the one under way: the result comes too late and must be dropped. */
+  /** False when a newer attempt is current: the result comes too late and must be dropped. */
   settleEffect(id: number, attempt: number, state: EffectRow["state"], nextAt: number | null): boolean {
     return this.#s.settleEffect.run({ id, attempt, state, next_at: nextAt }).changes === 1;
   }
@@ -376,15 +376,15 @@ export class EngineStore {
   firstFailedAt(effectId: number, code: string): number | null {
     return this.#s.firstFailedAt.get({ effect_id: effectId, code })?.at ?? null;
   }
-  /** Ends whatever attempt of the effect still stands as running: a crash took it. */
+  /** Ends every attempt of the effect that is still recorded as running: a crash interrupted it. */
   leaveAttempt(effectId: number, endedAt: number): void {
     this.#s.leaveAttempt.run({ effect_id: effectId, ended_at: endedAt });
   }
-  /** What attempts of its open effects have said, the newest of each effect first. */
+  /** The errors and details of attempts of its open effects, the newest of each effect first. */
   openAttempts(jobId: string): Pick<AttemptRow, "error" | "detail">[] {
     return this.#s.openAttempts.all({ job_id: jobId });
   }
-  /** Whether all that the job left on its machines was brought home. */
+  /** Whether all files that the job left on its machines were downloaded. */
   collected(jobId: string): boolean {
     return this.#s.collects
       .all({ job_id: jobId })

@@ -5,9 +5,9 @@ import { messageOf, SvcError } from "../errors/index.ts";
 const WAIT_MS_MAX = 10_000;
 
 /**
- * Runs `work` while no other process that asks for the same `file` runs its own. The kernel holds the lock: it goes with the
- * process, however that ends. `work` must not wait for anything, or others would.
- * @throws `home_unusable` where the lock cannot be had.
+ * Runs `work` while no other process that asks for the same `file` runs its own. The kernel releases the lock when the
+ * process ends, for any reason. `work` must not wait for anything, because others wait for it.
+ * @throws `home_unusable` if the lock cannot be taken.
  */
 export function exclusively<T>(file: string, work: () => T): T {
   let db: Database.Database | null = null;

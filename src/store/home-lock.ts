@@ -1,4 +1,5 @@
-// One control plane per home: the lock is held by the kernel as long as the process lives, and a file beside it says who holds it.
+// Enforces one control plane per home: the kernel holds the lock as long as the process lives, and a file next to it
+// names the holder.
 
 import Database from "better-sqlite3";
 import { chmodSync, readFileSync, rmSync } from "node:fs";
@@ -13,7 +14,7 @@ export interface Holder {
   url: string | null;
 }
 
-/** The lock of a home. Freed by the kernel when the process ends, however it ends. */
+/** The lock of a home. The kernel frees it when the process ends, for any reason. */
 export class HomeLock {
   readonly #db: Database.Database;
   readonly #file: string;
@@ -23,7 +24,7 @@ export class HomeLock {
     this.#file = file;
   }
 
-  /** @throws `home_locked`, naming the holder. Changes nothing then. */
+  /** @throws `home_locked`, naming the holder. Changes nothing in that case. */
   static take(home: string, holder: Holder): HomeLock {
     const path = join(home, "lock.db");
     let db: Database.Database | null = null;
@@ -49,7 +50,7 @@ export class HomeLock {
     }
   }
 
-  /** Tells others who holds the home and where it answers. */
+  /** Records the holder of the home and its address for other processes. */
   announce(holder: Holder): void {
     replaceFile(this.#file, JSON.stringify(holder));
   }

@@ -1,4 +1,4 @@
-// The machine ledger's rows. A row closes only with a proof; the schema holds that, too.
+// The machine ledger's rows. A row closes only with a proof; the schema enforces that, too.
 
 import type { MachineRow } from "./tables.ts";
 import type { Sqlite } from "./database.ts";

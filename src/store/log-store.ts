@@ -1,5 +1,5 @@
-// Rows of a run's story: cursors, times, series, points, checkpoints. Points come by the ten thousand, so each is one bound
-// insert and nothing else.
+// Rows of a run's log: cursors, times, series, points, checkpoints. Points arrive by the ten thousand, so each is one
+// bound insert and nothing else.
 
 import type { Sqlite } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
@@ -95,7 +95,7 @@ export class LogStore {
   cursor(jobId: string, node: number, stream: string): CursorRow | undefined {
     return this.#s.cursor.get({ job_id: jobId, node, stream });
   }
-  /** False when somebody moved it since `from` was read: then nothing may be written for this part. */
+  /** False when another writer moved it since `from` was read: then nothing may be written for this part. */
   moveCursor(
     at: { job_id: string; node: number; stream: string },
     from: { source_offset: number; samples_offset: number },
@@ -131,7 +131,7 @@ export class LogStore {
   point(seriesId: number, i: number, step: number, time: number, value: number | null, rank: number): void {
     this.#point.run(seriesId, i, step, time, value, rank);
   }
-  /** What is new about it: nothing, a file that is still being written and was known before, or the file itself. */
+  /** Classifies a checkpoint file: unchanged, still being written and known before, or new. */
   checkpoint(row: Tables["checkpoint"]): "nothing" | "grown" | "saved" {
     const before = this.#s.checkpointAt.get({ job_id: row.job_id, path: row.path });
     const isSame = before?.size === row.size && before.modified_at === row.modified_at;
@@ -139,12 +139,12 @@ export class LogStore {
     this.#s.checkpoint.run({ ...row });
     return before !== undefined && row.in_progress === 1 ? "grown" : "saved";
   }
-  /** It is not at home any more. */
+  /** Records that the file is no longer on this computer. */
   dropCheckpoint(jobId: string, path: string): void {
     this.#s.dropCheckpoint.run({ job_id: jobId, path });
   }
 
-  /** Whether it is known where the job can be seen at the tracker. */
+  /** Whether the job's page at the tracker is known. */
   linked(jobId: string): boolean {
     return this.#s.linked.get({ job_id: jobId }) !== undefined;
   }

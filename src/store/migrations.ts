@@ -1,4 +1,5 @@
-// Forward only. A migration is never edited once released; a database that has one we do not know is newer than we are.
+// Forward only. A migration is never edited once released; a database with an unknown migration is newer than this
+// program.
 
 import { sql, type Kysely } from "kysely";
 import type { Migration } from "kysely/migration";

@@ -1,5 +1,5 @@
-// Reading a home, by SQL written out: this is on the way of every `svc jobs`, and must load neither a query builder nor a
-// schema library. Works beside a running control plane and without one.
+// Reads a home with hand-written SQL: every `svc jobs` runs this, and must load neither a query builder nor a schema
+// library. Works with and without a running control plane.
 
 import Database from "better-sqlite3";
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
@@ -42,13 +42,13 @@ import { specOf } from "../schemas/stored-spec.ts";
 
 type Sqlite = Database.Database;
 
-/** The schema that these queries are written for; not asked of the migrations, which would load the migrator. */
+/** The schema that these queries are written for; a constant, because the migrations would load the migrator. */
 const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005, SCHEMA_0006];
 
-/** Points of one series that are held in memory to choose from. */
+/** Maximum of points of one series in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;
 
-/** A wait of less is no news: machines take that long to boot. */
+/** Shorter waits are not reported: machines take that long to boot. */
 const WAITS_LONG_MS = 60_000;
 
 interface PointRow {
@@ -58,13 +58,13 @@ interface PointRow {
   rank: number;
 }
 
-/** What a person looks for a run by. */
+/** The columns in which a text search looks. */
 const HOLDS_TEXT = `(id || ' ' || coalesce(label, '') || ' ' || provider || ' ' || gpus || ' ' || (spec ->> 'entrypoint') || ' ' || coalesce(error, '')) LIKE ? ESCAPE '\\'`;
 
 export interface ShownSecrets {
-  /** Finds what became known as a secret after the log was written. */
+  /** Masks secrets that became known after the log was written. */
   redactor: () => Redactor;
-  /** A record as it was before secrets in it were masked. */
+  /** A record before secrets in it were masked. */
   unseal: (record: object) => object;
 }
 const NOTHING_SECRET = new Redactor([]);
@@ -103,9 +103,9 @@ export class StoreReads implements Reads {
 
   #recordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
     const record = jobRecordOf(row, machines, now);
-    // While the run goes on there is always something to copy: only what is left at its end is worth words.
+    // An active run always has something to copy: only the rest at its end is worth a note.
     if (row.state === "terminal" && record.note === null) {
-      // A failure that the code itself may explain comes before what is still to be copied.
+      // A failure that missing files may explain is more important than pending copies.
       if (row.status === "failed" && row.provider !== "local" && row.left_out)
         record.note = leftOutNote(JSON.parse(row.left_out) as StoredLeftOut);
       record.note ??= sinkNote(this.#sinksOf(row));
@@ -115,14 +115,20 @@ export class StoreReads implements Reads {
     return record;
   }
 
-  /** The log and the checkpoints as they are recorded: walking the files of a live run would cost more than the figure is worth. */
+  /**
+   * The recorded sizes of log and checkpoints: walking the files of an active run would cost more than the figure is
+   * worth.
+   */
   #bytesAtHome(id: string): number {
     const sql =
       "SELECT coalesce((SELECT sum(size) FROM checkpoint WHERE job_id = ?), 0) + coalesce((SELECT stored_bytes FROM log WHERE job_id = ?), 0) AS n";
     return this.#get<{ n: number }>(sql, id, id)?.n ?? 0;
   }
 
-  /** Why a run does not get on: what the last try of a step that is to be tried again, or just is, ended with. */
+  /**
+   * Why a run makes no progress: the error of the last attempt of a step that is waiting for a retry or is being
+   * retried.
+   */
   #triedAgain(id: string): Note | null {
     const last = this.#get<Pick<EffectRow, "step"> & Pick<AttemptRow, "attempt" | "error">>(
       "SELECT e.step, a.attempt, a.error FROM effect e JOIN attempt a ON a.effect_id = e.id " +
@@ -138,7 +144,7 @@ export class StoreReads implements Reads {
     };
   }
 
-  /** What a step has waited for for so long that one would ask. */
+  /** The reason of a wait that is long enough to worry a user. */
   #waitsFor(id: string, now: number): Note | null {
     const open = this.#get<{ step: string; why: string }>(
       "SELECT e.step, a.detail ->> 'waiting_for' AS why FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt " +
@@ -165,7 +171,7 @@ export class StoreReads implements Reads {
   }
 
   resolveJobId(prefix: string): string {
-    // Ids begin with the time: none will ever begin with this word again.
+    // Ids begin with the time, so none will ever begin with this word again.
     const newest = prefix === "last" ? this.#get<{ id: string }>("SELECT id FROM job ORDER BY id DESC LIMIT 1") : null;
     if (newest) return newest.id;
     if (/^[a-z0-9]{1,64}$/.test(prefix)) {
@@ -278,8 +284,8 @@ export class StoreReads implements Reads {
   }
 
   /**
-   * Every point where there are at most SERIES_READ_MAX. Of more, a look at what came since a step finds the newest, and a look at all
-   * finds evenly spaced ones: what a script logs without end must not take the memory of the control plane.
+   * Every point if there are at most SERIES_READ_MAX. With more points, a query since a step returns the newest, and a
+   * query of all returns evenly spaced ones: endless metrics of a script must not fill the memory of the control plane.
    */
   #points(series: number, since: number): PointRow[] {
     const max = SERIES_READ_MAX;
@@ -319,13 +325,13 @@ export class StoreReads implements Reads {
   }
 
   readLog(id: string, offset: number, max: number): Buffer {
-    // What lies beyond the committed length was not acknowledged to anybody and may be cut off by a recovery.
+    // Bytes after the committed length were never acknowledged and may be truncated by a recovery.
     const stored = this.logBytes(id);
     const length = Math.min(max, stored - offset);
     if (length <= 0) return Buffer.alloc(0);
     const secrets = this.#secrets.redactor();
     if (secrets.empty) return this.#readStored(id, offset, length);
-    // A secret may begin before what is asked for, and end after it.
+    // A secret may begin before the requested range, and end after it.
     const around = secrets.longest - 1;
     const from = Math.max(0, offset - around);
     const bytes = this.#readStored(id, from, Math.min(stored, offset + length + around) - from);
@@ -363,7 +369,7 @@ export class StoreReads implements Reads {
   }
 
   removedAt(id: string): string | null {
-    // A home that an older version wrote has removed nothing.
+    // A home from an older version has no removals.
     if (this.#all("SELECT 1 FROM sqlite_schema WHERE name = 'removal'").length === 0) return null;
     return isoOrNull(
       this.#get<{ begun_at: number }>("SELECT begun_at FROM removal WHERE job_id = ?", id)?.begun_at ?? null,
@@ -371,7 +377,7 @@ export class StoreReads implements Reads {
   }
 
   checkpoints(id: string): CheckpointFile[] {
-    // An older program's store has no `in_progress`.
+    // A store from an older program has no `in_progress`.
     return this.#all<{ path: string; size: number; modified_at: number; in_progress?: number }>(
       "SELECT * FROM checkpoint WHERE job_id = ? ORDER BY path",
       id,
@@ -394,7 +400,7 @@ export class StoreReads implements Reads {
       null;
     if (snapshot === null) return null;
     try {
-      // The id is a hash that we made; the file is ours and is written once.
+      // The id is a hash that svc made; the file is svc's own and is written once.
       const manifest = readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8");
       const { sealed, ...shown } = JSON.parse(manifest) as CodeSnapshot & { sealed?: string };
       return restored && sealed ? (this.#secrets.unseal({ ...shown, sealed }) as CodeSnapshot) : shown;
@@ -419,7 +425,7 @@ export class StoreReads implements Reads {
   }
 
   machines(): LedgerMachine[] {
-    // A local run costs nothing, whatever becomes of it.
+    // A local run costs nothing, whatever its outcome.
     const now = this.#now();
     return this.#all<MachineRow>(
       "SELECT * FROM machine WHERE state <> 'released' AND provider <> 'local' ORDER BY created_at, name",

@@ -1,4 +1,4 @@
-// What can be read of a home, with or without a running control plane. The API, the CLI and the SDKs' records come from here.
+// The read interface of a home, with or without a running control plane. The API, the CLI and the SDKs' records use it.
 
 import type {
   CheckpointFile,
@@ -18,7 +18,7 @@ import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { SeriesPlace } from "./series-reads.ts";
 
 export interface Reads {
-  /** Null when there is no such job. */
+  /** Null when the job does not exist. */
   job(id: string): JobRecord | null;
   /** A full id from a unique prefix, or from `last`: the newest. Throws `job_not_found` or `job_ambiguous`. */
   resolveJobId(prefix: string): string;
@@ -29,9 +29,9 @@ export interface Reads {
   metrics(id: string, query: MetricsQuery): Metrics;
   /** Names of the job's metrics, and how many points each has. */
   seriesList(id: string): SeriesList["series"];
-  /** Points of some series from a place on, at most `maxPoints` of each, extremes kept. */
+  /** Points of some series from an index on, at most `maxPoints` of each, with extremes kept. */
   seriesPoints(id: string, places: readonly SeriesPlace[], maxPoints: number): SeriesColumns[];
-  /** Bytes of log stored for the job (redacted, metric records taken out). */
+  /** Size in bytes of the log stored for the job (redacted, without metric records). */
   logBytes(id: string): number;
   /** At most `max` bytes of the stored log from `offset`. */
   readLog(id: string, offset: number, max: number): Buffer;
@@ -39,20 +39,23 @@ export interface Reads {
   logTailOffset(id: string, lines: number): number;
   /** When each part of the log was written: ascending (offset, milliseconds since the epoch), from the entry that covers `from`. */
   logTimes(id: string, from: number): { offset: number; at_ms: number }[];
-  /** When a run was removed; null where none of this id was. */
+  /** When a run was removed; null if no run with this id was removed. */
   removedAt(id: string): string | null;
   checkpoints(id: string): CheckpointFile[];
-  /** Path on disk of a recorded checkpoint file, or null when the record does not name it. Never built from the caller's words. */
+  /**
+   * Path on disk of a recorded checkpoint file, or null when the record does not name it. Never built from the caller's
+   * text.
+   */
   checkpointPath(id: string, path: string): string | null;
-  /** How far the copies in the job's sinks are; in the order of its spec. */
+  /** The progress of the copies in the job's sinks; in the order of its spec. */
   sinks(id: string): SinkStatus[];
   /** Names of files that hold a secret are masked, unless the code is to be `restored`. */
   code(id: string, options?: { restored?: boolean }): CodeSnapshot | null;
-  /** The id of the longer list of what was left out of the job's code, or null. */
+  /** The id of the longer list of files excluded from the job's code, or null. */
   leftOutList(id: string): string | null;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
-  /** The handle (JSON) of the machine that a node of a job holds now; null where it holds none. */
+  /** The handle (JSON) of the machine that a node of a job holds now; null if it holds none. */
   heldHandle(jobId: string, node: number): string | null;
   /** Feed entries with seq > since, oldest first. */
   eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[];

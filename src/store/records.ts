@@ -1,4 +1,4 @@
-// From rows to the records that people and programs see.
+// Turns rows into the records that people and programs see.
 
 import { RELEASED } from "../errors/runs.ts";
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
@@ -22,7 +22,7 @@ export const isoOrNull = (ms: number | null): string | null => (ms === null ? nu
 
 const MASK = "***";
 
-/** The spec as others may see it. */
+/** The spec without secrets. */
 export function maskSpec(spec: RunSpec): Record<string, unknown> {
   const env = Object.fromEntries(
     Object.entries(spec.env).map(([name, value]) => [
@@ -33,12 +33,12 @@ export function maskSpec(spec: RunSpec): Record<string, unknown> {
   const sinks = spec.sinks.map((sink) =>
     sink.credentials ? { ...maskKeyId(sink), credentials: maskKeyId(sink.credentials) } : maskKeyId(sink),
   );
-  // What the store has sealed beside it is for the run alone.
+  // The sealed part that the store keeps next to it is only for the run.
   const { sealed: _, ...shown }: RunSpec & { sealed?: unknown } = spec;
   return { ...shown, env, sinks };
 }
 
-/** What else a sink is given is a reference, or no secret. */
+/** Every other field of a sink is a reference, or not secret. */
 const maskKeyId = <T extends { access_key_id?: string | undefined }>(given: T): T =>
   given.access_key_id === undefined || isReference(given.access_key_id) ? given : { ...given, access_key_id: MASK };
 
@@ -91,19 +91,19 @@ function noteOf(row: JobRow, machines: MachineRow[]): Note | null {
   return released ? noteOfMachine(released) : null;
 }
 
-/** What the feed says of a job that was just stored. */
+/** The feed's event for a newly stored job. */
 export function createdEvent(status: string, row: Pick<JobRow, "label" | "provider" | "left_out">) {
   return { status, label: row.label, provider: row.provider, left_out: leftOutOf(row) };
 }
 
 export function leftOutOf({ left_out }: Pick<JobRow, "left_out">): JobRecord["left_out"] {
-  // Undefined in a home that an older version wrote and no newer one has opened yet.
+  // Undefined in a home from an older version that no newer one has opened yet.
   if (!left_out) return null;
   const { count, names, ignored } = JSON.parse(left_out) as StoredLeftOut;
   return { count, names, ignored };
 }
 
-/** What the note of a failed run says of what its code lacked; null where a person would miss nothing. */
+/** The note of a failed run about files that its code lacked; null if no user would miss any. */
 export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): Note | null {
   const [first] = names;
   if (missed === 0 || !first) return null;
@@ -116,12 +116,12 @@ export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "mi
 
 const RENTS_NOTHING: ReadonlySet<string> = new Set(["local", "notebook"]);
 
-/** A run on this computer or in a notebook rents no machine, so its errors must not say that one is given back. */
+/** A run on this computer or in a notebook rents no machine, so its errors must not mention a release. */
 export function errorOf(provider: string, error: JobError): JobError {
   if (!RENTS_NOTHING.has(provider)) return error;
   const hint = error.hint
     .replaceAll(RELEASED, "")
-    // Older versions wrote these words.
+    // Older versions wrote this text.
     .replace(/,? and a rented machine (is )?given back(?=[.,;])/g, "")
     .replace(/\s*A rented machine is given back\./g, "")
     .replace(/ {2,}/g, " ")
@@ -152,7 +152,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     error: row.error === null ? null : errorOf(spec.provider, JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOf(row),
-    // Undefined in a home that an older version wrote and no newer one has opened yet.
+    // Undefined in a home from an older version that no newer one has opened yet.
     disk_bytes: row.disk_bytes ?? null,
     spec: maskSpec(spec),
     note: noteOf(row, machines),

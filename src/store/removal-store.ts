@@ -1,14 +1,17 @@
-// Rows of a run that is removed. Called within a transaction, but for what only reads.
+// Deletes the rows of a removed run. Called within a transaction, except for reads.
 //
-// RM1. Rows of machines stay: they are the ledger, and what a run has cost stays counted.
-// RM2. `begin` makes the run unknown to every list and leaves the mark by which a later start finishes the removal. The long tables are
-//      emptied in portions after that, because a run may have millions of points.
+// RM1. Rows of machines stay: they are the ledger, and the cost of a run stays counted.
+// RM2. `begin` hides the run from every list and leaves the mark by which a later start finishes the removal. The long
+//      tables are emptied in portions after that, because a run may have millions of points.
 
 import type { Sqlite } from "./database.ts";
 
-/** Tables of which a run has few rows, and those that others look for work in. */
+/** Tables with few rows per run, and those in which other code looks for work. */
 const AT_ONCE = ["timer", "sink", "sink_copy", "sink_upload", "checkpoint", "log", "log_cursor"];
-/** One statement a table; each deletes at most as many rows as it is told. The order is that of what refers to what. */
+/**
+ * One statement per table; each deletes at most the given number of rows. The order follows the references between
+ * tables.
+ */
 const IN_PORTIONS = [
   `DELETE FROM point WHERE (series_id, i) IN
      (SELECT p.series_id, p.i FROM series s JOIN point p ON p.series_id = s.id WHERE s.job_id = ? LIMIT ?)`,
@@ -35,7 +38,7 @@ export class RemovalStore {
     this.#db.prepare("DELETE FROM job WHERE id = ?").run(jobId);
   }
 
-  /** Deletes up to `max` further rows of the run. False when none was left. */
+  /** Deletes up to `max` further rows of the run. Returns false when none was left. */
   dropSome(jobId: string, max: number): boolean {
     return IN_PORTIONS.some((sql) => this.#db.prepare(sql).run(jobId, max).changes > 0);
   }
@@ -52,12 +55,12 @@ export class RemovalStore {
       .all() as string[];
   }
 
-  /** What the files of the run take on the disk. */
+  /** Records the disk usage of the run's files, in bytes. */
   measured(jobId: string, bytes: number): void {
     this.#db.prepare("UPDATE job SET disk_bytes = ? WHERE id = ?").run(bytes, jobId);
   }
 
-  /** Runs that are over and whose files nobody has measured. */
+  /** Ended runs whose disk usage was not measured yet. */
   unmeasured(max: number): string[] {
     return this.#db
       .prepare("SELECT id FROM job WHERE disk_bytes IS NULL AND state = 'terminal' ORDER BY id DESC LIMIT ?")

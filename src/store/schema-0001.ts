@@ -1,4 +1,4 @@
-// The tables as the first release has them. Kept apart from the migrator, so that reading a home loads no query builder.
+// The tables of the first release. Kept apart from the migrator, so that reading a home loads no query builder.
 
 /** Never edited once released: later versions add migrations. */
 export const SCHEMA_0001: readonly string[] = [

@@ -1,4 +1,4 @@
-// What the second schema adds: a machine whose price changes while it is held.
+// Schema 2 adds machines whose price changes while they are held.
 
 /** Never edited once released. */
 export const SCHEMA_0002: readonly string[] = [

@@ -1,7 +1,8 @@
-// What the fifth schema adds: which files of the project a run was started without.
+// Schema 5 adds the project files that were excluded from a run.
 
 /** Never edited once released. */
 export const SCHEMA_0005: readonly string[] = [
-  // JSON of `LeftOut` with the id of the whole list; null where nothing was left out, or a version before this one did not say.
+  // JSON of `LeftOut` with the id of the whole list; null if nothing was excluded, or if a version before this one did
+  // not record it.
   `ALTER TABLE job ADD COLUMN left_out TEXT`,
 ];

@@ -1,16 +1,16 @@
-// Metrics by place: each point of a series has a number, so that a reader goes on exactly where it stopped.
+// Reads metrics by index: each point of a series has a number, so that a reader resumes exactly where it stopped.
 
 import { downsample } from "../domain/downsample.ts";
 import type { MetricPoint } from "../schemas/job.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { All } from "./tables.ts";
 
-/** Points of one series that are held in memory to choose from; of more, the newest. */
+/** Maximum of points of one series in memory to choose from; of more, the newest. */
 const READ_MAX = 1_000_000;
 
 export interface SeriesPlace {
   id: number;
-  /** The first point wanted. */
+  /** Index of the first requested point. */
   from: number;
 }
 
@@ -22,7 +22,7 @@ export function readSeriesList(all: All, jobId: string): SeriesList["series"] {
   );
 }
 
-/** Places of other jobs' series are passed over. */
+/** Places in other jobs' series are ignored. */
 export function readSeriesPoints(
   all: All,
   jobId: string,

@@ -1,5 +1,5 @@
-// What is told of a job's sinks. What has to be copied is not a list of its own that could be lost: it is the difference of
-// what is at home and what is recorded as copied.
+// Reads the status of a job's sinks. The files to copy are not a separate list that could be lost: they are the
+// difference between the local files and the recorded copies.
 
 import { bytes } from "../domain/bytes.ts";
 import type { JobError, Note } from "../schemas/job.ts";
@@ -14,12 +14,12 @@ export const LOG = "run.log";
 export const MANIFEST = "manifest.json";
 const LEFT_OUT_SHOWN = 100;
 
-/** A checkpoint file whose newest version was neither copied nor left out, in a store that an older program wrote. */
+/** A checkpoint file whose newest version was neither copied nor excluded, in a store from an older program. */
 const UNCOPIED_OF_OLD = `SELECT c.path, c.size, c.modified_at FROM checkpoint c
   LEFT JOIN sink_copy s ON s.job_id = c.job_id AND s.sink = ? AND s.path = '${CHECKPOINTS}' || c.path
   WHERE c.job_id = ? AND (s.path IS NULL OR s.size <> c.size OR s.modified_at <> c.modified_at)`;
 
-/** The same; a file that is still being written waits until it rests, or the run is over. */
+/** The same; a file that is still being written waits until it is unchanged for a while, or the run has ended. */
 export const UNCOPIED_CHECKPOINTS = `${UNCOPIED_OF_OLD}
   AND (c.in_progress = 0 OR EXISTS (SELECT 1 FROM job j WHERE j.id = c.job_id AND j.state = 'terminal'))`;
 
@@ -30,7 +30,7 @@ interface Sum {
 
 const amount = (sum: Sum) => ({ files: sum.files, bytes: sum.bytes ?? 0 });
 
-/** False in a home that an older program wrote. */
+/** False in a home from an older program. */
 const haveSinks = (all: All): boolean => all("SELECT 1 FROM sqlite_schema WHERE name = 'sink'").length > 0;
 
 export function readSinks(all: All, jobId: string, sinks: readonly Sink[]): SinkStatus[] {
@@ -101,7 +101,10 @@ function waitingOf(all: All, row: SinkRow, what: Sink["what"]): { files: number;
   return sum;
 }
 
-/** For people: what of a run that is over is not in its sinks yet, or never will be; null where there is nothing to say. */
+/**
+ * For people: the files of an ended run that are not in its sinks yet, or never will be; null if there is nothing to
+ * report.
+ */
 export function sinkNote(statuses: readonly SinkStatus[]): Note | null {
   for (const { state, url, waiting, error, left_out } of statuses) {
     const what = `${waiting.files} ${waiting.files === 1 ? "file" : "files"} (${bytes(waiting.bytes)})`;

@@ -1,4 +1,4 @@
-// Rows of sinks: how far each copy is. Called within a transaction, but for what only reads.
+// Rows of sinks: the progress of each copy. Called within a transaction, except for reads.
 
 import type { Insertable } from "kysely";
 import type { Sqlite } from "./database.ts";
@@ -93,7 +93,7 @@ export class SinkStore {
     this.#uncopied = db.prepare(`${UNCOPIED_CHECKPOINTS} ORDER BY c.size, c.path`);
   }
 
-  /** Sinks that still have something to do, of jobs that live or are over. */
+  /** Sinks with pending work, of active and ended jobs. */
   open(): SinkKey[] {
     return this.#s.open.all({});
   }
@@ -106,7 +106,7 @@ export class SinkStore {
   get(key: SinkKey): SinkRow | undefined {
     return this.#s.get.get({ ...key });
   }
-  /** How its tries go. */
+  /** Records the result of a try. */
   update(row: SinkKey & Pick<SinkRow, "state" | "failures" | "error" | "next_at">): void {
     this.#s.update.run({ ...row });
   }
@@ -119,7 +119,7 @@ export class SinkStore {
   progress(row: FileKey & { sent: number }): void {
     this.#s.progress.run({ ...row });
   }
-  /** Checkpoints, small ones first, whose newest version was neither copied nor left out. */
+  /** Checkpoints, small ones first, whose newest version was neither copied nor excluded. */
   uncopied({ job_id, sink }: SinkKey): { path: string; size: number; modified_at: number }[] {
     return this.#uncopied.all(sink, job_id) as { path: string; size: number; modified_at: number }[];
   }

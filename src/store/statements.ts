@@ -1,5 +1,6 @@
-// Kysely writes the SQL, typed against the tables; better-sqlite3 prepares it once and runs it synchronously. An awaited
-// transaction would own the one connection across turns and cost 1.5 to 3 times as much; this costs a bind.
+// Kysely writes the SQL, typed against the tables; better-sqlite3 prepares it once and runs it synchronously. An
+// awaited transaction would occupy the one connection across turns and cost 1.5 to 3 times as much; this costs one
+// bind.
 
 import {
   DummyDriver,
@@ -24,7 +25,7 @@ class Placeholder {
 // The cast is the point: `never` fits every column, and the value arrives at each run.
 export const p = (name: string): never => new Placeholder(name) as never;
 
-/** A literal in the SQL itself: a partial index is only used where the planner can see the value. */
+/** A literal in the SQL itself: the planner uses a partial index only if it can see the value. */
 export const lit = <T extends string | null>(value: T) => sql.lit<T>(value);
 
 export const q = new Kysely<Tables>({

@@ -9,7 +9,7 @@ export interface Tables {
     seq: number;
     version: number;
     state: string;
-    /** `state` while it lives, then the outcome: what people call the status. */
+    /** `state` while the job is active, then the outcome: the status that people see. */
     status: string;
     snapshot: string;
     hash: string;
@@ -29,7 +29,7 @@ export interface Tables {
     created_at: number;
     started_at: number | null;
     ended_at: number | null;
-    /** What its files take on this disk; null until they were measured. */
+    /** Disk usage of its files; null until they were measured. */
     disk_bytes: Generated<number | null>;
   };
   journal: {
@@ -88,7 +88,7 @@ export interface Tables {
     released_at: number | null;
     proof: string | null;
     note: string | null;
-    /** Whose account it was ordered on, as the provider calls it; null where that was not known. */
+    /** The account of the order, by the provider's name; null if it was unknown. */
     account: string | null;
   };
   feed: { seq: Generated<number>; job_id: string | null; at: number; type: string; data: string };
@@ -110,16 +110,16 @@ export interface Tables {
     size: number;
     modified_at: number;
     saved_at: number;
-    /** 1 where the script still wrote to it when it was downloaded. */
+    /** 1 if the script was still writing to it when it was downloaded. */
     in_progress: number;
   };
   removal: { job_id: string; begun_at: number; ended_at: number | null };
   sink: {
     job_id: string;
-    /** Place in the spec's list. */
+    /** Index in the spec's list. */
     sink: number;
     state: "open" | "done" | "gave_up";
-    /** Tries in a row that failed. */
+    /** Consecutive failures. */
     failures: number;
     error: string | null;
     next_at: number | null;
@@ -133,7 +133,7 @@ export interface Tables {
     size: number;
     modified_at: number;
     sha256: string | null;
-    /** Why there is no copy and never will be; null where there is one. */
+    /** Why there will never be a copy; null if there is one. */
     why: string | null;
     copied_at: number;
   };
@@ -148,9 +148,9 @@ export interface Tables {
   };
 }
 
-// Rows as they are read.
+// Row types for reads.
 
-/** Runs a query that was written out. */
+/** Runs hand-written SQL. */
 export type All = <Row>(sql: string, ...args: unknown[]) => Row[];
 
 export type JobRow = Selectable<Tables["job"]>;
