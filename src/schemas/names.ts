@@ -45,7 +45,7 @@ export const RETRYABLE = [
 export const CHOICES = ["in_order", "cheapest"] as const;
 export const SPOT_CHOICES = ["never", "prefer", "only"] as const;
 
-/** What a note of a run or of a machine is about. Programs decide by the kind; the message is for people and may change. */
+/** The subject of a note on a run or a machine. */
 export const NOTE_KINDS = [
   /** The stored state of the run cannot be continued; only a kill ends it. */
   "parked",

@@ -31,7 +31,7 @@ export interface CredentialReading {
   credential: { secret: string; settings: Record<string, string> } | null;
   /** The source of the key, or of its substitute. */
   source: CredentialSource | null;
-  /** What to set, as text; empty if nothing is missing. */
+  /** The things to set, as text; empty if nothing is missing. */
   missing: string[];
   /** Absolute; null if the home's own key is used. */
   sshKeyPath: string | null;

@@ -18,7 +18,7 @@ export const storePath = (home: string): string => join(home, "credentials.json"
 /** Why a file of the owner cannot be used; a message for a person, which begins with its path. */
 export class UnusableFile extends Error {}
 
-/** The store's blocks; empty if there is no store. Throws {@link UnusableFile}. */
+/** The store's blocks; empty if the store does not exist. Throws {@link UnusableFile}. */
 export function readStore(home: string): Record<string, unknown> {
   const file = storePath(home);
   const text = readPlainFile(file, { bytesMax: STORE_BYTES_MAX, ownersAlone: true });

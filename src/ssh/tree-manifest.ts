@@ -36,8 +36,8 @@ const TALK_MS = 120_000;
 export const manifestPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-pushed`;
 
 /**
- * Where rsync keeps partial files. Inside the tree, rsync would check every name against this folder. Two files of one
- * name may meet here: partial data only saves bytes, and is compared.
+ * The folder for rsync's partial files. Inside the tree, rsync would check every name against this folder. Two files of
+ * one name may meet here: partial data only saves bytes, and is compared.
  */
 export const partialPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-partial`;
 

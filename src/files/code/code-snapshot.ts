@@ -377,8 +377,9 @@ async function gitStateOf(root: string): Promise<GitState> {
 }
 
 /**
- * The beginning of git's answer. Git is told not to run hooks or file watchers of the repository, not to fetch and not
- * to take a lock. Filters that the repository's configuration names do run; neither they nor git see our keys.
+ * The beginning of git's answer. The options keep git from running hooks or file watchers of the repository, from
+ * fetching and from taking a lock. Filters that the repository's configuration names do run; neither they nor git see
+ * our keys.
  */
 async function gitSays(root: string, args: readonly string[]): Promise<string | null> {
   const seen = Object.entries(withoutSecrets(process.env)).filter(([name]) => !name.startsWith("GIT_"));

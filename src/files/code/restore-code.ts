@@ -92,7 +92,7 @@ async function rootOf(directory: string): Promise<string> {
   }
 }
 
-/** What exists at the file's path. Throws if no file can be there. */
+/** The state of the file's path. Throws if no file can be there. */
 async function look(root: string, file: CodeFile): Promise<Found> {
   const names = file.path.split("/");
   for (let i = 1; i < names.length; i++) {

@@ -41,7 +41,7 @@ export interface SetOptions {
   own?: boolean;
   signal?: AbortSignal;
   /**
-   * Receives files and symlinks as they are found, the tracked ones of a repository first. Paths are relative to the
+   * Receives files and symlinks during the search, the tracked ones of a repository first. Paths are relative to the
    * project directory, with `/`. A tracked file may be missing from the directory.
    */
   each: (paths: readonly string[], tracked: boolean) => Promise<void>;
