@@ -79,4 +79,17 @@ def names_of(module):
     }
 
 
-print(json.dumps({"svc": names_of("svc.__init__"), "svc.hub": names_of("svc.hub")}))
+def codes_of_errors():
+    """Class name to the codes, or beginnings of codes (``credential_*``), that an error of this class carries."""
+    tables = {
+        ast.unparse(part.target): part.value for part in tree_of("svc._errors").body if isinstance(part, ast.AnnAssign) and part.value
+    }
+    codes = {}
+    for table, end in (("_CLASSES", ""), ("_BEGINNINGS", "*")):
+        for key, kind in zip(tables[table].keys, tables[table].values):
+            codes.setdefault(kind.id, []).append(key.value + end)
+    return codes
+
+
+modules = {"svc": names_of("svc.__init__"), "svc.hub": names_of("svc.hub")}
+print(json.dumps({"modules": modules, "codes": codes_of_errors()}))

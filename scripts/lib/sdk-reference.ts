@@ -34,11 +34,54 @@ export function sdkReferencePage(notice: string): string {
   ].join("\n");
 }
 
-function pythonNames(root: string): string[] {
+interface PythonSdk {
+  modules: Record<string, Record<string, PythonName>>;
+  /** By class: the codes, or beginnings of codes, that its errors carry. */
+  codes: Record<string, string[]>;
+}
+
+function pythonSdk(root: string): PythonSdk {
   const script = join(import.meta.dirname, "python_names.py");
-  const said = execFileSync("python3", ["-I", script, join(root, "python")], { encoding: "utf8" });
-  const modules = JSON.parse(said) as Record<string, Record<string, PythonName>>;
-  return Object.entries(modules).flatMap(([module, names]) =>
+  return JSON.parse(execFileSync("python3", ["-I", script, join(root, "python")], { encoding: "utf8" })) as PythonSdk;
+}
+
+/** The exceptions of the Python package as a tree, each with the first sentence of its docstring; then the codes of each. */
+export function errorTree(root: string): string[] {
+  const { modules, codes } = pythonSdk(root);
+  const errors = Object.entries(modules["svc"] ?? {}).filter(([, { bases }]) =>
+    bases?.some((base) => /Error$|^Exception$/.test(base)),
+  );
+  const below = (parent: string): typeof errors => errors.filter(([, { bases }]) => bases?.[0] === parent);
+  const rows: [string, string][] = [];
+  const draw = (parent: string, indent: string): void => {
+    const children = below(parent);
+    for (const [n, [name, { bases = [], doc }]] of children.entries()) {
+      const last = n === children.length - 1;
+      const also = bases
+        .slice(1)
+        .map((base) => ` (also ${base})`)
+        .join("");
+      rows.push([
+        `${indent}${last ? "└── " : "├── "}${name}${also}`,
+        oneLine(doc)
+          .replaceAll("``", "")
+          .split(/(?<=\.) /)[0] ?? "",
+      ]);
+      draw(name, `${indent}${last ? "    " : "│   "}`);
+    }
+  };
+  draw("Exception", "");
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return [
+    ...code("text", ["Exception", ...rows.map(([name, words]) => `${name.padEnd(width)}   ${words}`)]),
+    "| class | codes (`*`: all that begin so; any other code is a plain `SvcError`) |",
+    "| --- | --- |",
+    ...Object.entries(codes).map(([name, list]) => `| \`${name}\` | ${list.map((one) => `\`${one}\``).join(", ")} |`),
+  ];
+}
+
+function pythonNames(root: string): string[] {
+  return Object.entries(pythonSdk(root).modules).flatMap(([module, names]) =>
     Object.entries(names).flatMap(([name, of]) => pythonName(`${module}.${name}`, name, of)),
   );
 }
