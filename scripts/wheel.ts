@@ -55,7 +55,7 @@ function stage(version: string, folder: string): void {
       "dist/chunks/*.mjs",
       "dist/sim/*",
       "docs/**/*.md",
-      "runner/*.py",
+      "runner/**/*.py",
       "examples/digits/*.*",
     ],
     plane,

@@ -9,6 +9,7 @@ import { customAlphabet } from "nanoid";
 import type { Clock } from "../domain/clock.ts";
 import { JobIds } from "../domain/ids.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
+import { placedProgram, pythonProgram } from "../platform/python-program.ts";
 import { keepFilesPrivate } from "../platform/own-umask.ts";
 import { proxyEnvOf } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
@@ -164,8 +165,10 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const ledger = new DurableLedger(engine);
     const sink = new DurableStorySink({ engine, home, hint: (hint) => service?.publish([hint]) });
     const python = async () => (await findPython(env)).path;
-    const runnerPath = join(programRoot, "runner", "svc_runner.py");
-    const machines = remoteMachines({ home, env, programRoot });
+    const runner = pythonProgram(join(programRoot, "runner", "svc_runner"));
+    const runnerPath = placedProgram(runner, join(home, "runner"));
+    const agentText = () => pythonProgram(join(programRoot, "runner", "svc_agent")).text;
+    const machines = remoteMachines({ home, env, runner, agentText });
     const prefix = installationPrefix(store.installationId);
     const providers = new Map<string, Provider>([
       ["local", new LocalProvider({ home, runnerPath, python, prefix })],

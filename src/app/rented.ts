@@ -1,6 +1,5 @@
 // The part of the composition that has to do with rented machines: providers, their credentials, the ways to machines.
 
-import { join } from "node:path";
 import { pause, type Clock } from "../domain/clock.ts";
 import { SvcError } from "../errors/index.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
@@ -10,13 +9,15 @@ import type { ProviderName } from "../schemas/spec.ts";
 import { baseUrlOf, readCredential } from "../secrets/credentials.ts";
 import { HostKeyPins, keyOfLine } from "../ssh/host-keys.ts";
 import { loadSshKey, type SshKey } from "../ssh/keys.ts";
-import { machineDir, RemoteMachines } from "../ssh/remote-access.ts";
+import { machineDir, RemoteMachines, type RemoteMachinesOptions } from "../ssh/remote-access.ts";
 import { sshArguments } from "../ssh/system-ssh.ts";
 
 interface Places {
   home: string;
   env: NodeJS.ProcessEnv;
 }
+
+type Programs = Pick<RemoteMachinesOptions, "runner" | "agentText">;
 
 export type RemoteMachinesOf = ReturnType<typeof remoteMachines>;
 
@@ -27,17 +28,10 @@ function sshKeyOf(provider: ProviderName, { home, env }: Places): Promise<SshKey
 }
 
 /** The ways to all machines, with the key that each provider's are opened with. */
-export function remoteMachines({ home, env, programRoot }: Places & { programRoot: string }) {
+export function remoteMachines({ home, env, runner, agentText }: Places & Programs) {
   const key = (provider: ProviderName): Promise<SshKey> => sshKeyOf(provider, { home, env });
-  const runner = (file: string): string => join(programRoot, "runner", file);
   const pins = new HostKeyPins(home);
-  const machines = new RemoteMachines({
-    home,
-    key,
-    pins,
-    runnerPath: runner("svc_runner.py"),
-    agentPath: runner("svc_agent.py"),
-  });
+  const machines = new RemoteMachines({ home, key, pins, runner, agentText });
   return Object.assign(machines, { key, pins });
 }
 

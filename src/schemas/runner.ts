@@ -1,4 +1,4 @@
-// The wire between the control plane and the runner (runner/svc_runner.py), as files in one run directory. The same
+// The wire between the control plane and the runner (runner/svc_runner), as files in one run directory. The same
 // files serve a local run, read in place, and a rented machine, read over SSH. docs/internals/runner.md describes the
 // whole protocol.
 

@@ -1,4 +1,4 @@
-// Talks to the agent on a machine (runner/svc_agent.py) over one channel. docs/internals/agent.md has the protocol. The
+// Talks to the agent on a machine (runner/svc_agent) over one channel. docs/internals/agent.md has the protocol. The
 // machine is not trusted: every answer is bounded and checked, and a violation closes the channel.
 
 import { randomBytes } from "node:crypto";
@@ -117,7 +117,7 @@ export class AgentClient {
   /**
    * Starts the agent over `channel`, on which AGENT_COMMAND is running.
    *
-   * @param source the text of svc_agent.py.
+   * @param source the text of the agent.
    */
   static async open(
     channel: AgentChannel,
@@ -125,7 +125,7 @@ export class AgentClient {
   ): Promise<AgentClient> {
     const nonce = randomBytes(16).toString("hex");
     const client = new AgentClient(channel, options.machine, nonce);
-    const program = Buffer.concat([Buffer.from(`NONCE = "${nonce}"\n`), options.source]);
+    const program = Buffer.concat([options.source, Buffer.from(`NONCE = "${nonce}"\n`)]);
     const { signal } = options;
     let onAbort: (() => void) | undefined;
     let timer: NodeJS.Timeout | undefined;

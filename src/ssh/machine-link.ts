@@ -52,8 +52,8 @@ const Hello = z.object({
 const Kept = z.object({ lives: z.boolean(), moved: z.boolean() });
 
 export interface MachineLinkOptions extends ConnectionOptions {
-  /** The text of svc_agent.py. */
-  agentSource: () => Promise<Buffer>;
+  /** The text of the agent. */
+  agentSource: () => Buffer;
   /** 20 s by default. */
   agentStartMs?: number;
 }
@@ -94,12 +94,14 @@ export class MachineLink implements AskedMachine {
 
   async #open(): Promise<AgentClient> {
     const { signal } = this.#life;
-    const [channel, source] = await Promise.all([
-      this.connection.open(AGENT_COMMAND, signal),
-      this.#options.agentSource(),
-    ]);
-    const { agentStartMs: timeoutMs } = this.#options;
-    const options = { machine: this.name, source, signal, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+    const channel = await this.connection.open(AGENT_COMMAND, signal);
+    const { agentStartMs: timeoutMs, agentSource } = this.#options;
+    const options = {
+      machine: this.name,
+      source: agentSource(),
+      signal,
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    };
     this.#agent = await AgentClient.open(channel, options).catch(async (e: unknown) => {
       throw (await this.#readsStdin(e)) ?? e;
     });

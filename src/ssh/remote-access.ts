@@ -1,8 +1,6 @@
 // Gives access to rented machines: one link for each, by name, for every caller. A handle may change (new endpoints);
 // its latest version counts from the next connect.
 
-import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { MachineLink } from "./machine-link.ts";
@@ -27,9 +25,9 @@ export interface RemoteMachinesOptions {
   /** The key for the login. Throws `ssh_key_unusable`. Requested before every connect. */
   key: (provider: MachineHandle["provider"]) => Promise<SshKey>;
   pins: HostKeyPins;
-  /** Files of the program: svc_runner.py and svc_agent.py. */
-  runnerPath: string;
-  agentPath: string;
+  runner: RunnerText;
+  /** The text of the agent; asked when the first machine is connected to. */
+  agentText: () => Buffer;
 }
 
 interface Known {
@@ -40,8 +38,7 @@ interface Known {
 export class RemoteMachines {
   readonly #options: RemoteMachinesOptions;
   readonly #known = new Map<string, Known>();
-  #agentText: Promise<Buffer> | undefined;
-  #runnerText: Promise<RunnerText> | undefined;
+  #agentText: Buffer | undefined;
 
   constructor(options: RemoteMachinesOptions) {
     this.#options = options;
@@ -51,7 +48,7 @@ export class RemoteMachines {
   access(handle: MachineHandle): MachineAccess {
     const known = this.#known.get(handle.name);
     if (known && (handle.ssh?.length ?? 0) > 0) known.handle = handle;
-    return new RemoteAccess(handle, () => this.#link(handle), this.#runner);
+    return new RemoteAccess(handle, () => this.#link(handle), this.#options.runner);
   }
 
   /**
@@ -76,19 +73,13 @@ export class RemoteMachines {
         endpoints: () => this.#known.get(handle.name)?.handle.ssh ?? [],
         key: () => key(handle.provider),
         pins,
-        agentSource: () => (this.#agentText ??= readFile(this.#options.agentPath)),
+        agentSource: () => (this.#agentText ??= this.#options.agentText()),
       });
       known = { link, handle };
       this.#known.set(handle.name, known);
     }
     return known.link;
   }
-
-  readonly #runner = (): Promise<RunnerText> =>
-    (this.#runnerText ??= readFile(this.#options.runnerPath).then((text) => ({
-      text,
-      digest: createHash("sha256").update(text).digest("hex"),
-    })));
 }
 
 /** The folder of one machine's run, below the user's home there. */
@@ -98,9 +89,9 @@ export class RemoteAccess implements MachineAccess {
   readonly inPlace = false;
   readonly #handle: MachineHandle;
   readonly #link: () => MachineLink;
-  readonly #runner: () => Promise<RunnerText>;
+  readonly #runner: RunnerText;
 
-  constructor(handle: MachineHandle, link: () => MachineLink, runner: () => Promise<RunnerText>) {
+  constructor(handle: MachineHandle, link: () => MachineLink, runner: RunnerText) {
     this.#handle = handle;
     this.#link = link;
     this.#runner = runner;

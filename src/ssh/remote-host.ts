@@ -14,7 +14,7 @@ import type { Following, LogSlice, Piece, PieceRequest, RemoteFile, RunHost, Run
 import { RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
 
 export interface RunnerText {
-  /** The text of svc_runner.py, and its SHA-256 in hexadecimal. */
+  /** The text of the runner, and its SHA-256 in hexadecimal. */
   text: Buffer;
   digest: string;
 }
@@ -24,7 +24,7 @@ export interface RemoteHostOptions {
   machine: string;
   /** Absolute path on the machine. */
   runDir: string;
-  runner: () => Promise<RunnerText>;
+  runner: RunnerText;
   /** The agent on the machine; connects if necessary. Throws `ssh_unreachable` and related errors. */
   agent: (signal: AbortSignal) => Promise<AgentClient>;
 }
@@ -219,7 +219,7 @@ export class RemoteHost implements RunHost {
 
   /** `start` and `stop` need the runner on the machine; it is sent if missing. */
   async #withRunner<T>(op: string, args: Record<string, unknown>, schema: z.ZodType<T>, options: CallOptions) {
-    const { digest, text } = await this.#o.runner();
+    const { digest, text } = this.#o.runner;
     const ask = () => this.#ask(op, { ...args, runner: digest }, schema, options);
     try {
       return await ask();

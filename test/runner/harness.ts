@@ -3,14 +3,16 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll } from "vitest";
 import { findPython } from "../../src/providers/local/python.ts";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
 import { terminateLocal } from "../../src/providers/local/local-runs.ts";
 import type { RunnerSpec, RunnerStatus } from "../../src/schemas/runner.ts";
+import { runnerPath } from "./programs.ts";
 
-export const runnerPath = resolve(import.meta.dirname, "../../runner/svc_runner.py");
+export { runnerPath };
+
 export const { path: python } = await findPython(process.env);
 export const never = new AbortController().signal;
 

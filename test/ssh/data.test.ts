@@ -26,6 +26,7 @@ import type { MachineLink } from "../../src/ssh/machine-link.ts";
 import { RemoteAccess } from "../../src/ssh/remote-access.ts";
 import { sendData } from "../../src/steps/launch/place-data.ts";
 import type { StepContext } from "../../src/steps/step.ts";
+import { runner } from "../runner/programs.ts";
 import { never, TestMachine } from "./machine.ts";
 
 let machine: TestMachine;
@@ -48,11 +49,7 @@ beforeEach(() => {
   stop = new AbortController();
   link = machine.link();
   const handle = { v: 1, provider: "podhost", id: "1", name: machine.name, extra: { home: machine.home } };
-  access = new RemoteAccess(
-    handle as unknown as MachineHandle,
-    () => link,
-    () => Promise.reject(new Error("no runner")),
-  );
+  access = new RemoteAccess(handle as unknown as MachineHandle, () => link, runner);
 });
 afterEach(() => {
   link.close();

@@ -13,6 +13,7 @@ import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vite
 import { guardDir, guardScript } from "../../src/domain/guard-script.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { processesWith } from "../process/harness.ts";
+import { runnerPath } from "../runner/programs.ts";
 import { TestMachine, ended, never, until as logged } from "./machine.ts";
 import { until } from "./sshd.ts";
 
@@ -148,9 +149,8 @@ describe("the guard", { tags: "needs/root" }, () => {
     const spec = { nonce: name, argv: ["sh", "-c", script], cwd: runDir, env: { KEEP: file("keep") } };
     const rest = { stop_grace_seconds: 60, spool_cap_bytes: 1 << 20, sample_seconds: 10 };
     writeFileSync(join(runDir, "spec.json"), JSON.stringify({ ...spec, ...rest }));
-    const runner = join(import.meta.dirname, "../../runner/svc_runner.py");
-    expect(spawnSync("python3", ["-I", "-S", runner, "start", runDir]).status).toBe(0);
-    onTestFinished(() => void spawnSync("python3", ["-I", "-S", runner, "stop", runDir, "--grace", "0"]));
+    expect(spawnSync("python3", ["-I", "-S", runnerPath, "start", runDir]).status).toBe(0);
+    onTestFinished(() => void spawnSync("python3", ["-I", "-S", runnerPath, "stop", runDir, "--grace", "0"]));
     await until(() => existsSync(join(runDir, "up")), "the script runs");
     await boot(`[ -e ${runDir}/saved ] && echo in order >>${ending} || echo too early >>${ending}`);
     setKeep(uptime() - 1);

@@ -13,7 +13,8 @@ import type { RunServices } from "../../src/steps/run-services.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import { INSTALLATION, removeHomes } from "../engine/harness.ts";
 import { Rent } from "../steps/rent.ts";
-import { agentPath, never, runnerPath, TestMachine } from "./machine.ts";
+import { runner } from "../runner/programs.ts";
+import { agentPath, never, TestMachine } from "./machine.ts";
 import { until } from "./sshd.ts";
 
 let rent: Rent;
@@ -22,7 +23,13 @@ let machines: RemoteMachines;
 beforeEach(async () => {
   [rent, machine] = [await Rent.open(), await TestMachine.start()];
   const { key, pins, here } = machine;
-  machines = new RemoteMachines({ home: here, key: () => Promise.resolve(key), pins, runnerPath, agentPath });
+  machines = new RemoteMachines({
+    home: here,
+    key: () => Promise.resolve(key),
+    pins,
+    runner,
+    agentText: () => readFileSync(agentPath),
+  });
   Object.assign(rent.cloud.info.capabilities, { owns_machine: false });
   rent.cloud.access = (handle) => machines.access(handle);
   await rent.h.create("job1");

@@ -1,10 +1,9 @@
 // A machine to test against: a real sshd, a home of its own, and the agent over a real connection.
 
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { SshEndpoint } from "../../src/domain/endpoint.ts";
 import type { RunnerSpec, RunnerStatus } from "../../src/schemas/runner.ts";
 import { HostKeyPins } from "../../src/ssh/host-keys.ts";
@@ -12,14 +11,11 @@ import { loadSshKey, type SshKey } from "../../src/ssh/keys.ts";
 import { MachineLink } from "../../src/ssh/machine-link.ts";
 import { RemoteHost } from "../../src/ssh/remote-host.ts";
 import { DEADLINE_MS } from "../deadline.ts";
+import { agentPath, runner, runnerPath } from "../runner/programs.ts";
 import { Sshd, type SshdOptions } from "./sshd.ts";
 
-export const runnerPath = resolve(import.meta.dirname, "../../runner/svc_runner.py");
-export const agentPath = resolve(import.meta.dirname, "../../runner/svc_agent.py");
+export { agentPath, runnerPath };
 export const never = new AbortController().signal;
-
-const runnerText = readFileSync(runnerPath);
-const runner = { text: runnerText, digest: createHash("sha256").update(runnerText).digest("hex") };
 
 export class TestMachine {
   readonly sshd: Sshd;
@@ -65,7 +61,7 @@ export class TestMachine {
       endpoints: () => this.endpoints,
       key: () => Promise.resolve(this.key),
       pins: this.pins,
-      agentSource: () => readFile(agentPath),
+      agentSource: () => readFileSync(agentPath),
     });
     this.links.push(link);
     return link;
@@ -80,7 +76,7 @@ export class TestMachine {
     const host = new RemoteHost({
       machine: this.name,
       runDir,
-      runner: () => Promise.resolve(runner),
+      runner,
       agent: link.agent,
     });
     this.hosts.push(host);

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import { machineDir, RemoteMachines } from "../../src/ssh/remote-access.ts";
-import { agentPath, never, runnerPath, TestMachine } from "./machine.ts";
+import { runner } from "../runner/programs.ts";
+import { agentPath, never, TestMachine } from "./machine.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "svc-access-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -31,8 +32,8 @@ const pool = (agent = agentPath): RemoteMachines =>
     home: machine.here,
     key: () => Promise.resolve(machine.key),
     pins: machine.pins,
-    runnerPath,
-    agentPath: agent,
+    runner,
+    agentText: () => readFileSync(agent),
   });
 
 beforeEach(async () => {

@@ -30,7 +30,7 @@ import type { RemoteFile } from "../../src/providers/host.ts";
 import { partOf } from "../../src/ssh/fetch-file.ts";
 import { MachineLink } from "../../src/ssh/machine-link.ts";
 import { RemoteHost } from "../../src/ssh/remote-host.ts";
-import { ended, never, runnerPath, TestMachine, until } from "./machine.ts";
+import { agentPath, ended, never, runnerPath, TestMachine, until } from "./machine.ts";
 import { relay, until as soon } from "./sshd.ts";
 
 let machine: TestMachine;
@@ -46,22 +46,20 @@ const checkpoints = (): string => join(machine.base, "checkpoints");
 it("A machine whose clock is hours off has its log and samples told by the clock of this computer", async () => {
   const wrong = (path: string): Buffer => {
     const shift = "import time\n_right = time.time_ns\ntime.time_ns = lambda: _right() + 3 * 3600 * 10**9\n";
-    return Buffer.from(shift + readFileSync(path, "utf8"));
+    return Buffer.from(readFileSync(path, "utf8").replace("\n# ---- ", `\n${shift}# ---- `));
   };
-  const agentPath = join(import.meta.dirname, "../../runner/svc_agent.py");
   const link = new MachineLink({
     machine: machine.name,
     endpoints: () => machine.endpoints,
     key: () => Promise.resolve(machine.key),
     pins: machine.pins,
-    agentSource: () => Promise.resolve(wrong(agentPath)),
+    agentSource: () => wrong(agentPath),
   });
   machine.links.push(link);
   const text = wrong(runnerPath);
   const digest = createHash("sha256").update(text).digest("hex");
   const runDir = join(machine.base, "run");
-  const runner = () => Promise.resolve({ text, digest });
-  const host = new RemoteHost({ machine: machine.name, runDir, runner, agent: link.agent });
+  const host = new RemoteHost({ machine: machine.name, runDir, runner: { text, digest }, agent: link.agent });
   machine.hosts.push(host);
   const before = Date.now();
   await host.start(machine.spec("echo one; sleep 1.5", { sample_seconds: 0.5 }), {}, never);

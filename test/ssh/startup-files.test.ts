@@ -2,8 +2,7 @@
 // @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFileSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -19,7 +18,7 @@ beforeEach(async () => {
     endpoints: () => machine.endpoints,
     key: () => Promise.resolve(machine.key),
     pins: machine.pins,
-    agentSource: () => readFile(agentPath),
+    agentSource: () => readFileSync(agentPath),
     agentStartMs: 3_000,
   });
 });

@@ -1,0 +1,102 @@
+"""Reads requests from stdin and answers them, many at a time."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+import time
+
+from .checkpoint_bytes import op_data_ranges, op_hash_file, op_read_file, op_read_pieces
+from .checkpoints import op_list
+from .guard import op_guard, op_keep
+from .log import op_ack, op_follow, op_read_log, op_read_samples, op_status
+from .machine import op_hello
+from .refusal import Refusal
+from .runner_calls import op_runner, op_start, op_stop
+from .trees import op_compare, op_mkdir, op_put, op_remove_tree
+
+ALIVE_SECONDS = 5
+# A connection that was cut without a word leaves an agent behind; who still wants one starts another.
+UNASKED_SECONDS = 900
+FULL = (errno.ENOSPC, errno.EDQUOT)
+QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_samples, "ack": op_ack,
+         "read_file": op_read_file, "read_pieces": op_read_pieces, "data_ranges": op_data_ranges, "hash_file": op_hash_file,
+         "mkdir": op_mkdir}
+SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "follow": op_follow, "list": op_list,
+        "keep": op_keep, "remove_tree": op_remove_tree}
+BODIED = {"runner": op_runner, "guard": op_guard, "compare": op_compare, "put": op_put}
+
+
+class Channel:
+    def __init__(self, out):
+        self.out = out
+        self.lock = threading.Lock()
+        self.busy = set()
+        self.asked_at = time.monotonic()
+
+    def send(self, head, body=b""):
+        if body:
+            head["bytes"] = len(body)
+        # Only ASCII, and no escape that the other side could read differently.
+        data = json.dumps(head, allow_nan=False).encode() + b"\n"
+        with self.lock:
+            # Decided where nothing can come in between: a sign of life after the answer would be one to no question.
+            if "alive" not in head:
+                self.busy.discard(head["id"])
+            elif head["id"] not in self.busy:
+                return
+            for part in (data, body):
+                view = memoryview(part)
+                while view:
+                    view = view[os.write(self.out, view):]
+
+    def serve(self, number, work, *args):
+        try:
+            value, body = work(*args)
+            head = {"id": number, "ok": value}
+        except Refusal as e:
+            head, body = {"id": number, "error": {"kind": e.kind, "why": str(e)[:4000]}}, b""
+        except OSError as e:
+            kind = "disk_full" if e.errno in FULL else "missing" if e.errno == errno.ENOENT else "failed"
+            where = " (%s)" % os.fsdecode(e.filename) if isinstance(e.filename, (str, bytes)) else ""
+            head, body = {"id": number, "error": {"kind": kind, "why": (os.strerror(e.errno or 0) + where)[:4000]}}, b""
+        except Exception as e:
+            head, body = {"id": number, "error": {"kind": "failed", "why": repr(e)[:4000]}}, b""
+        try:
+            self.send(head, body)
+        except OSError:
+            os._exit(0)  # nobody listens any more
+
+    def say_alive(self):
+        while True:
+            time.sleep(ALIVE_SECONDS)
+            if not self.busy and time.monotonic() - self.asked_at > UNASKED_SECONDS:
+                os._exit(0)
+            for number in list(self.busy):
+                try:
+                    self.send({"id": number, "alive": True})
+                except OSError:
+                    os._exit(0)
+
+    def listen(self, source):
+        threading.Thread(target=self.say_alive, daemon=True).start()
+        while True:
+            row = source.readline(8 << 20)
+            if not row.endswith(b"\n"):
+                os._exit(0)
+            self.asked_at = time.monotonic()
+            ask = json.loads(row)
+            body = source.read(ask.get("bytes", 0)) if ask.get("bytes") else b""
+            number, op = ask["id"], ask["op"]
+            if op in QUICK:
+                self.serve(number, QUICK[op], ask)
+                continue
+            args = (BODIED[op], ask, body) if op in BODIED else (SLOW[op], ask) if op in SLOW else (unknown, ask)
+            self.busy.add(number)
+            threading.Thread(target=self.serve, args=(number,) + args, daemon=True).start()
+
+
+def unknown(ask):
+    raise Refusal("refused", "there is no %s" % str(ask.get("op"))[:100])

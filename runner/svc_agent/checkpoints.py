@@ -1,0 +1,178 @@
+"""Lists the files of the checkpoint directory without following a link (A3)."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+
+from .files import read_object
+
+FILES_MAX = 100000
+DEPTH_MAX = 32
+LISTING_MAX = 32 << 20
+INODE_MASK = (1 << 53) - 1
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LINKED = (errno.ELOOP, errno.ENOTDIR)
+
+
+def mtime_ms(s):
+    return s.st_mtime_ns / 1e6
+
+
+def checkpoint_dir(run):
+    spec, _ = read_object(run + "/spec.json")
+    folder = (spec or {}).get("checkpoint_dir")
+    if isinstance(folder, str) and folder.startswith("/"):
+        return folder
+    # A script may have removed the run directory, and left its checkpoints, which lie beside it.
+    beside = os.path.join(os.path.dirname(run), "checkpoints")
+    return beside if os.path.isdir(beside) else None
+
+
+def why_unreadable(e):
+    if e.errno in (errno.EACCES, errno.EPERM):
+        return "it cannot be read: permission denied"
+    if e.errno == errno.ENAMETOOLONG:
+        return "its path is too long"
+    return "its path leads through a link" if e.errno == errno.ELOOP else None
+
+
+def led_to(top, fd, prefix, name):
+    """The path below `top` that a link leads to, as its text says; None where it leads out."""
+    target = os.readlink(name, dir_fd=fd)
+    if os.path.isabs(target):
+        # The script may know the folder by another name.
+        below = (os.path.relpath(target, t) for t in (top, os.path.realpath(top)))
+        path = next((p for p in below if not out_of(p)), "..")
+    else:
+        path = os.path.normpath(os.path.join(prefix, target))
+    return None if out_of(path) else path
+
+
+def out_of(path):
+    return path == ".." or path.startswith("../")
+
+
+def folder_below(top, names):
+    """The folder at the end of `names`, opened without following any link (A3). The caller closes it."""
+    fd = os.open(top, FOLDER)
+    try:
+        for name in names:
+            fd, above = os.open(name, FOLDER, dir_fd=fd), fd
+            os.close(above)
+        return fd
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def stat_below(top, path):
+    names = path.split("/")
+    fd = folder_below(top, names[:-1])
+    try:
+        return os.stat(names[-1], dir_fd=fd, follow_symlinks=False)
+    finally:
+        os.close(fd)
+
+
+def linked(top, fd, prefix, name):
+    """The numbers and the path of the plain file that a link leads to; or why it is not taken for one."""
+    path = led_to(top, fd, prefix, name)
+    if path is None:
+        return "it is a link that leads out of the checkpoint directory"
+    try:
+        s = stat_below(top, path)
+    except OSError as e:
+        if e.errno == errno.ENOENT:
+            return "it is a link that leads to nothing"
+        if e.errno in LINKED:
+            return "it is a link that leads through another link"
+        raise
+    if stat.S_ISDIR(s.st_mode):
+        return "it is a link to a folder, whose files have their own names"
+    if stat.S_ISLNK(s.st_mode):
+        return "it is a link that leads through another link"
+    if not stat.S_ISREG(s.st_mode):
+        return "it is a link to what is no plain file"
+    return numbers_of(s) + (path, stored_bytes(s))
+
+
+def numbers_of(s):
+    return s.st_size, mtime_ms(s), s.st_ino & INODE_MASK
+
+
+def stored_bytes(s):
+    """How much of a file the disk really holds: less than its size where it has holes."""
+    return min(s.st_size, s.st_blocks * 512)
+
+
+def op_list(ask):
+    """
+    Every plain file below the checkpoint directory, one JSON array per line: path, size, time, inode, the path of the file that a symlink
+    points to (or null), and the bytes that the disk holds of it; or path and refusal. Bytes of a name that are not UTF-8 appear as
+    surrogates (PEP 383), in which form the other requests take them back.
+    """
+    top = checkpoint_dir(ask["dir"])
+    rows, count = [], [0, 0]
+
+    def add(*row):
+        data = json.dumps(row).encode() + b"\n"
+        rows.append(data)
+        count[0] += 1
+        count[1] += len(data)
+
+    def walk(fd, prefix, depth):
+        """False once the bounds are reached."""
+        with os.scandir(fd) as entries:
+            entries = sorted(entries, key=lambda e: e.name)
+        for entry in entries:
+            path = prefix + entry.name
+            try:
+                s = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+                if stat.S_ISDIR(s.st_mode):
+                    if depth >= DEPTH_MAX:
+                        add(path, "it lies more than %d folders deep" % DEPTH_MAX)
+                        continue
+                    inner = os.open(entry.name, FOLDER, dir_fd=fd)
+                    try:
+                        if not walk(inner, path + "/", depth + 1):
+                            return False
+                    finally:
+                        os.close(inner)
+                    continue
+                is_link = stat.S_ISLNK(s.st_mode)
+                if not stat.S_ISREG(s.st_mode) and not is_link:
+                    continue
+                if count[0] >= FILES_MAX or count[1] >= LISTING_MAX:
+                    add(path, "it and what follows it are beyond the first %d files" % count[0])
+                    return False
+                if is_link:
+                    found = linked(top, fd, prefix, entry.name)
+                    add(path, *((found,) if isinstance(found, str) else found))
+                elif os.geteuid() != 0 and not os.access(entry.name, os.R_OK, dir_fd=fd):
+                    add(path, "it cannot be read: permission denied")
+                else:
+                    add(path, *(numbers_of(s) + ((None, stored_bytes(s)) if stored_bytes(s) < s.st_size else ())))
+            except OSError as e:
+                why = why_unreadable(e)
+                if why is not None:
+                    add(path, why)
+                elif e.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    raise  # rotated away meanwhile is no failure; anything else is
+        return True
+
+    if top is not None:
+        try:
+            fd = os.open(top, FOLDER)
+            try:
+                walk(fd, "", 0)
+            finally:
+                os.close(fd)
+        except OSError as e:
+            if os.path.islink(top):
+                add("(all)", "the checkpoint directory was replaced by a link")
+            elif e.errno not in (errno.ENOENT, errno.ENOTDIR):
+                raise
+    return {"files": len(rows)}, b"".join(rows)

@@ -1,0 +1,98 @@
+"""Reads and replaces small files; looks at the system's own."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import threading
+import time
+
+
+def open_plain(path, access=os.O_RDONLY):
+    """Its descriptor. A pipe that the script put in its place is not waited for: what is no plain file counts as none."""
+    try:
+        fd = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as e:
+        raise OSError(errno.ENOENT, "no plain file", path) if e.errno == errno.ENXIO else e
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.ENOENT, "no plain file", path)
+
+
+def read_bytes(path, limit=16 << 20):
+    """The file's bytes, or None when there is none."""
+    try:
+        with os.fdopen(open_plain(path), "rb") as f:
+            return f.read(limit)
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
+            return None
+        raise
+
+
+def read_object(path):
+    """(object, damaged)."""
+    data = read_bytes(path)
+    if data is None:
+        return None, False
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None, True
+    return (value, False) if isinstance(value, dict) else (None, True)
+
+
+def replace_file(path, data, mode=0o600):
+    """Replaces a small file as a whole; `mode` counts whatever was there before."""
+    temporary = "%s.%d.%d.tmp" % (path, os.getpid(), threading.get_ident())
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view):]
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        unlink(temporary)
+        raise
+
+
+def unlink(path):
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def now_ms():
+    return time.time_ns() // 1000000
+
+
+def first_line(path):
+    try:
+        return (read_bytes(path, 4096) or b"").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def uptime():
+    return float(first_line("/proc/uptime").split()[0])
+
+
+def quiet(look, *args):
+    """What cannot be found out is unknown."""
+    try:
+        return look(*args)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
+def disk_free(home):
+    s = os.statvfs(home)
+    return s.f_bavail * s.f_frsize

@@ -1,0 +1,76 @@
+"""Asks the tools of the drivers for GPUs, and for the fault that they report."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .commands import outcome_of, which
+from .files import first_line
+
+SMI_SECONDS = 20  # without persistence mode the first query of a machine with eight GPUs loads the driver for all of them
+# What nvidia-smi writes in place of a value of a GPU that has failed (seen: NVIDIA forums and driver 535 to 570, 2024 to 2026).
+LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
+
+
+def gpus(path):
+    """GPUs, driver version, and the fault that the tool reports: all None where the machine has no such tool."""
+    smi = which("nvidia-smi", path, ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"))
+    return nvidia_gpus(smi) if smi else rocm_gpus(which("rocm-smi", path, ("/opt/rocm/bin", "/usr/bin")))
+
+
+def gpu_fault(tool, code, words):
+    return {"tool": tool, "exit": code, "words": " ".join(words.split())[:300]}
+
+
+def nvidia_gpus(smi):
+    query = "--query-gpu=name,memory.total,driver_version"
+    try:
+        code, out, err = outcome_of([smi, query, "--format=csv,noheader,nounits"], SMI_SECONDS)
+    except OSError as e:
+        code, out, err = 127, "", str(e.strerror)
+    if code != 0:
+        words = out + " " + err if code is not None else "it gave no answer within %d seconds" % SMI_SECONDS
+        return None, None, gpu_fault("nvidia-smi", code, words)
+    found, driver = [], None
+    for row in out.split("\n"):
+        if any(word in row.lower() for word in LOST):
+            return None, None, gpu_fault("nvidia-smi", code, row)
+        parts = [part.strip() for part in row.rsplit(",", 2)]
+        if len(parts) == 3 and len(found) < 64:
+            found.append({"name": parts[0][:200], "memory_mib": int(parts[1]) if parts[1].isdigit() else None})
+            driver = parts[2][:40] if parts[2][:1].isdigit() else driver
+    return found or None, driver, None
+
+
+def rocm_gpus(smi):
+    if not smi:
+        return None, None, None
+    argv = [smi, "--showproductname", "--showmeminfo", "vram", "--showdriverversion", "--json"]
+    try:
+        code, out, err = outcome_of(argv, SMI_SECONDS)
+    except OSError as e:
+        code, out, err = 127, "", str(e.strerror)
+    if code != 0:
+        words = out + " " + err if code is not None else "it gave no answer within %d seconds" % SMI_SECONDS
+        return None, None, gpu_fault("rocm-smi", code, words)
+    found, driver = [], None
+    told = json.loads(out[out.index("{"):])
+    for card in sorted(told):
+        values = {str(k).lower(): str(v) for k, v in told[card].items()} if isinstance(told[card], dict) else {}
+        driver = values.get("driver version", driver or "")[:40] or None
+        memory = values.get("vram total memory (b)", "")
+        name = values.get("card series") or values.get("card model") or ""
+        if card.startswith("card") and len(found) < 64:
+            found.append({"name": name[:200], "memory_mib": int(memory) >> 20 if memory.isdigit() else None})
+    return found or None, driver, None
+
+
+def driver_pending():
+    """GPUs of a maker whose driver does not answer: on a fresh machine it is installed after sshd has come up."""
+    root = "/sys/bus/pci/devices"
+    for device in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+        device = "%s/%s" % (root, device)
+        if first_line(device + "/vendor") == "0x10de" and first_line(device + "/class").startswith("0x03"):
+            return True
+    return False

@@ -1,0 +1,83 @@
+"""Answers for the status, the log and the samples of a run, and waits for news of them."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+from .files import disk_free, open_plain, quiet
+from .run_folder import RECORDS_MAX, read_at, read_log, read_status, read_times, runner_lives, spool_end, status_of
+
+SAMPLES_MAX = 1 << 20
+PIECE_MAX = 16 << 20
+
+
+def op_status(ask):
+    return {"status": status_of(ask["dir"]), "disk_free": quiet(disk_free, ask["dir"])}, b""
+
+
+def op_read_log(ask):
+    run, offset = ask["dir"], int(ask["offset"])
+    data = read_log(run, offset, min(int(ask["max"]), PIECE_MAX))
+    times = read_times(run, offset, offset + len(data)) if data else []
+    if len(times) > RECORDS_MAX:
+        data = data[: times[RECORDS_MAX][0] - offset]
+        times = times[:RECORDS_MAX]
+    packed = b"".join(struct.pack("<QQ", o, t) for o, t in times)
+    return {"log_bytes": len(data), "times": len(times), "now_ms": wall_ms()}, data + packed
+
+
+def op_read_samples(ask):
+    """Whole lines only."""
+    data = read_at(ask["dir"] + "/samples.jsonl", int(ask["offset"]), SAMPLES_MAX)
+    return {"now_ms": wall_ms()}, data[: data.rfind(b"\n") + 1]
+
+
+def wall_ms():
+    """By the clock of this machine, which stamps logs, samples and metrics: it may be off."""
+    return time.time_ns() // 1000000
+
+
+def op_ack(ask):
+    """The runner made the file; overwriting it needs no room. The number twice tells a reader a half-written one."""
+    number = "%020d" % int(ask["offset"])
+    fd = open_plain(ask["dir"] + "/acked", os.O_WRONLY)
+    try:
+        os.pwrite(fd, ("%s %s\n" % (number, number)).encode(), 0)
+    finally:
+        os.close(fd)
+    return {}, b""
+
+
+def op_follow(ask):
+    """Waits for news, then tells all of it in one answer. The status first: when it says "over", every byte it counts is there."""
+    wait_for_news(ask["dir"], int(ask["seen"]), min(float(ask["wait_ms"]) / 1000, 600))
+    look, _ = op_status(ask)
+    log, body = op_read_log(ask)
+    return dict(look, **log), body
+
+
+def wait_for_news(run, seen, seconds):
+    """Returns once the log has grown beyond what was seen, the run is over, or the time is up."""
+    begin = time.monotonic()
+    end = begin + seconds
+    known, look_at = None, 0.0
+    while True:
+        if spool_end(run) > seen:
+            return
+        now = time.monotonic()
+        try:
+            s = os.stat(run + "/status.json")
+            mark = (s.st_mtime_ns, s.st_ino)
+        except OSError:
+            mark = None
+        if mark is not None and (mark != known or now >= look_at):
+            known, look_at = mark, now + 1
+            status = read_status(run)
+            if status is not None and (status.get("phase") != "running" or not runner_lives(status)):
+                return
+        if now >= end:
+            return
+        # Seldom where little happens: a look costs some 50 microseconds of a machine that has other things to do.
+        time.sleep(min(max(0.0, end - now), max(0.005, min(0.05, (now - begin) / 10))))

@@ -1,0 +1,140 @@
+"""Reads a run directory: its status, the segments of its log, and when bytes were written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+
+from .files import first_line, now_ms, open_plain, read_bytes, read_object
+from .refusal import Refusal
+
+RECORD = 16
+RECORDS_MAX = 1 << 18
+
+
+def start_time(pid):
+    """Field 22 of /proc/PID/stat of a living process; zombies count as dead."""
+    try:
+        data = read_bytes("/proc/%d/stat" % pid)
+        if data is None:
+            return None
+        fields = data[data.rindex(b")") + 2:].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def runner_lives(status):
+    return (status.get("boot_id") == first_line("/proc/sys/kernel/random/boot_id")
+            and isinstance(status.get("runner_pid"), int)
+            and start_time(status["runner_pid"]) == status.get("runner_start"))
+
+
+def read_status(run):
+    path = run + "/status.json"
+    status, damaged = read_object(path)
+    if damaged:
+        raise Refusal("damaged", "%s is damaged" % path)
+    return status
+
+
+def status_of(run):
+    """What status.json says, and that a runner which died without a word is lost."""
+    status = read_status(run)
+    if status is None or status.get("phase") != "running" or runner_lives(status):
+        return status
+    status = read_status(run)  # it may have written its last word and gone between the two looks
+    if status is None or status.get("phase") != "running":
+        return status
+    here = first_line("/proc/sys/kernel/random/boot_id")
+    restarted = status.get("boot_id") not in ("", here)
+    why = "the machine was restarted while the script ran" if restarted else "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
+    return dict(status, phase="failed", error="lost: " + why, log_bytes=spool_end(run), ended_at_ms=now_ms())
+
+
+def segments(run):
+    try:
+        return sorted(int(name) for name in os.listdir(run + "/spool") if name.isdigit())
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ENOTDIR):
+            return []
+        raise
+
+
+def segment_path(run, start):
+    return "%s/spool/%012d" % (run, start)
+
+
+def spool_end(run):
+    for start in reversed(segments(run)):
+        try:
+            return start + os.stat(segment_path(run, start)).st_size
+        except OSError:
+            continue
+    return 0
+
+
+def read_at(path, offset, most):
+    """Bytes of a growing file; empty when it ends before `offset` or is gone."""
+    try:
+        fd = open_plain(path)
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ENOTDIR):
+            return b""
+        raise
+    try:
+        return os.pread(fd, most, offset) if most > 0 else b""
+    finally:
+        os.close(fd)
+
+
+def read_log(run, offset, most):
+    starts = segments(run)
+    if starts and offset < starts[0]:
+        raise Refusal("runner", "log bytes before %d were acknowledged and dropped; %d was asked for" % (starts[0], offset))
+    parts, at = [], offset
+    index = max((i for i, s in enumerate(starts) if s <= at), default=len(starts))
+    for i in range(index, len(starts)):
+        if at - offset >= most or starts[i] > at:
+            break  # a predecessor shorter than its name promised: not ours to skip
+        data = read_at(segment_path(run, starts[i]), at - starts[i], most - (at - offset))
+        if not data and (i + 1 >= len(starts) or starts[i + 1] != at):
+            break
+        parts.append(data)
+        at += len(data)
+    return b"".join(parts)
+
+
+def read_times(run, begin, end):
+    """Index records for the bytes in [begin, end), the first one covering `begin`; at most RECORDS_MAX."""
+    try:
+        fd = open_plain(run + "/spool.idx")
+    except OSError:
+        return [(begin, now_ms())]
+    try:
+        def record(i):
+            return struct.unpack("<QQ", os.pread(fd, RECORD, i * RECORD))
+
+        count = os.fstat(fd).st_size // RECORD
+        low, high = 0, count
+        while high - low > 1:
+            middle = (low + high) // 2
+            if record(middle)[0] <= begin:
+                low = middle
+            else:
+                high = middle
+        times = []
+        while low < count and len(times) <= RECORDS_MAX:
+            block = os.pread(fd, 4096 * RECORD, low * RECORD)
+            got = len(block) // RECORD
+            if got == 0:
+                break
+            for offset, ms in struct.iter_unpack("<QQ", block[: got * RECORD]):
+                if offset >= end:
+                    return times or [(begin, now_ms())]
+                times.append((max(offset, begin), ms))
+            low += got
+        return times or [(begin, now_ms())]
+    finally:
+        os.close(fd)

@@ -1,0 +1,117 @@
+"""Keeps the runner's text and calls it, to start and to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+
+from .environment import base_environment
+from .files import read_object, replace_file, unlink
+from .refusal import NoAnswer, Refusal
+from .run_folder import read_status, status_of
+
+BASE = ".svc-machine"
+
+
+def runner_path(digest):
+    if not (isinstance(digest, str) and len(digest) == 64 and all(c in "0123456789abcdef" for c in digest)):
+        raise Refusal("refused", "that is no digest")
+    return "%s/%s/.runtime/%s/svc_runner.py" % (os.path.expanduser("~"), BASE, digest)
+
+
+def op_runner(ask, body=b""):
+    """Keeps the runner's text under its digest."""
+    import hashlib
+
+    if hashlib.sha256(body).hexdigest() != ask["digest"]:
+        raise Refusal("refused", "the runner's text is not what its digest says")
+    path = runner_path(ask["digest"])
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    replace_file(path, body)
+    return {}, b""
+
+
+# Imported as a module, Python keeps it compiled.
+BOOT = "import sys; sys.path.insert(0, sys.argv[1]); m = __import__('svc_runner'); m.main(sys.argv[1:])"
+
+
+def call_runner(ask, command, seconds, more=()):
+    import subprocess
+
+    run, path = ask["dir"], runner_path(ask["runner"])
+    if not os.path.exists(path):
+        raise Refusal("runner_missing", "the runner is not on the machine")
+    env = base_environment()
+    if command == "start":
+        env["SVC_RUN_DIR"] = run
+    argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(path), command, run] + list(more)
+    # A session of its own, and never killed here (A1): half a `stop` helps nobody.
+    child = subprocess.Popen(argv, cwd=run, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise NoAnswer("runner", "`%s` gave no answer in %d s" % (command, seconds))
+    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def runner_refusal(code, err):
+    if "Errno 28" in err or "No space left" in err:
+        return Refusal("disk_full", "no space left on device")
+    rows = err.strip().split("\n")
+    return Refusal("runner", rows[-1][-2000:] or "it ended with code %s" % code)
+
+
+STARTING = threading.Lock()
+
+
+def op_start(ask):
+    run, spec = ask["dir"], ask["spec"]
+    with STARTING:
+        before = status_of(run)
+        same = before is not None and before.get("nonce") == spec["nonce"]
+        # A claim without a process: the call that made it knows in a moment what became of it, and the runner waits for that.
+        claimed = before is not None and before.get("phase") == "running" and before.get("pid") is None
+        if same and not claimed:
+            return {"status": before}, b""
+        if before is not None and before.get("phase") == "running" and not same:
+            raise Refusal("runner", "another run lives in %s" % run)
+        if not os.path.exists(runner_path(ask["runner"])):
+            raise Refusal("runner_missing", "the runner is not on the machine")
+        for folder in (run, spec["checkpoint_dir"]):
+            os.makedirs(folder, 0o700, exist_ok=True)
+        os.chmod(run, 0o700)
+        secrets = run + "/env.json"
+        try:
+            # The secrets first: a launcher of an earlier call that is on its way must not find the spec without them.
+            replace_file(secrets, json.dumps(ask["secrets"]).encode())
+            replace_file(run + "/spec.json", json.dumps(spec).encode())
+            code, out, err = call_runner(ask, "start", 30)
+        except NoAnswer:
+            raise  # the runner unlinks the secrets when it has read them; a script must not start without
+        except BaseException:
+            unlink(secrets)
+            raise
+        if code != 0 or not out:
+            unlink(secrets)
+            raise runner_refusal(code, err)
+        return {"status": json.loads(out)}, b""
+
+
+def op_stop(ask):
+    run, grace = ask["dir"], max(0.0, float(ask["grace"]))
+    try:
+        status = read_status(run)
+    except Refusal:
+        status = None
+    spec, _ = read_object(run + "/spec.json")
+    if status and spec and status.get("phase") == "exited" and status.get("nonce") == spec.get("nonce"):
+        return {}, b""
+    if not os.path.isdir(run):
+        return {}, b""
+    code, out, err = call_runner(ask, "stop", grace + 60, ["--grace", repr(grace)])
+    if code != 0:
+        raise runner_refusal(code, err or out)
+    return {}, b""

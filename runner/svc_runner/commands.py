@@ -1,0 +1,230 @@
+"""The four commands: start, stop, status and sweep."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .files import Lock, read_json, unlink, write_file, write_status
+from .json_text import to_json
+from .left_behind import kill_marked, marked
+from .processes import Process, boot_id, process, send, start_time
+from .run import Run
+from .spool import spool_end
+from .system import LINUX, complain, now_ms, signal
+
+
+def lost(status, left):
+    """What status.json has to say when its runner died without a word."""
+    if status.get("boot_id") and status["boot_id"] != boot_id():
+        why = "the machine was restarted while the script ran"
+    else:
+        why = "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
+    if left:
+        why += "; processes that cannot be killed: %s" % ", ".join(str(p.pid) for p in left)
+    return dict(status, phase="failed", ended_at_ms=now_ms(), error="lost: " + why, log_bytes=spool_end(),
+                exit_code=None, signal=None, stopped=(read_json("stop") or {}).get("nonce") == status.get("nonce"))
+
+
+def sweep_locked(grace):
+    """With the lock in hand no runner lives: ends what it left, and says so in status.json. Returns what is left."""
+    status = read_json("status.json")
+    spec = read_json("spec.json") or {}
+    left = kill_marked({n for n in ((status or {}).get("nonce"), spec.get("nonce")) if n}, grace)
+    if status and status.get("phase") == "running":
+        try:
+            write_status(lost(status, left))
+        except OSError as e:
+            complain("writing status.json: %s" % e)  # who asks for the status finds the runner dead all the same
+    return left
+
+
+def say(value, code=0):
+    data = memoryview((to_json(value) + "\n").encode())
+    try:
+        while data:
+            data = data[os.write(1, data):]
+    except OSError:
+        pass
+    os._exit(code)
+
+
+def fail(words, code=1):
+    complain(words)
+    os._exit(code)
+
+
+def close_inherited():
+    try:
+        names = os.listdir("/proc/self/fd" if LINUX else "/dev/fd")
+        numbers = [int(n) for n in names if n.isdigit()]
+    except OSError:
+        numbers = list(range(3, 256))
+    for fd in numbers:
+        if fd > 2:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+
+def command_start():
+    lock = Lock()
+    spec = read_json("spec.json")
+    if not spec or not isinstance(spec.get("nonce"), str):
+        fail("spec.json is missing or damaged")
+    nonce = spec["nonce"]
+    end = time.monotonic() + 20
+    while not lock.take():
+        status = read_json("status.json")
+        # A claim without a process: the call that claimed it is about to start the script, and knows more in a moment.
+        if status and status.get("nonce") == nonce and (status.get("pid") or status.get("phase") != "running"):
+            unlink("env.json")
+            say(status)
+        if status and status.get("nonce") != nonce and status.get("phase") == "running" and time.monotonic() > end - 18:
+            fail("another run (%s) lives in this directory" % status.get("nonce"), 3)
+        if time.monotonic() > end:
+            fail("another program holds runner.lock")
+        time.sleep(0.01)
+    status = read_json("status.json")
+    if status and status.get("nonce") == nonce:
+        unlink("env.json")
+        if status.get("phase") == "running":
+            sweep_locked(0)
+        say(read_json("status.json"))
+    if status:
+        sweep_locked(0)
+    secrets = read_json("env.json") or {}
+    unlink("env.json")
+    order = read_json("stop")
+    if order and order.get("nonce") == nonce:
+        write_status(never_started(nonce))
+        say(read_json("status.json"))
+    if order:
+        unlink("stop")  # of another run; one that comes now is heard by the runner
+
+    ready_r, ready_w = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.close(ready_r)
+            os.setsid()
+            null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(null, 0)
+            os.dup2(null, 1)
+            try:
+                os.dup2(os.open("runner.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), 2)
+            except OSError:
+                os.dup2(null, 2)
+            become_runner(spec, secrets, ready_w)
+        finally:
+            os._exit(1)
+    os.close(ready_w)
+    answer = b""
+    while True:
+        part = os.read(ready_r, 65536)
+        if not part:
+            break
+        answer += part
+    if not answer:
+        fail("the runner died while it started; runner.err may say why")
+    if answer.startswith(b"!"):
+        fail(answer[1:].decode("utf-8", "replace"))
+    os.write(1, answer)
+    os._exit(0)
+
+
+def become_runner(spec, secrets, ready_w):
+    try:
+        run = Run(spec, secrets)
+        run.start()
+    except Exception as e:
+        complain("starting: %r" % e)
+        os.write(ready_w, ("!%s" % e).encode("utf-8", "replace"))
+        os._exit(1)
+    try:
+        os.write(ready_w, (to_json(run.stat) + "\n").encode())
+    except OSError:
+        pass  # who called `start` was killed; the run is not
+    os.close(ready_w)
+    if run.stat["phase"] == "running":
+        try:
+            run.supervise()
+        except BaseException:
+            import traceback
+
+            complain(traceback.format_exc())
+            os._exit(1)  # PDEATHSIG ends the script; whoever looks next sweeps the rest and calls the run lost
+    os._exit(0)
+
+
+def never_started(nonce):
+    return {
+        "phase": "failed", "nonce": nonce, "runner_pid": os.getpid(), "runner_start": start_time(os.getpid()),
+        "boot_id": boot_id(), "pid": None, "started_at_ms": now_ms(), "ended_at_ms": now_ms(), "exit_code": None,
+        "signal": None, "stopped": True, "oom": False, "log_bytes": spool_end(), "error": "stopped: before it was started",
+    }
+
+
+def command_status():
+    status = read_json("status.json")
+    if status and status.get("phase") == "running":
+        lock = Lock()
+        if lock.take():
+            # Read again: the runner may have written its last word and gone between the two looks.
+            status = read_json("status.json")
+            if status.get("phase") == "running":
+                status = lost(status, [])
+    say(status)
+
+
+def command_sweep(grace):
+    lock = Lock()
+    if not lock.take():
+        fail("the runner of this directory is alive; use stop", 3)
+    left = sweep_locked(grace)
+    say({"left": [p.pid for p in left], "status": read_json("status.json")}, 1 if left else 0)
+
+
+def command_stop(grace):
+    spec = read_json("spec.json") or {}
+    status = read_json("status.json") or {}
+    nonce = spec.get("nonce") or status.get("nonce")
+    unlink("env.json")
+    if not nonce:
+        say({"left": [], "status": None})
+    if status.get("nonce") == nonce and grace is None:
+        grace = spec.get("stop_grace_seconds")
+    grace = 30.0 if grace is None else float(grace)
+    try:
+        write_file("stop", to_json({"nonce": nonce, "grace": grace}).encode(), False)
+    except OSError as e:
+        complain("writing the order to stop: %s" % e)  # a full disk must not keep a run alive: the signal goes anyway
+    lock = Lock()
+    end = time.monotonic() + grace + 15
+    delay, asked_at = 0.005, -1.0
+    while not lock.take():
+        now = time.monotonic()
+        status = read_json("status.json") or {}
+        same_boot = status.get("boot_id") == boot_id()
+        runner = process(status.get("runner_pid") or 0) if LINUX and same_boot else None
+        if not LINUX and status.get("runner_pid"):
+            runner = Process(status["runner_pid"], 0, 0, b"?", 0, 0)
+        if runner and (not LINUX or runner.start == status.get("runner_start")):
+            if now - asked_at > 1:
+                asked_at = now
+                if runner.state in (b"T", b"t"):
+                    send(runner, signal.SIGCONT)
+                send(runner, signal.SIGTERM)
+            if now > end:
+                if not marked({nonce, status.get("nonce")}):
+                    say({"left": [], "status": status})  # it only waits for the disk to take the end of the log
+                send(runner, signal.SIGKILL)
+        if now > end + 10:
+            fail("runner.lock is held by a program that does not answer")
+        time.sleep(delay)
+        delay = min(0.02, delay * 1.5)
+    left = sweep_locked(grace)
+    status = read_json("status.json")
+    if not status or status.get("nonce") != nonce:
+        write_status(never_started(nonce))
+    say({"left": [p.pid for p in left], "status": read_json("status.json")}, 1 if left else 0)

@@ -1,0 +1,116 @@
+"""Reads, replaces and locks the files of the run directory, which is the current directory."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+from .json_text import parse_json, to_json
+
+# No file that is read as a whole is larger.
+FILE_BYTES_MAX = 64 << 20
+
+
+def read_file(path):
+    """The file's bytes, or None when there is none. A pipe that the script put in its place is not waited for, and is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as e:
+        if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH, errno.ENXIO):
+            return None
+        raise
+    try:
+        if os.fstat(fd).st_mode & 0o170000 != 0o100000:
+            return None
+        parts, left = [], FILE_BYTES_MAX
+        while left > 0:
+            part = os.read(fd, min(65536, left))
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def read_json(path):
+    data = read_file(path)
+    if not data:
+        return None
+    try:
+        value = parse_json(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_file(path, data, durable):
+    """Replaces the file as a whole: a reader sees the old or the new one."""
+    temporary = "%s.%d.tmp" % (path, os.getpid())
+    unlink(temporary)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view):]
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        unlink(temporary)
+        raise
+    if durable:
+        sync_directory(".")
+
+
+def sync_directory(path):
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def unlink(path):
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def write_status(status):
+    write_file("status.json", to_json(status).encode() + b"\n", True)
+
+
+class Lock:
+    """`runner.lock`: held for life by a runner, briefly by stop and sweep. The kernel drops it with its last holder."""
+
+    def __init__(self):
+        self.fd = os.open("runner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def take(self):
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError as e:
+            if e.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+
+
+def first_line(path):
+    try:
+        with open(path, "rb") as file:
+            return file.readline(256).decode("utf-8", "replace").strip()
+    except OSError:
+        return "#!"

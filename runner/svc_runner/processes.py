@@ -1,0 +1,140 @@
+"""Looks at processes and signals them, each by number and start time (R4)."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .files import read_file
+from .system import LINUX, signal
+
+
+class Process:
+    __slots__ = ("pid", "ppid", "group", "state", "start", "cpu")
+
+    def __init__(self, pid, ppid, group, state, start, cpu):
+        self.pid, self.ppid, self.group, self.state, self.start, self.cpu = pid, ppid, group, state, start, cpu
+
+
+def process(pid):
+    """One process, or None. `cpu` is in clock ticks and includes children that it has waited for."""
+    try:
+        data = read_file("/proc/%d/stat" % pid)
+    except OSError:
+        return None
+    if not data:
+        return None
+    f = data[data.rindex(b")") + 2:].split()
+    return Process(pid, int(f[1]), int(f[2]), f[0], int(f[19]), int(f[11]) + int(f[12]) + int(f[13]) + int(f[14]))
+
+
+def all_processes():
+    if LINUX:
+        found = (process(int(name)) for name in os.listdir("/proc") if name.isdigit())
+        return [p for p in found if p]
+    rows = []
+    looker, output = run_and_read(["ps", "-A", "-o", "pid=,ppid=,pgid=,state="])
+    for row in output.split(b"\n"):
+        f = row.split()
+        if len(f) >= 4 and int(f[0]) != looker:
+            rows.append(Process(int(f[0]), int(f[1]), int(f[2]), f[3][:1], 0, 0))
+    return rows
+
+
+def run_and_read(argv):
+    """Number and output of a short command; for systems without /proc only."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(w, 1)
+            os.execvp(argv[0], argv)
+        finally:
+            os._exit(127)
+    os.close(w)
+    parts = []
+    while True:
+        part = os.read(r, 65536)
+        if not part:
+            break
+        parts.append(part)
+    os.close(r)
+    try:
+        os.waitpid(pid, 0)
+    except OSError:
+        pass
+    return pid, b"".join(parts)
+
+
+def start_time(pid):
+    p = process(pid) if LINUX else None
+    return p.start if p else 0
+
+
+def boot_id():
+    try:
+        return (read_file("/proc/sys/kernel/random/boot_id") or b"").decode().strip() if LINUX else ""
+    except OSError:
+        return ""
+
+
+def below(roots, table):
+    """Those of `table` whose chain of parents leads to one of `roots` (which are not included)."""
+    children = {}
+    for p in table:
+        children.setdefault(p.ppid, []).append(p)
+    found, todo, seen = [], list(roots), set(roots)
+    while todo:
+        for p in children.get(todo.pop(), ()):
+            if p.pid not in seen:
+                seen.add(p.pid)
+                found.append(p)
+                todo.append(p.pid)
+    return found
+
+
+def send(p, sig):
+    """Signals exactly this process (R4): between the look and the signal its number may have changed hands."""
+    fd = None
+    try:
+        if LINUX and hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
+            try:
+                fd = os.pidfd_open(p.pid)
+            except OSError as e:
+                if e.errno == errno.ESRCH:
+                    return
+        if LINUX and start_time(p.pid) != p.start:
+            return
+        if fd is None:
+            os.kill(p.pid, sig)
+        else:
+            signal.pidfd_send_signal(fd, sig)
+    except OSError as e:
+        if e.errno not in (errno.ESRCH, errno.EPERM):
+            raise
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def oom_kills():
+    """How many processes the kernel's out-of-memory killer has ended here, or None."""
+    try:
+        for row in (read_file("/proc/self/cgroup") or b"").decode().split("\n"):
+            number, _, rest = row.partition(":")
+            controllers, _, path = rest.partition(":")
+            if number == "0" and not controllers:
+                place, field = "/sys/fs/cgroup%s/memory.events" % path, b"oom_kill "
+            elif "memory" in controllers.split(","):
+                place, field = "/sys/fs/cgroup/memory%s/memory.oom_control" % path, b"oom_kill "
+            else:
+                continue
+            for line in (read_file(place) or b"").split(b"\n"):
+                if line.startswith(field):
+                    return int(line.split()[1])
+        for line in (read_file("/proc/vmstat") or b"").split(b"\n"):
+            if line.startswith(b"oom_kill "):
+                return int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return None

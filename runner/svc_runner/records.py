@@ -1,0 +1,116 @@
+"""Takes metrics and announcements through a named pipe of the run directory (ADR 0022)."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sys
+
+from .files import unlink
+from .spool import CHUNK
+from .system import LINUX, complain, directory_gone
+
+# The named pipe of the run directory for records (docs/adr/0022), and how many that a script has removed are still read.
+RECORDS = "records"
+RECORD_BYTES_MAX = 64 << 10
+REMOVED_MAX = 32
+
+
+def bytes_in(fd):
+    """How many bytes a pipe holds now."""
+    try:
+        return int.from_bytes(fcntl.ioctl(fd, 0x541B if LINUX else 0x4004667F, b"\0\0\0\0"), sys.byteorder)  # FIONREAD
+    except OSError:
+        return 0
+
+
+class Records:
+    """A named pipe that takes metrics and announcements of any process of the run, wherever its stdout goes.
+
+    A record is one line, written at once. The runner copies whole lines from here into the spool, between what it reads
+    from stdout, so the control plane needs to know of one stream only.
+    """
+
+    def __init__(self):
+        self.held = {}  # by descriptor: bytes of a line whose end has not come
+        self.ready = b""
+        self.writer = None
+        self.identity = None
+        self.looked_at = 0.0
+        self.given_up = False
+        self.make()
+
+    def make(self):
+        """Makes the pipe anew. Without one (a file system that has none) records use stdout."""
+        try:
+            if not os.path.isdir(RECORDS):
+                unlink(RECORDS)
+            os.mkfifo(RECORDS, 0o600)
+            reader = os.open(RECORDS, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            # While the runner has an end to write at, the pipe has no end of file.
+            self.writer = os.open(RECORDS, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as e:
+            complain("making the pipe for records: %s; metrics use stdout" % e)
+            self.given_up = True
+            return
+        try:
+            fcntl.fcntl(reader, 1031, 1 << 20)  # F_SETPIPE_SZ
+        except OSError:
+            pass
+        found = os.fstat(reader)
+        self.identity = (found.st_dev, found.st_ino)
+        self.held[reader] = b""
+
+    @property
+    def usable(self):
+        return self.writer is not None
+
+    def look(self, now):
+        """Once a second: a pipe that the script removed or replaced is made again; who has the old one open is still read."""
+        if self.given_up or now < self.looked_at + 1.0:
+            return
+        self.looked_at = now
+        try:
+            found = os.lstat(RECORDS)
+            if (found.st_dev, found.st_ino) == self.identity:
+                return
+        except OSError:
+            if directory_gone():
+                return
+        complain("the pipe for records (%s/%s) was removed or replaced; it is made again" % (os.getcwd(), RECORDS))
+        os.close(self.writer)
+        self.writer = None
+        if len(self.held) >= REMOVED_MAX:
+            self.given_up = True
+            return
+        self.make()
+
+    def read(self, fd):
+        """Takes what is there; True where something was."""
+        try:
+            data = os.read(fd, RECORD_BYTES_MAX)
+        except OSError as e:
+            if e.errno in (errno.EAGAIN, errno.EINTR):
+                return False
+            data = b""
+        line = self.held[fd] + data
+        end = line.rfind(b"\n") + 1
+        if not data or len(line) - end > RECORD_BYTES_MAX:
+            end = len(line)
+        self.ready += line[:end]
+        self.held[fd] = line[end:]
+        if not data:  # removed, and the last process that had it open has ended
+            del self.held[fd]
+            os.close(fd)
+        return bool(data)
+
+    def drain(self):
+        """Nothing of the run lives: all that is left, also the half of a line."""
+        for fd in list(self.held):
+            while len(self.ready) < CHUNK and self.read(fd):
+                pass
+        if not self.ready:
+            self.ready = b"".join(self.held.values())
+            self.held = dict.fromkeys(self.held, b"")
+        return bool(self.ready)

@@ -1,0 +1,428 @@
+"""The run: its script, its pipes, and the loop that supervises both until its end is written."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import time
+
+from .files import first_line, read_json, write_status
+from .keeper import keeper_of
+from .processes import all_processes, below, boot_id, oom_kills, send, start_time
+from .ranks import Ranks
+from .records import RECORDS, Records, bytes_in
+from .samples import Sampler
+from .spool import CHUNK, Spool
+from .system import LINUX, complain, default_signals, directory_gone, now_ms, prctl, signal, signal_name
+
+
+class Run:
+    def __init__(self, spec, secrets):
+        self.spec, self.secrets = spec, secrets
+        self.nonce = spec["nonce"]
+        self.reader = None
+        # Whether the spool ends inside a record that came by stdout, and since when: no other goes in between.
+        self.inside_record = None
+        self.pid = None
+        self.wait_status = None
+        self.alone = False
+        self.stopped = False
+        self.killed_by_us = False
+        self.ending_at = None
+        self.kill_at = None
+        self.next_kill = self.next_look = 0.0
+        self.stat = {
+            "phase": "running", "nonce": self.nonce, "runner_pid": os.getpid(), "runner_start": start_time(os.getpid()),
+            "boot_id": boot_id(), "pid": None, "started_at_ms": now_ms(), "ended_at_ms": None, "exit_code": None,
+            "signal": None, "stopped": False, "oom": False, "log_bytes": None, "error": None,
+        }
+
+    def start(self):
+        """Claims the nonce, then starts the script; returns once it was exec'ed, or why it could not be."""
+        self.wake_r, self.wake_w = os.pipe()
+        os.set_blocking(self.wake_r, False)
+        os.set_blocking(self.wake_w, False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
+        signal.set_wakeup_fd(self.wake_w, warn_on_full_buffer=False)
+        # Before the claim: where there is no room for it, nothing was begun, and the nonce may be tried again.
+        self.spool = Spool(int(self.spec["spool_cap_bytes"]))
+        self.records = Records()
+        ranks = self.spec.get("ranks") or {}
+        self.ranks = Ranks(int(ranks.get("first", 0)), min(256, int(ranks.get("count", 0))))
+        write_status(self.stat)  # R1; from here on an order to stop may come
+        self.oom_before = oom_kills() if LINUX else None
+        if LINUX:
+            prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: whatever the script leaves behind becomes our child
+        error = self.launch()
+        self.stat["pid"] = self.pid
+        if error:
+            self.stat.update(phase="failed", error=error, ended_at_ms=now_ms(), log_bytes=self.spool.end)
+        write_status(self.stat)
+
+    def environment(self):
+        env = dict(os.environb)
+        for changes in (self.spec.get("env") or {}, self.secrets):
+            for name, value in changes.items():
+                key = name.encode("utf-8", "surrogateescape")
+                if value is None:
+                    env.pop(key, None)
+                else:
+                    env[key] = value.encode("utf-8", "surrogateescape")
+        env[b"SVC_RUN_NONCE"] = self.nonce.encode()
+        env[b"SVC_RUN_DIR"] = os.fsencode(os.getcwd())
+        env.pop(b"SVC_RECORDS", None)
+        if self.records.usable:
+            env[b"SVC_RECORDS"] = env[b"SVC_RUN_DIR"] + b"/" + RECORDS.encode()
+        return env
+
+    def launch(self):
+        try:
+            argv = [a.encode("utf-8", "surrogateescape") for a in self.spec["argv"]]
+            env = self.environment()
+        except UnicodeError:
+            return "exec: an argument or a variable is not well-formed Unicode"
+        if any(b"\0" in a for a in argv) or any(b"\0" in k + v for k, v in env.items()):
+            return "exec: an argument or a variable holds a NUL character"
+        out_r, out_w = os.pipe()
+        fail_r, fail_w = os.pipe()
+        try:
+            fcntl.fcntl(out_w, 1031, 1 << 20)  # F_SETPIPE_SZ: fewer wake-ups for a chatty script
+        except OSError:
+            pass
+        runner = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as e:
+            return "exec: no new process can be made: %s" % os.strerror(e.errno)
+        if pid == 0:
+            self.become_script(argv, env, out_w, fail_w, runner)
+        os.close(out_w)
+        os.close(fail_w)
+        failure = b""
+        while True:
+            part = os.read(fail_r, 4096)
+            if not part:
+                break
+            failure += part
+        os.close(fail_r)
+        self.secrets = {}
+        if failure:
+            os.close(out_r)
+            os.waitpid(pid, 0)
+            return failure.decode("utf-8", "replace")
+        self.pid, self.reader = pid, out_r
+        os.set_blocking(out_r, False)
+        return None
+
+    def become_script(self, argv, env, out_w, fail_w, runner):
+        words = "exec: "
+        try:
+            os.setsid()
+            if LINUX:
+                prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+                if os.getppid() != runner:
+                    os._exit(127)
+            os.dup2(out_w, 1)
+            os.dup2(out_w, 2)
+            signal.set_wakeup_fd(-1)
+            default_signals()
+            words = "cwd: the working directory %s " % self.spec["cwd"]
+            os.chdir(self.spec["cwd"].encode("utf-8", "surrogateescape"))
+            if isinstance(self.spec.get("umask"), int):
+                os.umask(self.spec["umask"])
+            words = "exec: %s " % self.spec["argv"][0]
+            os.execvpe(argv[0], argv, env)
+        except OSError as e:
+            why = {errno.ENOENT: "does not exist", errno.EACCES: "may not be executed", errno.ENOTDIR: "is not a folder",
+                   errno.ENOEXEC: "is not a program that this system can run",
+                   errno.E2BIG: "cannot start: its arguments and environment are too long"}.get(e.errno)
+            if e.errno == errno.ENOENT and words.startswith("exec") and os.path.exists(argv[0]):
+                why = "begins with `%s`, and there is no such interpreter on this machine" % first_line(argv[0])
+            if e.errno == errno.EACCES and words.startswith("cwd"):
+                why = "may not be entered"
+            os.write(fail_w, (words + (why or os.strerror(e.errno))).encode("utf-8", "replace"))
+        except BaseException as e:  # nothing of this process may go on as a second runner
+            os.write(fail_w, (words + str(e)).encode("utf-8", "replace"))
+        finally:
+            os._exit(127)
+
+    # -- the loop
+
+    def supervise(self):
+        self.sampler = Sampler(float(self.spec["sample_seconds"]), self.nonce, self.stat["boot_id"])
+        keeper = self.sampler.keeper = keeper_of(self.spec)
+        ack_delay = 0.002
+        poll = select.poll()
+        poll.register(self.wake_r, select.POLLIN)
+        listening = watching_gpus = None
+        listening_to_records = set()
+        while True:
+            now = time.monotonic()
+            self.reap()
+            self.look_for_stop()
+            if self.wait_status is not None and self.ending_at is None:
+                self.end(float(self.spec["stop_grace_seconds"]))
+            if self.ending_at is not None:
+                self.press(now)
+                if self.alone:
+                    break
+            if keeper is not None:
+                keeper.look(now, self.spool.end)
+            if now >= self.sampler.due and self.ending_at is None:
+                try:
+                    self.sampler.begin()
+                except OSError:
+                    pass  # no descriptor or memory is left: that costs a sample, not the run
+            if self.sampler.smi_end is not None and now >= self.sampler.smi_end:
+                self.sampler.kill_gpus()
+
+            # While the run is being ended nothing is sampled, and what is left is looked for often.
+            wait = 0.02 if self.ending_at is not None else min(1.0, max(0.0, self.sampler.due - now))
+            self.records.look(now)
+            wait = min(wait, self.ranks.due(now))
+            if not self.insert(self.records) or not self.insert(self.ranks):
+                wait = min(wait, 0.02)
+            wanted = self.reader
+            takes_records = not self.records.ready and not self.ranks.ready
+            if self.spool.pending:
+                wanted = None
+                if now >= self.spool.retry_at:
+                    self.spool.flush()
+                    wait = 0.0 if not self.spool.pending else wait
+                wait = min(wait, max(0.0, self.spool.retry_at - now))
+            elif self.spool.room(self.ending_at is not None) <= 0:
+                self.spool.refresh_ack()
+                if self.spool.room(self.ending_at is not None) <= 0:
+                    if directory_gone():
+                        raise RuntimeError("the run directory was removed")
+                    wanted, wait = None, min(wait, ack_delay)
+                    ack_delay = min(0.02, ack_delay * 2)
+                else:
+                    ack_delay = 0.002
+            if self.spool.pending or self.spool.room(self.ending_at is not None) <= 0:
+                takes_records = False
+            wanted_records = {*self.records.held, *self.ranks.by_fd} if takes_records else set()
+            for fd in listening_to_records - wanted_records:
+                poll.unregister(fd)
+            for fd in wanted_records - listening_to_records:
+                poll.register(fd, select.POLLIN)
+            listening_to_records = wanted_records
+            if wanted != listening:
+                if listening is not None:
+                    poll.unregister(listening)
+                if wanted is not None:
+                    poll.register(wanted, select.POLLIN)
+                listening = wanted
+            if self.sampler.smi_fd != watching_gpus:
+                if watching_gpus is not None:
+                    poll.unregister(watching_gpus)
+                if self.sampler.smi_fd is not None:
+                    poll.register(self.sampler.smi_fd, select.POLLIN)
+                watching_gpus = self.sampler.smi_fd
+            for fd, _ in poll.poll(int(wait * 1000 + 0.999)):
+                if fd == self.wake_r:
+                    self.heard()
+                elif fd in self.ranks.by_fd:
+                    self.ranks.read(fd)
+                    self.insert(self.ranks)
+                elif fd in listening_to_records:
+                    # First what was sent, then what was printed before it: so a record follows the text before it.
+                    if not self.records.read(fd) and fd not in self.records.held:
+                        poll.unregister(fd)
+                        listening_to_records.discard(fd)
+                    self.pump_what_is_there()
+                    for rank in self.ranks.by_fd:
+                        self.ranks.read(rank)
+                    self.insert(self.ranks)
+                    self.insert(self.records)
+                elif fd == self.reader:
+                    self.pump()
+                elif fd == self.sampler.smi_fd:
+                    self.sampler.read_gpus()
+                    if self.sampler.smi_fd is None:
+                        poll.unregister(fd)
+                        watching_gpus = None
+            if self.reader is None and listening is not None:
+                poll.unregister(listening)
+                listening = None
+        self.sampler.kill_gpus()
+        self.finish()
+
+    def pump_what_is_there(self):
+        left = bytes_in(self.reader) if self.reader is not None else 0
+        while left > 0 and self.reader is not None:
+            before = self.spool.end + len(self.spool.pending)
+            if not self.pump():
+                return
+            left -= self.spool.end + len(self.spool.pending) - before
+
+    def insert(self, source):
+        """Puts whole records, or whole lines of ranks, into the log where it may be cut; False where they have to wait."""
+        if not source.ready:
+            return True
+        if self.spool.pending or (not self.alone and self.spool.room(self.ending_at is not None) <= 0):
+            return False
+        # Only a read cuts a record of stdout in two, and its rest comes at once.
+        if self.inside_record is not None and time.monotonic() < self.inside_record + 1.0 and self.reader is not None:
+            return False
+        self.inside_record = None
+        data, source.ready = source.ready, b""
+        self.spool.put(data)
+        return True
+
+    def pump(self):
+        ending = self.ending_at is not None
+        room = CHUNK if self.alone else min(CHUNK, self.spool.room(ending))
+        if room <= 0 or self.spool.pending:
+            return False
+        # Lines of ranks that were cut before these bytes came also go into the log before them.
+        if self.ranks.ready and self.inside_record is None and (not self.insert(self.ranks) or self.spool.pending):
+            return False
+        try:
+            data = os.read(self.reader, room)
+        except OSError as e:
+            if e.errno in (errno.EAGAIN, errno.EINTR):
+                return False
+            data = b""
+        if data:
+            inside = self.inside_record is not None
+            start = data.rfind(b"\x1e")
+            if start >= 0:
+                self.inside_record = time.monotonic() if data.find(b"\n", start) < 0 else None
+            elif self.inside_record is not None and b"\n" in data:
+                self.inside_record = None
+            self.spool.put(self.ranks.beside(data, inside) if self.ranks.by_fd else data)
+            return True
+        os.close(self.reader)
+        self.reader = None
+        return False
+
+    def heard(self):
+        try:
+            numbers = os.read(self.wake_r, 4096)
+        except OSError:
+            return
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
+            self.look_for_stop()
+            if not self.stopped:
+                self.stop(float(self.spec["stop_grace_seconds"]))
+
+    def look_for_stop(self):
+        try:
+            os.stat("stop")
+        except OSError:
+            return
+        order = read_json("stop")
+        if order and order.get("nonce") == self.nonce:
+            self.stop(float(order.get("grace", self.spec["stop_grace_seconds"])))
+
+    def stop(self, grace):
+        if self.wait_status is None:
+            self.stopped = True
+        self.end(grace)
+
+    def end(self, grace):
+        """From here on: TERM once, KILL when the grace is over. A later order may only shorten it."""
+        now = time.monotonic()
+        if self.ending_at is None:
+            self.ending_at = now
+            self.kill_at = now + max(0.0, grace)
+            self.sampler.kill_gpus()
+            self.reap()
+            if not self.alone and grace > 0:
+                self.signal_tree(signal.SIGTERM)
+        else:
+            self.kill_at = min(self.kill_at, self.ending_at + max(0.0, grace))
+
+    def press(self, now):
+        if not self.alone and now >= self.kill_at and now >= self.next_kill:
+            if self.wait_status is None:
+                self.killed_by_us = True
+            self.signal_tree(signal.SIGKILL)
+            # What cannot be killed now waits for a device; asking a thousand times a second does not help it.
+            self.next_kill = now + min(1.0, 0.005 + (now - self.kill_at) / 10)
+
+    def tree(self):
+        table = all_processes()
+        found = below([os.getpid()], table)
+        if not LINUX and self.pid:
+            seen = {p.pid for p in found}
+            found += [p for p in table if p.group == self.pid and p.pid not in seen]
+        return [p for p in found if p.pid != self.sampler.smi_pid and p.state not in (b"Z", b"X")]
+
+    def signal_tree(self, sig):
+        for p in self.tree():
+            send(p, sig)
+            if sig == signal.SIGTERM and p.state in (b"T", b"t"):
+                send(p, signal.SIGCONT)
+
+    def reap(self):
+        """Collects the dead. With the subreaper bit, "no child" proves that nothing of the run is left (R3)."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                if LINUX:
+                    self.alone = True
+                elif self.ending_at is not None and time.monotonic() >= self.next_look:
+                    self.next_look = time.monotonic() + 0.05
+                    self.alone = not self.tree()
+                return
+            if pid == 0:
+                break
+            if pid == self.sampler.smi_pid:
+                self.sampler.smi_pid = None
+                continue
+            self.sampler.reaped_cpu += usage.ru_utime + usage.ru_stime
+            if pid == self.pid:
+                self.wait_status = status
+        # A GPU query that hangs in its driver cannot be killed; it is not of the run.
+        if self.ending_at is not None and self.sampler.smi_pid is not None and self.wait_status is not None:
+            self.alone = not self.tree()
+
+    def finish(self):
+        """Nothing of the run lives: what is in the pipe is all there will be."""
+        while True:
+            # What waits for a full disk comes first: `pump` takes nothing while it waits, and that is not the pipe's end.
+            while self.spool.pending:
+                time.sleep(max(0.0, self.spool.retry_at - time.monotonic()))
+                self.spool.flush()
+            if self.reader is not None:
+                if self.ranks.ready and self.inside_record is None:
+                    self.insert(self.ranks)
+                    continue
+                if not self.pump() and self.reader is not None:
+                    os.close(self.reader)
+                    self.reader = None
+            elif self.ranks.drain():
+                self.insert(self.ranks)
+            elif self.records.drain():
+                self.insert(self.records)
+            else:
+                break
+        status = self.wait_status
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            self.stat.update(exit_code=128 + number, signal=signal_name(number))
+        else:
+            self.stat["exit_code"] = os.WEXITSTATUS(status)
+        if self.stat["exit_code"] == 137 and not self.killed_by_us and self.oom_before is not None:
+            after = oom_kills()
+            self.stat["oom"] = after is not None and after > self.oom_before
+        self.stat.update(phase="exited", ended_at_ms=now_ms(), stopped=self.stopped, log_bytes=self.spool.end)
+        while True:
+            try:
+                self.spool.sync()
+                write_status(self.stat)
+                return
+            except OSError as e:
+                if directory_gone():
+                    return
+                complain("writing the end of the run: %s" % e)
+                self.spool.relieve()
+                time.sleep(0.5)

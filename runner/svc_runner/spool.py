@@ -1,0 +1,153 @@
+"""Stores the log in segments that are named by their offset, and drops what is acknowledged."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .files import read_file, sync_directory, unlink, write_file
+from .system import FULL_DISK, complain, directory_gone, now_ms
+
+SEGMENT_MAX = 64 << 20
+CHUNK = 256 << 10
+INDEX_MS = 50
+# While the run is being ended its last words may go this far over the cap: a blocked script could not save its state.
+ENDING_ROOM = 64 << 20
+
+
+def segments():
+    """Start offsets of the spool's segments, ascending."""
+    try:
+        return sorted(int(name) for name in os.listdir("spool") if name.isdigit())
+    except OSError:
+        return []
+
+
+def segment_path(start):
+    return "spool/%012d" % start
+
+
+def spool_end():
+    starts = segments()
+    if not starts:
+        return 0
+    try:
+        return starts[-1] + os.stat(segment_path(starts[-1])).st_size
+    except OSError:
+        return starts[-1]
+
+
+class Spool:
+    """Appends bytes by absolute offset. `pwrite` makes a write that failed half-way harmless to repeat (R2)."""
+
+    def __init__(self, cap):
+        if not os.path.isdir("spool"):
+            os.mkdir("spool", 0o700)
+        self.cap = max(1, cap)
+        self.segment = min(SEGMENT_MAX, max(65536, self.cap // 4))
+        self.fd = None
+        self.start = self.end = spool_end()
+        self.pending = b""
+        self.acked = 0
+        self.retry_at = 0.0
+        self.retry_delay = 0.0
+        self.complained = False
+        self.index_fd = os.open("spool.idx", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.index_end = os.fstat(self.index_fd).st_size // 16 * 16
+        self.index_ms = 0
+        if not os.path.exists("acked"):
+            # Made now and overwritten later: on a full disk an acknowledgement must not need room, for it makes room.
+            write_file("acked", b"%020d %020d\n" % (0, 0), False)
+        self.refresh_ack()
+
+    def refresh_ack(self):
+        """Reads how far the log is safe at home and drops segments wholly below that."""
+        try:
+            numbers = [int(word) for word in (read_file("acked") or b"0").split()]
+        except (ValueError, OSError):
+            return
+        acked = numbers[0] if numbers else 0
+        if numbers[1:] not in ([], [acked]):
+            return  # seen in the middle of being overwritten
+        if acked <= self.acked:
+            return
+        self.acked = min(acked, self.end)
+        starts = segments()
+        for start, following in zip(starts, starts[1:]):
+            if following <= self.acked:
+                unlink(segment_path(start))
+
+    def room(self, ending):
+        return self.cap + (ENDING_ROOM if ending else 0) - (self.end + len(self.pending) - self.acked)
+
+    def put(self, data):
+        self.pending = memoryview(data)
+        self.stamp()
+        self.flush()
+
+    def flush(self):
+        """Writes what is pending; on a full or failing disk keeps it and names the time to try again."""
+        try:
+            while self.pending:
+                if self.fd is None or self.end - self.start >= self.segment:
+                    self.roll()
+                take = self.pending[: self.start + self.segment - self.end]
+                n = os.pwrite(self.fd, take, self.end - self.start)
+                self.end += n
+                self.pending = self.pending[n:]
+            self.retry_delay = 0.0
+            if self.complained:
+                self.complained = False
+                complain("the log can be written again")
+        except OSError as e:
+            if directory_gone():
+                raise RuntimeError("the run directory was removed")
+            if e.errno not in FULL_DISK:
+                complain("writing the log: %s" % e)
+            elif not self.complained:
+                complain("the log waits for the disk: %s" % os.strerror(e.errno))
+            self.complained = True
+            self.relieve()
+            self.retry_delay = min(0.5, max(0.02, self.retry_delay * 2))
+            self.retry_at = time.monotonic() + self.retry_delay
+
+    def roll(self):
+        fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        if self.fd is not None:
+            os.close(self.fd)
+            if len(segments()) > 2:
+                self.acked, seen = -1, self.acked
+                self.refresh_ack()
+                self.acked = max(self.acked, seen)
+        self.fd, self.start = fd, self.end
+
+    def relieve(self):
+        """On a full disk: when everything so far is safe at home, its room can be had at once."""
+        self.refresh_ack()
+        if self.fd is not None and self.acked >= self.end > self.start:
+            os.close(self.fd)
+            self.fd = None
+            unlink(segment_path(self.start))
+            try:
+                # Its name keeps the end of the log findable for whoever comes after this runner.
+                self.fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+                self.start = self.end
+            except OSError:
+                pass
+
+    def stamp(self):
+        ms = now_ms()
+        if ms - self.index_ms < INDEX_MS and ms >= self.index_ms:
+            return
+        record = self.end.to_bytes(8, "little") + ms.to_bytes(8, "little")
+        try:
+            if os.pwrite(self.index_fd, record, self.index_end) == 16:
+                self.index_end += 16
+                self.index_ms = ms
+        except OSError:
+            pass  # times are a convenience; the bytes are not
+
+    def sync(self):
+        if self.fd is not None:
+            os.fsync(self.fd)
+        sync_directory("spool")

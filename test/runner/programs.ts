@@ -1,0 +1,11 @@
+// The runner and the agent as the control plane makes them, in a folder of this checkout where Python keeps them compiled.
+
+import { join, resolve } from "node:path";
+import { placedProgram, pythonProgram } from "../../src/platform/python-program.ts";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+export const runner = pythonProgram(join(ROOT, "runner/svc_runner"));
+export const runnerPath = placedProgram(runner, join(ROOT, ".cache/programs/runner"));
+const agent = pythonProgram(join(ROOT, "runner/svc_agent"));
+export const agentPath = placedProgram(agent, join(ROOT, ".cache/programs/agent"));
