@@ -1,8 +1,9 @@
-// One reader of the feed.
+// Serves one reader of the feed.
 //
-// E1. Replay reads the store until it finds nothing newer; in that same turn of the event loop the reader becomes live, so
-//     no event can fall between, and a seq not above the last one sent is never sent.
-// E2. Replay goes at the reader's pace. A live reader may leave only so much unread; beyond that it is closed with 1013.
+// E1. Replay reads the store until it finds nothing newer; in that same turn of the event loop the reader becomes live,
+//     so no event can be missed in between, and a seq not above the last one sent is never sent.
+// E2. Replay goes at the reader's pace. A live reader may leave only a bounded amount unread; beyond that it is closed
+// with 1013.
 // E3. Hints are dropped first: they only say that there is more to read.
 
 import type { WebSocket } from "@fastify/websocket";
@@ -35,7 +36,7 @@ export class EventStream {
     this.#cp = cp;
     this.#jobId = from.jobId;
     this.#limits = limits;
-    // A seq that this store never gave out (it was restored from a copy) must not silence what comes.
+    // A seq that this store never issued (it was restored from a copy) must not silence later events.
     this.#cursor = Math.min(from.since ?? Number.MAX_SAFE_INTEGER, cp.reads.latestSeq());
   }
 
@@ -97,7 +98,7 @@ export class EventStream {
     this.#phase = "ended";
     this.#unsubscribe();
     this.#socket.close(code, reason);
-    // The close frame waits behind what was left unread; it may never get out.
+    // The close frame is queued after the unread data and may never be sent.
     const cut = setTimeout(() => this.#socket.terminate(), this.#limits.socketStallMs);
     this.#socket.once("close", () => clearTimeout(cut));
   }

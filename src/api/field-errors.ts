@@ -1,18 +1,18 @@
-// From zod's issues to words: the field as a JSON path, and what it must be.
+// Turns zod's issues into messages: the field as a JSON path, and the values that it accepts.
 
 import type { z } from "zod";
 import { SvcError, type FieldError } from "../errors/index.ts";
 
 const ERRORS_MAX = 50;
 
-/** The checked value. Throws `invalid_request` that names every field at fault; `whole` names the value itself. */
+/** The checked value. Throws `invalid_request`, which names every invalid field; `whole` names the value itself. */
 export function checked<S extends z.ZodType>(schema: S, value: unknown, whole: string): z.output<S> {
   const result = schema.safeParse(value, { reportInput: true });
   if (result.success) return result.data;
   throw invalid(firstOfEach(result.error.issues.flatMap((issue) => fieldErrors(issue, whole))));
 }
 
-/** The checked query. A name that is given twice has no one meaning. */
+/** The checked query. A repeated name is ambiguous and refused. */
 export function checkedQuery<S extends z.ZodType>(schema: S, query: unknown): z.output<S> {
   const twice = Object.entries(query as Record<string, unknown>).filter(([, value]) => Array.isArray(value));
   if (twice.length > 0) throw invalid(twice.map(([field]) => ({ field, message: "must be given once" })));
@@ -27,7 +27,7 @@ export function invalid(errors: FieldError[]): SvcError<"invalid_request"> {
   return new SvcError("invalid_request", { summary }, { errors: errors.slice(0, ERRORS_MAX) });
 }
 
-/** One fault a field: what follows from the first one would only confuse. */
+/** One error per field: consequences of the first error would only confuse. */
 const firstOfEach = (errors: FieldError[]): FieldError[] =>
   errors.filter((e, i) => errors.findIndex((other) => other.field === e.field) === i);
 
@@ -38,7 +38,7 @@ function fieldErrors(issue: z.core.$ZodIssue, whole: string): FieldError[] {
   return [{ field: jsonPath(issue.path, whole), message: words(issue) }];
 }
 
-/** zod's own phrases begin with these; any other message was written in a schema, for people. */
+/** zod's own messages begin with these; any other message was written in a schema, for people. */
 const BUILT_IN = /^(Invalid|Too |Unrecognized)/;
 
 function words(issue: z.core.$ZodIssue): string {

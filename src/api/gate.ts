@@ -1,13 +1,14 @@
-// The gate. Every request passes here before any routing, whatever its method: API, static files, upgrades.
+// The gate. Every request of any method passes it before any routing: API, static files, upgrades.
 //
 // G1. A loopback connection of another user is cut at accept, before a byte of it is parsed.
 // G2. `Host` must name this server exactly, port included; that alone stops DNS rebinding.
-// G3. `Origin`, when sent, must be the very address in `Host`. Not merely one of ours: another program may listen on
-//     [::1] beside our 127.0.0.1, and `localhost` is then its page.
-// G4. `Sec-Fetch-Site` may not be cross-site or same-site, but for opening the empty page shell in a tab.
-// G5. The owner's own processes need no token on loopback. Whoever cannot be recognised, and everyone when the server is
-//     bound to another address, must show it: as a bearer, or as the cookie that the link `/?token=` was exchanged for.
-// G6. What is not admitted is refused.
+// G3. `Origin`, when sent, must be the very address in `Host`. Another address of this server is not enough: another
+//     program may listen on [::1] while svc listens on 127.0.0.1, and `localhost` is then its page.
+// G4. `Sec-Fetch-Site` may not be cross-site or same-site, except to open the empty page shell in a tab.
+// G5. The owner's own processes need no token on loopback. A caller of unknown user, and every caller when the server
+//     is bound to another address, must present it: as a bearer token, or as the cookie for which the link `/?token=`
+//     was exchanged.
+// G6. Every other request is refused.
 
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -20,7 +21,7 @@ import { peerUid, withoutMapping } from "./peer.ts";
 export type Verdict =
   | { kind: "admitted"; self: string }
   | { kind: "refused"; error: SvcError }
-  /** The one-time link was good: go on without it in the address. */
+  /** The one-time link was valid: redirect to the address without it. */
   | { kind: "exchanged"; self: string; cookie: string | null };
 
 export interface GateOptions {
@@ -49,19 +50,19 @@ export class Gate {
     if (options.token !== undefined) this.#ticket = randomBytes(24).toString("base64url");
   }
 
-  /** Good for one exchange; null when there is no token to exchange it for. */
+  /** Valid for one exchange; null if there is no token to exchange it for. */
   get ticket(): string | null {
     return this.#ticket;
   }
 
-  /** To be called for each connection before Node's parser sees it. False when the connection was cut. */
+  /** Call it for each connection before Node's parser sees it. Returns false if the connection was cut. */
   accept(socket: Socket): boolean {
     const uid = this.#loopback ? uidOf(socket) : null;
     if (uid !== null && uid !== process.getuid?.()) {
       if (!this.#uidsTold.has(uid)) this.#options.log(`cut a connection of another user (uid ${uid})`);
       if (this.#uidsTold.size < 1_000) this.#uidsTold.add(uid);
-      // Reset, not closed: each closed connection would stand in the kernel's table for a minute, and that table is walked
-      // for every new one.
+      // Reset, not closed: a closed connection would stay in the kernel's table for a minute, and each new connection
+      // walks that table.
       socket.resetAndDestroy();
       return false;
     }
@@ -92,7 +93,7 @@ export class Gate {
     return this.#mayEnter(request) ? { kind: "admitted", self } : refused(new SvcError("unauthorized", {}));
   }
 
-  /** The caller's name for this server when it is truly ours, else null. */
+  /** The caller's name for this server if it really is this server's, else null. */
   #self(request: IncomingMessage): string | null {
     const [host, ...more] = request.headersDistinct["host"] ?? [];
     if (host === undefined || more.length > 0) return null;
@@ -123,7 +124,7 @@ export class Gate {
     const { token } = this.#options;
     const ticketGood = this.#ticket !== null && same(link, this.#ticket);
     if (token === undefined || !(ticketGood || same(link, token))) {
-      // A caller who needs no token loses nothing by a stale link: it is only taken out of the address.
+      // A stale link does not harm a caller who needs no token: it is only removed from the address.
       if (this.#mayEnter(request)) return { kind: "exchanged", self, cookie: null };
       return refused(new SvcError("unauthorized", {}));
     }
@@ -157,7 +158,7 @@ const refused = (error: SvcError): Verdict => ({ kind: "refused", error });
 const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]` : address);
 const short = (text: string | undefined): string => quotedName(text ?? "", 100) || "(none)";
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-/** Takes the same time wherever the two differ, and whatever their lengths. */
+/** Takes the same time wherever the two differ, and for any lengths. */
 const same = (given: string, wanted: string): boolean => timingSafeEqual(digest(given), digest(wanted));
 
 function uidOf(socket: Socket): number | null {

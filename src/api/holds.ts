@@ -1,23 +1,24 @@
-// Who uses a control plane that was started for its callers, and when it may end.
+// Tracks the callers of a control plane that was started for them, and decides when it may end.
 //
-// H1. A caller holds it by an answer that stays open. However the caller ends, the system closes the connection, and with it goes
-//     the hold: there is no lease to renew and no file to clean up.
-// H2. It ends when its starter is gone and nobody holds it. From that moment on no hold is given: who asks is told that it ends.
-// H3. Whoever still listens when it has ended is told what could not be ended.
-// H4. A control plane that was not started for its callers gives holds as well, and lives as long as it likes.
+// H1. A caller holds it by an answer that stays open. When the caller ends, for any reason, the system closes the
+//     connection and so releases the hold: there is no lease to renew and no file to clean up.
+// H2. The control plane ends when its starter is gone and no caller holds it. From then on it grants no hold: callers
+// receive `shutting_down`.
+// H3. Callers that still listen at its end receive the list of jobs that could not be ended.
+// H4. A control plane that was not started for its callers grants holds as well, but does not end with them.
 
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { SvcError } from "../errors/index.ts";
 
 export interface Released {
-  /** Whether the control plane ends now: this was the last one to hold it. */
+  /** Whether the control plane ends now, because this was the last hold. */
   ending: boolean;
-  /** How many others hold it. */
+  /** The number of other holders. */
   holders: number;
 }
 
-/** The last line of a hold: the jobs that could not be ended in time, and those that were to go on. */
+/** The last line of a hold: the jobs that could not be ended in time, and those that were meant to continue. */
 export interface Farewell {
   unfinished: string[];
   kept: string[];
@@ -32,7 +33,10 @@ export class Holds {
   #starter = true;
   #ending = false;
 
-  /** @param last called once, when the starter is gone and nobody holds it; null where it does not live by its holders. */
+  /**
+   * @param last called once, when the starter is gone and no hold is left; null if the control plane does not end with
+   * its holders.
+   */
   constructor(last: (() => void) | null) {
     this.endsWithHolders = last !== null;
     this.#last = last ?? (() => undefined);
@@ -52,7 +56,7 @@ export class Holds {
     return id;
   }
 
-  /** Lets go of a hold, and of the starter's claim where it is the starter that says so. Repeating it changes nothing. */
+  /** Releases a hold, and also the starter's claim if the starter asks. Idempotent. */
   release(id: string, starter: boolean): Released {
     if (starter) this.#starter = false;
     this.#held.delete(id);
@@ -65,12 +69,12 @@ export class Holds {
     this.#look();
   }
 
-  /** It ends, for whatever reason: no hold is given any more. */
+  /** The control plane ends, for whatever reason: no more holds are granted. */
   end(): void {
     this.#ending = true;
   }
 
-  /** Tells everybody who listens how it ended, also those who let go. */
+  /** Sends every listener the result of the shutdown, including callers that have released their hold. */
   farewell(words: Farewell): void {
     for (const response of this.#listening) response.end(`${JSON.stringify(words)}\n`);
   }

@@ -1,9 +1,9 @@
-// The stored logs by line. A log is only ever appended to, so what was counted once stays true.
+// Indexes the stored logs by line. A log is only ever appended to, so a count stays valid.
 //
-// X1. Kept is the offset of every MARK_EVERY-th line: a few kilobytes for a million lines. It is made when somebody looks, goes on
-//     from where it stood, and is forgotten for the jobs that nobody looked at lately.
-// X2. A log is gone through in parts, with a turn of the event loop between two: a log of gigabytes must not hold up a run.
-// X3. Of one line at most HEAD_BYTES are held, however long it is.
+// X1. It keeps the offset of every MARK_EVERY-th line: a few kilobytes for a million lines. It is built on demand,
+//     extended from where it ended, and dropped for jobs that were not read lately.
+// X2. A log is scanned in parts, with a turn of the event loop between them: a log of gigabytes must not delay a run.
+// X3. At most HEAD_BYTES of one line are in memory, for any length.
 
 import { foldReturns } from "../domain/log-lines.ts";
 import type { LogLine } from "../schemas/log.ts";
@@ -13,9 +13,9 @@ export const MARK_EVERY = 1_000;
 const PART_BYTES = 1 << 20;
 const READ_BYTES = 1 << 16;
 const HEAD_BYTES = 1 << 16;
-/** Characters of one line that are sent. */
+/** Maximum of characters sent of one line. */
 const SHOWN_MAX = 4_000;
-/** Characters of one answer. */
+/** Maximum of characters in one answer. */
 const ANSWER_CHARS_MAX = 1 << 20;
 const JOBS_MAX = 64;
 const NEWLINE = 0x0a;
@@ -23,7 +23,7 @@ const RETURN = 0x0d;
 
 export type LogReads = Pick<Reads, "readLog" | "logBytes" | "logTimes">;
 
-/** A line as it is stored, colours included, with `\r` folded. */
+/** A stored line, with its colours, with `\r` folded. */
 export interface StoredLine {
   /** Counted from 0. */
   index: number;
@@ -36,13 +36,13 @@ export interface Counted {
   bytes: number;
 }
 
-/** One turn of the event loop, in which others go on. */
+/** Yields one turn of the event loop to other work. */
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface Marks {
   /** Offset of line 0, MARK_EVERY, 2 × MARK_EVERY … */
   offsets: number[];
-  /** Line ends before `scanned`. */
+  /** Number of line ends before `scanned`. */
   ends: number;
   scanned: number;
   busy: Promise<void>;
@@ -56,7 +56,7 @@ export class LogIndex {
     this.#reads = reads;
   }
 
-  /** Counts what was written since the last time. */
+  /** Counts the lines that were written since the last call. */
   async count(id: string): Promise<Counted> {
     const marks = this.#marks(id);
     const bytes = this.#reads.logBytes(id);
@@ -93,7 +93,7 @@ export class LogIndex {
     }
   }
 
-  /** At most `count` lines from line `from` (counted from 0). */
+  /** At most `count` lines, starting at line `from` (counted from 0). */
   async lines(id: string, from: number, count: number): Promise<LogLine[]> {
     const { bytes } = await this.count(id);
     const marks = this.#marks(id);
@@ -134,7 +134,7 @@ export class LogIndex {
     return Math.max(0, Math.min(line, lines - 1));
   }
 
-  /** The first line that was written at `atMs` or later; the last line where all are older. */
+  /** The first line that was written at `atMs` or later; the last line if all are older. */
   async lineAtTime(id: string, atMs: number): Promise<number> {
     const times = this.#reads.logTimes(id, 0);
     let [low, high] = [0, times.length];
@@ -147,13 +147,13 @@ export class LogIndex {
   }
 }
 
-/** What is sent of a stored line. Lines must be given in ascending order to one clock. */
+/** The part of a stored line that is sent. Pass lines to one clock in ascending order. */
 export function shownLine({ index, offset, text }: StoredLine, clock: LineClock): LogLine {
   const cut = Math.max(0, text.length - SHOWN_MAX);
   return { line: index + 1, at_ms: clock.at(offset), text: cut > 0 ? text.slice(0, SHOWN_MAX) : text, cut };
 }
 
-/** Lines from the beginning of one up to the byte `end`, part by part. Gives way to others after each part. */
+/** Lines from the beginning of one up to the byte `end`, in parts. Yields to other work after each part. */
 export async function* linesFrom(
   reads: LogReads,
   id: string,
@@ -186,7 +186,9 @@ export async function* linesFrom(
 
 const textOf = (bytes: Buffer): string => foldReturns(bytes.toString("utf8"));
 
-/** The unfinished line so far, without what a progress bar has written over, and not more than is shown of it. */
+/**
+ * The unfinished line so far, without the text that a progress bar has overwritten, and no longer than will be shown.
+ */
 function held(before: Buffer, more: Buffer): Buffer {
   const all = before.length === 0 ? Buffer.from(more) : Buffer.concat([before, more]);
   if (all.length <= HEAD_BYTES) return all;
@@ -194,7 +196,7 @@ function held(before: Buffer, more: Buffer): Buffer {
   return (written >= 0 ? all.subarray(written + 1) : all).subarray(0, HEAD_BYTES);
 }
 
-/** When the byte at an offset was written. Offsets are asked for in ascending order. */
+/** Tells when the byte at an offset was written. Pass offsets in ascending order. */
 export class LineClock {
   #times: { offset: number; at_ms: number }[] = [];
   #index = 0;

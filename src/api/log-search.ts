@@ -1,28 +1,30 @@
-// Looking for lines in a stored log. What was found is remembered per question, so that paging through it and going on as the
-// log grows cost only what is new.
+// Searches a stored log for lines. The matches of each query are kept, so that paging and following a growing log cost
+// only the new lines.
 
 import type { LogMatches } from "../schemas/log.ts";
 import { LineClock, linesFrom, shownLine, type LogIndex, type LogReads, type StoredLine } from "./log-index.ts";
 
 export interface LogQuestion {
-  /** Found in what is shown, colours left out. In small letters it finds both, as `git grep` and editors do. */
+  /**
+   * Matches the visible text, without colours. A lower-case query also finds upper case, as in `git grep` and editors.
+   */
   text: string;
   errors: boolean;
-  /** The lines of one node or rank, by the mark that they begin with: `node 1`, `rank3`. */
+  /** Selects the lines of one node or rank, by their prefix: `node 1`, `rank3`. */
   tag: string | null;
 }
 
-/** Matches that are counted. */
+/** Maximum of matches that are counted. */
 export const MATCHES_MAX = 200_000;
 const QUESTIONS_MAX = 16;
-/** Characters of a line that are looked at. */
+/** Maximum of characters examined in a line. */
 const LOOKED_AT_MAX = 16_384;
 
 interface Found {
   /** Line numbers (from 0) and offsets of the lines that match. */
   at: { index: number; offset: number }[];
   capped: boolean;
-  /** The first line that was not looked at to its end. */
+  /** The first line that was not examined to its end. */
   next: { index: number; offset: number };
   inTrace: boolean;
   busy: Promise<void>;
@@ -40,7 +42,8 @@ export class LogSearch {
 
   /**
    * Matches in their order.
-   * @param page `from`: counted from 0; `near`: from the first match at this line (from 0) or later, of none the last.
+   * @param page `from`: an index from 0; `near`: starts at the first match at this line (from 0) or later, or at the
+   * last match if there is none.
    */
   async find(
     id: string,
@@ -88,7 +91,7 @@ export class LogSearch {
   async #look(id: string, question: LogQuestion, found: Found, bytes: number): Promise<void> {
     if (found.capped || found.next.offset >= bytes) return;
     const start = found.next;
-    // A last line without an end is looked at again when there is more of it.
+    // A last line without an end is examined again when it grows.
     while ((found.at.at(-1)?.index ?? -1) >= start.index) found.at.pop();
     const matches = matcher(question);
     let last: StoredLine | null = null;
@@ -114,7 +117,7 @@ export class LogSearch {
   }
 }
 
-/** The place of the first match at `line` or later. */
+/** The index of the first match at `line` or later. */
 function firstFrom(at: readonly { index: number }[], line: number): number {
   let [low, high] = [0, at.length];
   while (low < high) {
@@ -142,7 +145,7 @@ function matcher({ text, tag }: LogQuestion): (line: string) => boolean {
 /** The marks that a line begins with: `[node 1] [rank3]: …`. */
 const marksOf = (line: string): string => /^(?:\[[^\]]{1,40}\]:?\s*)*/.exec(line)?.[0] ?? "";
 
-// Blanks stand at one place only: where two parts could take them, a line of nothing else would be tried in every way.
+// Only one part matches blanks: if two could, a line of blanks would be tried in every combination.
 const TRACE = /^\s*(?:\[[^\]]{1,40}\]:?\s*)*Traceback \(most recent call last\)/;
 const BAD =
   /\b(?:error|fatal|critical|panic(?:ked)?|exception|segmentation fault|core dumped|out of memory|oom-kill\w*|killed)\b|nccl warn/i;
@@ -151,7 +154,7 @@ const NAMED = /\b[A-Z]\w*(?:Error|Exception)\b|\b(?:ERR|E)[\]:|]/;
 /** Words that only sound bad. */
 const HARMLESS = /\b(?:0|no|without) errors?\b|\berrors?[ =:]+0\b|\berror[_ ]rate\b/i;
 
-/** Whether a line tells of an error. All lines of a Python traceback do, up to the one that names the error. */
+/** Whether a line reports an error. All lines of a Python traceback do, up to the one that names the error. */
 export function errorLine(line: string, inTrace: boolean): { bad: boolean; inTrace: boolean } {
   const text = plain(line);
   if (TRACE.test(text)) return { bad: true, inTrace: true };

@@ -1,4 +1,5 @@
-// What the control plane tells a Prometheus server at `GET /metrics`: runs, machines, money, requests, and its own process.
+// Provides the metrics of `GET /metrics` for a Prometheus server: runs, machines, money, requests, and the process
+// itself.
 //
 // METRICS-1. A scrape reads the store as any route does. It asks no provider and starts nothing.
 // METRICS-2. Label values come from fixed lists (statuses, providers, routes): a run, a file or a secret never becomes a label.
@@ -32,12 +33,12 @@ export class ServerMetrics {
     this.#version = version;
   }
 
-  /** Loads the library, so that requests are counted from then on. It is not on the way of a start. */
+  /** Loads the library, so that requests are counted from then on. Not part of the start, which it would slow down. */
   load(): void {
     this.#load().catch(() => undefined);
   }
 
-  /** @param route the pattern of the route, for example `/jobs/{id}`; never the path that was asked for. */
+  /** @param route the pattern of the route, for example `/jobs/{id}`; never the requested path. */
   observe(method: string, route: string, status: number, seconds: number): void {
     this.#ready?.requests.inc({ method, route, status: String(status) });
     this.#ready?.seconds.observe({ method, route }, seconds);

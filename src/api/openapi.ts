@@ -107,7 +107,7 @@ class Components {
     return { $ref: `#/components/schemas/${id}` };
   }
 
-  /** What a caller may write, and what a reader must expect: answers may gain fields, so those are left open. */
+  /** Inlines a schema for input or output: answers may gain fields, so output schemas stay open. */
   inline(schema: z.ZodType): Json {
     const {
       $schema: _,

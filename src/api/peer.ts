@@ -1,4 +1,4 @@
-// Who is at the other end of a loopback connection. Linux lists every TCP socket with the uid that owns it.
+// Finds the user at the other end of a loopback connection. Linux lists every TCP socket with the uid that owns it.
 //
 // U1. The row is read at accept: once the peer has closed, it says uid 0 with inode 0, which means nothing.
 // U2. No row, inode 0 or no /proc is "unknown" (null), never "the owner".
@@ -15,10 +15,10 @@ export interface Endpoint {
   port: number;
 }
 
-/** Whether this system has the tables at all. Where it has not, every caller is unknown. */
+/** Whether this system has the tables. Without them, every caller is unknown. */
 export const canTellPeers = (): boolean => process.getuid !== undefined && existsSync("/proc/net/tcp");
 
-/** The uid that owns the peer's socket, or null when it cannot be told. */
+/** The uid that owns the peer's socket, or null if it is unknown. */
 export function peerUid(peer: Endpoint, self: Endpoint): number | null {
   const peerBytes = addressBytes(peer.address);
   const selfBytes = addressBytes(self.address);

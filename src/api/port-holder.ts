@@ -7,7 +7,7 @@ import { Health } from "../schemas/job.ts";
 const DEADLINE_MS = 500;
 const ANSWER_BYTES_MAX = 16 * 1024;
 
-/** `port_taken`, naming the holder where it is another control plane of this user. */
+/** `port_taken`, naming the holder if it is another control plane of this user. */
 export async function portTaken(host: string, port: number, cause: unknown): Promise<SvcError> {
   const health = await healthOf(host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host, port);
   const holder = health
@@ -16,7 +16,7 @@ export async function portTaken(host: string, port: number, cause: unknown): Pro
   return new SvcError("port_taken", { host, port, holder }, { cause });
 }
 
-/** Null when whoever listens there does not answer as svc does, in time. Nothing secret is sent. */
+/** Null if the listener does not answer as svc does, in time. Sends nothing secret. */
 function healthOf(host: string, port: number): Promise<z.infer<typeof Health> | null> {
   return new Promise((resolve) => {
     const asking = request({ host, port, path: "/v1/health", signal: AbortSignal.timeout(DEADLINE_MS) }, (response) => {

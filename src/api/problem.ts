@@ -7,7 +7,7 @@ import type { Problem } from "../schemas/job.ts";
 
 export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 
-/** Carried by every answer. `self` is the caller's own, already checked, name for this server. */
+/** Sent with every answer. `self` is the caller's own, already checked, name for this server. */
 export function securityHeaders(self: string | null): Record<string, string> {
   return {
     "content-security-policy":
@@ -44,7 +44,7 @@ export function headersOf(error: SvcError): Record<string, string> {
   return {};
 }
 
-/** For a request that never reaches Fastify. Its body is not read, so the connection ends with the answer. */
+/** Answers a request that never reaches Fastify. Its body is not read, so the connection ends with the answer. */
 export function answer(response: ServerResponse, error: SvcError): void {
   const body = JSON.stringify(toProblem(error));
   response.writeHead(error.status, {
@@ -56,7 +56,7 @@ export function answer(response: ServerResponse, error: SvcError): void {
   response.end(response.req.method === "HEAD" ? undefined : body);
 }
 
-/** For a socket without a response object: a refused upgrade, or bytes that are not HTTP. */
+/** Answers on a socket without a response object: a refused upgrade, or bytes that are not HTTP. */
 export function answerSocket(socket: Duplex, error: SvcError): void {
   if (!socket.writable) return void socket.destroy();
   const body = JSON.stringify(toProblem(error));

@@ -1,4 +1,5 @@
-// One table declares the API: what a route takes and answers. Routing, checking and the OpenAPI document all come from it.
+// One table declares the API: the parameters and answers of each route. Routing, checking and the OpenAPI document all
+// come from it.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
@@ -10,10 +11,10 @@ import type { Holds } from "./holds.ts";
 import type { Limits } from "./limits.ts";
 import type { ServerMetrics } from "./metrics.ts";
 
-/** What every handler may use. */
+/** The parts that every handler may use. */
 export interface Backend {
   cp: ControlPlane;
-  /** Stands in for a missing project_dir. */
+  /** The default for a missing project_dir. */
   projectDir: string;
   version: string;
   limits: Limits;
@@ -42,26 +43,26 @@ export interface Answer {
 export interface ResponseDoc {
   description: string;
   schema?: z.ZodType;
-  /** `application/json` unless said otherwise. */
+  /** `application/json` by default. */
   contentType?: string;
 }
 
 interface RouteOf<Query extends z.ZodType, Body extends z.ZodType> {
   method: "GET" | "POST" | "PUT" | "DELETE";
-  /** In OpenAPI's form. A last parameter named `path` takes the rest of the path, slashes included. */
+  /** In OpenAPI's form. A last parameter named `path` matches the rest of the path, slashes included. */
   path: string;
   id: string;
   summary: string;
   description?: string;
   query?: Query;
   body?: Body;
-  /** Request headers that mean something, for the document. */
+  /** Request headers with a meaning, for the document. */
   headers?: Record<string, string>;
   responses: Record<number, ResponseDoc>;
   errors: ErrorCode[];
-  /** Resolves with null when the handler has answered by itself. */
+  /** Resolves with null when the handler has already answered. */
   handle: (call: Call<z.output<Query>, z.output<Body>>) => Answer | null | Promise<Answer | null>;
-  /** For a path that speaks WebSocket: called with the open socket after `handle` did not throw. */
+  /** For a WebSocket path: called with the open socket after `handle` did not throw. */
   socket?: (call: Call<z.output<Query>, z.output<Body>>, socket: import("@fastify/websocket").WebSocket) => void;
 }
 

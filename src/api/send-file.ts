@@ -1,5 +1,5 @@
-// A file of the home as an answer: whole, or the one range that was asked for. It is bytes and nothing else: never rendered,
-// never sniffed.
+// Sends a file of the home: all of it, or one requested range. It is sent as plain bytes: never rendered, never
+// sniffed.
 
 import type { FileHandle } from "node:fs/promises";
 import { basename } from "node:path";
@@ -8,7 +8,7 @@ import { SvcError } from "../errors/index.ts";
 import type { Call } from "./route.ts";
 
 export interface SentFile {
-  /** Its last part is the name that a browser saves it under. */
+  /** Its last part is the name under which a browser saves it. */
   name: string;
   etag: string;
   contentType: string;
@@ -48,14 +48,14 @@ export async function sendFile(call: Call, file: FileHandle, about: SentFile): P
     return null;
   }
   const source = file.createReadStream({ start, end, autoClose: false, highWaterMark: 256 * 1024 });
-  // A caller that went away is no fault. A file that became shorter ends the connection: fewer bytes came than promised.
+  // A caller that left is normal. A file that became shorter ends the connection: fewer bytes were sent than announced.
   await pipeline(source, response, { end: false }).catch(() => response.destroy());
   if (source.bytesRead === end - start + 1) response.end();
   else response.destroy();
   return null;
 }
 
-/** First and last byte; null where there is no range, or one (several parts, another unit) that may be passed over. */
+/** First and last byte; null if there is no range, or one (several parts, another unit) that may be ignored. */
 export function parseRange(header: string | undefined, size: number): [number, number] | "unsatisfiable" | null {
   const match = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/.exec(header ?? "");
   if (!match || (match[1] === "" && match[2] === "")) return null;

@@ -26,31 +26,34 @@ import { loadStatic, serveStatic, type StaticFiles } from "./static-files.ts";
 import { parseStrictJson } from "./strict-json.ts";
 
 export interface ServerOptions {
-  /** `127.0.0.1` unless the owner chose otherwise. */
+  /** `127.0.0.1` by default. */
   host: string;
   /** 0 takes any free port. */
   port: number;
-  /** Stands in for a missing project_dir. */
+  /** The default for a missing project_dir. */
   projectDir: string;
-  /** The built dashboard; null where there is none. */
+  /** The built dashboard; null if it was not built. */
   dashboardDir: string | null;
   /** The pages of the documentation, for `/docs`. */
   docsDir?: string;
   version: string;
-  /** Must be given off loopback, and where the system keeps no /proc/net/tcp. Lets in callers whose user cannot be told. */
+  /** Required off loopback, and where the system has no /proc/net/tcp. Admits callers whose user is unknown. */
   token?: string;
   log?: (line: string) => void;
-  /** Where each answered request is logged: level `debug`, or `error` from status 500 on. Left out, requests are not logged. */
+  /**
+   * The logger for answered requests: level `debug`, or `error` from status 500 on. Without it, requests are not
+   * logged.
+   */
   logger?: Logger;
   limits?: Partial<Limits>;
-  /** Of a control plane that ends with its callers. */
+  /** For a control plane that ends with its callers. */
   holds?: Holds;
 }
 
 export interface RunningServer {
-  /** Without a slash at the end; always with a number for a host, so that no other listener on `localhost` is met. */
+  /** Without a slash at the end; always with a numeric host, so that no other listener on `localhost` is reached. */
   url: string;
-  /** What to open in a browser. Where a token is needed it holds a ticket that is good once. */
+  /** The address to open in a browser. If a token is required, it contains a one-time ticket. */
   openUrl: string;
   port: number;
   close(): Promise<void>;
@@ -58,7 +61,7 @@ export interface RunningServer {
 
 const MAX_HEADER_BYTES = 16 * 1024;
 
-/** Resolves once the port answers. Throws `port_taken`, `address_unusable` or `start_failed`; then nothing listens. */
+/** Resolves once the port answers. Throws `port_taken`, `address_unusable` or `start_failed`; nothing listens then. */
 export async function startServer(cp: ControlPlane, options: ServerOptions): Promise<RunningServer> {
   const host = options.host === "localhost" ? "127.0.0.1" : options.host;
   const limits = { ...LIMITS, ...options.limits };
@@ -140,7 +143,10 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   return { url, openUrl, port, close: () => app.close() };
 }
 
-/** Counts and logs an answered request. Only the route's pattern is kept: a path may hold a name that no log needs. */
+/**
+ * Counts and logs an answered request. Only the route's pattern is kept: a path may contain a name that the log does
+ * not need.
+ */
 function observe(
   metrics: ServerMetrics,
   logger: Logger | undefined,
@@ -186,20 +192,20 @@ function guardedServer(
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: limits.lateCheckMs,
       maxHeaderSize: MAX_HEADER_BYTES,
-      // A missing Host is the gate's to refuse, in the words of every other refusal.
+      // The gate refuses a missing Host, with the same message as every other refusal.
       requireHostHeader: false,
       noDelay: true,
     },
     serve,
   );
-  // Node would answer these two by itself, before the gate: 100 to whoever asks, or 417.
+  // Without these listeners Node would answer before the gate: 100 to any caller, or 417.
   server.on("checkContinue", serve).on("checkExpectation", serve);
   server.maxConnections = limits.connectionsMax * 2;
   server.prependListener("connection", (socket: Socket) => void gate.accept(socket));
   return server;
 }
 
-/** Puts the gate before the listener that would route an upgrade. Only one path may be upgraded at all. */
+/** Runs the gate before the listener that routes an upgrade. Only one path allows upgrades. */
 function guardUpgrades(server: Server, gate: Gate): void {
   const listeners = server.listeners("upgrade") as ((request: IncomingMessage, socket: Duplex, head: Buffer) => void)[];
   server.removeAllListeners("upgrade");
@@ -238,7 +244,7 @@ function mount(app: FastifyInstance, route: Route, backend: Backend): void {
   const { socket: onSocket } = route;
   if (!onSocket) return void app.route({ method: route.method, url, handler });
 
-  // What is wrong with the query is said as an ordinary answer, before the protocol changes.
+  // An invalid query gets an ordinary answer, before the protocol changes.
   const calls = new WeakMap<FastifyRequest, Call>();
   app.route({
     method: "GET",
@@ -273,7 +279,10 @@ function acceptOnlyJson(app: FastifyInstance): void {
   });
 }
 
-/** Nothing but `application/json`, in UTF-8, as it is: what a foreign page may send without asking is refused here too. */
+/**
+ * Accepts only unencoded `application/json` in UTF-8: a foreign page's request without preflight is thus refused here
+ * too.
+ */
 function requireJson(request: FastifyRequest): void {
   const { headers } = request;
   const type = headers["content-type"];
@@ -296,7 +305,7 @@ const PATTERNS = ROUTES.map(({ method, path }) => ({
   pattern: new RegExp(`^${path.replace("/{path}", "/.*").replaceAll(/\{\w+\}/g, "[^/]+")}$`, "s"),
 }));
 
-/** Another method of a path of ours, a file of the dashboard, or nothing. */
+/** Answers another method of a known path, a file of the dashboard, or an unknown path. */
 function unmatched(files: StaticFiles, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.url);
   const allow = new Set(PATTERNS.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods));
@@ -327,9 +336,9 @@ function sendProblem(reply: FastifyReply, error: SvcError, cp: ControlPlane): vo
     .send(maskedJson(toProblem(error), cp.secrets()));
 }
 
-/** Bytes that Node's parser gave up on, and requests that took too long. */
+/** Answers bytes that Node's parser rejected, and requests that took too long. */
 function unreadable(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse | null }): void {
-  // In the middle of an answer nothing more can be said that would be understood.
+  // In the middle of an answer, an error message would not be understood.
   if (error.code === "ECONNRESET" || socket._httpMessage?.headersSent) return void socket.destroy();
   if (error.code === "HPE_HEADER_OVERFLOW") return answerSocket(socket, new SvcError("headers_too_large", {}));
   if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") return answerSocket(socket, new SvcError("request_timeout", {}));

@@ -1,4 +1,4 @@
-// The dashboard, read into memory at start: no word of a caller ever becomes a path on disk.
+// The dashboard, read into memory at start: no text from a caller ever becomes a path on disk.
 
 import { createHash } from "node:crypto";
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
@@ -36,7 +36,7 @@ checkout and start <code>svc serve</code> again. Until then, <code>svc jobs</cod
 
 const FILES_MAX = 2_000;
 
-/** Every plain file under `directory`; only the page that says how to build it where there is none. */
+/** Every plain file under `directory`; without one, a page that says how to build it. */
 export function loadStatic(directory: string | null, docs: string | null = null): StaticFiles {
   const files = new Map<string, StaticFile>();
   if (docs !== null) collectDocs(docs, files);
@@ -45,7 +45,10 @@ export function loadStatic(directory: string | null, docs: string | null = null)
   return files;
 }
 
-/** The documentation as it is written, `/docs/reference/cli.md` or `/docs/reference/cli`, and a list of its pages at `/docs`. */
+/**
+ * The documentation in its Markdown source, `/docs/reference/cli.md` or `/docs/reference/cli`, and a list of its pages
+ * at `/docs`.
+ */
 function collectDocs(folder: string, files: Map<string, StaticFile>): void {
   const pages = docsPages(folder);
   for (const page of pages) {
@@ -92,7 +95,10 @@ function entry(path: string, body: Buffer): StaticFile {
   };
 }
 
-/** Answers with a file, or with the page shell where a person opens a page of the dashboard. False when it is neither. */
+/**
+ * Answers with a file, or with the page shell if a person opens a page of the dashboard. Returns false if it is
+ * neither.
+ */
 export function serveStatic(files: StaticFiles, path: string, request: FastifyRequest, reply: FastifyReply): boolean {
   if (request.method !== "GET" && request.method !== "HEAD") return false;
   const file = files.get(isShell(path, request.headers.accept ?? "") ? "/index.html" : path);
@@ -104,7 +110,7 @@ export function serveStatic(files: StaticFiles, path: string, request: FastifyRe
   return true;
 }
 
-/** Paths of the API are never the shell: a mistyped one must not look like an answer. */
+/** API paths never return the shell: a mistyped path must not look like an answer. */
 function isShell(path: string, accept: string): boolean {
   if (path === "/") return true;
   if (/^\/(jobs|v1|docs)(\/|$)/.test(path)) return false;

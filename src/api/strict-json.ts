@@ -1,5 +1,5 @@
-// JSON as a request body may be. What JSON.parse lets pass and a caller cannot have meant is refused: a key given twice
-// (the last would win), nesting without bound, bytes that are not UTF-8, and `__proto__`.
+// Parses a request body as strict JSON. Input that JSON.parse accepts but a caller cannot have meant is refused: a
+// repeated key (the last would win), unbounded nesting, bytes that are not UTF-8, and `__proto__`.
 
 import { SvcError } from "../errors/index.ts";
 
@@ -25,11 +25,11 @@ export function parseStrictJson(body: Buffer): unknown {
   return value;
 }
 
-/** The parser's words without what it quotes of the text, which may be a secret. */
+/** The parser's message without its quotes of the text, which may contain a secret. */
 const unquoted = (words: string): string =>
   words.replace(/, (\.\.\.)?".*"(\.\.\.)? is not valid JSON$/s, "").slice(0, 200);
 
-/** One pass over text that is known to be valid JSON; null when nothing is wrong with it. */
+/** One pass over text that is known to be valid JSON; null if it has no fault. */
 function faultOf(text: string): string | null {
   /** One entry for each open bracket: the keys seen in an object, null for a list. */
   const open: (Set<string> | null)[] = [];

@@ -1,8 +1,10 @@
-// Several files as one: every checkpoint of a run, or its code, as a tar archive that is made while it is sent. And the digest of
-// one checkpoint, for who wants to compare a copy.
+// Sends several files as one: every checkpoint of a run, or its code, as a tar archive that is built while it is sent.
+// Also gives the digest of one checkpoint, for comparing a copy.
 //
-// A1. Checkpoints are looked up in the record and opened as a single download is (downloads.ts); code comes by its digests.
-// A2. What cannot be sent whole ends the connection instead of the archive: a half archive must not pass for a whole one.
+// A1. Checkpoints are looked up in the record and opened like a single download (downloads.ts); code is found by its
+// digests.
+// A2. A file that cannot be sent completely ends the connection instead of the archive: half an archive must not pass
+// for a whole one.
 
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
@@ -70,7 +72,7 @@ export const ARCHIVE_ROUTES = [
         const sha256 = createHash("sha256");
         const { size } = await file.stat();
         for await (const part of file.createReadStream({ autoClose: false, highWaterMark: CHUNK_BYTES })) {
-          // Nobody waits for it any more.
+          // The caller has left.
           if (call.reply.raw.destroyed) break;
           sha256.update(part as Buffer);
         }
@@ -103,7 +105,7 @@ async function sendTar(
   members: Member[],
   headers: Record<string, number> = {},
 ): Promise<null> {
-  // Where even the first cannot be opened, that is said in an answer instead of by a cut.
+  // If even the first file cannot be opened, the caller gets an error answer instead of a cut connection.
   await (await members[0]?.open())?.close();
   call.reply.hijack();
   const response = call.reply.raw;

@@ -1,9 +1,11 @@
-// The code that a job ran: its files, one file, and what leads to another job's or to the project directory as it is now.
+// Routes for the code of a job: its files, one file, and the diff to another job's code or to the current project
+// directory.
 //
-// K1. A path is only looked up among the names of the snapshot; the place on disk comes from the content's digest.
-// K2. Text is sent as plain text, all else as bytes; nothing of it is ever rendered (send-file.ts).
-// K3. Of a directory only the one that the job's own record names is looked at, and of it what a submission would take
-//     (src/files/listing/project-files.ts). Nothing is kept. One comparison of a job is under way at a time; who asks meanwhile shares it.
+// K1. A path is only looked up among the names of the snapshot; the path on disk is derived from the content's digest.
+// K2. Text is sent as plain text, everything else as bytes; neither is ever rendered (send-file.ts).
+// K3. Only the directory that the job's own record names is read, and in it only the files that a submission would take
+//     (src/files/listing/project-files.ts). Nothing is kept. One comparison per job runs at a time; concurrent callers
+//     share it.
 
 import { join } from "node:path";
 import { z } from "zod";
@@ -17,9 +19,9 @@ import { CodeSnapshot, type JobRecord } from "../../schemas/job.ts";
 import { jobOf, ok, route, type Call } from "../route.ts";
 import { sendFile } from "../send-file.ts";
 
-/** Of a file's beginning: enough to tell text from bytes. */
+/** Length of a file's beginning that is enough to distinguish text from bytes. */
 const LOOK_BYTES = 64 * 1024;
-/** Every file of a directory that is compared is read: what is larger is left to `svc code diff`. */
+/** Comparing reads every file of a directory; larger directories are left to `svc code diff`. */
 const COMPARED_MAX: ProjectBounds = { filesMax: 20_000, bytesMax: 1024 ** 3 };
 export const codeDir = (call: Call): string => join(call.cp.home, "code");
 
@@ -58,7 +60,7 @@ async function compared(before: Side, after: Side): Promise<CodeDiff> {
   };
 }
 
-/** Comparisons with a directory that are under way, by job (K3). */
+/** Running comparisons with a directory, by job (K3). */
 const underWay = new WeakMap<Call["cp"], Map<string, Promise<CodeDiff>>>();
 
 function sharedWithDirectory(call: Call, job: JobRecord): Promise<CodeDiff> {

@@ -19,7 +19,7 @@ const ASKED = [
   "provider_unavailable",
 ] as const;
 
-/** What svc needs to act in its owner's name. Secrets go in and never come out. */
+/** The credentials with which svc acts for its owner. Secrets go in and never come out. */
 export const CREDENTIAL_ROUTES = [
   route({
     method: "GET",

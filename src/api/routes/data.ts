@@ -1,4 +1,5 @@
-// Data manifests over HTTP. What is sent to a machine is decided when a run is submitted; here they are made, listed and checked.
+// Data manifests over HTTP. The submission of a run decides which data a machine receives; these routes create, list
+// and verify manifests.
 
 import { isAbsolute } from "node:path";
 import { z } from "zod";
@@ -32,7 +33,7 @@ const Added = z
   .object({ data: DataSummary, unchanged: z.boolean().nullable(), read_files: z.int(), read_bytes: z.int() })
   .meta({ id: "AddedData" });
 
-/** Ends the work when whoever asked for it goes away. */
+/** Ends the work when its caller disconnects. */
 function whileAsked(call: Call) {
   const gone = new AbortController();
   call.reply.raw.once("close", () => gone.abort(new Error("the caller went away")));

@@ -1,8 +1,9 @@
-// One checkpoint file. It was written by whatever ran on a rented machine, so it is bytes and nothing else: never
-// rendered, never sniffed, never opened here.
+// Sends one checkpoint file. A program on a rented machine wrote it, so it is treated as plain bytes: never rendered,
+// never sniffed, never opened here.
 //
-// D1. The caller's words are only looked up in the record; the path on disk comes from there.
-// D2. The file is opened without following a link at its end, and no folder between it and the home may be a link.
+// D1. The caller's text is only looked up in the record, which gives the path on disk.
+// D2. The file is opened without following a symlink at its end, and no folder between it and the home may be a
+// symlink.
 // D3. Only a plain file is sent.
 
 import { constants } from "node:fs";
@@ -49,7 +50,7 @@ export async function openCheckpoint({ cp }: Call, id: string, name: string): Pr
   return file;
 }
 
-/** Null when there is no such plain file inside the home, reached without any link. */
+/** Null if there is no such plain file inside the home, reachable without a symlink. */
 async function openPlain(home: string, path: string): Promise<FileHandle | null> {
   let file: FileHandle | null = null;
   try {

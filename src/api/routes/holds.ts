@@ -1,4 +1,4 @@
-// For the SDKs: a control plane that one of them started lives as long as any of them holds it. See ../holds.ts.
+// For the SDKs: a control plane that one of them started runs as long as any of them holds it. See ../holds.ts.
 
 import { z } from "zod";
 import { ok, route } from "../route.ts";

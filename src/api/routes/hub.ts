@@ -5,7 +5,7 @@ import { ok, route, type Call } from "../route.ts";
 
 const OnePull = z.object({ pull: HubPull }).meta({ id: "HubPullAnswer" });
 const Empty = z.strictObject({});
-/** What a pull may end with. */
+/** The errors with which a pull may end. */
 const PULL_ERRORS = [
   "hub_model_not_found",
   "hub_revision_not_found",
@@ -26,7 +26,7 @@ const PULL_ERRORS = [
 
 const pullId = (call: Call): string => call.params["id"] ?? "";
 
-/** Pulling models, and the models that are here. */
+/** Routes for pulling models, and for the models on this computer. */
 export const HUB_ROUTES = [
   route({
     method: "POST",

@@ -13,7 +13,7 @@ import { SERIES_ROUTES } from "./series.ts";
 import { NOTEBOOK_ROUTE } from "./notebook.ts";
 import { SYSTEM_ROUTES } from "./system.ts";
 
-/** The whole API. What is not in this table does not exist. */
+/** The whole API. A path outside this table does not exist. */
 export const ROUTES: readonly Route[] = [
   ...JOB_ROUTES,
   LOG_ROUTE,

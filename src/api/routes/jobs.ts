@@ -157,7 +157,7 @@ export const JOB_ROUTES = [
         const most = Math.min(max_points, share);
         const one = { ...query, name: each.name, ...(most === Infinity ? {} : { max_points: most }) };
         series[each.name] = call.cp.reads.metrics(id, one).series[each.name] ?? [];
-        // Long series take a while to read, and a run must not be held up by that.
+        // Reading long series takes a while, and must not delay a run.
         await turn();
       }
       return ok({ series } satisfies Metrics);

@@ -21,7 +21,7 @@ function indexOf({ cp }: Call): { index: LogIndex; search: LogSearch } {
   return known;
 }
 
-/** The log by line, for who cannot hold the whole of it. */
+/** The log by line, for readers that cannot hold all of it. */
 export const LOG_LINE_ROUTES = [
   route({
     method: "GET",

@@ -1,5 +1,5 @@
-// The stored log, byte for byte. A reader that falls behind holds back only itself: bytes are read from disk as the
-// socket takes them.
+// Sends the stored log, byte for byte. A slow reader delays only itself: bytes are read from disk as the socket accepts
+// them.
 
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
@@ -14,7 +14,7 @@ import { LineClock } from "../log-index.ts";
 import { jobOf, route } from "../route.ts";
 
 const CHUNK_BYTES = 64 * 1024;
-/** A hint may be missed when the feed is busy; a follower then looks by itself. */
+/** A hint may be missed when the feed is busy; a follower then checks at this interval. */
 const LOOK_AGAIN_MS = 1_000;
 
 export const Switch = z.enum(["0", "1", "true", "false"]).transform((v) => v === "1" || v === "true");
@@ -75,7 +75,7 @@ export const LOG_ROUTE = route({
   },
 });
 
-/** Ends with the last byte, or with the caller; a caller that went away is no fault. */
+/** Ends with the last byte, or with the caller; a caller that left is normal. */
 async function send(bytes: AsyncIterable<Buffer>, response: ServerResponse): Promise<void> {
   try {
     await pipeline(Readable.from(bytes, { objectMode: false }), response);
@@ -99,7 +99,7 @@ async function* follow(cp: ControlPlane, id: string, start: number, gone: AbortS
   gone.addEventListener("abort", () => bell.ring(), { once: true });
   try {
     for (let at = start; !gone.aborted; await bell.heard(LOOK_AGAIN_MS)) {
-      // Asked before the bytes are read: whatever was stored before the end is then delivered too.
+      // Read before the bytes: everything stored before the end is then delivered too.
       const status = cp.reads.job(id)?.status;
       const ended = status === undefined || hasEnded(status);
       for (;;) {
@@ -115,7 +115,7 @@ async function* follow(cp: ControlPlane, id: string, start: number, gone: AbortS
   }
 }
 
-/** Remembers a ring that came while nobody was waiting. */
+/** Remembers a ring while no reader is waiting. */
 class Bell {
   #rung = false;
   #wake: (() => void) | null = null;
@@ -148,13 +148,15 @@ function closed(response: ServerResponse): AbortSignal {
 
 const NEWLINE = 0x0a;
 
-/** So many bytes at the beginning of a line tell its rank. */
+/** This many bytes at the beginning of a line contain its rank. */
 const HEAD_BYTES = 128;
 
-/** Whole lines of one rank, from a part that begins where a line begins; a line that is cut by `start` is of none. */
+/**
+ * Whole lines of one rank, from a part that begins at a line start; a line that is cut by `start` belongs to no rank.
+ */
 async function* linesOf(rank: number, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let head: Buffer = Buffer.alloc(0);
-  /** Null until the beginning of the line has told. */
+  /** Null until the beginning of the line has shown its rank. */
   let wanted: boolean | null = null;
   for await (const chunk of source) {
     const parts: Buffer[] = [];

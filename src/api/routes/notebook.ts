@@ -4,7 +4,7 @@ import { ok, route } from "../route.ts";
 
 const NOTEBOOK_TYPE = "application/x-ipynb+json";
 
-/** How a notebook runtime is made reachable. */
+/** Tells how to make a notebook runtime reachable. */
 export const NOTEBOOK_ROUTE = route({
   method: "GET",
   path: "/v1/notebook/bootstrap",
@@ -38,7 +38,7 @@ export const NOTEBOOK_ROUTE = route({
   },
 });
 
-/** Named, and not with a quality of zero. Whoever takes anything gets plain JSON. */
+/** True if it is named with a quality above zero. A caller that accepts anything gets plain JSON. */
 function wantsNotebook(accept: string | undefined): boolean {
   return (accept ?? "").split(",").some((range) => {
     const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());

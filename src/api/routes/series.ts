@@ -5,10 +5,10 @@ import { jobOf, ok, route } from "../route.ts";
 
 const PLACES_MAX = 100;
 const SERIES_POINTS_MAX = 200_000;
-/** Points of one answer, over all its series; of more, as many as fit, extremes kept. */
+/** Maximum of points in one answer, over all its series; beyond it points are thinned and extremes kept. */
 export const ANSWER_POINTS_MAX = 2_000_000;
 
-/** Metrics for charts that hold every point: which series there are, and what came since. */
+/** Metrics for charts that hold every point: the list of series, and the points since a cursor. */
 export const SERIES_ROUTES = [
   route({
     method: "GET",
@@ -47,7 +47,7 @@ export const SERIES_ROUTES = [
       const { of, max_points } = call.query;
       const max = Math.min(max_points, Math.floor(ANSWER_POINTS_MAX / of.length));
       const series: z.infer<typeof SeriesPoints>["series"] = [];
-      // Long series take a while to read, and a run must not be held up by that.
+      // Reading long series takes a while, and must not delay a run.
       for (const place of of) {
         series.push(...call.cp.reads.seriesPoints(id, [place], max));
         await turn();

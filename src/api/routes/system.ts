@@ -16,7 +16,7 @@ const EventsQuery = z.strictObject({
     .optional(),
 });
 
-/** Everything that is not about one job. */
+/** Routes that do not concern a single job. */
 export const SYSTEM_ROUTES = [
   route({
     method: "GET",
