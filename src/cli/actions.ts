@@ -1,4 +1,4 @@
-// Commands that hold several: `svc code ls`, `svc data verify NAME`.
+// Commands with several actions: `svc code ls`, `svc data verify NAME`.
 
 import { nearest } from "../domain/nearest.ts";
 import { usage } from "./argv.ts";
@@ -6,17 +6,20 @@ import type { Input } from "./command.ts";
 import type { Io } from "./io.ts";
 
 export interface Action {
-  /** As it is written, for whoever wrote something else. */
+  /** The usage line, for the error message. */
   usage: string;
-  /** How many arguments it takes. */
+  /** The minimum number of arguments. */
   least: number;
   most: number;
-  /** Those of the command's flags that mean something to it. */
+  /** The command's flags that this action accepts. */
   flags: readonly string[];
   run(args: string[], input: Input, io: Io): Promise<number>;
 }
 
-/** Runs the action that the first argument names. Throws `usage_error` where there is none, or it takes other arguments or flags. */
+/**
+ * Runs the action that the first argument names. Throws `usage_error` if there is none, or for other arguments or
+ * flags.
+ */
 export function runAction(
   command: string,
   actions: Readonly<Record<string, Action>>,
@@ -42,7 +45,7 @@ export function runAction(
   }
   if (args.length < action.least || args.length > action.most)
     throw usage(`Wrong number of arguments for \`svc ${command} ${name}\`.`, `Write \`${action.usage}\`.`);
-  // As a path it would be the current directory.
+  // An empty path would be the current directory.
   if (args.includes(""))
     throw usage(`An argument of \`svc ${command} ${name}\` is empty.`, `Write \`${action.usage}\`.`);
   const other = [...input.flags, ...input.values.keys()].find((f) => f !== "json" && !action.flags.includes(f));

@@ -1,9 +1,9 @@
-// From words on the command line to an `Input`. cac declares the commands, matches them and prints their help; this file
-// stands in front of it, because cac guesses where a command line should be taken exactly.
+// Parses the words of a command line to an `Input`. cac declares the commands, matches them and prints their help; this
+// file checks the words first, because cac guesses where a command line must be exact.
 //
 // V1. An unknown command or flag is an error that names the nearest one; nothing is ignored.
-// V2. A value is the text that was typed: no number is made of it, no leading zero lost.
-// V3. A flag may stand before or after the command, once; what follows `--` is never a flag.
+// V2. A value is the typed text: it is not converted to a number and keeps leading zeros.
+// V3. A flag may come before or after the command, once; a word after `--` is never a flag.
 
 import { cac, type CAC } from "cac";
 import { nearest } from "../domain/nearest.ts";
@@ -23,7 +23,7 @@ const EXITS: [string, string][] = [
   ["2", "wrong usage"],
 ];
 
-/** The commands as cac knows them; `svc --help` and `svc <command> --help` are its output. */
+/** Declares the commands to cac; `svc --help` and `svc <command> --help` are its output. */
 export function declare(commands: Command[], version: string): CAC {
   const cli = cac("svc");
   for (const command of commands) {
@@ -35,7 +35,7 @@ export function declare(commands: Command[], version: string): CAC {
   cli.version(version);
   cli.help((sections) => {
     const shown = sections.filter((s) => !s.title?.startsWith("For more info"));
-    // cac tells of every --no-flag that it is on by default, which reads as its opposite.
+    // cac describes every --no-flag as on by default, which reads as its opposite.
     for (const s of shown) s.body = s.body.replaceAll(" (default: true)", "");
     const matched = commands.find((c) => c.name === cli.matchedCommandName);
     if (matched) shown[0] = { body: `svc ${matched.name}: ${matched.summary}` };
@@ -61,7 +61,7 @@ const ALL_EXITS: [string, string][] = [
   ["130", "interrupted"],
 ];
 
-/** Names of commands that people know from other tools, with ours; the first that is there counts. */
+/** Command names from other tools, with svc's equivalents; the first existing one counts. */
 const HABITS = new Map<string, readonly string[]>(
   Object.entries({
     ps: ["jobs"],
@@ -208,14 +208,14 @@ export function printHelp(cli: CAC, command: Command | null): void {
   cli.parse(["node", "svc", ...(command ? [command.name] : []), "--help"], { run: false });
 }
 
-/** Whether the words ask for JSON, also where they cannot be parsed: the error then is JSON as well. */
+/** Whether the words request JSON, even if they cannot be parsed: the error is then JSON as well. */
 export const asksForJson = (words: string[]): boolean =>
   (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).includes("--json");
 
 /** The one value of a flag, or undefined. */
 export const value = (input: Input, name: string): string | undefined => input.values.get(name)?.[0];
 
-/** A whole number within bounds, from exactly its digits. */
+/** A whole number within bounds, from its exact digits. */
 export function whole(input: Input, name: string, bounds: { min: number; max: number }): number | undefined {
   const text = value(input, name);
   if (text === undefined) return undefined;

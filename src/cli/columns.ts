@@ -1,4 +1,4 @@
-// How wide text is on a terminal. `string-width` measures; this file only adds cutting to a number of columns.
+// Measures the width of text on a terminal with `string-width`, and cuts text to a number of columns.
 
 import stringWidth from "string-width";
 

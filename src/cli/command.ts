@@ -1,12 +1,13 @@
-// What a command of the CLI is. A command declares its arguments and flags, and `run` gets them checked and plain.
+// The declaration of a CLI command. A command declares its arguments and flags, and `run` receives them checked and
+// plain.
 
 import type { Io } from "./io.ts";
 
 export interface CommandOption {
-  /** As help shows it: `-f, --follow`, `--tail <n>`, `--no-wait`. `<…>` takes a value. */
+  /** In the form of the help: `-f, --follow`, `--tail <n>`, `--no-wait`. `<…>` takes a value. */
   flags: string;
   what: string;
-  /** May be given more than once. */
+  /** May be repeated. */
   many?: true;
 }
 
@@ -19,11 +20,11 @@ export interface Command {
   /** Exit codes besides 0, 1 and 2, which every command has. */
   exits?: [code: string, meaning: string][];
   examples: string[];
-  /** Answers with the exit code. Expected failures are thrown as errors of the catalogue. */
+  /** Returns the exit code. Expected failures are thrown as errors of the catalogue. */
   run(input: Input, io: Io): Promise<number>;
 }
 
-/** What was typed, checked against the declaration. Values are the exact text: `010` stays `010`. */
+/** The typed words, checked against the declaration. Values are the exact text: `010` stays `010`. */
 export interface Input {
   args: string[];
   flags: ReadonlySet<string>;

@@ -1,4 +1,5 @@
-// Commands that change something: through the control plane that runs for this home, or, where none runs, in this process.
+// Runs commands that change something: through the running control plane of this home, or, without one, in this
+// process.
 
 import { findControlPlane, type Found } from "../../sdk/discover.ts";
 import type { Client } from "../../sdk/client.ts";
@@ -8,7 +9,10 @@ import { SvcError } from "../errors/index.ts";
 import type { Io } from "./io.ts";
 import { safeField } from "../domain/terminal-text.ts";
 
-/** The client of the running control plane, or null. Throws `unreachable` for one that lives but does not answer. */
+/**
+ * The client of the running control plane, or null. Throws `unreachable` if the control plane is alive but does not
+ * answer.
+ */
 export async function runningClient(io: Io): Promise<Client | null> {
   const found: Found = await findControlPlane(io.home());
   if (found.state === "silent")
@@ -19,7 +23,7 @@ export async function runningClient(io: Io): Promise<Client | null> {
   return found.state === "running" ? found.client : null;
 }
 
-/** Opens the engine here for as long as `use` takes, for that purpose and nothing else. */
+/** Opens the engine in this process while `use` runs, for that purpose only. */
 export async function withOwnControlPlane<T>(
   io: Io,
   purpose: Purpose,

@@ -18,7 +18,7 @@ import { exampleIn } from "../files/example-project.ts";
 import { wantsColor } from "./io.ts";
 import { checkoutRoot } from "./root.ts";
 
-/** How svc is started here, as arguments and as a person types it. */
+/** How svc is started here, as arguments and as a person would type it. */
 export interface Svc {
   argv: readonly [program: string, ...args: string[]];
   words: string;
@@ -36,7 +36,7 @@ const colour = wantsColor(process.env, live);
 const bold = (text: string) => (colour ? `\u001b[1m${text}\u001b[0m` : text);
 const dim = (text: string) => (colour ? `\u001b[2m${text}\u001b[0m` : text);
 
-/** What went wrong, in one line, and what to do, in another. */
+/** The problem in one line, and the remedy in another. */
 class DemoFailure extends Error {
   readonly hint: string;
   constructor(message: string, hint: string) {
@@ -77,12 +77,15 @@ async function findRunning(): Promise<string | null> {
     const health = await get<{ installation_id: string }>(entry.url, "/v1/health");
     return health.installation_id === entry.installation_id ? entry.url : null;
   } catch {
-    // No file, a stale one, or nobody there: then one is started.
+    // The file is missing or stale, or no process answers: start one.
     return null;
   }
 }
 
-/** The pipe on its stdin is the leash: when the demo ends, however that is, the control plane ends in order. */
+/**
+ * The pipe on its stdin ties it to the demo: when the demo ends, for any reason, the control plane shuts down
+ * gracefully.
+ */
 async function start(svc: Svc, port: number): Promise<Server> {
   const [program, ...args] = svc.argv;
   const child = spawn(program, [...args, "serve", "--port", String(port), "--until-eof", "--json"], {
@@ -137,7 +140,7 @@ async function submit(url: string): Promise<JobRecord> {
   return (await answer(response)) as JobRecord;
 }
 
-/** Follows the run to its end. The socket only says when to look again; what is shown is read from the API. */
+/** Follows the run to its end. The socket only signals when to read again; the shown data comes from the API. */
 async function follow(svc: Svc, url: string, id: string): Promise<JobRecord> {
   const nudge = watch(url, id);
   const progress = new Progress();
@@ -146,7 +149,7 @@ async function follow(svc: Svc, url: string, id: string): Promise<JobRecord> {
     while (Date.now() < deadline) {
       const job = await get<JobRecord>(url, `/jobs/${id}`);
       const timeline = await get<Timeline>(url, `/jobs/${id}/timeline`);
-      // Shown before the steps: the last epoch belongs above the end of the step that brought it.
+      // Shown before the steps: the last epoch belongs above the end of its step.
       progress.metrics(await get<Metrics>(url, `/jobs/${id}/metrics`));
       progress.steps(timeline);
       if (isOver(job)) return job;
@@ -164,7 +167,7 @@ function watch(url: string, id: string): { next(): Promise<void>; close(): void 
   let wake = () => {};
   const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/events?job_id=${id}`);
   socket.addEventListener("message", () => wake());
-  socket.addEventListener("error", () => {}); // without a socket, the look of every second goes on
+  socket.addEventListener("error", () => {}); // without a socket, polling every second continues
   return {
     next: () => new Promise<void>((done) => (wake = done)),
     close: () => socket.close(),
@@ -254,7 +257,7 @@ async function report({ words }: Svc, server: Server, job: JobRecord): Promise<v
 // ── Small things ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function get<T>(url: string, path: string): Promise<T> {
-  // The answers are checked against their schemas by the control plane that gives them.
+  // The control plane checks its answers against their schemas.
   return (await answer(await fetch(url + path, { signal: AbortSignal.timeout(30_000) }))) as T;
 }
 
@@ -291,7 +294,7 @@ function duration(from: string | null, to: string | null): string {
 
 // ── The whole ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Answers with the exit code (D2). */
+/** Returns the exit code (D2). */
 export async function runDemo(svc: Svc): Promise<number> {
   try {
     return await shown(svc);

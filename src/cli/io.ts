@@ -1,4 +1,5 @@
-// Where a command's words go. Data goes to stdout, talk to stderr; a reader that went away (`| head`) ends the command quietly.
+// The input and output of a command. Data goes to stdout, messages to stderr; a closed reader (`| head`) ends the
+// command quietly.
 
 import { resolveHome } from "../platform/home.ts";
 import { take } from "./columns.ts";
@@ -6,26 +7,34 @@ import { take } from "./columns.ts";
 export type EndSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 
 export interface Io {
-  /** Resolves once the system took the bytes, so that a slow reader slows the command and not its memory. */
+  /**
+   * Resolves once the system accepted the bytes, so that a slow reader slows the command instead of filling its memory.
+   */
   out(data: string | Uint8Array): Promise<void>;
   err(text: string): void;
-  /** One line on stderr that the next one, or any other word there, takes the place of. Nothing where that is no terminal. */
+  /**
+   * One line on stderr that the next status, or any other output there, replaces. Does nothing if stderr is not a
+   * terminal.
+   */
   status(text: string): void;
-  /** Whether stdout is a terminal: tables and colours, and hostile text is made harmless. */
+  /** Whether stdout is a terminal: it gets tables and colours, and hostile text is made harmless. */
   readonly tty: boolean;
   readonly color: boolean;
   columns(): number;
   readonly env: NodeJS.ProcessEnv;
   readonly cwd: string;
-  /** The home of this call. */
+  /** The home for this call. */
   home(): string;
   /** Aborted by Ctrl-C. */
   readonly interrupted: AbortSignal;
-  /** Gives INT, TERM and HUP to the command, which then ends by itself. */
+  /** Passes INT, TERM and HUP to the command, which then ends by itself. */
   takeSignals(listener: (signal: EndSignal) => void): void;
 }
 
-/** As Node and most tools decide it: `NO_COLOR` first, then `FORCE_COLOR`, then whether there is a terminal that shows colours. */
+/**
+ * As Node and most tools decide it: `NO_COLOR` first, then `FORCE_COLOR`, then whether the output is a terminal with
+ * colours.
+ */
 export function wantsColor(env: NodeJS.ProcessEnv, tty: boolean): boolean {
   if (env["NO_COLOR"]) return false;
   const forced = env["FORCE_COLOR"];
@@ -38,12 +47,12 @@ export function processIo(): Io {
   const interrupt = new AbortController();
   let serving = false;
   const onInt = (): void => {
-    // A second Ctrl-C does not wait for anything.
+    // A second Ctrl-C ends at once.
     if (interrupt.signal.aborted) process.exit(130);
     interrupt.abort();
   };
   process.on("SIGINT", onInt);
-  // While a control plane runs in this process it must outlive its readers: it still has machines to release.
+  // A control plane in this process must outlive its readers: it still has machines to release.
   const onError = (e: NodeJS.ErrnoException): void => {
     if (serving) return;
     process.exit(e.code === "EPIPE" ? (typeof process.exitCode === "number" ? process.exitCode : 0) : 1);
@@ -74,13 +83,13 @@ export function processIo(): Io {
       serving = true;
       process.off("SIGINT", onInt);
       for (const s of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(s, () => listener(s));
-      // Node's own answer is a debugger's port on loopback, which asks no other user of this computer who they are.
+      // Node's default opens a debugger port on loopback, which every user of this computer could use.
       process.on("SIGUSR1", () => {});
     },
   };
 }
 
-/** Waits, but not past Ctrl-C. */
+/** Waits for `ms`, or until Ctrl-C. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {

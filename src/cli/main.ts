@@ -1,7 +1,7 @@
-// The entry point. It only turns on the compile cache and loads the program after it, so that the program itself is cached.
-// The cache lies in the checkout, or in its owner's own cache folder where a package was installed (which would not remove
-// it): only its owner writes there. A guessable name in a shared temporary folder would let another user of this computer
-// plant code.
+// The entry point. It only turns on the compile cache and then loads the program, so that the program itself is cached.
+// The cache is in the checkout, or, for an installed package (whose removal would leave it behind), in its owner's own
+// cache folder: only its owner writes there. With a guessable name in a shared temporary folder, another user of this
+// computer could plant code.
 
 import { existsSync } from "node:fs";
 import { enableCompileCache } from "node:module";

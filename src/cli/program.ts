@@ -1,4 +1,4 @@
-// The CLI as a whole: which commands there are, how an error is told, and with which code the process ends.
+// The CLI as a whole: the list of commands, the printing of errors, and the exit code of the process.
 
 import { onTightened } from "../domain/tightened.ts";
 import { asSvcError } from "../errors/index.ts";
@@ -30,11 +30,11 @@ export async function runCli(words: string[]): Promise<void> {
     code = io.interrupted.aborted ? 130 : tellError(thrown, asksForJson(words), (text) => io.err(text));
   }
   process.exitCode = code;
-  // Both streams are handed to the system before the process ends, whatever handles a library still holds.
+  // Both streams are flushed before the process ends, whatever handles a library still holds.
   process.stdout.write("", () => process.stderr.write("", () => process.exit(code)));
 }
 
-/** One line of what, one of what to do; or one JSON object. Answers with the exit code. */
+/** Prints one line for the problem and one for the remedy; or one JSON object. Returns the exit code. */
 export function tellError(thrown: unknown, json: boolean, err: (text: string) => void): number {
   const e = asTold(thrown);
   if (json) {
@@ -56,7 +56,7 @@ interface Told {
   errors?: { field: string; message: string }[] | undefined;
 }
 
-/** Errors of this process and errors that a control plane answered with look the same to the user. */
+/** Makes errors of this process and errors from a control plane look the same to the user. */
 function asTold(thrown: unknown): Told {
   const e = thrown as Partial<Told> | null;
   if (

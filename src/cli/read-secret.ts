@@ -3,11 +3,14 @@ import { Writable } from "node:stream";
 import { pause, type Io } from "./io.ts";
 
 const BYTES_MAX = 64 * 1024;
-/** What is pasted comes at once; after so long a silence it is over. */
+/** A paste arrives at once; after this silence it is complete. */
 const SILENCE_MS = 100;
 const SILENCE_MS_MAX = 2_000;
 
-/** A secret from standard input: typed or pasted unseen on a terminal, else all that comes, without the line end after it. */
+/**
+ * Reads a secret from standard input: typed or pasted without echo on a terminal, else all input without its final line
+ * end.
+ */
 export async function readSecret(prompt: string, io: Io): Promise<string> {
   const { stdin } = process;
   if (stdin.isTTY) return typed(prompt, io);
@@ -21,7 +24,10 @@ export async function readSecret(prompt: string, io: Io): Promise<string> {
   return Buffer.concat(parts).toString("utf8").trim();
 }
 
-/** One line; of a JSON object all its lines. More than that is taken too, and dropped: a shell would show it, and keep it. */
+/**
+ * Reads one line, or all lines of a JSON object. Further input is read and dropped: a shell would echo it and keep it
+ * in its history.
+ */
 async function typed(prompt: string, io: Io): Promise<string> {
   const { stdin } = process;
   const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
@@ -37,11 +43,11 @@ async function typed(prompt: string, io: Io): Promise<string> {
       if (isWhole(text)) done();
     });
     terminal.once("close", done);
-    // On a terminal that is read key by key, Ctrl-C is a key.
+    // In raw mode, Ctrl-C is an ordinary key.
     terminal.once("SIGINT", () => process.kill(process.pid, "SIGINT"));
     io.interrupted.addEventListener("abort", () => done(), { once: true });
   });
-  // Only now does the terminal not show any more what is typed.
+  // Prompt only now that the terminal no longer echoes.
   process.stderr.write(prompt);
   try {
     await whole;

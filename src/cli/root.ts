@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** The folder that holds package.json, going up from this file: the same from the sources and from the bundle. */
+/** The folder that contains package.json, at or above this file: the same from the sources and from the bundle. */
 export function checkoutRoot(): string {
   let folder = import.meta.dirname;
   while (!existsSync(join(folder, "package.json"))) {

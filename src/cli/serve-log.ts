@@ -1,7 +1,7 @@
 // The log of `svc serve` on stderr: one plain line per message for people, or one JSON object per line for programs (pino).
 //
-// Both go through the same calls, so that neither format knows something that the other does not. Requests are logged in JSON only,
-// at level `debug`, or `error` when the server failed. No header, body, query or path with values is ever logged.
+// Both formats share the same calls, so that they contain the same facts. Requests are logged in JSON only, at level
+// `debug`, or `error` when the server failed. No header, body, query or path with values is ever logged.
 
 import { pino, type Logger } from "pino";
 import type { Io } from "./io.ts";
@@ -16,7 +16,7 @@ export interface ServeLog {
   info: (line: string) => void;
   warn: (line: string) => void;
   error: (line: string) => void;
-  /** Where requests are logged; undefined in text. */
+  /** The logger for requests; undefined in text format. */
   requests: Logger | undefined;
 }
 

@@ -1,4 +1,4 @@
-// Reading commands open the store themselves, whether or not a control plane runs.
+// Opens the store for reading commands, with or without a running control plane.
 
 import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import type { Io } from "./io.ts";
 
 export type OpenReads = Reads & { close(): void };
 
-/** Null for a home that was never used: it has no runs, and reading does not make it. */
+/** Null for a home that was never used: it has no runs, and reading does not create it. */
 export async function openStore(io: Io): Promise<OpenReads | null> {
   const home = io.home();
   const there = lookAt(home);
@@ -30,10 +30,10 @@ export async function openStore(io: Io): Promise<OpenReads | null> {
   return secrets.empty ? reads : masked(reads, secrets);
 }
 
-/** What is printed of a run. Names by which files and machines are found stay as they are. */
+/** The reads that are printed. Names by which files and machines are found stay unchanged. */
 const SHOWN = new Set(["job", "jobs", "timeline", "metrics", "seriesList", "checkpoints", "sinks", "machines"]);
 
-/** The store's reads with every known secret masked, also one that became known after a record was written. */
+/** The store's reads with every known secret masked, including secrets that became known after a record was written. */
 function masked(reads: OpenReads, secrets: Redactor): OpenReads {
   return new Proxy(reads, {
     get(target, name) {
@@ -59,7 +59,7 @@ function lookAt(home: string): Stats | undefined {
   }
 }
 
-/** Every run, newest first, a page at a time. One may come twice, where it moved on between two pages. */
+/** Every run, newest first, page by page. A run that changes between two pages may appear twice. */
 export function* everyJob(
   reads: Pick<Reads, "jobs">,
   query: Pick<JobsQuery, "status"> = {},
@@ -74,7 +74,7 @@ export function* everyJob(
   }
 }
 
-/** Opens the store and finds the job that a prefix means. */
+/** Opens the store and finds the job for a prefix. */
 export async function withJob<T>(
   io: Io,
   prefix: string,

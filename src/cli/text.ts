@@ -1,29 +1,29 @@
-// How the command line shows tables, durations and instants.
+// Prints tables, durations and instants on the command line.
 
 import { longDuration } from "../domain/long-duration.ts";
 import { safeField, toJson } from "../domain/terminal-text.ts";
 import { take, width } from "./columns.ts";
 import type { Io } from "./io.ts";
 
-/** A hint of the catalogue about one run, ready to paste: where its commands say JOB, the id stands. */
+/** A hint of the catalogue, ready to paste: the id replaces JOB in its commands. */
 export const hintFor = (id: string, hint: string): string =>
   safeField(hint.replace(/`[^`]*`/g, (command) => command.replace(/\bJOB\b/g, id)));
 
-/** The one way a command prints JSON: readable on a terminal, one line when piped. */
+/** The only way in which commands print JSON: readable on a terminal, one line in a pipe. */
 export const printJson = (io: Io, value: unknown): Promise<void> =>
   io.out(`${toJson(value, io.tty ? 2 : undefined)}\n`);
 
-/** Lines of a few words each: apart on a terminal, by tabs for programs. */
+/** Lines of a few fields: aligned on a terminal, separated by tabs for programs. */
 export const printFields = (io: Io, lines: readonly (readonly string[])[]): Promise<void> =>
   io.out(lines.map((fields) => `${fields.map(safeField).join(io.tty ? "  " : "\t")}\n`).join(""));
 
 export interface Column {
   title: string;
-  /** Numbers read best from the right. */
+  /** Aligns to the right, for numbers. */
   right?: boolean;
-  /** Gives up its width first when the terminal is narrow. */
+  /** Shrinks first on a narrow terminal. */
   shrinks?: boolean;
-  /** Left out where the terminal is too narrow for all: 1 leaves first. */
+  /** Omitted if the terminal is too narrow for all: 1 is omitted first. */
   leaves?: number;
   paint?: (cell: string) => string | null;
 }
@@ -31,7 +31,8 @@ export interface Column {
 /**
  * A table on a terminal; when piped, rows of tab-separated fields without a heading.
  *
- * @param below one line of words for each row, or null: under the row on a terminal, and the last field of each row when piped.
+ * @param below one line of text for each row, or null: under the row on a terminal, and the last field of each row in a
+ * pipe.
  */
 export function table(io: Io, columns: Column[], rows: string[][], below: (string | null)[] = []): string {
   const cells = rows.map((row) => row.map(safeField));
@@ -69,7 +70,7 @@ export function table(io: Io, columns: Column[], rows: string[][], below: (strin
 
 const span = (widths: readonly number[]): number => widths.reduce((sum, w) => sum + w + 2, -2);
 
-/** Widths of the columns, of which some shrink as far as they go where there is no room. */
+/** Widths of the columns; some shrink to their minimum if there is not enough room. */
 function fitted(columns: readonly Column[], rows: readonly string[][], room: number): number[] {
   const widths = columns.map((c, i) => Math.max(width(c.title), ...rows.map((row) => width(row[i] ?? ""))));
   for (let over = span(widths) - room; over > 0; over = span(widths) - room) {
@@ -102,7 +103,7 @@ export function duration(ms: number): string {
   return longDuration(Math.round(s));
 }
 
-/** Local time on a terminal; programs get RFC 3339 as it is stored. */
+/** Local time on a terminal; stored RFC 3339 time for programs. */
 export function instant(io: Io, at: string | null): string {
   if (at === null) return io.tty ? "-" : "";
   if (!io.tty) return at;

@@ -12,7 +12,7 @@ import { everyJob, openStore, withJob, type OpenReads } from "../store.ts";
 import { safeField, safeText } from "../../domain/terminal-text.ts";
 import { instant, printJson, table } from "../text.ts";
 
-// What reads and compares files is loaded when it is used.
+// Code that reads and compares files is loaded when it is used.
 const contents = () => import("../../files/code/contents.ts");
 
 const ACTIONS = {
@@ -76,7 +76,10 @@ async function ls([job]: string[], input: Input, io: Io): Promise<number> {
 const NAMED_MAX = 10;
 const counted = (n: number): string => (n === 1 ? "1 file was" : `${n} files were`);
 
-/** Of a run what its submission left out; without one, what a submission of this directory would leave out now. */
+/**
+ * Lists the files that a run's submission excluded; without a run, the files that a submission of this directory would
+ * exclude now.
+ */
 async function leftOut(job: string | undefined, input: Input, io: Io): Promise<number> {
   const { leftOutList, readLeftOut } = await import("../../files/listing/left-out.ts");
   if (job !== undefined)
@@ -218,7 +221,7 @@ function diff([job = "", other]: string[], input: Input, io: Io): Promise<number
   });
 }
 
-/** Where the job came from, as long as that is there; what is compared is said where it is not the directory one stands in. */
+/** The job's project directory if it still exists; prints the compared directory if it is not the current one. */
 function projectOf(reads: OpenReads, id: string, io: Io): string {
   const project = reads.job(id)?.spec["project_dir"];
   if (typeof project !== "string" || resolve(project) === io.cwd) return io.cwd;
@@ -245,7 +248,7 @@ function statOf(changes: CodeChange[], io: Io): string {
   );
 }
 
-/** On a terminal, what code holds cannot command it; colours by the first character, as everywhere. */
+/** Makes code harmless for a terminal; colours lines by their first character, as other tools do. */
 function painted(text: string, io: Io): string {
   const safe = safeText(text);
   if (!io.color) return safe;

@@ -1,5 +1,5 @@
-// `svc credentials`: what svc may do in its owner's name. A secret is read from standard input and never from the command line,
-// which every user of this computer can see.
+// `svc credentials`: the credentials with which svc acts for its owner. A secret is read from standard input and never
+// from the command line, which every user of this computer can see.
 
 import {
   CREDENTIAL_FIELDS,
@@ -18,7 +18,7 @@ import { readSecret } from "../read-secret.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printFields, printJson } from "../text.ts";
 
-/** The same over HTTP or in this process. */
+/** The credential operations, over HTTP or in this process. */
 interface Desk {
   list(): Credentials | Promise<Credentials>;
   save(name: string, body: CredentialBody, options: { check: boolean }): Promise<SavedCredential>;
@@ -89,13 +89,15 @@ function nameOf(name: string | undefined): CredentialName {
   );
 }
 
-/** `FIELD=VALUE` sets, `FIELD=` takes away, `FIELD` is read from standard input; nothing at all means the first secret there is. */
+/**
+ * `FIELD=VALUE` sets, `FIELD=` removes, `FIELD` is read from standard input; no argument means the first secret field.
+ */
 async function bodyOf(name: CredentialName, words: string[], io: Io): Promise<CredentialBody> {
   const body: CredentialBody = {};
   const fields = CREDENTIAL_FIELDS[name];
   const secret = fields.find((f) => f.secret && f.kind !== "path");
   const given = words.length === 0 && secret ? [secret.name] : words;
-  // It may be the secret itself, with its field forgotten.
+  // An unknown word may be the secret itself, without its field.
   if (given.some((word) => !fields.some((f) => f.name === word.split("=", 1)[0])))
     throw usage(
       `One argument is not a field of ${name}. If it was a secret, other users may have read it: create a new one.`,

@@ -8,7 +8,7 @@ import type { Io } from "../io.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { duration, instant, printJson, table } from "../text.ts";
 
-// What reads and hashes is loaded when it is used.
+// Code that reads and hashes is loaded when it is used.
 const store = () => import("../../files/data/store.ts");
 
 const ACTIONS = {
@@ -34,7 +34,7 @@ export const data: Command = {
 
 const SHOW_EVERY_MS = 100;
 
-/** How far it is, with rate and time left, on one line of a terminal. */
+/** Shows progress, with rate and remaining time, on one line of a terminal. */
 function shownOn(io: Io, name: string): (progress: Progress) => void {
   let begun: { at: number; doing: string } = { at: performance.now(), doing: "" };
   let shownAt = -Infinity;
@@ -178,7 +178,7 @@ async function tellReport(report: DataReport, io: Io): Promise<void> {
 
 async function rm(names: string[], input: Input, io: Io): Promise<number> {
   const { readManifest, removeManifest } = await store();
-  // All or none: a name that is mistyped removes nothing. One whose manifest is damaged can still be removed.
+  // All or none: a mistyped name removes nothing. Data with a damaged manifest can still be removed.
   for (const name of names) {
     try {
       readManifest(io.home(), name);

@@ -1,4 +1,5 @@
-// `svc docs` prints a page of the documentation, which every installation contains. The last part of its path is enough where only one page has it.
+// `svc docs` prints a page of the documentation, which every installation contains. The last part of its path is enough
+// if it is unique.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -24,7 +24,7 @@ interface Check {
   name: string;
   status: "ok" | "warn" | "fail";
   found: string;
-  /** What to do about it; empty when all is well. */
+  /** The remedy; empty when all is well. */
   fix: string;
 }
 
@@ -67,7 +67,7 @@ const ok = (name: string, found: string): Check => ({ name, status: "ok", found,
 const warn = (name: string, found: string, fix: string): Check => ({ name, status: "warn", found, fix });
 const fail = (name: string, found: string, fix: string): Check => ({ name, status: "fail", found, fix });
 
-/** What a program prints, or null when it cannot be started. */
+/** The output of a program, or null if it cannot be started. */
 function ask(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<string | null> {
   return new Promise((done) => {
     execFile(program, args, { env, timeout: 10_000, maxBuffer: 1 << 20 }, (error, out, err) => {
@@ -124,7 +124,7 @@ async function rsync(io: Io): Promise<Check> {
     : ok("rsync", found);
 }
 
-/** The key that machines are opened with where a provider's settings name no other. */
+/** The SSH key for machines of providers without their own key setting. */
 function machineKey(home: string): Check {
   const path = join(home, "ssh", "id_ed25519");
   if (!existsSync(path)) return ok("machine key", `${path} (created when the first machine is rented)`);

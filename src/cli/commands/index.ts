@@ -1,4 +1,4 @@
-// Every command, in the order of `svc --help`. Importing one is cheap: what is heavy is loaded when it runs.
+// Every command, in the order of `svc --help`. Importing one is cheap: large modules are loaded when it runs.
 
 import type { Command } from "../command.ts";
 import { code } from "./code.ts";

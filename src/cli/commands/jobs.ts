@@ -79,7 +79,7 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
       reads ??= await openStore(io);
       const { jobs: list, next } = collect(reads, options);
       const shown = options.json ? `${toJson({ jobs: list, next_cursor: next })}\n` : jobsTable(io, list);
-      // On a terminal the durations move, so every look is drawn; a pipe gets a new block only when a run changed.
+      // On a terminal the durations change, so every poll is drawn; a pipe gets a new block only when a run changed.
       const key = io.tty
         ? shown
         : JSON.stringify(list.map((j) => [j.id, j.status, j.exit_code, j.cost_usd, reason(j)]));
@@ -100,7 +100,7 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
   }
 }
 
-/** Pages through the store until enough is there. */
+/** Reads pages from the store until there are enough. */
 function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobRecord[]; next: string | null } {
   const want = options.all ? Number.POSITIVE_INFINITY : (options.limit ?? 50);
   const list: JobRecord[] = [];
@@ -123,7 +123,7 @@ function collect(reads: OpenReads | null, options: JobsOptions): { jobs: JobReco
   return { jobs: list, next: cursor };
 }
 
-/** In the order in which they are named, each once. Throws `job_not_found`, `job_ambiguous`. */
+/** In the order of the arguments, each once. Throws `job_not_found`, `job_ambiguous`. */
 function named(reads: OpenReads | null, prefixes: readonly string[]): JobRecord[] {
   const ids = prefixes.map((prefix) => {
     if (!reads) throw new SvcError("job_not_found", { id: prefix });
@@ -164,16 +164,16 @@ const jobsTable = (io: Io, list: JobRecord[]): string =>
     list.map(reason),
   );
 
-/** What it takes on this disk, once it is over and was measured. */
+/** Its disk usage here, once it has ended and was measured. */
 function size(io: Io, { disk_bytes }: JobRecord): string {
   if (disk_bytes === null) return io.tty ? "-" : "";
   return io.tty ? bytes(disk_bytes) : String(disk_bytes);
 }
 
-/** Why it ended as it did, or what there is to know while it has not. */
+/** Why it ended in this way, or a note on its current state. */
 const reason = (j: JobRecord): string | null => j.note?.message ?? j.error?.message ?? null;
 
-/** From the submission to the end, machine given back and all. */
+/** From the submission to the end, including the release of the machine. */
 function took(io: Io, j: JobRecord): string {
   const from = Date.parse(j.created_at);
   const to = j.ended_at ? Date.parse(j.ended_at) : hasEnded(j.status) ? from : Date.now();

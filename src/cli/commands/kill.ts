@@ -17,10 +17,10 @@ export interface KillOptions {
 }
 
 const LOOK_MS = 150;
-/** A control plane takes only so many connections. */
+/** A control plane limits its connections. */
 const AT_ONCE = 32;
 
-/** What killing needs, over HTTP or in this process. */
+/** The operations of a kill, over HTTP or in this process. */
 export interface Killer {
   kill(id: string): Promise<JobRecord>;
   job(id: string): Promise<JobRecord | null>;
@@ -66,13 +66,13 @@ async function killJobs(options: KillOptions, io: Io): Promise<number> {
   if (client) return killThrough({ kill: (id) => client.kill(id), job: (id) => client.job(id) }, ids, options, io);
   return withOwnControlPlane(io, "kill", (cp) => {
     const killer: Killer = { kill: async (id) => (await cp.kill(id)).record, job: async (id) => cp.reads.job(id) };
-    // Nobody else would carry it out, so this process stays until it is done, whatever --no-wait says.
+    // No other process would finish the kill, so this one stays until it is done, even with --no-wait.
     if (!options.wait) io.err("No control plane is running, so this command waits until the machines are gone.");
     return killThrough(killer, ids, { ...options, wait: true }, io);
   });
 }
 
-/** Full ids. One that is not there stops the command before anything is killed. */
+/** Full ids. An unknown id stops the command before anything is killed. */
 async function targets(options: KillOptions, io: Io): Promise<string[]> {
   const reads = await openStore(io);
   try {
@@ -99,7 +99,7 @@ export async function killThrough(
   for (let i = 0; i < ids.length; i += AT_ONCE) {
     const some = await Promise.allSettled(ids.slice(i, i + AT_ONCE).map((id) => killer.kill(id)));
     answers.push(...some);
-    // Nobody is there to be told.
+    // No control plane answers.
     if (some.every(({ status }) => status === "rejected")) break;
   }
   const failed = answers.find((answer) => answer.status === "rejected");
@@ -128,7 +128,7 @@ export async function killThrough(
     io.err(
       `Not waiting for ${left.map((r) => r.id).join(", ")}: the kill is recorded, but a machine may still cost money.\n\`svc jobs\` lists the unfinished runs; \`svc reconcile\` finishes them.`,
     );
-  // One that could not be told keeps nobody from ending the others.
+  // A failed kill request must not prevent the others.
   if (failed) throw failed.reason;
   return io.interrupted.aborted ? 130 : 0;
 }

@@ -21,14 +21,14 @@ export interface LogsOptions {
 }
 
 const CHUNK_BYTES = 256 * 1024;
-/** Nobody could say how it ends. */
+/** Exit code when the end of the run is unknown. */
 const NOT_OVER = 5;
-/** So long a control plane that is gone is waited for. */
+/** How long to wait for a lost control plane. */
 const LOST_MS_MAX = 60_000;
 const START_ONE = "`svc serve` starts one, which resumes the run.";
-/** To the first column, and the line empty. */
+/** Moves to the first column and clears the line. */
 const REWRITE = "\r\u001b[2K";
-/** Colours, and what a progress bar clears its line with. */
+/** Colours, and the sequences by which a progress bar clears its line. */
 const UNSHOWN = /\u001b\[(?:[0-9;:]{0,64}m|[0-2]?K|\?25[hl])/g;
 const LINE_BYTES_MAX = 64 * 1024;
 
@@ -80,7 +80,7 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
       offset += part.length;
     }
   };
-  // The order matters: what is stored after the run has been seen to be over is all there is.
+  // The order matters: the log that is read after the run was seen to have ended is complete.
   let over = ended();
   await stored();
   let lostAt: number | null = null;
@@ -140,7 +140,7 @@ async function findClient(io: Io): Promise<Client | null> {
   return runningClient(io);
 }
 
-/** Prints bytes as they are, or as lines: with times, as JSON, or made harmless for a terminal. */
+/** Prints raw bytes, or lines: with times, as JSON, or made harmless for a terminal. */
 class LogPrinter {
   readonly #reads: OpenReads;
   readonly #id: string;
@@ -150,7 +150,7 @@ class LogPrinter {
   #restOffset = 0;
   #times: { offset: number; at_ms: number }[] = [];
   #timesTo = -1;
-  /** Whether an unfinished line stands on the terminal, to be written over. */
+  /** Whether an unfinished line is on the terminal and must be overwritten. */
   #unfinished = false;
 
   constructor(reads: OpenReads, id: string, options: LogsOptions, io: Io) {
@@ -187,7 +187,7 @@ class LogPrinter {
     if (shown) await this.#io.out(shown);
   }
 
-  /** What is left without a line end. */
+  /** Prints the rest without a line end. */
   async end(): Promise<void> {
     if (this.#unfinished) await this.#io.out(REWRITE);
     this.#unfinished = false;

@@ -1,4 +1,4 @@
-// Removing many runs at once, by age, all but the best. Only runs that are over.
+// Removes many ended runs at once, by age, except the best.
 
 import { bestOf, parseBest } from "../../schemas/best.ts";
 import { bytes } from "../../domain/bytes.ts";

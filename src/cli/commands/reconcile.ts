@@ -5,7 +5,7 @@ import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
 import { printFields, printJson } from "../text.ts";
 
-/** Longest wait for jobs to be terminal, or to have their script at work, before the command ends. */
+/** The longest wait until every job has ended or its script runs. */
 const SETTLE_MS = 30 * 60_000;
 
 export const reconcile: Command = {
@@ -24,7 +24,7 @@ export const reconcile: Command = {
       ? await client.reconcile(dryRun, io.interrupted)
       : await withOwnControlPlane(io, dryRun ? "look" : "reconcile", async (cp) => {
           const told = await cp.reconcile({ dryRun });
-          // What was taken up when it was opened may be over already.
+          // A job that was resumed at the start may have ended already.
           told.resumed = [...new Set([...cp.recovered.resumed, ...told.resumed])];
           if (!dryRun && !(await cp.settle(SETTLE_MS)))
             io.err(
@@ -45,7 +45,7 @@ function priced(usd: number | null): string {
   return usd > 0 ? `, ${hourly(usd)}` : "";
 }
 
-/** @param driven by a control plane that runs: nothing had to be resumed for it */
+/** @param driven by a running control plane: no job had to be resumed for it */
 async function tell(report: ReconcileReport, io: Io, driven: boolean): Promise<void> {
   const would = report.dry_run ? "would be " : "";
   const { replayed, ending } = report;

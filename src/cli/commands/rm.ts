@@ -1,4 +1,4 @@
-// Removing runs by name. What is removed is gone: its log, metrics, checkpoints at home and code.
+// Removes runs by name, with their log, metrics, local checkpoints and code. This cannot be undone.
 
 import { bytes } from "../../domain/bytes.ts";
 import { asSvcError, SvcError } from "../../errors/index.ts";
@@ -52,7 +52,10 @@ export interface NotRemoved {
   error: { code: string; message: string; hint: string };
 }
 
-/** Removes one after the other, through the control plane that runs or in this process. What cannot be removed keeps no other. */
+/**
+ * Removes one after the other, through the running control plane or in this process. A failure does not stop the
+ * others.
+ */
 export async function removeAll(
   ids: readonly string[],
   io: Io,
@@ -67,7 +70,7 @@ export async function removeAll(
         removed.push(await remove(id));
       } catch (e) {
         const error = asSvcError(e);
-        // Nobody is there to remove the others.
+        // No control plane is left to remove the others.
         if (error.code === "unreachable") throw error;
         first ??= error;
         failed.push({ id, error: error.toJobError() });

@@ -1,8 +1,8 @@
-// `svc serve`: the control plane with its API and dashboard, and its orderly end.
+// `svc serve`: the control plane with its API and dashboard, and its graceful shutdown.
 //
-// S1. The first INT, TERM, HUP, end of stdin or loss of the parent ends runs and releases machines; the second signal ends
-//     the process and prints what is left.
-// S2. Started for its callers (--until-eof), it lives on after its starter while others hold it (src/api/holds.ts).
+// S1. The first INT, TERM, HUP, end of stdin or loss of the parent ends runs and releases machines; the second signal
+//     ends the process and prints the unfinished runs and machines.
+// S2. Started for its callers (--until-eof), it outlives its starter while others hold it (src/api/holds.ts).
 // S3. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
 
 import { spawn } from "node:child_process";
@@ -41,7 +41,7 @@ type Ending = "SIGINT" | "SIGTERM" | "SIGHUP" | "eof" | "parent";
 const LOG_FORMATS: readonly LogFormat[] = ["text", "json"];
 const LOG_LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 const END_MS_MAX = 120_000;
-/** While checkpoints and logs are coming home. */
+/** While checkpoints and logs are being downloaded. */
 const COLLECT_MS_MAX = 11 * 60_000;
 
 export const serve: Command = {
@@ -124,7 +124,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
       ...(loopback && canTellPeers() ? {} : { token: tokenOf(cp.home) }),
     });
   } catch (e) {
-    // Nothing was accepted yet; what earlier runs left goes on with the next start.
+    // Nothing was accepted yet; the next start resumes earlier runs.
     await cp.close();
     throw e;
   }
@@ -191,7 +191,7 @@ function whatEnds(cp: OpenControlPlane, ids: string[]): string {
   return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min, longer only while logs or checkpoints are downloading${slowly}. A second signal ends svc immediately; \`svc reconcile\` then finishes the rest.`;
 }
 
-/** In words, what may still run or cost money. */
+/** Describes what may still run or cost money. */
 function leftOver(cp: OpenControlPlane | null): string {
   if (!cp) return "Nothing was started.";
   try {
@@ -222,7 +222,7 @@ function watchParent(pid: number, gone: () => void): void {
   if (!isAlive(who)) gone();
 }
 
-/** The bearer token of this home, made when first needed. */
+/** The bearer token of this home, created when it is first needed. */
 function tokenOf(home: string): string {
   const path = join(home, "token");
   try {
@@ -236,7 +236,10 @@ function tokenOf(home: string): string {
   return token;
 }
 
-/** The link opens everything: it is for the eyes of who sits here, and on no command line, where every user would see it. */
+/**
+ * The link opens everything: it is only for the person at this terminal, and never on a command line, where every user
+ * would see it.
+ */
 function tellOfToken(file: string, link: string, io: Io, log: ServeLog): void {
   log.info(`Clients need the token in ${file}.`);
   if (io.tty) io.err(`Open this link in a browser; it works once: ${link}`);

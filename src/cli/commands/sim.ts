@@ -1,5 +1,5 @@
-// `svc sim`: simulated providers on this computer, to try everything for nothing. They belong to the tests and know nothing of
-// the product, so they are loaded by path, from where the program lies.
+// `svc sim`: simulated providers on this computer, to try everything without cost. They belong to the tests and depend
+// on nothing in the product, so they are loaded by path, from the program's folder.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import type { Command } from "../command.ts";
 import { checkoutRoot } from "../root.ts";
 import { printJson } from "../text.ts";
 
-/** The part of test/sim/serve.ts that is used here. */
+/** The functions of test/sim/serve.ts that this command uses. */
 interface SimModule {
   objectionTo(words: { providers: readonly string[]; faults: readonly string[] }): string | null;
   missingPrograms(): string[];
@@ -79,7 +79,7 @@ export const sim: Command = {
   },
 };
 
-/** @throws `port_taken` where that is what went wrong, and else what was thrown */
+/** @throws `port_taken` if the port is in use, and otherwise the original error */
 async function asPortTaken(error: unknown): Promise<never> {
   const { code, address, port } = error as { code?: unknown; address?: unknown; port?: unknown };
   if (code !== "EADDRINUSE" || typeof port !== "number") throw error;
@@ -87,7 +87,7 @@ async function asPortTaken(error: unknown): Promise<never> {
   throw await portTaken(typeof address === "string" ? address : "127.0.0.1", port, error);
 }
 
-/** Not the usual port: the line must not reach a control plane that rents real machines. */
+/** A port other than the default: the command line must not reach a control plane that rents real machines. */
 const PORT = 8781;
 
 function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, string>; gpus: Record<string, string> }) {
@@ -115,7 +115,7 @@ function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, stri
   ].join("\n");
 }
 
-/** What is set here and would count more than what stands in the credentials of the simulators. */
+/** Variables set in this environment that would override the simulators' credentials. */
 function unsets({ env, urls }: { env: Record<string, string>; urls: Record<string, string> }, here: NodeJS.ProcessEnv) {
   const prefixes = Object.keys(urls).map((provider) => `${provider.toUpperCase()}_`);
   const names = Object.keys(here).filter(

@@ -9,7 +9,7 @@ import { whole } from "../argv.ts";
 import { printJson } from "../text.ts";
 import { withJob } from "../store.ts";
 
-/** Where the project is, or, where it has not arrived, where a login begins. */
+/** Opens the shell in the project folder, or, if it has not arrived, in the login's home. */
 const shellIn = (folder: string): string => inAnyShell(`cd ${quote(folder)} 2>/dev/null; exec "\${SHELL:-/bin/sh}" -l`);
 
 export const ssh: Command = {
@@ -39,10 +39,10 @@ export const ssh: Command = {
       return Promise.resolve(held);
     });
     const { shellCommand } = await import("../../app/rented.ts");
-    // Written by us, from a checked answer of the provider.
+    // svc wrote it, from a checked answer of the provider.
     const { argv, project } = await shellCommand({ home: io.home(), env: process.env }, JSON.parse(handle));
     const words = command.length > 0 || project === null ? [...argv, ...command] : [...argv, shellIn(project)];
-    // A shell that is asked for by a command gets no terminal of its own accord.
+    // A shell that is requested by a command does not get a terminal by default.
     if (command.length === 0 && process.stdin.isTTY) words.unshift("-t");
     if (input.json) {
       await printJson(io, { argv: ["ssh", ...words] });
