@@ -1,4 +1,4 @@
-// The composition root: the one file that names every concrete part and puts them together.
+// The composition root: the one file that names every concrete part and connects them.
 
 import { createHmac } from "node:crypto";
 import { statSync } from "node:fs";
@@ -74,8 +74,8 @@ import { StoreReads } from "../store/open-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
 /**
- * `serve`: drive every job and stay. `reconcile`: drive what can be driven and end. `kill`: end some jobs, leave the others' rows
- * exactly as they are. `look`: change nothing.
+ * `serve`: drive every job and stay. `reconcile`: drive every job that can be driven and end. `kill`: end some jobs,
+ * leave the others' rows unchanged. `look`: change nothing.
  */
 export type Purpose = "serve" | "reconcile" | "kill" | "look";
 const RECOVERED: Record<Purpose, Parameters<Engine["recover"]>[0]> = {
@@ -88,31 +88,32 @@ const RECOVERED: Record<Purpose, Parameters<Engine["recover"]>[0]> = {
 export interface ControlPlaneOptions {
   home: string;
   log?: (line: string) => void;
-  /** What this process is for; `serve` unless said. */
+  /** The purpose of this process; `serve` by default. */
   purpose?: Purpose;
   env?: NodeJS.ProcessEnv;
-  /** Time itself; a test may let it run faster. */
+  /** The clock; a test may use a faster one. */
   clock?: Clock;
 }
 
 export interface OpenControlPlane extends ControlPlane {
-  /** What recovery found. */
+  /** The jobs that recovery found. */
   readonly recovered: { resumed: string[]; parked: string[] };
-  /** Says where this control plane answers, for the message that a second one gives. */
+  /** Records the address of this control plane, for the error of a second one. */
   announce(url: string): void;
   /**
-   * Resolves when every job has come as far as it can without being watched: over, or with its script at work. True unless the
-   * deadline came first.
+   * Resolves when every job is as far as it gets without supervision: ended, or with its script running. True unless
+   * the deadline came first.
    */
   settle(deadlineMs: number): Promise<boolean>;
-  /** Leaves every row as it is and frees the home. */
+  /** Leaves every row unchanged and frees the home. */
   close(): Promise<void>;
 }
 
-/** Where the program lies: the folder that holds package.json, in a checkout and beside a bundle. */
+/** The program's folder, which contains package.json: in a checkout and next to a bundle. */
 export const programRoot = ((): string => {
   let folder = dirname(fileURLToPath(import.meta.url));
-  // A folder that cannot be looked into is an error, not one without it: further up lies another program, or none.
+  // An unreadable folder is an error and must not be skipped: a folder further up belongs to another program, or to
+  // none.
   const isRoot = (at: string): boolean => statSync(join(at, "package.json"), { throwIfNoEntry: false }) !== undefined;
   while (!isRoot(folder) && dirname(folder) !== folder) folder = dirname(folder);
   return folder;
@@ -120,12 +121,15 @@ export const programRoot = ((): string => {
 
 const newInstallationId = customAlphabet("0123456789abcdefghijklmnopqrstuvwxyz", 16);
 
-/** Takes the home, opens its store, recovers what was open. Throws with a remedy and changes nothing where it cannot. */
+/**
+ * Locks the home, opens its store and recovers open jobs. If it cannot, throws an error with a remedy and changes
+ * nothing.
+ */
 export async function openControlPlane(options: ControlPlaneOptions): Promise<OpenControlPlane> {
   try {
     return await openHome(options);
   } catch (e) {
-    // A disk that filled up must not keep a control plane from starting: it may have machines to give back.
+    // A full disk must not prevent the start of a control plane: it may have machines to release.
     const reserve = new DiskReserve(options.home);
     if (asSvcError(e).code !== "disk_full" || !reserve.stands) throw e;
     reserve.spend();
@@ -137,7 +141,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
   const { home, purpose = "serve" } = options;
   const env = options.env ?? process.env;
   const proxy = proxyEnvOf(env);
-  // For what calls `fetch`: sinks of Google's store. Everything else names the proxy where it makes its connections.
+  // For callers of `fetch`: sinks of Google's store. All other code names the proxy when it connects.
   if (proxy !== undefined) setGlobalProxyFromEnv({ ...proxy });
   const known = new KnownSecrets({ home, env });
   const log = (line: string): void => options.log?.(known.redactor().redactText(line));
@@ -251,7 +255,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       example: () => exampleIn(programRoot),
       snapshot: async (projectDir, spec) => {
         const codeDir = join(home, "code");
-        // What a local run starts lies in the directory itself; elsewhere only what is sent can be started.
+        // A local run starts a file in the directory itself; other runs can only start a file that is sent.
         const file = spec.provider === "local" ? undefined : await fileOf(projectDir, spec.entrypoint);
         const sent = file === undefined ? {} : { entrypoint: file };
         const hold = holdCode(codeDir);
@@ -343,15 +347,15 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
   }
 }
 
-/** Breaks the circle: steps need the engine's ledger and sink, the engine needs the steps. */
+/** Breaks a cycle: steps need the engine's ledger and sink, the engine needs the steps. */
 function lazily(make: () => StepRegistry): StepRegistry {
   return new Proxy({} as StepRegistry, { get: (_, name) => make()[name as keyof StepRegistry] });
 }
 
 function stepRegistry(services: RunServices, known: KnownSecrets): StepRegistry {
-  /** For those that speak to the provider. */
+  /** For steps that call the provider. */
   const quiet = (step: StepDefinition) => withHiddenWords(step, () => known.redactor(), { output: false });
-  /** For those that speak to the machine. */
+  /** For steps that talk to the machine. */
   const hidden = (step: StepDefinition) => withHiddenWords(step, (jobId) => services.secrecy(jobId).redactor);
   return {
     provision: quiet(provisionStep(services)),

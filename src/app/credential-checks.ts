@@ -1,5 +1,5 @@
-// Asking the hub, the tracker and the object stores whether a credential works, whose it is and what it may do. Providers are
-// asked by their own `account`.
+// Checks with the hub, the tracker and the object stores whether a credential works, whose it is and what it allows.
+// Providers are checked by their own `account`.
 
 import { createHash, createHmac } from "node:crypto";
 import { connect } from "node:net";
@@ -24,7 +24,7 @@ const oddAnswer = (provider: string, why: string): SvcError => new SvcError("pro
 const http = (provider: ServiceName, baseUrl: string): ProviderHttp =>
   new ProviderHttp({ provider, baseUrl, timeoutMs: TIMEOUT_MS, maxBytes: 4 * 1024 * 1024, userAgent: USER_AGENT });
 
-/** One line of somebody else's words. */
+/** A message from another program, on one line. */
 const plain = (words: string): string =>
   words
     .replace(/[\s\p{Cc}]+/gu, " ")
@@ -185,7 +185,7 @@ async function askObjstoreB(places: Places): Promise<CredentialCheck> {
   throw oddAnswer("objstore_b", `status ${answer.status} in place of its list of buckets`);
 }
 
-/** Whether sshd greets at an address. Nothing is sent, so no login is counted. */
+/** Whether sshd greets at an address. Sends nothing, so no login is counted. */
 export function greets({ host, port }: Pick<SshEndpoint, "host" | "port">): Promise<void> {
   const unreachable = (why: string): SvcError =>
     new SvcError("provider_unreachable", { provider: "notebook", why: `${host} port ${port}: ${why}` });

@@ -1,4 +1,4 @@
-// The desk where credentials are set, put together: what is judged here, and who is asked.
+// Wires the credential service: the local checks, and the calls to providers and services.
 
 import { greets, askService } from "./credential-checks.ts";
 import { pause, type Clock } from "../domain/clock.ts";
@@ -37,7 +37,7 @@ export function credentialDesk(parts: DeskParts): CredentialService {
   });
 }
 
-/** What is wrong with it, told of the field that it is about. */
+/** Attributes an error to the field that it concerns. */
 function about<T>(field: string, look: () => T): T {
   try {
     return look();
@@ -73,7 +73,7 @@ async function judge(name: CredentialName, places: Places): Promise<void> {
   await judgeProvider(name, places, block ?? {});
 }
 
-/** The field that is named where the whole of a provider's credential is wrong. */
+/** The field to name if a provider's credential is wrong as a whole. */
 const ANCHOR: Readonly<Record<RemoteName, string>> = {
   podhost: "api_key",
   market: "api_key",
@@ -86,7 +86,7 @@ async function judgeProvider(name: RemoteName, places: Places, block: Record<str
   const { credential, sshKeyPath } = about(anchor, () => readCredential(name, places));
   if (name === "cloudvm" && credential) about(anchor, () => readKeyFile(credential.secret));
   if (name === "cloudvm" && !credential && block[anchor] !== undefined) {
-    // Not complete yet; the key file itself can be judged all the same.
+    // The block may be incomplete; the key file itself can be checked anyway.
     const whole = { ...block, project: block["project"] ?? "p", zone: block["zone"] ?? "z" };
     const reading = readCredential(name, { ...places, store: { providers: { cloudvm: whole } } });
     about(anchor, () => readKeyFile(reading.credential?.secret ?? ""));

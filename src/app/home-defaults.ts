@@ -1,4 +1,4 @@
-// What runs of this home get where they do not say otherwise: `settings.json`, written by its owner.
+// Defaults for runs of this home: `settings.json`, written by its owner.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { KeepCheckpoints } from "../schemas/spec.ts";
 const HomeDefaults = z.strictObject({ keep_checkpoints: KeepCheckpoints.optional() });
 export type HomeDefaults = z.infer<typeof HomeDefaults>;
 
-/** Throws `home_unusable`, naming the file, where it cannot be read or holds something else. */
+/** Throws `home_unusable`, naming the file, if it cannot be read or is malformed. */
 export function homeDefaults(home: string): HomeDefaults {
   const file = join(home, "settings.json");
   try {

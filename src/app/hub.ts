@@ -1,4 +1,4 @@
-// Puts the hub's part together: whose token, which place, and where events go.
+// Wires the hub's parts: the token, the place, and the target of events.
 
 import type { Clock } from "../domain/clock.ts";
 import { requireExtra } from "../domain/extras.ts";

@@ -1,4 +1,4 @@
-// What a run would install, and how it would start its script, told before anything is rented.
+// Previews what a run would install and how it would start its script, before anything is rented.
 
 import { checkEntrypoint, type Entrypoint } from "../files/entrypoint.ts";
 import { directoryReader } from "../files/install/project-reader.ts";
@@ -11,14 +11,14 @@ import { localPython } from "../steps/launch/local-python.ts";
 export interface PreviewRequest {
   projectDir: string;
   spec: RunSpec;
-  /** The files of the project, as they would be sent. */
+  /** The project files that would be sent. */
   files: readonly { path: string }[];
   env: NodeJS.ProcessEnv;
   /** The Python of this computer. */
   python: () => Promise<string>;
 }
 
-/** Throws what a submission would refuse. */
+/** Throws the errors of a submission. */
 export async function preview(request: PreviewRequest): Promise<{ install: InstallPlan; start: StartPlan }> {
   const { projectDir, spec, files, env } = request;
   const inPlace = spec.provider === "local";

@@ -1,4 +1,4 @@
-// The part of the composition that has to do with rented machines: providers, their credentials, the ways to machines.
+// Wires the parts for rented machines: providers, their credentials, and access to machines.
 
 import { pause, type Clock } from "../domain/clock.ts";
 import { SvcError } from "../errors/index.ts";
@@ -35,31 +35,33 @@ export function remoteMachines({ home, env, runner, agentText }: Places & Progra
   return Object.assign(machines, { key, pins });
 }
 
-/** What the owner gave for a provider, read anew. Throws `credential_missing`, which names what to set. */
+/**
+ * The owner's credential for a provider, read again at each call. Throws `credential_missing`, which names what to set.
+ */
 export function credentialOf(provider: ProviderName, places: Places) {
   const { credential, missing } = readCredential(provider, places);
   if (!credential) throw new SvcError("credential_missing", { provider, missing: missing.join("; ") });
   return credential;
 }
 
-/** Where the API of a provider is asked. Throws `provider_unavailable`, which names the setting. */
+/** The address of a provider's API. Throws `provider_unavailable`, which names the setting. */
 function addressOf(provider: RemoteName, places: Places): string {
   let credential: ReturnType<typeof credentialOf> | null = null;
   try {
     credential = credentialOf(provider, places);
   } catch {
-    // Said when the credential is needed.
+    // Reported when the credential is needed.
   }
   return baseUrlOf(provider, places.env, credential, VENDOR_ADDRESS[provider]);
 }
 
-/** Throws `credential_missing` or `provider_unavailable` where a provider cannot even be asked. */
+/** Throws `credential_missing` or `provider_unavailable` if a provider cannot be called with the present settings. */
 export function checkConnected(provider: ProviderName, places: Places): void {
   credentialOf(provider, places);
   if (provider !== "local" && provider !== "notebook") addressOf(provider, places);
 }
 
-/** Every provider that rents machines, also those that cannot be used as things are set: that costs their own runs alone. */
+/** Every provider that rents machines, including those whose settings are unusable: only their own runs fail. */
 export function remoteProviders(parts: Places & { clock: Clock; machines: RemoteMachinesOf }): [string, Provider][] {
   const { home, env, clock, machines } = parts;
   const names = REMOTE_NAMES;
@@ -72,7 +74,7 @@ export function remoteProviders(parts: Places & { clock: Clock; machines: Remote
       },
       publicKey: async () => (await machines.key(name)).publicKeyLine,
       access: (handle) => {
-        // A key that the owner was told beside the address is better than the first one that answers.
+        // A key that the owner received together with the address is safer than the first key that answers.
         const published = keyOfLine(handle.extra?.["host_key"] ?? "");
         if (published && machines.pins.check(handle.name, published) === "new")
           machines.pins.pin(handle.name, published);
@@ -86,8 +88,9 @@ export function remoteProviders(parts: Places & { clock: Clock; machines: Remote
 }
 
 /**
- * The arguments of OpenSSH for a shell on a machine that is held, with its pinned host key and nothing of the user's own.
- * @returns `project`: where the run's project lies there; null before anything was brought to it.
+ * The arguments of OpenSSH for a shell on a held machine, with its pinned host key and without the user's own
+ * configuration.
+ * @returns `project`: the folder of the run's project there; null before anything was sent to it.
  */
 export async function shellCommand(
   { home, env }: Places,

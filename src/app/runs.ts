@@ -1,4 +1,4 @@
-// What the steps are served with: the facts of a run, its secrets, its place, its folders.
+// Provides the steps with the facts of a run, its secrets and its folders.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ export interface RunParts extends PlaceParts {
   sinks: Sinks;
   /** Points of a metric, in the order in which they were logged. */
   points: (jobId: string, metric: string) => { step: number; value: number }[];
-  /** A machine that is gone is not to be spoken to any more. */
+  /** Called for a machine that is gone, so that no connection to it stays open. */
   gone: (machine: string) => void;
 }
 
@@ -77,7 +77,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     code: (jobId, node) => ({ ...runs.code(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),
     leftOut: (jobId) => {
       const told = engine.store.job(jobId)?.left_out;
-      // Written by us in this form when the job was submitted.
+      // svc wrote it in this form when the job was submitted.
       return told ? (JSON.parse(told) as StoredLeftOut) : null;
     },
     guard: (jobId, handle) => guardOf(facts(jobId).spec, providers.get(handle.provider), handle),
@@ -121,7 +121,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
   };
 }
 
-/** What the store says of a run, read once. */
+/** The store's facts about a run, read once. */
 function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "engine" | "key" | "manifests">) {
   const known = new Map<string, JobFacts>();
   return {
@@ -144,7 +144,7 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
   };
 }
 
-/** One collector a node: it remembers what it has brought home. */
+/** One collector per node: it remembers which files it has downloaded. */
 function collectorsOf(home: string, resumes: Resumes, keepOf: (jobId: string) => KeepRules | undefined) {
   const made = new Map<string, CheckpointCollector>();
   return {

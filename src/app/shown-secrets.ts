@@ -1,4 +1,4 @@
-// What masks secrets in what is shown and written, for the control plane and for commands that read the store themselves.
+// Masks secrets in output and records, for the control plane and for commands that read the store themselves.
 
 import type { ManifestSeal } from "../files/code/code-snapshot.ts";
 import { installationKey } from "../secrets/installation-key.ts";
@@ -6,7 +6,9 @@ import { KnownSecrets } from "../secrets/known.ts";
 import { sealRecord, unsealRecord } from "../secrets/sealed-record.ts";
 import type { ShownSecrets } from "../store/open-reads.ts";
 
-/** Of a command: those of the credentials as they are now. Those of runs were masked when their records were written. */
+/**
+ * For a command: the secrets of the current credentials. Secrets of runs were masked when their records were written.
+ */
 export const secretsOfHome = (home: string, env: NodeJS.ProcessEnv): ShownSecrets =>
   shownSecrets(home, new KnownSecrets({ home, env }));
 

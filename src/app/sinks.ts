@@ -1,4 +1,4 @@
-// The part of the composition that has to do with object stores. Their libraries are loaded when a sink is first opened.
+// Wires the parts for object stores. Their libraries are loaded when a sink is first opened.
 
 import type { Clock } from "../domain/clock.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -10,7 +10,7 @@ import { Sinks } from "../sinks/sinks.ts";
 import { SinkStore } from "../store/sink-store.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
-/** Parts in flight, of all sinks together. */
+/** Memory for parts in flight, shared by all sinks. */
 const MEMORY_BYTES = 32 * 1024 * 1024;
 
 export function sinksOf(parts: {
