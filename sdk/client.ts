@@ -1,7 +1,7 @@
 // The HTTP API as functions: wire format in, wire format out. Runs in Node and in a browser.
 //
 // W1. Every call has a deadline and a cap on the bytes it reads; a redirect is an error.
-// W2. A call that may not have arrived is repeated only where twice is once: reads, and submissions under one key.
+// W2. A call that may not have arrived is retried only if it is idempotent: reads, and submissions under one key.
 
 import type {
   CheckpointFile,
@@ -29,7 +29,7 @@ export type Health = z.infer<typeof HealthSchema>;
 export interface ClientOptions {
   /** `http://127.0.0.1:8780`; in a page of the dashboard the empty string: its own origin. */
   baseUrl: string;
-  /** Asked for only when the server wants one. */
+  /** Called only when the server requires a token. */
   token?: () => string | null;
   deadlineMs?: number;
   bytesMax?: number;
@@ -111,7 +111,7 @@ export class Client {
   credentials(): Promise<Credentials> {
     return this.#json("/v1/credentials", {});
   }
-  /** With `check` the other side is asked first, which may take as long as it does. */
+  /** With `check` the provider or service is asked first, which may take as long as it does. */
   saveCredential(name: string, body: CredentialBody, check = false): Promise<SavedCredential> {
     const query = { check: String(check) };
     return this.#json(`/v1/credentials/${encodeURIComponent(name)}`, {
@@ -127,7 +127,7 @@ export class Client {
   checkCredential(name: string): Promise<CredentialCheck> {
     return this.#json(`/v1/credentials/${encodeURIComponent(name)}/check`, { method: "POST", deadlineMs: 90_000 });
   }
-  /** What `configure` named; the values go no further than the home's owner. */
+  /** Sends the registry of `configure`; its values stay with the home's owner. */
   configure(body: z.input<typeof RegistryBody>): Promise<RegistryInUse> {
     return this.#json("/v1/registry", { method: "PUT", body });
   }
@@ -137,7 +137,7 @@ export class Client {
   async providers(): Promise<ProviderInfo[]> {
     return (await this.#json<{ providers: ProviderInfo[] }>("/v1/providers", {})).providers;
   }
-  /** Starts a pull, or joins the one that is the same. */
+  /** Starts a pull, or joins an identical one. */
   async pull(body: HubPullBody): Promise<HubPull> {
     return (await this.#json<{ pull: HubPull }>("/v1/hub/pull", { method: "POST", body })).pull;
   }
@@ -159,8 +159,8 @@ export class Client {
   }
 
   /**
-   * Bytes of the stored log from `offset`, until the job has ended. A lost link throws `unreachable`: whoever counted the
-   * bytes goes on from there.
+   * Bytes of the stored log from `offset`, until the job has ended. A lost connection throws `unreachable`: a caller
+   * that counts the bytes can resume from there.
    */
   async *followLog(id: string, offset: number, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
     const quit = new AbortController();
@@ -231,7 +231,7 @@ export class Client {
     return SvcError.fromAnswer(answer.status, await this.#body(answer).catch(() => null));
   }
 
-  /** The body as JSON, counted after inflation. */
+  /** The body as JSON, counted after decompression. */
   async #body(answer: Response): Promise<unknown> {
     const max = this.#options.bytesMax ?? 256 * 1024 * 1024;
     const decoder = new TextDecoder();
@@ -259,7 +259,7 @@ export class Client {
   }
 }
 
-/** The reason inside of fetch's "fetch failed". */
+/** The cause of fetch's "fetch failed". */
 function why(thrown: unknown): string {
   const e = thrown as { name?: string; message?: string; cause?: { code?: string; message?: string } } | null;
   if (e?.name === "TimeoutError") return "no answer in time";

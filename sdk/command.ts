@@ -1,8 +1,8 @@
-// What is asked without a control plane.
+// Calls that start no control plane.
 //
-// Q1. Looking starts nothing. One that is started for a call takes up every run that a dead one has left, and ends them when it ends:
-//     with this process.
-// Q2. What one kill or one reconcile has to do, the command does and waits for; it takes up nothing else.
+// Q1. Reading starts no control plane. A control plane that is started for a call resumes every run that a dead one has
+//     left, and ends them when it ends: with this process.
+// Q2. For one kill or one reconcile, the command does the work and waits for it; it resumes nothing else.
 
 import { execFile } from "node:child_process";
 import { failureIn, findCli, parse } from "./control-planes.ts";
@@ -10,7 +10,7 @@ import { SvcError } from "./errors.ts";
 
 const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
 
-/** What `svc COMMAND --json …` answers. Rejects with the error that it tells. */
+/** The answer of `svc COMMAND --json …`. Rejects with the error that the command prints. */
 export function asked<T>(home: string, [command, ...rest]: readonly [string, ...string[]]): Promise<T> {
   return new Promise((resolve, reject) => {
     const options = { env: { ...process.env, SVC_HOME: home }, maxBuffer: ANSWER_BYTES_MAX };

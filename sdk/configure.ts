@@ -1,7 +1,8 @@
-// The registry: which credentials there are, and where their secrets lie. Secrets themselves never stand in it.
+// The registry: the list of credentials, and references to their secrets. It never contains the secrets themselves.
 //
-// G1. Shapes are checked, and `env://` is read, when `configure` is called: in this process, whose environment is meant.
-// G2. What was named goes to the control plane of the home with the next call, once; it keeps references, and values sealed.
+// G1. Shapes are checked, and `env://` is read, when `configure` is called: in this process and its environment.
+// G2. The next call sends the registry to the control plane of the home, once; the control plane keeps references, and
+// seals values.
 
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -33,12 +34,13 @@ export type RegistryBody = z.input<typeof RegistryBodySchema>;
 const REFERENCE = /^(env|file|store|literal):\/\/./s;
 
 let named: RegistryBody | null = null;
-/** Homes whose control plane has what was named last. */
+/** Homes whose control plane has the latest registry. */
 const told = new Map<string, RegistryBody>();
 
 /**
- * Sets the registry and the `cred_id`s in use; without `use` all of its credentials are. `configure({ registry: {}, use: [] })` is what
- * the local provider needs. Throws an `SvcError` that names what is wrong, or the variable that is not set; then nothing changed.
+ * Sets the registry and the `cred_id`s in use; without `use` all of its credentials are. `configure({ registry: {},
+ * use: [] })` is enough for the local provider. Throws an `SvcError` that names the problem or the missing variable;
+ * then nothing changed.
  */
 export function configure(settings: { registry?: Registry; use?: string[] } = {}): void {
   known("", settings, ["registry", "use"]);
@@ -53,7 +55,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
   const tracker = part("registry.tracking", registry.tracking, "tracker", ["secret_ref", "project"]);
   const hub = part("registry.integrations", registry.integrations, "hub", ["token_ref", "cache_dir", "enabled"]);
   const values: Record<string, string | null> = {};
-  // What `part` let through as a reference is text.
+  // `part` has verified that the reference is text.
   const used = usedOf(credentials, settings.use);
   named = {
     registry: {
@@ -87,7 +89,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
   };
 }
 
-/** Tells the control plane of a home what was named last, unless it knows. */
+/** Sends the latest registry to the control plane of a home, unless it already has it. */
 export async function tellConfigured(home: string, client: Client): Promise<void> {
   const body = named;
   if (body === null || told.get(home) === body) return;
@@ -125,7 +127,7 @@ function onePerProvider(credentials: Credential[], at: (i: number) => string): C
   throw wrong(at(second), `is a second credential of ${credentials[second]?.provider ?? ""}; choose one with \`use\``);
 }
 
-/** The reference as it is sent; what `env://` leads to goes into `values`. */
+/** The reference in the form that is sent; the value of `env://` goes into `values`. */
 function taken(ref: string, at: string, values: Record<string, string | null>, required = false): string {
   const [, scheme, rest = ""] = /^(\w+):\/\/(.*)$/s.exec(ref) ?? [];
   if (scheme === "file") return `file://${wholePath(rest)}`;
@@ -163,7 +165,7 @@ function part(at: string, value: unknown, name: string, names: string[]): Record
   return entries;
 }
 
-/** The value is not shown: a raw secret put here by mistake must not reach a screen or a log. */
+/** The value is not shown: a raw secret that was put here by mistake must not reach a screen or a log. */
 function reference(at: string, value: unknown): void {
   if (value !== undefined && (typeof value !== "string" || !REFERENCE.test(value)))
     throw wrong(at, "must begin with env://, file://, store:// or literal://");

@@ -1,9 +1,11 @@
-// One control plane per home: the one that runs, or one that this process starts and that lives as long as it is held.
+// One control plane per home: the running one, or one that this process starts and that runs as long as a caller holds
+// it.
 //
-// P1. Each process that uses one holds it (hold.ts), and the one that we start also has the reading end of a pipe of ours.
-//     However this process ends, both are closed. When nobody is left, it ends as an interrupted one does: machines are released.
-// P2. It has a session of its own, so a Ctrl-C in the terminal reaches this process alone, which ends it in order.
-// P3. It never keeps this process alive; when the script has nothing left to do, it is ended and waited for.
+// P1. Each process that uses one holds it (hold.ts), and a control plane that this process started also reads from a
+//     pipe of this process. When this process ends, for any reason, both are closed. Without holders, the control plane
+//     ends like an interrupted one: it releases its machines.
+// P2. It has its own session, so a Ctrl-C in the terminal reaches only this process, which shuts it down gracefully.
+// P3. It never keeps this process alive; when the script has nothing left to do, this process ends it and waits.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { appendFileSync, chmodSync, closeSync, constants, existsSync, openSync, readFileSync, statSync } from "node:fs";
@@ -19,7 +21,7 @@ const START_MS_MAX = 60_000;
 const WINNER_MS_MAX = 20_000;
 const START_AGAIN_MS = 2_000;
 const END_MS_MAX = 130_000;
-/** From the last word of a control plane to the end of its process. */
+/** From the last output of a control plane to the end of its process. */
 const LAST_MS_MAX = 20_000;
 
 interface Owned {
@@ -33,10 +35,10 @@ const clients = new Map<string, Promise<Client>>();
 const owned = new Map<string, Owned>();
 const holds = new Map<string, Hold>();
 
-/** Set on Ctrl-C: who polls meanwhile must not start another one for its answer. */
+/** Set on Ctrl-C: a caller that polls at this time must not start another control plane. */
 let leaving = false;
 
-/** The client of this home's control plane; where none runs, one is started. Never resolves in a process that is leaving. */
+/** The client of this home's control plane; starts one if none runs. Never resolves in a process that is leaving. */
 export function clientOf(home: string): Promise<Client> {
   if (leaving) return new Promise(() => undefined);
   let known = clients.get(home);
@@ -53,30 +55,35 @@ export async function isThere(home: string): Promise<boolean> {
   return clients.has(home) || holds.has(home) || (await findControlPlane(home)).state !== "none";
 }
 
-/** Nobody answered there: look again next time. It is held till then: it may only be slow, and would end for that. */
+/**
+ * No control plane answered: search again next time. The hold stays until then, because a slow control plane would end
+ * without it.
+ */
 export function forget(home: string, which?: Promise<Client>): void {
   if (which && clients.get(home) !== which) return;
   clients.delete(home);
 }
 
-/** Whether the home's control plane lives by being held, and this process holds it. */
+/** Whether the home's control plane ends without holders, and this process holds it. */
 export const keeps = (home: string): boolean => holds.get(home)?.endsWithHolders ?? false;
 
-/** What became of the control planes that this process let go of. */
+/** The result of releasing this process's control planes. */
 export interface LetGo {
-  /** How many live on, because others hold them. */
+  /** How many continue, because others hold them. */
   shared: number;
-  /** What could not be ended, in words; empty where all went well. */
+  /** Problems at the end, as text; empty if all went well. */
   unwell: string[];
 }
 
-/** As `letGoOfAll`, in a process that then ends. */
+/** Like `letGoOfAll`, in a process that then ends. */
 export function leave(): Promise<LetGo> {
   leaving = true;
   return letGoOfAll();
 }
 
-/** Lets go of every control plane that this process uses. Where that ends one, resolves when it is gone or after two minutes. */
+/**
+ * Releases every control plane that this process uses. If that ends one, resolves when it is gone or after two minutes.
+ */
 async function letGoOfAll(): Promise<LetGo> {
   const homes = new Set([...holds.keys(), ...owned.keys()]);
   const parts = [...homes].map((home) => ({ home, hold: holds.get(home), mine: owned.get(home) }));
@@ -89,7 +96,7 @@ async function letGoOfAll(): Promise<LetGo> {
   };
 }
 
-/** `shared`, the empty string for an end in order, or words. */
+/** `shared`, the empty string for a graceful end, or a message. */
 async function letGoOf(home: string, hold: Hold | undefined, mine: Owned | undefined): Promise<string> {
   if (hold && !hold.endsWithHolders) {
     hold.close();
@@ -133,7 +140,7 @@ async function within(ended: Promise<void>, ms: number): Promise<boolean> {
   return over;
 }
 
-/** A client of a control plane that this process now holds. One that is ending is waited for, and then replaced. */
+/** A client of a control plane that this process now holds. Waits for an ending control plane, and then replaces it. */
 async function connect(home: string): Promise<Client> {
   for (const end = performance.now() + END_MS_MAX; ; await pause(100)) {
     const found = await findControlPlane(home);
@@ -196,14 +203,14 @@ async function start(home: string, deadline: number): Promise<Client> {
   return client;
 }
 
-/** What a command has said of its failure: the error among its lines, and the last of them. */
+/** The failure in a command's output: the error among its lines, and the last line. */
 export function failureIn(said: string): { error: Partial<ErrorWords> | null; last: string | null } {
   const lines = said.split("\n").filter((l) => l.trim() !== "");
   const errors = lines.map((l) => (parse(l) as { error?: Partial<ErrorWords> } | null)?.error);
   return { error: errors.findLast((e) => e?.code) ?? null, last: lines.at(-1) ?? null };
 }
 
-/** Ours did not come up. Where another caller was faster, that one's serves us as well; where one was just ending, once more. */
+/** Our control plane did not start. If another caller was faster, use that one; if one was just ending, try again. */
 async function instead(home: string, said: string, log: string, deadline: number): Promise<Client> {
   const { error, last } = failureIn(said);
   if (error?.code === "home_locked") {
@@ -217,7 +224,7 @@ async function instead(home: string, said: string, log: string, deadline: number
   throw startFailed(last ?? `it exited without a message; see ${log}`);
 }
 
-/** SVC_BIN, else `bin/svc` beside this package, else `svc` on the PATH. */
+/** SVC_BIN, else `bin/svc` next to this package, else `svc` on the PATH. */
 export function findCli(env: NodeJS.ProcessEnv = process.env): string {
   if (env["SVC_BIN"]) {
     const named = resolve(env["SVC_BIN"]);
@@ -241,7 +248,7 @@ const startFailed = (why: string): SvcError =>
     hint: "Run `svc doctor`: it lists what is missing on this computer.",
   });
 
-/** Where what it says goes. In a home that is somebody else's, the name could lead to a file of ours. */
+/** Opens the log for its output. In another user's home, the name could be a symlink to a file of ours. */
 function openLog(home: string): string {
   const log = join(home, "control-plane.log");
   try {
@@ -296,7 +303,7 @@ function onBeforeExit(): void {
   if (holds.size + owned.size > 0) void letGoOfAll();
 }
 
-/** Null for what is no JSON. */
+/** Null if the text is not JSON. */
 export function parse(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,28 +1,28 @@
-// Finding the control plane that runs for a home.
+// Finds the running control plane of a home.
 //
-// F1. It is ours when `control-plane.json` of the home, a file of our own, names it, and its health answer bears the same
-//     installation and home. Anything else on that port is left alone.
-// F2. Only an address is dialled, never a name: `localhost` may lead to another program's port first.
+// F1. It is ours when `control-plane.json` of the home, a file owned by this user, names it, and its health answer
+//     contains the same installation and home. Anything else on that port is left alone.
+// F2. Connections use an address, never a name: `localhost` may lead to another program's port first.
 
 import { lstatSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "./client.ts";
 
-/** What `svc serve` writes into its home. */
+/** The file that `svc serve` writes into its home. */
 export interface ControlPlaneFile {
   url: string;
   pid: number;
   /** RFC 3339. */
   started_at: string;
   installation_id: string;
-  /** Field 22 of /proc/PID/stat; 0 where it cannot be read. With the pid it names one process for ever. */
+  /** Field 22 of /proc/PID/stat; 0 if unreadable. Together with the pid it identifies one process for ever. */
   pid_start?: number;
 }
 
 export type Found =
   | { state: "none" }
   | { state: "running"; file: ControlPlaneFile; client: Client }
-  /** The process lives, but does not answer. */
+  /** The process is alive, but does not answer. */
   | { state: "silent"; file: ControlPlaneFile };
 
 const ADDRESS = /^http:\/\/([0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-f:]{2,39}\]):[0-9]{1,5}\/?$/;
@@ -31,7 +31,7 @@ export async function findControlPlane(home: string): Promise<Found> {
   const file = readFile(home);
   if (!file || !isAlive(file)) return { state: "none" };
   const client = new Client({ baseUrl: file.url, token: () => readToken(home) });
-  // A busy machine may answer late; only a process that is gone is "none".
+  // A busy machine may answer late; only a dead process counts as "none".
   for (const deadlineMs of [2_000, 8_000]) {
     try {
       const health = await client.health(deadlineMs);
@@ -63,7 +63,7 @@ function readFile(home: string): ControlPlaneFile | null {
   }
 }
 
-/** The bearer token of a home, where it has one. */
+/** The bearer token of a home, if it has one. */
 export function readToken(home: string): string | null {
   try {
     return readFileSync(join(home, "token"), "utf8").trim() || null;
@@ -80,7 +80,7 @@ function samePath(a: string, b: string): boolean {
   }
 }
 
-/** Start time of a process in clock ticks since boot, or 0 where there is no /proc. */
+/** Start time of a process in clock ticks since boot, or 0 without /proc. */
 export function pidStart(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -92,7 +92,7 @@ export function pidStart(pid: number): number {
   }
 }
 
-/** Whether that very process still runs, not another one that got its number. */
+/** Whether that very process is still running, not another one that got its number. */
 export function isAlive(who: { pid: number; pid_start?: number }): boolean {
   try {
     process.kill(who.pid, 0);

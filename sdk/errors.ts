@@ -1,4 +1,4 @@
-// The error of the SDK: what the control plane answered with, or why it could not be asked.
+// The error of the SDK: the control plane's answer, or why it could not be reached.
 
 import { oneLine } from "../src/domain/terminal-text.ts";
 import type { Problem } from "../src/schemas/job.ts";
@@ -7,13 +7,13 @@ export interface ErrorWords {
   code: string;
   message: string;
   hint: string;
-  /** HTTP status, or 0 where there was no answer. */
+  /** HTTP status, or 0 without an answer. */
   status?: number;
   errors?: { field: string; message: string }[];
   cause?: unknown;
 }
 
-/** Of the catalogue's exit code 4; a test holds the two together. */
+/** Codes with exit code 4 in the catalogue; a test compares the two. */
 const OF_CREDENTIALS =
   /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$|hub_gated$|hub_token_|sink_credentials$|sink_refused$)/;
 
@@ -27,7 +27,7 @@ export class SvcError extends Error {
   readonly code: string;
   readonly hint: string;
   readonly status: number;
-  /** Which fields of a request were refused, and why. */
+  /** The refused fields of a request, and why. */
   readonly errors: { field: string; message: string }[] | undefined;
 
   constructor(words: ErrorWords) {
@@ -38,7 +38,7 @@ export class SvcError extends Error {
     this.errors = words.errors;
   }
 
-  /** Exit code that a command line tool gives this error: 2 usage, 3 not found, 4 credential, 5 not reachable, else 1. */
+  /** Exit code for a command line tool: 2 usage, 3 not found, 4 credential, 5 not reachable, else 1. */
   get exit(): number {
     if (this.status === 0)
       return this.code === "unreachable" || this.code === "start_failed" ? 5 : this.code === "job_not_found" ? 3 : 1;
@@ -54,7 +54,7 @@ export class SvcError extends Error {
       : 1;
   }
 
-  /** From an `application/problem+json` answer; whatever else was answered becomes `unexpected_answer`. */
+  /** From an `application/problem+json` answer; any other answer becomes `unexpected_answer`. */
   static fromAnswer(status: number, body: unknown): SvcError {
     const p = body as Partial<Problem> | null;
     if (p && typeof p === "object" && typeof p.code === "string" && typeof p.hint === "string")

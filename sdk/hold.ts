@@ -1,6 +1,7 @@
-// Holding a control plane that one of its callers started: it lives as long as anybody holds it.
+// Holds a control plane that one of its callers started: it runs as long as any caller holds it.
 //
-// A hold is an answer that stays open. However this process ends, the system closes it. It never keeps this process alive.
+// A hold is an answer that stays open. When this process ends, for any reason, the system closes it. It never keeps
+// this process alive.
 
 import { Agent, request, type IncomingMessage } from "node:http";
 import { SvcError } from "./errors.ts";
@@ -8,14 +9,14 @@ import { SvcError } from "./errors.ts";
 const TAKE_MS_MAX = 60_000;
 const RELEASE_MS_MAX = 20_000;
 
-/** What a control plane says of itself when it has ended: job ids. */
+/** The last message of a control plane when it has ended: job ids. */
 export interface Farewell {
   unfinished: string[];
   kept: string[];
 }
 
 export class Hold {
-  /** Whether the control plane ends when nobody holds it. */
+  /** Whether the control plane ends when no caller holds it. */
   readonly endsWithHolders: boolean;
   readonly #id: string;
   readonly #ask: Ask;
@@ -30,7 +31,7 @@ export class Hold {
     this.endsWithHolders = said.ends_with_holders;
   }
 
-  /** Rejects with `shutting_down` where the control plane is ending, with `unreachable` where nobody answers. */
+  /** Rejects with `shutting_down` if the control plane is ending, with `unreachable` if it does not answer. */
   static async take(baseUrl: string, token: () => string | null): Promise<Hold> {
     const ask = asker(baseUrl, token);
     const answer = await ask("GET", "/v1/hold", null);
@@ -44,7 +45,10 @@ export class Hold {
     return new Hold(ask, answer, lines, said);
   }
 
-  /** Lets go; null where nobody answers any more. `starter`: this process started the control plane. */
+  /**
+   * Releases the hold; null if the control plane does not answer any more. `starter`: this process started the control
+   * plane.
+   */
   async release(starter: boolean): Promise<{ ending: boolean; holders: number } | null> {
     try {
       const answer = await this.#ask("POST", `/v1/hold/${this.#id}/release`, { starter });
@@ -54,7 +58,7 @@ export class Hold {
     }
   }
 
-  /** Waits, keeping this process alive, until the control plane has ended; null where that takes longer than `ms`. */
+  /** Waits, keeping this process alive, until the control plane has ended; null if that takes longer than `ms`. */
   async farewell(ms: number): Promise<Farewell | null> {
     this.#answer.socket.ref();
     return soon<Farewell>(this.#lines, ms);
@@ -71,7 +75,7 @@ interface Taken {
 }
 type Ask = (method: "GET" | "POST", path: string, body: unknown) => Promise<IncomingMessage>;
 
-/** Asks on a connection of its own for each question; shows the token where one is wanted. */
+/** Uses a separate connection for each request; sends the token if one is required. */
 function asker(baseUrl: string, token: () => string | null): Ask {
   const agent = new Agent({ keepAlive: false });
   const once = (method: string, path: string, body: unknown, bearer: string | null): Promise<IncomingMessage> =>
@@ -93,7 +97,7 @@ function asker(baseUrl: string, token: () => string | null): Ask {
       answer.resume();
       answer = await once(method, path, body, bearer);
     }
-    // From here on it may be silent for as long as it likes.
+    // From here on the connection may be silent without limit.
     answer.socket.setTimeout(0);
     if (answer.statusCode !== 200)
       throw SvcError.fromAnswer(answer.statusCode ?? 0, await soon(linesOf(answer), 10_000));
@@ -101,7 +105,7 @@ function asker(baseUrl: string, token: () => string | null): Ask {
   };
 }
 
-/** The lines of an answer. A connection that breaks ends them: what is held is then gone. */
+/** The lines of an answer. A broken connection ends them: the control plane is then gone. */
 async function* linesOf(answer: IncomingMessage): AsyncGenerator<string, void, undefined> {
   let rest = "";
   try {
@@ -111,12 +115,12 @@ async function* linesOf(answer: IncomingMessage): AsyncGenerator<string, void, u
       yield* lines;
     }
   } catch {
-    // The other side is gone.
+    // The control plane is gone.
   }
   if (rest !== "") yield rest;
 }
 
-/** The next line as JSON; null where there is none, or not in time. */
+/** The next line as JSON; null if none arrives in time. */
 async function soon<T>(lines: AsyncIterator<string>, ms: number): Promise<T | null> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<null>((done) => (timer = setTimeout(() => done(null), ms)));

@@ -1,4 +1,4 @@
-// Models of the hub, from the caller's side. The control plane does the work: see docs/reference/models.md.
+// Models of the hub, for callers. The control plane does the work: see docs/reference/models.md.
 
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -8,13 +8,13 @@ import { SvcError } from "./errors.ts";
 import { call } from "./runs.ts";
 
 export interface PullOptions {
-  /** A branch, a tag or a commit; the main branch unless given. */
+  /** A branch, a tag or a commit; by default the main branch. */
   revision?: string | null;
-  /** Where it is to lie; otherwise the configured cache directory, or `models/<model_id>` in the home. */
+  /** The folder of the model; by default the configured cache directory, or `models/<model_id>` in the home. */
   local_dir?: string | null;
-  /** Shell patterns on whole paths; `*` crosses `/`. A file is taken when any matches. */
+  /** Shell patterns on whole paths; `*` crosses `/`. Files that match any pattern are downloaded. */
   allow_patterns?: string[] | string | null;
-  /** For this pull alone, instead of the configured one. It is not stored. */
+  /** Replaces the configured token for this pull. It is not stored. */
   token?: string | null;
 }
 
@@ -22,8 +22,9 @@ const POLL_MS_MAX = 500;
 
 export const hub = {
   /**
-   * Downloads a model; resolves with its folder when all of it is there. What is there already is not downloaded again. Rejects with
-   * an `SvcError`: `hub_model_not_found` (which a private one is, too), `hub_gated`, `hub_token_refused`, `extra_missing` and others.
+   * Downloads a model; resolves with its folder when it is complete. Existing files are not downloaded again. Rejects
+   * with an `SvcError`: `hub_model_not_found` (also for a private one), `hub_gated`, `hub_token_refused`,
+   * `extra_missing` and others.
    */
   async pull(modelId: string, options: PullOptions = {}): Promise<string> {
     const { local_dir, ...rest } = options;
@@ -45,8 +46,8 @@ export const hub = {
   },
 
   /**
-   * Adopts a model that lies on the disk; resolves with its folder, absolute and with links resolved. Rejects with `hub_model_unusable`,
-   * which names everything that is missing. Nothing is copied or changed.
+   * Adopts a model on this computer's disk; resolves with its folder, absolute and with symlinks resolved. Rejects with
+   * `hub_model_unusable`, which names everything that is missing. Nothing is copied or changed.
    */
   async fromLocal(path: string): Promise<string> {
     return (await call((client) => client.adopt(absolute(path)))).path;
@@ -55,16 +56,19 @@ export const hub = {
   /** The models on this computer: downloaded, cached and adopted. */
   models: (): Promise<HubModel[]> => call((client) => client.models()),
 
-  /** Removes what svc keeps of a model; resolves with the folders that are gone. A folder of your own choice stays. */
+  /** Removes svc's copies of a model; resolves with the removed folders. A folder of your own choice stays. */
   remove: (modelId: string): Promise<string[]> => call((client) => client.removeModel(modelId)),
 };
 
-/** Says on stderr, once each, why a pull does not move, such as a hub that refuses the connection. `SVC_PROGRESS=0` turns it off. */
+/**
+ * Prints on stderr, once each, why a pull makes no progress, such as a hub that refuses the connection.
+ * `SVC_PROGRESS=0` turns it off.
+ */
 function troubleTeller(): (pull: HubPull) => void {
   const off = /^(0|off|no|false)$/i.test(process.env["SVC_PROGRESS"] ?? "");
   let told = "";
   return ({ model_id: model, note }) => {
-    // What follows the semicolon is the time until the next try.
+    // The text after the semicolon is the time until the next try.
     const trouble = note?.split("; tried again")[0] ?? "";
     if (off || trouble === "" || trouble === told) return;
     told = trouble;

@@ -1,9 +1,10 @@
-// The half of the SDK that a training script uses, in a job and outside of one.
+// The part of the SDK for training scripts, in a job and outside of one.
 //
-// L1. `log` never throws: training comes first. What cannot be recorded is left out, with one line on stderr per name.
-// L2. A record is one write of at most 4096 bytes, which pipes and append-only files take whole.
-// L3. Records go to the pipe that `SVC_RECORDS` names, wherever stdout leads; where it cannot be opened they use stdout.
-// L4. The mark in front of it is random per run, so that data which is printed cannot pass for a metric.
+// L1. `log` never throws: training comes first. Values that cannot be recorded are skipped, with one line on stderr per
+// name.
+// L2. A record is one write of at most 4096 bytes, which pipes and append-only files accept atomically.
+// L3. Records go to the pipe that `SVC_RECORDS` names, wherever stdout goes; if it cannot be opened they use stdout.
+// L4. The mark in front of it is random per run, so that printed data cannot pass for a metric.
 
 import { closeSync, constants, fstatSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { resolve } from "node:path";
@@ -15,7 +16,7 @@ let calls = 0;
 let steps = 0;
 let off = false;
 let torn = false;
-/** The open pipe for records. Device and inode tell whether the number still is that pipe. */
+/** The open pipe for records. Device and inode show whether the descriptor still is that pipe. */
 let channel: { fd: number; dev: number; ino: number } | null = null;
 let channelRetryAt = 0;
 const warned = new Set<string>();
@@ -57,7 +58,7 @@ export function checkpointDir(): string {
   return folder;
 }
 
-/** One call is one `n`, over as many lines as it takes. */
+/** One call uses one `n`, for all of its lines. */
 function record(mark: string, step: number, rank: number, pairs: string[]): void {
   const head = `\u001esvc1:${mark} {"k":"m","n":${++calls},"s":${step},"t":${(Date.now() / 1000).toFixed(3)},"r":${rank},"m":{`;
   const room = LINE_BYTES_MAX - head.length - 3;
@@ -80,13 +81,13 @@ function writeLine(line: string): void {
   const fd = openChannel();
   if (fd !== null && send(fd, Buffer.from(line, "latin1")) !== "closed") return;
   if (off) return;
-  // A record that was cut short left a line without end.
+  // A truncated record left a line without an end.
   const how = send(1, Buffer.from(torn ? `\n${line}` : line, "latin1"));
   torn = how === "torn";
   if (how === "closed") off = true;
 }
 
-/** The pipe for records, which is looked for once a second at most where it is missing. */
+/** The pipe for records; while it is missing, it is searched at most once a second. */
 function openChannel(): number | null {
   const path = process.env["SVC_RECORDS"] ?? "";
   if (path === "") return null;
@@ -95,7 +96,7 @@ function openChannel(): number | null {
       const { dev, ino } = fstatSync(channel.fd);
       if (dev === channel.dev && ino === channel.ino) return channel.fd;
     } catch {
-      // The script has closed it.
+      // The script has closed the descriptor.
     }
     channel = null;
   }
@@ -117,7 +118,7 @@ function openChannel(): number | null {
   return null;
 }
 
-/** Writes within a second. `closed`: no process reads there any more. */
+/** Writes within a second. `closed`: the pipe has no reader any more. */
 function send(fd: number, bytes: Buffer): "sent" | "dropped" | "torn" | "closed" {
   const end = performance.now() + WAIT_MS_MAX;
   for (let done = 0; done < bytes.length;) {
@@ -151,7 +152,7 @@ function number(value: unknown): string | null {
     : `"${Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity"}"`;
 }
 
-/** A JSON string of ASCII alone, so that characters are bytes. */
+/** A JSON string in pure ASCII, so that characters are bytes. */
 const ascii = (text: string): string =>
   JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
@@ -161,6 +162,6 @@ function warn(about: string, text: string): void {
   try {
     writeSync(2, `svc.log: ${text}\n`);
   } catch {
-    // Nobody hears it.
+    // stderr has no reader.
   }
 }

@@ -1,5 +1,6 @@
-// What a terminal shows while a script waits for a run: a line for each status, the last one drawn anew while it lasts. A pipe, a
-// file or SVC_PROGRESS=0 gets nothing. Words that came from a machine lose their control characters: a log must not steer a terminal.
+// Shows progress on a terminal while a script waits for a run: a line for each status, the last one redrawn while it
+// lasts. A pipe, a file or SVC_PROGRESS=0 gets nothing. Text from a machine loses its control characters: a log must
+// not steer a terminal.
 
 import { longDuration } from "../src/domain/long-duration.ts";
 import { dollars, hourly } from "../src/errors/dollars.ts";
@@ -10,9 +11,9 @@ const ASK_MS = 2_000;
 const CLEAR = "\r\u001b[K";
 
 export interface Progress {
-  /** Is told of each record that is read. */
+  /** Called with each record that is read. */
   saw(record: JobRecord, ended: boolean): Promise<void>;
-  /** Leaves the screen in order. */
+  /** Leaves the terminal in a clean state. */
   close(): void;
 }
 
@@ -64,7 +65,7 @@ class Terminal implements Progress {
   }
 }
 
-/** Of the newest attempt that has not ended: what it does, or why it is tried again. */
+/** The activity of the newest attempt that has not ended, or why it is being retried. */
 function doing({ steps }: Timeline): string {
   const step = steps.findLast((each) => each.status === "running" || each.status === "retrying");
   if (!step) return "";
@@ -83,5 +84,5 @@ function summary(record: JobRecord, ms: number): string {
 
 const span = (ms: number): string => longDuration(Math.floor(ms / 1000));
 
-/** Words for one line of a terminal. */
+/** Text for one line of a terminal. */
 export const plain = (words: string): string => oneLine(words).slice(0, 500);

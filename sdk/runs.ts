@@ -1,5 +1,5 @@
-// Runs, from the caller's side. Every call goes to the control plane of this SVC_HOME; where none runs, one is started that
-// lives as long as this process. Who only looks, kills or reconciles starts none (command.ts).
+// Runs, for callers. Every call goes to the control plane of this SVC_HOME; if none runs, one is started that runs as
+// long as this process. Reading, killing and reconciling start none (command.ts).
 
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
@@ -22,21 +22,21 @@ export interface Task {
   args?: string[];
 }
 
-/** What a run may be given: `task`, the fields of the run spec, and how to call. A name that is not known is refused. */
+/** The parameters of a run: `task`, the fields of the run spec, and call options. An unknown name is refused. */
 export type RunParameters = Omit<RunSpecInput, "entrypoint" | "args"> & {
   task: Task;
   label?: string | null;
   /** Resolve only when the run has ended and its machine is proven gone. */
   wait?: boolean;
-  /** The same key and parameters give the same job, however often it is asked for. */
+  /** The same key and parameters give the same job, for any number of calls. */
   idempotency_key?: string;
 };
 
 const LOST_MS_MAX = 60_000;
 
 /**
- * Starts a run and resolves with its record at once, or with `wait` when it has ended. Rejects with an `SvcError` before
- * anything is rented when a parameter is wrong. A run that fails rejects nothing: see `status` and `error`.
+ * Starts a run and resolves with its record at once, or with `wait` when it has ended. Rejects with an `SvcError`
+ * before anything is rented when a parameter is wrong. A failed run does not reject: see `status` and `error`.
  */
 export async function run(parameters: RunParameters): Promise<JobRecord> {
   if (typeof parameters !== "object" || parameters === null) throw refused("run", "takes one object of parameters");
@@ -47,7 +47,7 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   if ("entrypoint" in rest || "args" in rest)
     throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs in task");
   finite("", rest);
-  // The directory of the control plane is not the caller's, so the caller's is always sent.
+  // The control plane has another working directory, so the caller's is always sent.
   const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
   if (typeof spec.python === "string" && spec.python.includes("/") && !spec.python.startsWith("~"))
     spec.python = resolve(spec.python);
@@ -82,11 +82,11 @@ export async function job(jobId: string): Promise<JobRecord> {
   return (await isThere(home())) ? driven(jobId) : only(jobId, await asked(home(), ["jobs", "--", jobId]));
 }
 
-/** As `job`, of one that is waited for: a control plane sees to it that it goes on. */
+/** Like `job`, for a job that a caller waits for: a control plane must be running, so that it makes progress. */
 const driven = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
 
 function only<T extends { id: string }>(jobId: string, { jobs: [record] }: { jobs: T[] }): T {
-  // The command takes the beginning of an id, too.
+  // The command also accepts the beginning of an id.
   if (record?.id === jobId) return record;
   throw new SvcError({
     code: "job_not_found",
@@ -119,8 +119,8 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
 }
 
 /**
- * Cancels the job and has its machine terminated. Resolves once that is decided for good; `wait` tells when it is done. Where no control
- * plane runs, it resolves when the machine is gone.
+ * Cancels the job and terminates its machine. Resolves once the decision is final; `wait` resolves when it is done. If
+ * no control plane runs, it resolves when the machine is gone.
  */
 export async function kill(jobId: string): Promise<JobRecord> {
   if (await isThere(home())) return call((client) => client.kill(jobId));
@@ -129,8 +129,9 @@ export async function kill(jobId: string): Promise<JobRecord> {
 }
 
 /**
- * Removes a run that is over: its log, metrics and checkpoints on this computer, and the code that no other run uses. Fails with
- * `job_not_removable` for one that has not ended, whose machine is not confirmed gone, or that another run resumes from. Starts no control plane.
+ * Removes an ended run: its log, metrics and checkpoints on this computer, and code that no other run uses. Fails with
+ * `job_not_removable` if it has not ended, if its machine is not confirmed gone, or if another run resumes from it.
+ * Starts no control plane.
  */
 export async function remove(jobId: string): Promise<Removed> {
   if (await isThere(home())) return call((client) => client.remove(jobId));
@@ -141,14 +142,14 @@ export async function remove(jobId: string): Promise<Removed> {
   return only(jobId, { jobs: removed });
 }
 
-/** Continues what a crash left, and terminates machines of ours that no live job owns. */
+/** Resumes jobs after a crash, and terminates machines of this installation that no live job owns. */
 export async function reconcile(options: { dryRun?: boolean } = {}): Promise<ReconcileReport> {
   const dryRun = options.dryRun ?? false;
   if (await isThere(home())) return call((client) => client.reconcile(dryRun));
   return asked(home(), ["reconcile", ...(dryRun ? ["--dry-run"] : [])]);
 }
 
-/** The GPUs that a provider commonly offers, or all of the catalogue. It is a menu, not a limit. */
+/** The GPUs that a provider commonly offers, or the whole catalogue. It is a menu, not a limit. */
 export const listGpus = (provider?: ProviderName): Gpu[] => catalogue(provider);
 
 /** Typical GiB per GPU of a model. */
@@ -163,11 +164,11 @@ export function vramFor(model: string): number {
 }
 
 /**
- * The lines of the job's log from its beginning, as they come, without line ends; it ends when the job does. A lost
- * connection is taken up again at the byte where it broke; without an answer for a minute it rejects.
+ * Yields the lines of the job's log from its beginning, as they arrive, without line ends; it ends with the job. A lost
+ * connection is resumed at the byte where it broke; without an answer for a minute it rejects.
  *
- * While a run shows a progress bar, the current state of that unfinished line comes as well, at most twice a second. Such a
- * text ends with `\r`, and no line does. The whole line follows when it ends.
+ * While a run shows a progress bar, it also yields the current state of that unfinished line, at most twice a second.
+ * Such a text ends with `\r`, which no line does. The whole line follows when it ends.
  */
 export async function* stream(jobId: string): AsyncGenerator<string, void, undefined> {
   const quit = new AbortController();
@@ -197,7 +198,7 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
           if (isLive && lines.state !== "") dueAt ??= performance.now() + STATE_MS;
           next = ask(parts);
         }
-        // The answer ended with the job, or with the control plane that gave it.
+        // The answer ended with the job, or with its control plane.
         if (hasEnded((await driven(jobId)).status)) break;
       } catch (e) {
         if (!isUnreachable(e)) throw e;
@@ -213,14 +214,14 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
   }
 }
 
-/** Its failure counts when it is awaited, which it is not where the caller stops reading. */
+/** A failure counts when it is awaited; a caller that stops reading never awaits it. */
 function ask<T>(parts: AsyncIterator<T>): Promise<IteratorResult<T>> {
   const next = parts.next();
   next.catch(() => undefined);
   return next;
 }
 
-/** Whether `next` has not come after so long. */
+/** Whether `next` takes longer than `ms`. */
 async function isLate(next: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((done) => (timer = setTimeout(() => done(true), Math.max(0, ms))));
@@ -231,7 +232,7 @@ async function isLate(next: Promise<unknown>, ms: number): Promise<boolean> {
   }
 }
 
-/** Lines from bytes that come in any pieces. */
+/** Makes lines from bytes in pieces of any size. */
 class LineReader {
   readonly #decoder = new TextDecoder();
   #rest = "";
@@ -245,7 +246,7 @@ class LineReader {
     return lines;
   }
 
-  /** What an unfinished line that is written over shows now; empty where it is no such line. */
+  /** The current state of an unfinished line that is being overwritten; empty for other lines. */
   get state(): string {
     const tail = this.#rest.slice(-STATE_MAX);
     return /[\r\b]/.test(tail) ? (tail.split(/[\r\b]+/).findLast((part) => part !== "") ?? "") : "";
@@ -258,21 +259,21 @@ class LineReader {
 }
 
 const withoutReturn = (line: string): string => line.replace(/\r+$/, "");
-/** Between two states of an unfinished line. */
+/** Minimum time between two states of an unfinished line. */
 const STATE_MS = 500;
 const STATE_MAX = 4_096;
 const LINE_MAX = 1024 * 1024;
 const home = (): string => resolveHome(process.env);
 const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";
 
-/** The client of this home's control plane, which knows what `configure` named. */
+/** The client of this home's control plane, after sending it the registry of `configure`. */
 async function configuredClient(at: string): Promise<Client> {
   const client = await clientOf(at);
   await tellConfigured(at, client);
   return client;
 }
 
-/** Asks the control plane, and once it is gone looks for another one. Only `unreachable` is asked again. */
+/** Calls the control plane, and looks for another one if it is gone. Retries only `unreachable`. */
 export function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
   const at = home();
   return pRetry(async () => ask(await configuredClient(at)), {
@@ -296,7 +297,7 @@ function refused(field: string, message: string): SvcError {
   });
 }
 
-/** JSON would turn NaN and infinities into null, and a price cap of null is none at all. */
+/** JSON would turn NaN and infinities into null, and a price cap of null means no cap. */
 function finite(at: string, value: unknown): void {
   if (typeof value === "number" && !Number.isFinite(value)) throw refused(at, "must be a finite number");
   if (typeof value === "bigint" || typeof value === "function" || typeof value === "symbol")
@@ -305,8 +306,8 @@ function finite(at: string, value: unknown): void {
     for (const [k, v] of Object.entries(value)) finite(at ? `${at}.${k}` : k, v);
 }
 
-// Ctrl-C. Where nobody else holds the control plane that it uses, it and its runs end in order; the script says what becomes of
-// machine and money. A script with a SIGINT listener of its own decides by itself.
+// Handles Ctrl-C. If no other caller holds the control plane, it and its runs shut down gracefully; the script prints
+// what happens to machine and money. A script with its own SIGINT listener decides by itself.
 const watched = new Set<string>();
 let listening = false;
 
@@ -324,7 +325,7 @@ function unwatchInterrupt(...jobIds: string[]): void {
 let interruptedBefore = false;
 function onInterrupt(): void {
   if (process.listenerCount("SIGINT") > 1) return;
-  // Below the ^C of the terminal, and the line that shows the step.
+  // Below the terminal's ^C, and the line that shows the step.
   if (process.stderr.isTTY) process.stderr.write("\n");
   if (interruptedBefore) {
     process.stderr.write(
