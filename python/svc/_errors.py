@@ -84,6 +84,7 @@ _CLASSES: dict[str, type[SvcError]] = {
     "provider_unavailable": CredentialError,
     "nodes_unsupported": UnsupportedError,
     "gpus_unsupported": UnsupportedError,
+    "spot_unsupported": UnsupportedError,
     "feature_unavailable": UnsupportedError,
     "provider_error": ProvisionError,
     "provider_refused": ProvisionError,

@@ -85,6 +85,13 @@ export const CATALOGUE = {
       `${d.provider} runs at most ${d.nodes_max} ${d.nodes_max === 1 ? "node" : "nodes"} per job; the run asks for ${d.nodes}.`,
     hint: "Ask for fewer nodes; podhost and cloudvm run several. Nothing was rented.",
   }),
+  spot_unsupported: entry<{ provider: string; spot: string }>({
+    status: 400,
+    exit: 2,
+    retry: "never",
+    message: (d) => `${d.provider} has no spot machines, and the run asks for them (spot: ${d.spot}).`,
+    hint: "Leave spot out, or choose market or cloudvm. Nothing was rented.",
+  }),
   gpus_unsupported: entry<{ provider: string; gpus: string }>({
     status: 400,
     exit: 2,

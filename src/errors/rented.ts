@@ -189,6 +189,17 @@ export const RENTED = {
     message: (d) => `The run's files could not be copied to ${d.machine}: ${d.why}.`,
     hint: "svc retries by itself and does not resend files that have arrived.",
   }),
+  /** `gone`: nothing of it is left, and nothing of it is billed. */
+  machine_preempted: entry<{ provider: string; machine: string; why: string; gone?: true }>({
+    status: 502,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `${d.provider} took the machine ${d.machine} back: ${d.why}. ${
+        d.gone ? "It costs nothing now." : "svc releases it; until then its disk may still cost money."
+      }`,
+    hint: "Everything downloaded so far is kept. Let the run continue elsewhere with retry, submit a new one with resume_from, or set spot to never: a machine on demand is not taken back.",
+  }),
   machine_lost: entry<{ provider: string; machine: string; why?: string | undefined }>({
     status: 502,
     exit: 1,

@@ -289,6 +289,8 @@ export const ProviderInfo = z
       nodes_max: z.int(),
       self_end: z.boolean(),
       list_by_tag: z.boolean(),
+      /** Whether it rents machines that it may take back at any time, which is what `spot` asks for. */
+      spot: z.boolean(),
     }),
     stops_by_itself: z.string(),
   })

@@ -288,7 +288,14 @@ export class PlaneDouble implements ControlPlane {
   }
 
   providers(): ReturnType<ControlPlane["providers"]> {
-    const capabilities = { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true };
+    const capabilities = {
+      owns_machine: true,
+      reports_price: true,
+      nodes_max: 1,
+      self_end: false,
+      list_by_tag: true,
+      spot: false,
+    };
     return [
       {
         name: "local",

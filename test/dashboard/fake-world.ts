@@ -306,7 +306,14 @@ const provider = (name: ProviderInfo["name"], connected: boolean, missing: strin
   connected,
   source: connected ? "none_needed" : null,
   missing,
-  capabilities: { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true },
+  capabilities: {
+    owns_machine: true,
+    reports_price: true,
+    nodes_max: 1,
+    self_end: false,
+    list_by_tag: true,
+    spot: false,
+  },
   stops_by_itself: "no",
 });
 

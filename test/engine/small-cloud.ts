@@ -11,7 +11,14 @@ export class SmallCloud implements Provider {
   readonly info = {
     name: "podhost" as const,
     speaks: "memory",
-    capabilities: { owns_machine: true, reports_price: true, nodes_max: 4, self_end: true, list_by_tag: true },
+    capabilities: {
+      owns_machine: true,
+      reports_price: true,
+      nodes_max: 4,
+      self_end: true,
+      list_by_tag: true,
+      spot: false,
+    },
     stops_by_itself: "never",
   };
   certainty = { horizonMs: 60_000, listingLagMs: 10_000, emptyLooks: 2, lookGapMs: 5_000 };

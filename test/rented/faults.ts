@@ -69,7 +69,7 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   // A connection that stands is not asked again who it is: only a control plane that comes back finds out.
   host_key_changes: { when: "log", measure: SECOND, ends: ["succeeded", "host_key_changed"], seconds: 3 },
   vanishes: { when: "log", measure: SECOND, ends: LOST, seconds: 8 },
-  preempted: { when: "log", measure: SECOND, ends: LOST, seconds: 8 },
+  preempted: { when: "log", measure: SECOND, ends: [...LOST, "machine_preempted"], seconds: 8 },
   freezes: { when: "log", measure: MINUTE, ends: FINE, seconds: 3 },
   black_hole: { when: "log", measure: 3 * MINUTE, ends: FINE, seconds: 3 },
   slow_link: { when: "start", ends: FINE },

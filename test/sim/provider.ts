@@ -40,7 +40,14 @@ export class SimProvider implements Provider {
       name: "podhost",
       speaks: "simulation",
       stops_by_itself: "never",
-      capabilities: { owns_machine: true, reports_price: true, nodes_max: 8, self_end: false, list_by_tag: true },
+      capabilities: {
+        owns_machine: true,
+        reports_price: true,
+        nodes_max: 8,
+        self_end: false,
+        list_by_tag: true,
+        spot: false,
+      },
     };
   }
 

@@ -33,6 +33,7 @@ export const JOB_ROUTES = [
       "project_dir_refused",
       "nodes_unsupported",
       "gpus_unsupported",
+      "spot_unsupported",
       "feature_unavailable",
       "data_unavailable",
       "provider_unavailable",

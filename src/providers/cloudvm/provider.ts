@@ -61,7 +61,14 @@ export class CloudvmProvider implements Provider {
   readonly info: Provider["info"] = {
     name: PROVIDER,
     speaks: "Google Compute Engine",
-    capabilities: { owns_machine: true, reports_price: false, nodes_max: 64, self_end: true, list_by_tag: true },
+    capabilities: {
+      owns_machine: true,
+      reports_price: false,
+      nodes_max: 64,
+      self_end: true,
+      list_by_tag: true,
+      spot: true,
+    },
     stops_by_itself:
       "The machine powers itself off when nobody comes for its run: computing is billed no more, its disk is until it is deleted. One that runs on all the same is deleted by the provider, disk included, at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
   };

@@ -4,8 +4,10 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { ProviderInfo } from "../../schemas/job.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
 import type { MachineAccess, RunHost } from "../host.ts";
 import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
+import { refuseSpot } from "../spot.ts";
 import { LocalHost } from "./local-host.ts";
 import { listLocalRuns, terminateLocal } from "./local-runs.ts";
 
@@ -19,7 +21,14 @@ export const LOCAL_PROVIDER: ProviderInfo = {
   connected: true,
   source: "none_needed",
   missing: [],
-  capabilities: { owns_machine: true, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: true },
+  capabilities: {
+    owns_machine: true,
+    reports_price: true,
+    nodes_max: 1,
+    self_end: false,
+    list_by_tag: true,
+    spot: false,
+  },
   stops_by_itself:
     "The run ends with its script. A control plane that is killed hard, and does not end in order, ends no run on this " +
     "computer: it costs nothing, and goes on.",
@@ -46,6 +55,10 @@ export class LocalProvider implements Provider {
 
   constructor(options: LocalProviderOptions) {
     this.#o = options;
+  }
+
+  check(spec: RunSpec): void {
+    refuseSpot("local", spec);
   }
 
   listOffers(): Promise<Offer[]> {

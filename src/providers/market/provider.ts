@@ -80,7 +80,14 @@ export class MarketProvider implements Provider {
   readonly info: Provider["info"] = {
     name: "market",
     speaks: "Vast.ai",
-    capabilities: { owns_machine: true, reports_price: true, nodes_max: 1, self_end: true, list_by_tag: true },
+    capabilities: {
+      owns_machine: true,
+      reports_price: true,
+      nodes_max: 1,
+      self_end: true,
+      list_by_tag: true,
+      spot: true,
+    },
     stops_by_itself:
       "The machine itself: its guard ends it by the provider's API, with a key for this machine alone, once nobody has come for " +
       "the run within orphan_grace_minutes. The provider stops it when the account's credit is used up, and at the end date " +

@@ -12,6 +12,7 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import type { MachineAccess } from "../host.ts";
 import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import type { ProviderCredential, RemoteOptions } from "../remote.ts";
+import { refuseSpot } from "../spot.ts";
 import { hostKeyOf, parseEndpoint, type PastedEndpoint } from "./endpoint.ts";
 
 const HOW =
@@ -20,7 +21,14 @@ const HOW =
 export const NOTEBOOK_INFO: Provider["info"] = {
   name: "notebook",
   speaks: "a notebook runtime behind a tunnel",
-  capabilities: { owns_machine: false, reports_price: true, nodes_max: 1, self_end: false, list_by_tag: false },
+  capabilities: {
+    owns_machine: false,
+    reports_price: true,
+    nodes_max: 1,
+    self_end: false,
+    list_by_tag: false,
+    spot: false,
+  },
   stops_by_itself:
     "Its owner, by closing the notebook: svc ends its run there and never the runtime. The notebook's own limits end it, too.",
 };
@@ -39,6 +47,7 @@ export class NotebookProvider implements Provider {
   }
 
   check(spec: RunSpec): void {
+    refuseSpot("notebook", spec);
     if (spec.nodes <= 1) return;
     const message = "notebook has one machine: nodes must be 1";
     throw new SvcError("invalid_request", { summary: message }, { errors: [{ field: "spec.nodes", message }] });

@@ -78,7 +78,14 @@ export class PodhostProvider implements Provider {
   readonly info: Provider["info"] = {
     name: PODHOST,
     speaks: "RunPod",
-    capabilities: { owns_machine: true, reports_price: true, nodes_max: 64, self_end: true, list_by_tag: true },
+    capabilities: {
+      owns_machine: true,
+      reports_price: true,
+      nodes_max: 64,
+      self_end: true,
+      list_by_tag: true,
+      spot: false,
+    },
     stops_by_itself:
       "A watch on the machine ends it, with a key that opens nothing but this machine, when nobody has come for its run for orphan_grace_minutes. The provider itself only ends machines when the account's credit is used up: it accepts time limits and does not act on them.",
   };

@@ -10,7 +10,8 @@ export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
   const { priceMicro } = pod;
   // What runs in a stopped pod may be told for a while after it has stopped.
   if (STOPPED.has(pod.status)) {
-    const stopped = { phase: "broken", why: whyStopped(pod), priceMicro } as const;
+    const taken = /^outbid/i.test(pod.lastChange) ? ({ preempted: true } as const) : {};
+    const stopped = { phase: "broken", why: whyStopped(pod), priceMicro, ...taken } as const;
     // The provider's own doing, before its container ever ran: another host may start it. Where no reason is told (its second API tells
     // none) that may be so as well. If it was the account's credit, the next order is refused for that reason.
     const byProvider = /^exited by runpod/i.test(pod.lastChange) || (pod.status === "EXITED" && pod.lastChange === "");

@@ -8,7 +8,7 @@
 //     that asks again.
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../../domain/idleness.ts";
-import { describeError, SvcError } from "../../errors/index.ts";
+import { describeError, SvcError, type ErrorData } from "../../errors/index.ts";
 import type { RunnerSample } from "../../schemas/runner.ts";
 import { announced, collectNow, type FollowedRun, type Pulled } from "./log-follower.ts";
 import { isVerdict, lookAtMachine, type HeldMachine } from "../rental/held-machine.ts";
@@ -36,7 +36,10 @@ export const checkpointsOf = (
 const WARNINGS_MAX = 50;
 
 /** W3 */
-const saysGone = (verdict: unknown): boolean => verdict instanceof SvcError && verdict.code === "machine_lost";
+const saysGone = (verdict: unknown): boolean =>
+  verdict instanceof SvcError &&
+  (verdict.code === "machine_lost" || (verdict.code === "machine_preempted" && isGone(verdict)));
+const isGone = ({ data }: SvcError): boolean => (data as ErrorData<"machine_preempted">).gone === true;
 
 /** Of one attempt to follow a run. */
 export class RunWatch {

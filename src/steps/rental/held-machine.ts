@@ -29,7 +29,7 @@ export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext,
 
 /**
  * One look at the provider. What it knows of ways in and of the price goes into the ledger. Throws `machine_lost`,
- * `machine_broken`, and `price_cap_exceeded` where the price has risen above the cap.
+ * `machine_broken`, `machine_preempted`, and `price_cap_exceeded` where the price has risen above the cap.
  */
 export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
   const { provider, handle } = held;
@@ -39,9 +39,14 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   const entry = ports.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
   if (status.phase === "gone") {
     if (entry) await assertSameAccount(provider, entry, context.signal, handle);
+    if (status.preempted)
+      throw new SvcError("machine_preempted", { ...about, why: status.why ?? "it gave no reason", gone: true });
     throw new SvcError("machine_lost", { ...about, why: status.why });
   }
   if (status.phase === "broken") {
+    // One that never came up is replaced by another one of the same order.
+    if (status.preempted && status.elsewhere !== true)
+      throw new SvcError("machine_preempted", { ...about, why: status.why });
     const elsewhere = status.elsewhere === true ? ({ elsewhere: true } as const) : {};
     throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere });
   }
@@ -73,6 +78,7 @@ function billedWhole({ billedMicro: _, ...handle }: MachineHandle): MachineHandl
 const VERDICTS: ReadonlySet<string> = new Set([
   "machine_lost",
   "machine_broken",
+  "machine_preempted",
   "price_cap_exceeded",
   "price_unknown",
 ]);

@@ -212,6 +212,7 @@ test("a provider that does not answer holds up nothing, and is not asked again m
 test.each<[string, MachineStatus]>([
   ["price_cap_exceeded", { phase: "ready", address: null, priceMicro: 1_000_001 }],
   ["machine_broken", { phase: "broken", why: "it was stopped" }],
+  ["machine_preempted", { phase: "broken", why: "it was outbid", preempted: true }],
 ])("what a look found against the machine is told at the next one: %s", async (code, status) => {
   const watch = watchOf();
   inspect = () => Promise.resolve(status);
@@ -222,7 +223,7 @@ test.each<[string, MachineStatus]>([
 
 test("a listing that leaves out a machine which answers over SSH ends no run, nor does a provider that cannot be asked", async () => {
   const watch = watchOf();
-  await looks(watch, { phase: "gone" }, { phase: "gone" });
+  await looks(watch, { phase: "gone" }, { phase: "gone", preempted: true });
   let asked = 0;
   inspect = () => {
     asked++;

@@ -2,8 +2,8 @@
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../../src/errors/index.ts";
-import type { MachineHandle } from "../../../src/providers/provider.ts";
-import { reaching, type HeldMachine } from "../../../src/steps/rental/held-machine.ts";
+import type { MachineHandle, MachineStatus } from "../../../src/providers/provider.ts";
+import { isVerdict, reaching, type HeldMachine } from "../../../src/steps/rental/held-machine.ts";
 import type { StepContext } from "../../../src/steps/step.ts";
 import { removeHomes } from "../../engine/harness.ts";
 import { Rent } from "../rent.ts";
@@ -41,6 +41,21 @@ test.each([
 test("the provider says that it is gone", async () => {
   const end = await whatEnds(() => Promise.resolve({ phase: "gone" }));
   expect(end).toMatchObject({ code: "machine_lost" });
+});
+
+test.each<[string, MachineStatus, string, object]>([
+  ["and it is gone", { phase: "gone", why: "zone reclaim", preempted: true }, "machine_preempted", { gone: true }],
+  ["and it is stopped", { phase: "broken", why: "outbid", preempted: true }, "machine_preempted", { why: "outbid" }],
+  [
+    "before it ever came up",
+    { phase: "broken", why: "outbid", preempted: true, elsewhere: true },
+    "machine_broken",
+    { elsewhere: true },
+  ],
+])("the provider took it back, %s", async (_when, status, code, data) => {
+  const end = await whatEnds(() => Promise.resolve(status));
+  expect(end).toMatchObject({ code, data });
+  expect(isVerdict(end)).toBe(true);
 });
 
 describe("a machine that nobody can be asked about", () => {

@@ -1,0 +1,57 @@
+// Which providers have spot machines, and that the others refuse a run that asks for them.
+
+import { expect, test } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import { refuseSpot } from "../../src/providers/spot.ts";
+import { LocalProvider } from "../../src/providers/local/provider.ts";
+import type { Provider } from "../../src/providers/provider.ts";
+import { REMOTE_PROVIDERS } from "../../src/providers/registry.ts";
+import type { RemoteOptions } from "../../src/providers/remote.ts";
+import { PROVIDER_NAMES } from "../../src/schemas/provider-names.ts";
+import { RunSpec } from "../../src/schemas/spec.ts";
+
+const options: RemoteOptions = {
+  credential: () => ({ secret: "", settings: { zone: "us-central1-a" } }),
+  baseUrl: "http://127.0.0.1:1",
+  publicKey: () => Promise.reject(new Error("no key is needed for a check")),
+  access: () => {
+    throw new Error("no machine is reached by a check");
+  },
+  now: () => 0,
+  pause: () => Promise.resolve(),
+};
+const providers: Provider[] = PROVIDER_NAMES.map((name) =>
+  name === "local"
+    ? new LocalProvider({ home: "", runnerPath: "", python: () => Promise.resolve(""), prefix: "" })
+    : REMOTE_PROVIDERS[name](options),
+);
+const refusal = (provider: Provider, spot: "never" | "prefer" | "only" | undefined): string => {
+  const gpus = provider.name === "local" ? "cpu" : "L4";
+  try {
+    provider.check?.(RunSpec.parse({ entrypoint: "train.py", provider: provider.name, gpus, spot }));
+    return "taken";
+  } catch (e) {
+    return e instanceof SvcError ? `${e.code} ${e.errors?.[0]?.field}` : String(e);
+  }
+};
+
+test("market and cloudvm have spot machines, the others have none", () => {
+  expect(providers.filter(({ info }) => info.capabilities.spot).map(({ name }) => name)).toEqual(["market", "cloudvm"]);
+});
+
+test.each(providers.map((provider) => [provider.name, provider] as const))(
+  "%s takes a run that asks for spot machines only where it has them",
+  (_name, provider) => {
+    const asked = provider.info.capabilities.spot ? "taken" : "spot_unsupported spec.spot";
+    expect(refusal(provider, undefined)).toBe("taken");
+    expect(refusal(provider, "never")).toBe("taken");
+    expect(refusal(provider, "prefer")).toBe(asked);
+    expect(refusal(provider, "only")).toBe(asked);
+  },
+);
+
+test("the refusal names the provider, what was asked for and where to go", () => {
+  expect(() => refuseSpot("podhost", { spot: "only" })).toThrowError(
+    /podhost has no spot machines, and the run asks for them \(spot: only\)/,
+  );
+});
