@@ -3,13 +3,11 @@
 
 import { defineConfig, type Plugin } from "vite";
 import { z } from "zod";
-import { CREDENTIAL_FIELDS } from "../src/schemas/credentials.ts";
 import { SubmitBody } from "../src/schemas/spec.ts";
 
 /** Made here from the schemas, so that the browser need not carry zod: what the forms are drawn from. */
 const MADE: Record<string, () => unknown> = {
   "virtual:submit-schema": () => z.toJSONSchema(SubmitBody, { io: "input", unrepresentable: "any" }),
-  "virtual:credential-fields": () => CREDENTIAL_FIELDS,
 };
 
 const fromSchemas: Plugin = {

@@ -1,6 +1,6 @@
 // Writes the pages that are made from code: docs/reference/errors.md from the catalogue, docs/reference/states.md from the job machine, and the references
 // of the API and of both SDKs from the table of routes, the schemas and the text of the SDKs; the errors in docs/reference/python.md; docs/quality/campaign.md
-// from docs/quality/campaign.jsonl.
+// from docs/quality/campaign.jsonl; and whatever lists providers, from their descriptors (scripts/lib/provider-pages.ts).
 //   npm run docs
 
 import { readFileSync, writeFileSync } from "node:fs";
@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { CATALOGUE } from "../src/errors/index.ts";
 import { apiReferencePage } from "./lib/api-reference.ts";
+import { providerPages } from "./lib/provider-pages.ts";
 import { campaignPage, keptIn } from "./lib/campaign-page.ts";
 import { errorTree, sdkReferencePage } from "./lib/sdk-reference.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "../src/machines/job-machine.ts";
@@ -31,6 +32,7 @@ export function generatedPages(): Page[] {
       path: "docs/quality/campaign.md",
       text: campaignPage(keptIn(join(import.meta.dirname, "../docs/quality/campaign.jsonl"))),
     },
+    ...providerPages(),
   ];
 }
 

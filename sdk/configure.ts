@@ -7,7 +7,7 @@
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { z } from "zod";
-import { PROVIDER_NAMES } from "../src/schemas/provider-names.ts";
+import { PROVIDER_NAMES } from "../src/providers/descriptors.ts";
 import type { RegistryBody as RegistryBodySchema } from "../src/schemas/registry.ts";
 import type { Client } from "./client.ts";
 import { SvcError } from "./errors.ts";
@@ -60,7 +60,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
   named = {
     registry: {
       credentials: used.map(({ ssh_key_ref, secret_ref, ...c }) => ({
-        ...(c as { cred_id: string; provider: "local" }),
+        ...(c as { cred_id: string; provider: (typeof PROVIDER_NAMES)[number] }),
         ...(secret_ref === undefined
           ? {}
           : { secret_ref: taken(secret_ref, `credentials.${c.cred_id}`, values, true) }),

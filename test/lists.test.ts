@@ -7,7 +7,7 @@ import type { RunParameters } from "../sdk/runs.ts";
 import { COMMANDS } from "../src/cli/commands/index.ts";
 import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
 import { OUTCOMES, STEP_NAMES } from "../src/schemas/names.ts";
-import { PROVIDER_NAMES, REMOTE_NAMES } from "../src/schemas/provider-names.ts";
+import { DESCRIPTORS, PROVIDER_NAMES, REMOTE_NAMES } from "../src/providers/descriptors.ts";
 import { RunSpec, type RunSpecInput } from "../src/schemas/spec.ts";
 import { specDefaults } from "../src/schemas/stored-spec.ts";
 import { SIM_NAMES } from "./sim/providers/start.ts";
@@ -20,32 +20,18 @@ const words = (path: string, pattern: RegExp): string[] => {
   return [...(found ?? "").matchAll(/"([a-z_0-9]+)"/g)].map(([, word = ""]) => word);
 };
 
-describe("providers, as src/schemas/provider-names.ts has them, are also", () => {
-  test("the type of the Python client", () => {
-    expect(words("python/svc/_client.py", /^ProviderName = Literal\[(.*?)\]/ms)).toEqual([...PROVIDER_NAMES]);
+describe("providers, as src/providers/descriptors.ts has them, are also", () => {
+  test("offering only GPUs that the catalogue has", () => {
+    const models = new Set(GPU_CATALOGUE.map(({ model }) => model));
+    const offered = PROVIDER_NAMES.flatMap((name) => DESCRIPTORS[name].gpus);
+    expect(offered.filter((model) => !models.has(model))).toEqual([]);
   });
-  test("those of Python's catalogue, which is the catalogue", () => {
-    expect(words("python/svc/_gpus.py", /^PROVIDERS = \((.*?)\)/ms)).toEqual([...PROVIDER_NAMES]);
-    const table = /^_TABLE = """\n(.*?)\n"""/ms.exec(read("python/svc/_gpus.py"))?.[1] ?? "";
-    expect(table.split("\n").map((row) => row.trim().split(/\s+/))).toEqual(
-      GPU_CATALOGUE.map(({ model, vram_gb, providers }) => [model, String(vram_gb), ...providers]),
-    );
+  test("in files with a generated part, of which each has the marks", () => {
+    const marked = ["README.md", "docs/reference/providers/README.md", "docs/internals/guard.md"];
+    const marks = [...marked, "docs/reference/credentials.md", "python/pyproject.toml", "python/svc/_client.py"];
+    const pattern = /(?:<!-- |# )generated: ([a-z]+)[^]*?(?:<!-- |# )end: \1/;
+    expect(marks.filter((path) => !pattern.test(read(path)))).toEqual([]);
   });
-  test("extras of the wheel", () => {
-    const extras = words("python/svc/_extras.py", /^EXTRAS[^\n]*= \{(.*?)^\}/ms);
-    expect(REMOTE_NAMES.filter((name) => !extras.includes(name))).toEqual([]);
-  });
-  test.each(["README.md", "docs/reference/providers/README.md"])("rows of %s", (page) => {
-    const text = read(page);
-    expect(PROVIDER_NAMES.filter((name) => !new RegExp(`^\\| \\[?\`${name}\``, "m").test(text))).toEqual([]);
-  });
-  test.each(["docs/internals/guard.md", "docs/reference/credentials.md"])(
-    "where machines are rented, rows of %s",
-    (page) => {
-      const text = read(page);
-      expect(REMOTE_NAMES.filter((name) => !text.includes(`\n| \`${name}\``))).toEqual([]);
-    },
-  );
   test("where machines are rented, simulated, held to the contract, tried with faults, and told of on a page", () => {
     expect([...SIM_NAMES].toSorted()).toEqual(REMOTE_NAMES.toSorted());
     const tried = words("test/rented/world.ts", /^export const PROVIDERS = \[(.*?)\]/ms);

@@ -1,6 +1,6 @@
 // Holds the layout: which folder may import which, where dangerous things may be said, and that generated pages are current.
 //
-// T1. The four leaves (schemas, errors, domain, platform) are open to all; beyond them a folder imports only what NEIGHBOURS grants it.
+// T1. The five leaves (descriptors, schemas, errors, domain, platform) are open to all; beyond them a folder imports only what NEIGHBOURS grants it.
 //     No circle of imports, within a folder neither: files that know each other are one idea, or hide a third.
 // T2. A package that does I/O has one home; time and randomness reach the pure parts only through Clock and Ids.
 // T3. Every finding names file and line, so that it can be walked to.
@@ -10,18 +10,20 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { generatedPages } from "../scripts/generate-docs.ts";
+import { PROVIDER_NAMES, THIS_COMPUTER } from "../src/providers/descriptors.ts";
 import { DEADLINE_MS } from "./deadline.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const LINES_MAX = 500;
 
-const LEAVES = ["src/schemas", "src/errors", "src/domain", "src/platform"];
+const LEAVES = ["src/descriptors", "src/schemas", "src/errors", "src/domain", "src/platform"];
 
 /** Who may import whom. A folder is its first two path parts below src/, `sdk` and `dashboard` stand for themselves. */
 const NEIGHBOURS: Record<string, readonly string[]> = {
-  "src/schemas": [],
-  "src/errors": [],
-  "src/domain": ["src/schemas", "src/errors"],
+  "src/descriptors": [],
+  "src/schemas": ["src/descriptors"],
+  "src/errors": ["src/descriptors"],
+  "src/domain": ["src/descriptors", "src/schemas", "src/errors"],
   "src/platform": ["src/errors", "src/domain"],
   "src/machines": [],
   "src/providers": [],
@@ -75,7 +77,20 @@ function sources(...folders: string[]): Source[] {
   );
 }
 
+/** What a provider says about itself lies in its folder, and is a leaf of its own: `src/descriptors` in NEIGHBOURS. */
+const DESCRIPTORS = /^src\/providers\/(descriptors?|[a-z]+\/descriptor)\.ts$/;
+
+function pythonSources(...folders: string[]): Source[] {
+  return folders.flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".py"))
+      .toSorted()
+      .map((name) => ({ path: join(folder, name), lines: readFileSync(join(ROOT, folder, name), "utf8").split("\n") })),
+  );
+}
+
 function folderOf(path: string): string {
+  if (DESCRIPTORS.test(path)) return "src/descriptors";
   const parts = path.split("/");
   return parts[0] === "src" ? parts.slice(0, 2).join("/") : (parts[0] ?? path);
 }
@@ -291,6 +306,27 @@ describe("the layout", () => {
     const found = linesWith(within("src/engine", "src/steps"), /\bnew (Type|Range)?Error\(/);
     // The reason of an abort is no error that anybody reads.
     expect(found.filter((line) => !line.includes(".abort(new Error("))).toEqual([]);
+  });
+
+  test("a provider's name stands in quotes only in its folder and in the registry", () => {
+    const shipped = [...PRODUCT, ...pythonSources("python/svc", "runner")];
+    const quoted = (name: string): RegExp =>
+      // The name of this computer is an English word, too: there, what is said of a provider counts.
+      name === THIS_COMPUTER
+        ? new RegExp(`provider.*["'\`]${name}["'\`]|[!=]==? ["'\`]${name}["'\`]`)
+        : new RegExp(`["'\`]${name}["'\`]`);
+    const isIts = (path: string, name: string): boolean =>
+      path.startsWith(`src/providers/${name}/`) || path === "python/svc/_providers.py" || isExample(path);
+    // Examples of a script, in which people write the name; and the type that is generated, and the default of a signature.
+    const isExample = (path: string): boolean =>
+      /^(src\/cli\/commands\/run|dashboard\/src\/runs\/first-run)\.tsx?$/.test(path);
+    const found = PROVIDER_NAMES.flatMap((name) =>
+      linesWith(
+        shipped.filter(({ path }) => !isIts(path, name)),
+        quoted(name),
+      ),
+    ).filter((line) => !/^python.*(\bProviderName\b|``)/.test(line));
+    expect(found, "read a fact of src/providers/<name>/descriptor.ts instead").toEqual([]);
   });
 
   test("nothing is left for later", () => {

@@ -1,10 +1,11 @@
 // What machines of the ledger mean for the money.
 
+import { runsHere } from "../../src/providers/descriptors.ts";
 import type { LedgerMachine, TimelineStep } from "../../src/schemas/job.ts";
 import { usd, usdPerHour } from "./format.ts";
 
 export const isFree = (machine: LedgerMachine): boolean =>
-  machine.provider === "local" || machine.price_per_hour_usd === 0;
+  runsHere(machine.provider) || machine.price_per_hour_usd === 0;
 
 /** Machines whose end is not proven although nobody uses them, or whose very existence is not known. */
 export const isDoubtful = (machine: LedgerMachine): boolean =>

@@ -1,7 +1,7 @@
 // Which runs a list shows: in the address, in the question to the API, and for one run at hand.
 
 import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
-import { PROVIDER_NAMES } from "../../src/schemas/provider-names.ts";
+import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
 import type { ProviderName } from "../../src/schemas/spec.ts";
 import { ACTIVE_STATUSES, hasEnded, JOB_STATUSES } from "../../src/schemas/names.ts";
 

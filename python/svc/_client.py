@@ -31,13 +31,16 @@ from svc._errors import ConfigError, SvcError, WaitTimeout, make_error
 from svc._gpus import list_gpus, vram_for
 from svc._http import home
 from svc._progress import progress_of
+from svc._providers import THIS_COMPUTER
 from svc._records import Job, LogStream, ReconcileReport, Task
 
 __all__ = [
     "configure", "job", "jobs", "kill", "list_gpus", "reconcile", "remove", "run", "stream", "vram_for", "wait",
 ]  # fmt: skip
 
+# generated: providers
 ProviderName = Literal["local", "podhost", "market", "cloudvm", "notebook"]
+# end: providers
 Launcher = Literal["auto", "single", "torchrun", "ray"]
 
 LOST_SECONDS_MAX = 60.0
@@ -191,7 +194,7 @@ def run(
 def _own_python(provider: object) -> str | None:
     """The interpreter of the caller, for a local run; None where it is embedded in another program, or frozen into one."""
     own = sys.executable
-    if provider != "local" or not own or getattr(sys, "frozen", False):
+    if provider != THIS_COMPUTER or not own or getattr(sys, "frozen", False):
         return None
     return own if os.path.basename(own).startswith(("python", "pypy")) else None
 

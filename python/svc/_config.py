@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svc._errors import ConfigError, CredentialError
-from svc._gpus import PROVIDERS
+from svc._providers import PROVIDERS
 
 _SCHEMES = ("env://", "file://", "store://", "literal://")
 _CREDENTIAL = {"cred_id": str, "provider": str, "secret_ref": str, "ssh_key_ref": str, "extra": Mapping}

@@ -10,16 +10,15 @@ from __future__ import annotations
 import sys
 from importlib import util
 
+from svc._providers import REMOTE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc._errors import ExtraMissing
 
 # As in pyproject.toml; a test holds the two together. Extra to the modules that it brings.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "podhost": (),
-    "market": (),
-    "cloudvm": (),
-    "notebook": (),
+    **dict.fromkeys(REMOTE, ()),
     "dashboard": (),
     "tracker": ("wandb",),
     "hub": ("huggingface_hub",),

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from svc._errors import ConfigError
+from svc._providers import GPU_TABLE, PROVIDERS
 
 
 @dataclass(frozen=True)
@@ -17,50 +18,9 @@ class Gpu:
     providers: tuple[str, ...]
 
 
-PROVIDERS = ("local", "podhost", "market", "cloudvm", "notebook")
-
-_TABLE = """
-H200          141  market podhost
-H100           80  market podhost cloudvm
-A100           80  market podhost cloudvm notebook
-A100-PCIe      40  market cloudvm
-L40S           48  market podhost
-L40            48  market podhost
-A6000          48  market podhost
-A40            48  market podhost
-RTX5090        32  market
-RTX4090        24  market podhost
-RTX3090        24  market
-L4             24  cloudvm market
-A10            24  market podhost
-A4000          16  market
-V100           16  cloudvm notebook
-T4             16  cloudvm notebook
-B300          288  podhost market
-MI300X        192  podhost
-B200          180  podhost market cloudvm
-RTX-PRO-6000   96  podhost market cloudvm
-RTX6000Ada     48  podhost market
-RTX5000Ada     32  podhost market
-RTX-PRO-4500   32  podhost market
-RTX3090Ti      24  podhost market
-A5000          24  podhost market
-A30            24  podhost market
-RTX4000Ada     20  podhost market
-A4500          20  podhost market
-RTX5080        16  podhost market
-RTX4080SUPER   16  podhost market
-RTX4080        16  podhost market
-RTX2000Ada     16  podhost market
-RTX4070Ti      12  podhost market
-RTX3080Ti      12  podhost market
-RTX3080        10  podhost market
-RTX3070         8  podhost market
-"""
-
 CATALOGUE: tuple[Gpu, ...] = tuple(
     Gpu(model, int(vram), tuple(providers))
-    for model, vram, *providers in (row.split() for row in _TABLE.strip().splitlines())
+    for model, vram, *providers in (row.split() for row in GPU_TABLE.strip().splitlines())
 )
 
 

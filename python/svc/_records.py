@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+from svc._providers import THIS_COMPUTER
+
 
 def dollars(usd: float) -> str:
     """An amount as people read it: cents, and finer below one."""
@@ -73,7 +75,7 @@ class Job:
     exit_code: int | None = None
     cost_usd: float = 0.0
     label: str | None = None
-    provider: str = "local"
+    provider: str = THIS_COMPUTER
     gpus: str = "cpu"
     nodes: int = 1
     entrypoint: str = ""

@@ -1,5 +1,6 @@
 // The composition root: the one file that names every concrete part and connects them.
 
+import { runsHere, THIS_COMPUTER } from "../providers/descriptors.ts";
 import { createHmac } from "node:crypto";
 import { statSync } from "node:fs";
 import { setGlobalProxyFromEnv } from "node:http";
@@ -28,6 +29,7 @@ import { findPython } from "../providers/local/python.ts";
 import { LocalProvider } from "../providers/local/provider.ts";
 import type { Provider } from "../providers/provider.ts";
 import { bootstrapOf } from "../providers/notebook/bootstrap.ts";
+import { notebook } from "../providers/notebook/descriptor.ts";
 import { describeProviders } from "../providers/registry.ts";
 import { credentialDesk } from "./credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders } from "./rented.ts";
@@ -175,7 +177,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const machines = remoteMachines({ home, env, runner, agentText });
     const prefix = installationPrefix(store.installationId);
     const providers = new Map<string, Provider>([
-      ["local", new LocalProvider({ home, runnerPath, python, prefix })],
+      [THIS_COMPUTER, new LocalProvider({ home, runnerPath, python, prefix })],
       ...remoteProviders({ home, env, clock, machines }),
     ]);
     const key = installationKey(home);
@@ -236,7 +238,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       checkProject: async (projectDir, spec) => {
         await checkProjectDir(projectDir, home);
         const entry = await checkEntrypoint(projectDir, spec.entrypoint);
-        if (spec.provider === "local") {
+        if (runsHere(spec.provider)) {
           const path = pathOf(spec, env);
           await checkInterpreter(projectDir, spec.entrypoint, entry, path);
           await localPython({ spec, projectDir, entry, env, otherwise: python });
@@ -256,11 +258,11 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       snapshot: async (projectDir, spec) => {
         const codeDir = join(home, "code");
         // A local run starts a file in the directory itself; other runs can only start a file that is sent.
-        const file = spec.provider === "local" ? undefined : await fileOf(projectDir, spec.entrypoint);
+        const file = runsHere(spec.provider) ? undefined : await fileOf(projectDir, spec.entrypoint);
         const sent = file === undefined ? {} : { entrypoint: file };
         const hold = holdCode(codeDir);
         try {
-          const inPlace = spec.provider === "local";
+          const inPlace = runsHere(spec.provider);
           const made = await createSnapshot({
             projectDir,
             codeDir,
@@ -330,7 +332,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     return Object.assign(opened, {
       recovered,
       announce: (url: string) => lock.announce({ ...holder, url }),
-      notebookBootstrap: async () => bootstrapOf((await machines.key("notebook")).publicKeyLine),
+      notebookBootstrap: async () => bootstrapOf((await machines.key(notebook.name)).publicKeyLine),
       close: async () => {
         await hub.stop();
         await opened.stop();

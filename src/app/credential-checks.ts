@@ -2,13 +2,12 @@
 // Providers are checked by their own `account`.
 
 import { createHash, createHmac } from "node:crypto";
-import { connect } from "node:net";
 import { z } from "zod";
-import type { SshEndpoint } from "../domain/endpoint.ts";
 import { SvcError } from "../errors/index.ts";
 import { ProviderHttp, type HttpAnswer } from "../providers/http.ts";
 import { readKeyFile, TokenSource, USER_AGENT } from "../providers/cloudvm/auth.ts";
-import type { CredentialCheck, ServiceName } from "../schemas/credentials.ts";
+import type { ServiceName } from "../schemas/credential-blocks.ts";
+import type { CredentialCheck } from "../schemas/credentials.ts";
 import type { Places } from "../secrets/read-credential.ts";
 import { readHub, readObjstore, readTracker } from "../secrets/services.ts";
 
@@ -183,28 +182,4 @@ async function askObjstoreB(places: Places): Promise<CredentialCheck> {
       warnings: [`it may not list the buckets of ${of}; whether it may write to one shows when it does`],
     };
   throw oddAnswer("objstore_b", `status ${answer.status} in place of its list of buckets`);
-}
-
-/** Whether sshd greets at an address. Sends nothing, so no login is counted. */
-export function greets({ host, port }: Pick<SshEndpoint, "host" | "port">): Promise<void> {
-  const unreachable = (why: string): SvcError =>
-    new SvcError("provider_unreachable", { provider: "notebook", why: `${host} port ${port}: ${why}` });
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port });
-    const fail = (error: SvcError): void => {
-      socket.destroy();
-      reject(error);
-    };
-    let said = "";
-    socket.setTimeout(TIMEOUT_MS, () => fail(unreachable("no greeting in time")));
-    socket.once("error", (e: NodeJS.ErrnoException) => fail(unreachable(e.code ?? e.message)));
-    socket.once("end", () => fail(unreachable("it hung up without a greeting")));
-    socket.on("data", (bytes) => {
-      said += bytes.toString("latin1");
-      if (/^SSH-2\.0-/m.test(said)) {
-        socket.destroy();
-        resolve();
-      } else if (said.length > 8_192) fail(unreachable("what answers there is no SSH server"));
-    });
-  });
 }

@@ -1,13 +1,13 @@
 // Wires the credential service: the local checks, and the calls to providers and services.
 
-import { greets, askService } from "./credential-checks.ts";
+import { askService } from "./credential-checks.ts";
 import { pause, type Clock } from "../domain/clock.ts";
 import { SvcError } from "../errors/index.ts";
 import { readKeyFile } from "../providers/cloudvm/auth.ts";
-import { endpointIn } from "../providers/notebook/provider.ts";
-import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "../providers/registry.ts";
-import type { RemoteName } from "../schemas/provider-names.ts";
-import { isService, type CredentialCheck, type CredentialName } from "../schemas/credentials.ts";
+import { NO_ADDRESS, REMOTE_PROVIDERS } from "../providers/registry.ts";
+import { credentialBlockOf, DESCRIPTORS, type RemoteName } from "../providers/descriptors.ts";
+import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
+import type { CredentialCheck } from "../schemas/credentials.ts";
 import { baseUrlOf, readCredential } from "../secrets/credentials.ts";
 import { CredentialService } from "../secrets/credential-service.ts";
 import { blockIn } from "../secrets/store-file.ts";
@@ -73,28 +73,12 @@ async function judge(name: CredentialName, places: Places): Promise<void> {
   await judgeProvider(name, places, block ?? {});
 }
 
-/** The field to name if a provider's credential is wrong as a whole. */
-const ANCHOR: Readonly<Record<RemoteName, string>> = {
-  podhost: "api_key",
-  market: "api_key",
-  cloudvm: "service_account_json",
-  notebook: "endpoint",
-};
-
 async function judgeProvider(name: RemoteName, places: Places, block: Record<string, unknown>): Promise<void> {
-  const anchor = ANCHOR[name];
-  const { credential, sshKeyPath } = about(anchor, () => readCredential(name, places));
-  if (name === "cloudvm" && credential) about(anchor, () => readKeyFile(credential.secret));
-  if (name === "cloudvm" && !credential && block[anchor] !== undefined) {
-    // The block may be incomplete; the key file itself can be checked anyway.
-    const whole = { ...block, project: block["project"] ?? "p", zone: block["zone"] ?? "z" };
-    const reading = readCredential(name, { ...places, store: { providers: { cloudvm: whole } } });
-    about(anchor, () => readKeyFile(reading.credential?.secret ?? ""));
-  }
-  if (name === "notebook") {
-    const where = ["endpoint", "host", "proxy_command"].find((field) => block[field] !== undefined);
-    if (where !== undefined) about(where, () => endpointIn({ secret: "", settings: settingsOf(block) }));
-  }
+  const { anchors } = credentialBlockOf(name);
+  // An error about the whole of a credential names the field that says where it is.
+  const anchor = anchors.find((field) => block[field] !== undefined);
+  const { given, sshKeyPath } = about(anchors[0], () => readCredential(name, places));
+  if (anchor !== undefined) about(anchor, () => REMOTE_PROVIDERS[name].judge?.(given));
   if (sshKeyPath !== null) {
     const { SSH_AUTH_SOCK: agentSocket } = places.env;
     await loadSshKey({ path: sshKeyPath, home: places.home, ...(agentSocket ? { agentSocket } : {}) }).catch(
@@ -105,18 +89,12 @@ async function judgeProvider(name: RemoteName, places: Places, block: Record<str
   }
 }
 
-const settingsOf = (block: Record<string, unknown>): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(block).flatMap(([k, v]) => (typeof v === "string" || typeof v === "number" ? [[k, String(v)]] : [])),
-  );
-
 async function askProvider(name: RemoteName, places: Places, parts: DeskParts): Promise<CredentialCheck> {
   const { credential, missing } = readCredential(name, places);
   if (!credential) throw new SvcError("credential_missing", { provider: name, missing: missing.join("; ") });
-  if (name === "notebook") return askNotebook(credential);
-  const provider = REMOTE_PROVIDERS[name]({
+  const provider = REMOTE_PROVIDERS[name].open({
     credential: () => credential,
-    baseUrl: baseUrlOf(name, places.env, credential, VENDOR_ADDRESS[name]),
+    baseUrl: baseUrlOf(name, places.env, credential, DESCRIPTORS[name].address ?? NO_ADDRESS),
     publicKey: () => parts.publicKey(name),
     access: () => {
       throw new SvcError("provider_unavailable", { provider: name, why: "a credential is only being checked" });
@@ -125,22 +103,14 @@ async function askProvider(name: RemoteName, places: Places, parts: DeskParts): 
     pause: (ms, signal) => pause(parts.clock, ms, signal),
   });
   const account = await provider.account?.(AbortSignal.timeout(ASK_MS_MAX));
-  const warnings = [...(account?.warnings ?? []), "whether it may rent machines shows only when one is rented"];
+  // Whoever rents machines may refuse to, and says so only then.
+  const doubt = DESCRIPTORS[name].capabilities.bills
+    ? ["whether it may rent machines shows only when one is rented"]
+    : [];
   return {
     account: account?.name ?? null,
-    may: ["read the account"],
+    may: account?.may ?? ["read the account"],
     balance_usd: account?.balanceUsd ?? null,
-    warnings,
+    warnings: [...(account?.warnings ?? []), ...doubt],
   };
-}
-
-async function askNotebook(credential: { settings: Record<string, string> }): Promise<CredentialCheck> {
-  const { proxyCommand, ...way } = endpointIn({ secret: "", settings: credential.settings });
-  const account = `${way.user}@${way.host}:${way.port}`;
-  if (proxyCommand !== undefined) {
-    const warnings = ["the way in is a command, which is run only for a run"];
-    return { account, may: [], balance_usd: null, warnings };
-  }
-  await greets(way);
-  return { account, may: ["reach its SSH server"], balance_usd: 0, warnings: [] };
 }

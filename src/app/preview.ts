@@ -1,5 +1,6 @@
 // Previews what a run would install and how it would start its script, before anything is rented.
 
+import { runsHere } from "../providers/descriptors.ts";
 import { checkEntrypoint, type Entrypoint } from "../files/entrypoint.ts";
 import { directoryReader } from "../files/install/project-reader.ts";
 import type { InstallPlan, StartPlan } from "../schemas/install.ts";
@@ -21,7 +22,7 @@ export interface PreviewRequest {
 /** Throws the errors of a submission. */
 export async function preview(request: PreviewRequest): Promise<{ install: InstallPlan; start: StartPlan }> {
   const { projectDir, spec, files, env } = request;
-  const inPlace = spec.provider === "local";
+  const inPlace = runsHere(spec.provider);
   const entry = await checkEntrypoint(projectDir, spec.entrypoint);
   const install =
     givenInstall(spec, inPlace) ?? (await installOf(spec, { project: directoryReader(projectDir, files), entry }));

@@ -3,8 +3,8 @@
 import { pause, type Clock } from "../domain/clock.ts";
 import { SvcError } from "../errors/index.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
-import { REMOTE_PROVIDERS, VENDOR_ADDRESS } from "../providers/registry.ts";
-import { REMOTE_NAMES, type RemoteName } from "../schemas/provider-names.ts";
+import { NO_ADDRESS, REMOTE_PROVIDERS } from "../providers/registry.ts";
+import { DESCRIPTORS, isRemote, REMOTE_NAMES, type RemoteName } from "../providers/descriptors.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import { baseUrlOf, readCredential } from "../secrets/credentials.ts";
 import { HostKeyPins, keyOfLine } from "../ssh/host-keys.ts";
@@ -52,13 +52,13 @@ function addressOf(provider: RemoteName, places: Places): string {
   } catch {
     // Reported when the credential is needed.
   }
-  return baseUrlOf(provider, places.env, credential, VENDOR_ADDRESS[provider]);
+  return baseUrlOf(provider, places.env, credential, DESCRIPTORS[provider].address ?? NO_ADDRESS);
 }
 
 /** Throws `credential_missing` or `provider_unavailable` if a provider cannot be called with the present settings. */
 export function checkConnected(provider: ProviderName, places: Places): void {
   credentialOf(provider, places);
-  if (provider !== "local" && provider !== "notebook") addressOf(provider, places);
+  if (isRemote(provider) && DESCRIPTORS[provider].address !== null) addressOf(provider, places);
 }
 
 /** Every provider that rents machines, including those whose settings are unusable: only their own runs fail. */
@@ -67,7 +67,7 @@ export function remoteProviders(parts: Places & { clock: Clock; machines: Remote
   const names = REMOTE_NAMES;
   return names.map((name) => {
     const credential = () => credentialOf(name, { home, env });
-    const provider = REMOTE_PROVIDERS[name]({
+    const provider = REMOTE_PROVIDERS[name].open({
       credential,
       get baseUrl() {
         return addressOf(name, { home, env });

@@ -1,57 +1,58 @@
 // The GPU catalogue: a menu for people, not a limit. Any model may be requested. If a provider's own catalogue can be
 // read, it alone decides which machine is rented (src/providers/gpu-names.ts). As of November 2026.
 
+import { DESCRIPTORS, PROVIDER_NAMES } from "../providers/descriptors.ts";
 import type { Gpu } from "../schemas/job.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import { gpuKey } from "./gpu-name.ts";
 
-const gpu = (model: string, vramGb: number, ...providers: ProviderName[]): Gpu => ({
-  model,
-  vram_gb: vramGb,
-  providers,
-});
+/** Providers that commonly have a model, in their order. */
+const offering = (model: string): ProviderName[] =>
+  PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].gpus.includes(model));
+
+const gpu = (model: string, vramGb: number): Gpu => ({ model, vram_gb: vramGb, providers: offering(model) });
 
 /** Typical memory per GPU, and where it is commonly offered: the models of the specification first, then newer and smaller ones. */
 export const GPU_CATALOGUE: readonly Gpu[] = [
-  gpu("H200", 141, "market", "podhost"),
-  gpu("H100", 80, "market", "podhost", "cloudvm"),
-  gpu("A100", 80, "market", "podhost", "cloudvm", "notebook"),
-  gpu("A100-PCIe", 40, "market", "cloudvm"),
-  gpu("L40S", 48, "market", "podhost"),
-  gpu("L40", 48, "market", "podhost"),
-  gpu("A6000", 48, "market", "podhost"),
-  gpu("A40", 48, "market", "podhost"),
-  gpu("RTX5090", 32, "market"),
-  gpu("RTX4090", 24, "market", "podhost"),
-  gpu("RTX3090", 24, "market"),
-  gpu("L4", 24, "cloudvm", "market"),
-  gpu("A10", 24, "market", "podhost"),
-  gpu("A4000", 16, "market"),
-  gpu("V100", 16, "cloudvm", "notebook"),
-  gpu("T4", 16, "cloudvm", "notebook"),
-  gpu("B300", 288, "podhost", "market"),
-  gpu("MI300X", 192, "podhost"),
-  gpu("B200", 180, "podhost", "market", "cloudvm"),
-  gpu("RTX-PRO-6000", 96, "podhost", "market", "cloudvm"),
-  gpu("RTX6000Ada", 48, "podhost", "market"),
-  gpu("RTX5000Ada", 32, "podhost", "market"),
-  gpu("RTX-PRO-4500", 32, "podhost", "market"),
-  gpu("RTX3090Ti", 24, "podhost", "market"),
-  gpu("A5000", 24, "podhost", "market"),
-  gpu("A30", 24, "podhost", "market"),
-  gpu("RTX4000Ada", 20, "podhost", "market"),
-  gpu("A4500", 20, "podhost", "market"),
-  gpu("RTX5080", 16, "podhost", "market"),
-  gpu("RTX4080SUPER", 16, "podhost", "market"),
-  gpu("RTX4080", 16, "podhost", "market"),
-  gpu("RTX2000Ada", 16, "podhost", "market"),
-  gpu("RTX4070Ti", 12, "podhost", "market"),
-  gpu("RTX3080Ti", 12, "podhost", "market"),
-  gpu("RTX3080", 10, "podhost", "market"),
-  gpu("RTX3070", 8, "podhost", "market"),
+  gpu("H200", 141),
+  gpu("H100", 80),
+  gpu("A100", 80),
+  gpu("A100-PCIe", 40),
+  gpu("L40S", 48),
+  gpu("L40", 48),
+  gpu("A6000", 48),
+  gpu("A40", 48),
+  gpu("RTX5090", 32),
+  gpu("RTX4090", 24),
+  gpu("RTX3090", 24),
+  gpu("L4", 24),
+  gpu("A10", 24),
+  gpu("A4000", 16),
+  gpu("V100", 16),
+  gpu("T4", 16),
+  gpu("B300", 288),
+  gpu("MI300X", 192),
+  gpu("B200", 180),
+  gpu("RTX-PRO-6000", 96),
+  gpu("RTX6000Ada", 48),
+  gpu("RTX5000Ada", 32),
+  gpu("RTX-PRO-4500", 32),
+  gpu("RTX3090Ti", 24),
+  gpu("A5000", 24),
+  gpu("A30", 24),
+  gpu("RTX4000Ada", 20),
+  gpu("A4500", 20),
+  gpu("RTX5080", 16),
+  gpu("RTX4080SUPER", 16),
+  gpu("RTX4080", 16),
+  gpu("RTX2000Ada", 16),
+  gpu("RTX4070Ti", 12),
+  gpu("RTX3080Ti", 12),
+  gpu("RTX3080", 10),
+  gpu("RTX3070", 8),
 ];
 
-/** The catalogue, or the part of it that one provider commonly offers (none for `local`). */
+/** The catalogue, or the part of it that one provider commonly offers (none where machines have no GPUs). */
 export function listGpus(provider?: ProviderName): Gpu[] {
   return GPU_CATALOGUE.filter((entry) => provider === undefined || entry.providers.includes(provider)).map((entry) => ({
     ...entry,

@@ -1,6 +1,7 @@
 // What a run would rent, send and cost, found out without renting, starting or keeping anything. What a submission checks is
 // checked by the same functions, and every refusal is gathered instead of the first one thrown.
 
+import { DESCRIPTORS, runsHere } from "../providers/descriptors.ts";
 import type { SvcError } from "../errors/index.ts";
 import { asSvcError } from "../errors/index.ts";
 import type { Account, Offer, Provider } from "../providers/provider.ts";
@@ -80,7 +81,7 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     code: project && {
       files: project.files.length,
       bytes: project.bytes,
-      sent: spec.provider !== "local",
+      sent: !runsHere(spec.provider),
       largest: largestOf(project.files),
       left_out: project.leftOut,
     },
@@ -102,7 +103,7 @@ const largestOf = (files: ProjectMeasure["files"]) =>
 function missedWords({ provider }: RunSpec, { missed, leftOut }: ProjectMeasure): string {
   const [first] = leftOut?.names ?? [];
   const what = missed === 1 ? "One entry of the project is" : `${missed} entries of the project are`;
-  const where = provider === "local" ? "no part of the recorded code" : "not sent";
+  const where = runsHere(provider) ? "no part of the recorded code" : "not sent";
   return `${what} ${where}${first ? `, ${missed > 1 ? "the first of them " : ""}${first.path}: ${first.why}` : ""}.`;
 }
 
@@ -118,9 +119,6 @@ function refusalsOf(error: SvcError): Plan["refusals"] {
   if (!error.errors || error.errors.length === 0) return [{ code, message, hint, field: null }];
   return error.errors.map((each) => ({ code, message: each.message, hint, field: each.field }));
 }
-
-/** How long before it takes a spot machine back Google Cloud says so (its documentation of November 2026). */
-const SPOT_NOTICE_SECONDS = 30;
 
 const offerOf = (offer: Offer, spec: RunSpec): PlanOffer => ({
   id: offer.id,
@@ -159,7 +157,8 @@ interface Found {
 
 function warningsOf(spec: RunSpec, { provider, account, project, price }: Found): string[] {
   const told = provider?.info.capabilities.reports_price ?? true;
-  const paid = spec.provider !== "local" && spec.provider !== "notebook";
+  const { capabilities, interruptionNoticeSeconds: notice } = DESCRIPTORS[spec.provider];
+  const paid = capabilities.bills;
   const balance = account?.balanceUsd ?? null;
   const lasts = balance !== null && price !== null && price > 0 ? balance / price : null;
   return [
@@ -177,15 +176,15 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
     ...(paid && !spec.max_runtime_minutes
       ? ["There is no limit of time: it runs until the script ends or nothing happens any more."]
       : []),
-    ...(spec.provider === "cloudvm" && spec.stop_grace_seconds > SPOT_NOTICE_SECONDS
+    ...(notice !== null && spec.stop_grace_seconds > notice
       ? [
-          `A spot machine is taken back after ${SPOT_NOTICE_SECONDS} s, which is shorter than its stop_grace_seconds (${spec.stop_grace_seconds}).`,
+          `A spot machine is taken back after ${notice} s, which is shorter than its stop_grace_seconds (${spec.stop_grace_seconds}).`,
         ]
       : []),
     ...(paid && !spec.terminate_on_exit
       ? ["It goes on when the control plane ends, and costs money until somebody comes for it."]
       : []),
-    ...(spec.provider !== "local" && project && project.bytes > MUCH_BYTES
+    ...(!runsHere(spec.provider) && project && project.bytes > MUCH_BYTES
       ? [`${(project.bytes / 1e9).toFixed(1)} GB are sent before the run begins, while the machine is paid for.`]
       : []),
     ...(project && project.missed > 0 ? [missedWords(spec, project)] : []),

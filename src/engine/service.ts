@@ -2,7 +2,6 @@
 
 import { resolve } from "node:path";
 import { pause } from "../domain/clock.ts";
-import { isCpu } from "../domain/gpus.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
@@ -10,10 +9,12 @@ import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, Sto
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
+import { runsHere } from "../providers/descriptors.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
 import type { DiskReserve } from "../store/disk-reserve.ts";
 import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./control-plane.ts";
+import { checkSpec } from "./check-spec.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./cost-preview.ts";
@@ -320,7 +321,7 @@ export class Service implements ControlPlane {
       provider: this.#o.providers.get(spec.provider),
       connected: info?.connected ?? false,
       projectDir,
-      measure: () => this.#o.measureProject(projectDir, spec.provider === "local"),
+      measure: () => this.#o.measureProject(projectDir, runsHere(spec.provider)),
       preview: (files) =>
         this.#o.preview(projectDir, spec, files).catch((e: unknown) => {
           throw namingField(e);
@@ -370,33 +371,8 @@ export class Service implements ControlPlane {
   }
 
   #checkSpec(spec: RunSpec): void {
-    const refuse = (field: string, error: SvcError): never => {
-      throw new SvcError(error.code, error.data, { errors: [{ field: `spec.${field}`, message: error.message }] });
-    };
-    const provider = this.#o.providers.get(spec.provider);
-    if (!provider) {
-      const missing =
-        this.#o
-          .describeProviders()
-          .find((p) => p.name === spec.provider)
-          ?.missing.join(", ") ?? "it is not known";
-      return refuse("provider", new SvcError("provider_unavailable", { provider: spec.provider, why: missing }));
-    }
-    const nodes_max = provider.info.capabilities.nodes_max;
-    if (spec.nodes > nodes_max)
-      refuse("nodes", new SvcError("nodes_unsupported", { provider: spec.provider, nodes: spec.nodes, nodes_max }));
-    if (spec.provider === "local" && !isCpu(spec.gpus))
-      refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
-    if (spec.python !== undefined && spec.provider !== "local") {
-      const why = `it is for runs on this computer, and a machine of ${spec.provider} has its own`;
-      refuse("python", new SvcError("python_refused", { python: spec.python, why }));
-    }
-    try {
-      this.#o.checkCredential(spec.provider);
-    } catch (e) {
-      throw e instanceof SvcError && e.errors === undefined ? refuse("provider", e) : e;
-    }
-    provider.check?.(spec);
+    const { providers, describeProviders, checkCredential } = this.#o;
+    checkSpec(spec, { provider: providers.get(spec.provider), describeProviders, checkCredential });
   }
 
   #record(id: string): JobRecord {

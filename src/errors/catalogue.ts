@@ -1,6 +1,7 @@
 // The one catalogue of error codes. A code carries what a program needs (status, exit, retry) and what a person needs
 // (message: what happened and what it means for the machine and the money; hint: what to do). docs/reference/errors.md is generated.
 
+import { DESCRIPTORS, PROVIDER_NAMES, THIS_COMPUTER } from "../providers/descriptors.ts";
 import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";
 import { HOME } from "./home.ts";
@@ -11,6 +12,9 @@ import { SECRETS } from "./secrets.ts";
 import { SINKS } from "./sinks.ts";
 
 export type { Retry } from "./entry.ts";
+
+/** The providers that can run several nodes, for a person. */
+const SEVERAL_NODES = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabilities.nodes_max > 1).join(" and ");
 
 export const CATALOGUE = {
   // Invalid requests
@@ -83,7 +87,7 @@ export const CATALOGUE = {
     retry: "never",
     message: (d) =>
       `${d.provider} runs at most ${d.nodes_max} ${d.nodes_max === 1 ? "node" : "nodes"} per job; the run asks for ${d.nodes}.`,
-    hint: "Ask for fewer nodes; podhost and cloudvm run several. Nothing was rented.",
+    hint: `Ask for fewer nodes; ${SEVERAL_NODES} run several. Nothing was rented.`,
   }),
   spot_unsupported: entry<{ provider: string; spot: string }>({
     status: 400,
@@ -97,7 +101,7 @@ export const CATALOGUE = {
     exit: 2,
     retry: "never",
     message: (d) => `${d.provider} does not offer ${d.gpus}.`,
-    hint: "`svc gpus` lists what each provider usually offers; for local, use gpus=cpu. Nothing was rented.",
+    hint: `\`svc gpus\` lists what each provider usually offers; for ${THIS_COMPUTER}, use gpus=cpu. Nothing was rented.`,
   }),
   idempotency_conflict: entry<{ job_id: string }>({
     status: 409,

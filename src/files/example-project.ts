@@ -1,3 +1,4 @@
+import { THIS_COMPUTER } from "../providers/descriptors.ts";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
@@ -9,6 +10,6 @@ export function exampleIn(programRoot: string): { label: string; spec: Record<st
   if (!existsSync(join(dir, EXAMPLE.entrypoint))) return null;
   return {
     label: "digits",
-    spec: { entrypoint: EXAMPLE.entrypoint, project_dir: dir, provider: "local", gpus: "cpu" },
+    spec: { entrypoint: EXAMPLE.entrypoint, project_dir: dir, provider: THIS_COMPUTER, gpus: "cpu" },
   };
 }

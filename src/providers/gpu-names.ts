@@ -1,7 +1,6 @@
 // Friendly names of GPUs to the words of the providers that take a name of their own for each. What a provider's own catalogue says comes
 // first; the table stands in where the catalogue cannot be read, and says since when and from where it is known.
 
-import type { GpuOnlyName } from "../schemas/provider-names.ts";
 import { gpuCovers, gpuKey, readGpuName } from "../domain/gpu-name.ts";
 import { GPU_CATALOGUE, parseGpus } from "../domain/gpus.ts";
 import { nearestFew } from "../domain/nearest.ts";
@@ -9,7 +8,7 @@ import { SvcError } from "../errors/index.ts";
 import TABLE from "./gpu-names.json" with { type: "json" };
 
 /** Providers whose words are in the table. */
-type Speaker = "podhost" | "market";
+type Speaker = keyof typeof TABLE.seen;
 
 /** A kind of GPU in a provider's own catalogue. */
 export interface SoldGpu {
@@ -27,7 +26,8 @@ interface Known {
 
 const known = (speaker: Speaker): Known[] =>
   Object.values(TABLE.gpus).flatMap((entry) => entry[speaker].map((id) => ({ id, memoryGb: entry.memory_gb })));
-const KNOWN: Readonly<Record<Speaker, Known[]>> = { podhost: known("podhost"), market: known("market") };
+const SPEAKERS = Object.keys(TABLE.seen) as Speaker[];
+const KNOWN = new Map(SPEAKERS.map((speaker) => [speaker, known(speaker)]));
 
 /** `RTX 4090`, `rtx-4090` and `RTX4090` are one. */
 export function plainGpuName(name: string): string {
@@ -55,13 +55,17 @@ export function gpuIds(speaker: Speaker, model: string): readonly string[] {
   return isNeverSold(speaker, model) ? [] : [model];
 }
 
+/** Every provider's identifiers of a model: a machine may show any of them. */
+export const allGpuIds = (model: string): readonly string[] => SPEAKERS.flatMap((speaker) => gpuIds(speaker, model));
+
 function tableIds(speaker: Speaker, model: string): string[] {
   const wanted = readGpuName(model);
   const least = leastMemoryOf(model);
-  const ids = KNOWN[speaker].filter(({ id, memoryGb }) => {
+  const ids = (KNOWN.get(speaker) ?? []).filter(({ id, memoryGb }) => {
     const sold = readGpuName(id);
-    // In the words of the market one name stands for several sizes of memory.
-    return gpuCovers(wanted, sold, least, speaker === "market" ? null : (sold.memoryGb ?? memoryGb));
+    // Where one name stands for several sizes of memory, the name tells none.
+    const telling = TABLE.seen[speaker].name_tells_memory;
+    return gpuCovers(wanted, sold, least, telling ? (sold.memoryGb ?? memoryGb) : null);
   });
   return [...new Set(ids.map(({ id }) => id))];
 }
@@ -127,7 +131,7 @@ export function gpuWish(gpus: string): GpuWish | null {
 }
 
 /** As `gpuWish`, for providers that have nothing but machines with GPUs. Throws `gpus_unsupported`. */
-export function gpuWishOf(provider: GpuOnlyName, gpus: string): GpuWish {
+export function gpuWishOf(provider: string, gpus: string): GpuWish {
   const wish = gpuWish(gpus);
   if (wish !== null) return wish;
   throw new SvcError(

@@ -160,6 +160,8 @@ export interface ForeignMachine {
 export interface Account {
   /** Whose account the credential opens, as the provider calls it. */
   name: string;
+  /** What the credential may do, in words, where that is more or less than to read the account. */
+  may?: string[];
   /** Dollars that can be spent; null where the provider does not tell. */
   balanceUsd: number | null;
   /** What stands in the way of renting a machine, in words; empty where nothing does. */

@@ -1,30 +1,32 @@
-// Every provider there is, and which of them can be used here.
+// The code of every provider, and which of them can be used here.
 
 import type { ProviderInfo } from "../schemas/job.ts";
-import type { RemoteName } from "../schemas/provider-names.ts";
+import type { RemoteName } from "./descriptors.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import { CloudvmProvider } from "./cloudvm/provider.ts";
 import { MarketProvider } from "./market/provider.ts";
-import { NotebookProvider } from "./notebook/provider.ts";
+import { readKeyFile } from "./cloudvm/auth.ts";
+import { endpointIn, NotebookProvider } from "./notebook/provider.ts";
 import { PodhostProvider } from "./podhost/provider.ts";
 import type { Provider } from "./provider.ts";
-import type { RemoteOptions } from "./remote.ts";
+import type { ProviderCredential, RemoteOptions } from "./remote.ts";
 
-/** Where each provider's API answers unless it is said otherwise. */
-export const VENDOR_ADDRESS: Readonly<Record<RemoteName, string>> = {
-  podhost: "https://api.runpod.io",
-  market: "https://console.vast.ai",
-  cloudvm: "https://compute.googleapis.com",
-  // Reached over SSH alone.
-  notebook: "https://localhost",
+/** The code of each provider; `descriptors.ts` has what it says about itself. */
+export interface RemoteCode {
+  open(options: RemoteOptions): Provider;
+  /** Throws what is wrong with a credential, complete or not, before it is saved. Asks nobody. */
+  judge?(given: ProviderCredential): void;
+}
+
+export const REMOTE_PROVIDERS: Readonly<Record<RemoteName, RemoteCode>> = {
+  podhost: { open: (options) => new PodhostProvider(options) },
+  market: { open: (options) => new MarketProvider(options) },
+  cloudvm: { open: (options) => new CloudvmProvider(options), judge: ({ secret }) => void readKeyFile(secret) },
+  notebook: { open: (options) => new NotebookProvider(options), judge: (given) => void endpointIn(given) },
 };
 
-export const REMOTE_PROVIDERS: Readonly<Record<RemoteName, (options: RemoteOptions) => Provider>> = {
-  podhost: (options) => new PodhostProvider(options),
-  market: (options) => new MarketProvider(options),
-  cloudvm: (options) => new CloudvmProvider(options),
-  notebook: (options) => new NotebookProvider(options),
-};
+/** Stands for the address of a provider that has none: it is reached over SSH alone. */
+export const NO_ADDRESS = "https://localhost";
 
 /** Where a provider's credential comes from, and what of it is missing. */
 export type CredentialSources = Readonly<Record<ProviderName, Pick<ProviderInfo, "connected" | "source" | "missing">>>;

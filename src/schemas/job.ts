@@ -1,6 +1,7 @@
 // Records that the control plane answers with. Names are the wire's; instants are RFC 3339 UTC.
 
 import { z } from "zod";
+import type { Capabilities } from "../providers/descriptor.ts";
 import { JOB_STATUSES, MACHINE_STATES, NOTE_KINDS, OUTCOMES, STEP_NAMES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
 
@@ -276,6 +277,18 @@ export const Gpu = z
   .meta({ id: "Gpu" });
 export type Gpu = z.infer<typeof Gpu>;
 
+const ProviderCapabilities = z.object({
+  runs_here: z.boolean().meta({ description: "Its machine is this computer." }),
+  owns_machine: z.boolean().meta({ description: "svc makes and ends the machine." }),
+  bills: z.boolean().meta({ description: "A machine costs money while it exists." }),
+  reports_price: z.boolean(),
+  gpus: z.enum(["none", "optional", "required"]).meta({ description: "Whether its machines have GPUs." }),
+  nodes_max: z.int(),
+  self_end: z.boolean().meta({ description: "The machine can end itself." }),
+  list_by_tag: z.boolean(),
+  spot: z.boolean().meta({ description: "It rents machines that it may take back at any time." }),
+}) satisfies z.ZodType<Capabilities>;
+
 export const ProviderInfo = z
   .object({
     name: ProviderName,
@@ -283,15 +296,7 @@ export const ProviderInfo = z
     connected: z.boolean(),
     source: z.enum(["env", "store", "registry", "none_needed"]).nullable(),
     missing: z.array(z.string()),
-    capabilities: z.object({
-      owns_machine: z.boolean(),
-      reports_price: z.boolean(),
-      nodes_max: z.int(),
-      self_end: z.boolean(),
-      list_by_tag: z.boolean(),
-      /** Whether it rents machines that it may take back at any time, which is what `spot` asks for. */
-      spot: z.boolean(),
-    }),
+    capabilities: ProviderCapabilities,
     stops_by_itself: z.string(),
   })
   .meta({ id: "ProviderInfo" });

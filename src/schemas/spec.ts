@@ -5,7 +5,7 @@ import { z } from "zod";
 import { BEST } from "./best.ts";
 import { line } from "./line.ts";
 import { CHOICES, RETRYABLE, SPOT_CHOICES } from "./names.ts";
-import { PROVIDER_NAMES } from "./provider-names.ts";
+import { PROVIDER_NAMES, THIS_COMPUTER } from "../providers/descriptors.ts";
 import { Sinks } from "./sink.ts";
 
 export const ProviderName = z
@@ -175,7 +175,7 @@ export const RunSpec = z
       .max(1_000)
       .default([])
       .meta({ title: "Arguments", description: "Passed to the script exactly as given." }),
-    provider: ProviderName.default("local"),
+    provider: ProviderName.default(THIS_COMPUTER),
     gpus: GpuRequest.default("cpu"),
     min_vram_gb: minVram.optional(),
     disk_gb: whole(1_000_000)

@@ -1,6 +1,7 @@
 // A run's spec as the store keeps it: JSON with a version. Rows are never rewritten, so a row of an older version lacks the fields that
 // were added since; `specOf` fills them in. Loads no zod: listings read the store without the schema library.
 
+import { THIS_COMPUTER } from "../providers/descriptors.ts";
 import type { RunSpec } from "./spec.ts";
 
 /** Raise it when a stored field changes its meaning, and convert older rows in `specOf`. A new field with a default needs no new version. */
@@ -18,7 +19,7 @@ export type SpecDefaults = Omit<RunSpec, "entrypoint" | Optional>;
  */
 export const specDefaults = (): SpecDefaults => ({
   args: [],
-  provider: "local",
+  provider: THIS_COMPUTER,
   gpus: "cpu",
   nodes: 1,
   terminate_on_exit: true,

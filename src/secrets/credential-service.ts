@@ -9,17 +9,16 @@
 import { Redactor } from "../domain/redaction.ts";
 import { secretParts } from "../domain/secret-names.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
-import {
-  CREDENTIAL_FIELDS,
-  CREDENTIAL_NAMES,
-  isService,
-  type CredentialBody,
-  type CredentialCheck,
-  type CredentialField,
-  type CredentialName,
-  type Credentials,
-  type SavedCredential,
-  type ShownCredential,
+import type { CredentialField } from "../providers/descriptor.ts";
+import { credentialBlockOf, descriptorOf, isRemote, PROVIDER_NAMES } from "../providers/descriptors.ts";
+import type { ProviderName } from "../schemas/spec.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES, isService, type CredentialName } from "../schemas/credential-blocks.ts";
+import type {
+  CredentialBody,
+  CredentialCheck,
+  Credentials,
+  SavedCredential,
+  ShownCredential,
 } from "../schemas/credentials.ts";
 import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
 import { readCredential } from "./credentials.ts";
@@ -58,13 +57,10 @@ export class CredentialService {
     const store = this.#store();
     const of = (name: CredentialName): ShownCredential => shown(name, blockIn(store, name), this.#o);
     return {
-      providers: {
-        local: {},
-        podhost: of("podhost"),
-        market: of("market"),
-        cloudvm: of("cloudvm"),
-        notebook: of("notebook"),
-      },
+      providers: Object.fromEntries(PROVIDER_NAMES.map((name) => [name, isRemote(name) ? of(name) : {}])) as Record<
+        ProviderName,
+        ShownCredential
+      >,
       tracker: of("tracker"),
       hub: of("hub"),
       objstore_a: of("objstore_a"),
@@ -98,11 +94,8 @@ export class CredentialService {
   /** @throws `credential_read_only`, `credential_in_use`, `credentials_unusable` */
   remove(given: string): SavedCredential {
     const name = known(given);
-    const anchors = CREDENTIAL_FIELDS[name].filter((f) => f.secret || f.name === "host" || f.name === "endpoint");
-    this.#refuseWhatIsFixed(
-      name,
-      anchors.map((f) => f.name),
-    );
+    const secrets = CREDENTIAL_FIELDS[name].flatMap((field) => (field.secret ? [field.name] : []));
+    this.#refuseWhatIsFixed(name, [...secrets, ...(isService(name) ? [] : credentialBlockOf(name).anchors)]);
     const machines = blockIn(this.#store(), name) === undefined ? 0 : this.#o.machinesOf(name);
     if (machines > 0) throw new SvcError("credential_in_use", { name, machines });
     this.#change((store) => withBlock(store, name, null));
@@ -196,7 +189,7 @@ const refused = (errors: FieldError[]): SvcError =>
 function known(name: string): CredentialName {
   const found = CREDENTIAL_NAMES.find((one) => one === name);
   if (found) return found;
-  const message = name === "local" ? "local needs no credential" : `must be one of ${CREDENTIAL_NAMES.join(", ")}`;
+  const message = descriptorOf(name) ? `${name} needs no credential` : `must be one of ${CREDENTIAL_NAMES.join(", ")}`;
   throw refused([{ field: "name", message }]);
 }
 

@@ -7,8 +7,10 @@
 
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
-import { CREDENTIAL_FIELDS, type CredentialSource } from "../schemas/credentials.ts";
-import type { RemoteName } from "../schemas/provider-names.ts";
+import { CREDENTIAL_FIELDS } from "../schemas/credential-blocks.ts";
+import type { CredentialSource } from "../schemas/credentials.ts";
+import type { CredentialReader } from "../providers/descriptor.ts";
+import { credentialBlockOf, DESCRIPTORS, isRemote, PROVIDER_NAMES, type RemoteName } from "../providers/descriptors.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import {
   absolutePath,
@@ -29,6 +31,8 @@ import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
 export interface CredentialReading {
   /** Null while anything is `missing`. */
   credential: { secret: string; settings: Record<string, string> } | null;
+  /** The parts that are set, complete or not. */
+  given: { secret: string; settings: Record<string, string> };
   /** The source of the key, or of its substitute. */
   source: CredentialSource | null;
   /** The things to set, as text; empty if nothing is missing. */
@@ -43,8 +47,10 @@ const NOT_SETTINGS = new Set(["api_key", "service_account_json", "ssh_key_path",
 /** @throws `credential_missing`, which names the unusable value. */
 export function readCredential(provider: ProviderName, places: Places): CredentialReading {
   const { env } = places;
-  if (provider === "local")
-    return { credential: { secret: "", settings: {} }, source: null, missing: [], sshKeyPath: null };
+  if (!isRemote(provider)) {
+    const given = { secret: "", settings: {} };
+    return { credential: given, given, source: null, missing: [], sshKeyPath: null };
+  }
   const named = configuredFor(provider, places);
   if (named) return gather(provider, { ...places, env: homeOf(env) }, named.block, named.where);
   const fromEnv = gather(provider, places, {});
@@ -64,11 +70,11 @@ export function providerSources(
   env: NodeJS.ProcessEnv,
 ): Record<ProviderName, { connected: boolean; source: CredentialSource | "none_needed" | null; missing: string[] }> {
   const of = (provider: ProviderName) => {
-    if (provider === "local") return { connected: true, source: "none_needed" as const, missing: [] };
+    if (!isRemote(provider)) return { connected: true, source: "none_needed" as const, missing: [] };
     try {
       const { credential, source, missing } = readCredential(provider, { home, env });
       // The vendor's default address needs no check.
-      if (provider !== "notebook") baseUrlOf(provider, env, credential, "https://localhost");
+      if (DESCRIPTORS[provider].address !== null) baseUrlOf(provider, env, credential, "https://localhost");
       return { connected: missing.length === 0, source: missing.length === 0 ? source : null, missing };
     } catch (e) {
       if (!(e instanceof SvcError)) throw e;
@@ -77,13 +83,10 @@ export function providerSources(
       return { connected: false, source: null, missing: [missing ?? why ?? e.message] };
     }
   };
-  return {
-    local: of("local"),
-    podhost: of("podhost"),
-    market: of("market"),
-    cloudvm: of("cloudvm"),
-    notebook: of("notebook"),
-  };
+  return Object.fromEntries(PROVIDER_NAMES.map((name) => [name, of(name)])) as Record<
+    ProviderName,
+    ReturnType<typeof of>
+  >;
 }
 
 /**
@@ -134,7 +137,7 @@ function gather(
     const at = { owner: provider, path: `providers.${provider}`, block, variables, name, home, env };
     return configuredBy === undefined ? at : { ...at, configuredBy };
   };
-  const given = (name: string): Found | null => findField(place(name));
+  const field = (name: string): Found | null => findField(place(name));
   const oneLine = (name: string): Found | null => findLine(place(name));
 
   const settings: Record<string, string> = {};
@@ -145,64 +148,28 @@ function gather(
     settings[name] = found.value;
     where.set(name, found.source);
   }
-  if (provider === "notebook") dropOtherAddress(settings, where);
   const path = oneLine("ssh_key_path");
   const sshKeyPath = path === null ? null : absolutePath(path, { home, env });
-  const { secret, source, missing } = secretOf(provider, { home, env, given, oneLine, settings, where });
-  return { credential: missing.length > 0 ? null : { secret, settings }, source, missing, sshKeyPath };
-}
-
-/** An address from the environment is not combined with the store's settings for another address. */
-function dropOtherAddress(settings: Record<string, string>, where: ReadonlyMap<string, CredentialSource>): void {
-  const others =
-    where.get("endpoint") === "env"
-      ? ["host", "port", "host_key"]
-      : where.get("host") === "env"
-        ? ["endpoint", "host_key"]
-        : [];
-  for (const name of others) if (where.get(name) === "store") delete settings[name];
-}
-
-interface Gathered extends Places {
-  given: (name: string) => Found | null;
-  oneLine: (name: string) => Found | null;
-  /** The key file may add settings. */
-  settings: Record<string, string>;
-  where: ReadonlyMap<string, CredentialSource>;
-}
-
-function secretOf(
-  provider: ProviderName,
-  from: Gathered,
-): { secret: string; source: CredentialSource | null; missing: string[] } {
-  const { settings } = from;
-  const toSet = (name: string): string =>
-    `${variableOf(provider, name)} in the environment, or providers.${provider}.${name} in credentials.json`;
-  if (provider === "notebook") {
-    const anchor = ["endpoint", "host", "proxy_command"].find((name) => settings[name] !== undefined);
-    const source = (anchor !== undefined && from.where.get(anchor)) || null;
-    const port = settings["port"] ?? settings["endpoint"] ?? settings["proxy_command"];
-    const cell = "the bootstrap cell prints both: GET /v1/notebook/bootstrap";
-    const missing = anchor === undefined ? [`${toSet("host")} (${cell})`] : [];
-    // The user may have pasted the host with its surroundings: tcp://host:port.
-    if (port === undefined && !/[:\s]/.test(settings["host"] ?? "")) missing.push(toSet("port"));
-    return { secret: "", source, missing };
-  }
-  if (provider === "cloudvm") {
-    const key = from.given("service_account_json");
-    const missing: string[] = [];
-    const secret = key === null ? "" : keyFileText(provider, key, from);
-    if (key === null) missing.push(toSet("service_account_json"));
-    else if (settings["project"] === undefined) {
-      const project = entryOf(JSON.parse(secret), "project_id");
-      if (typeof project === "string" && project.trim() !== "" && !CONTROL.test(project))
-        settings["project"] = project.trim();
-    }
-    for (const name of ["project", "zone"]) if (settings[name] === undefined) missing.push(toSet(name));
-    return { secret, source: key?.source ?? null, missing };
-  }
-  const key = from.oneLine("api_key");
-  return { secret: key?.value ?? "", source: key?.source ?? null, missing: key ? [] : [toSet("api_key")] };
+  const from: CredentialReader = {
+    line: oneLine,
+    keyFile: (name) => {
+      const key = field(name);
+      if (key === null) return null;
+      const text = keyFileText(provider, key, { home, env });
+      const member = (of: string): string | null => {
+        const value = entryOf(JSON.parse(text), of);
+        return typeof value === "string" && value.trim() !== "" && !CONTROL.test(value) ? value.trim() : null;
+      };
+      return { text, member, source: key.source };
+    },
+    settings,
+    sourceOf: (name) => where.get(name) ?? null,
+    toSet: (name) =>
+      `${variableOf(provider, name)} in the environment, or providers.${provider}.${name} in credentials.json`,
+  };
+  const { secret, source, missing } = credentialBlockOf(provider).read(from);
+  const given = { secret, settings };
+  return { credential: missing.length > 0 ? null : given, given, source, missing, sshKeyPath };
 }
 
 /** Settings that the environment may give, as `<PROVIDER>_<SETTING>`. The store may give any. */

@@ -4,13 +4,13 @@
 // K1. Nothing here throws: an unreadable store gives no secrets, and the commands that need it report that.
 // K2. Files are read again only when they changed.
 
+import { PROVIDER_NAMES } from "../providers/descriptors.ts";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { Redactor } from "../domain/redaction.ts";
 import { holdsSecret, secretParts } from "../domain/secret-names.ts";
 import { JOB_STATUSES, STEP_NAMES } from "../schemas/names.ts";
-import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credentials.ts";
-import { PROVIDER_NAMES } from "../schemas/provider-names.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credential-blocks.ts";
 import { keyFileText, type Places } from "./read-credential.ts";
 import { readStored, registryFile, valuesOf } from "./registry.ts";
 import { foundIn } from "./masked.ts";

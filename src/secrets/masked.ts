@@ -1,13 +1,9 @@
 // The visible part of a credential: where each field comes from, and at most the last four characters of a secret.
 
-import {
-  CREDENTIAL_FIELDS,
-  type CredentialField,
-  type CredentialName,
-  type ShownCredential,
-  type ShownField,
-} from "../schemas/credentials.ts";
-import { isService } from "../schemas/credentials.ts";
+import type { CredentialField } from "../providers/descriptor.ts";
+import { CREDENTIAL_FIELDS, type CredentialName } from "../schemas/credential-blocks.ts";
+import type { ShownCredential, ShownField } from "../schemas/credentials.ts";
+import { isService } from "../schemas/credential-blocks.ts";
 import { CONTROL, findField, type Found, type Places } from "./read-credential.ts";
 import { configured } from "./registry.ts";
 import { isRecord } from "./store-file.ts";

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { replaceFile } from "../platform/replace-file.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
-import { REMOTE_NAMES, type RemoteName } from "../schemas/provider-names.ts";
+import { isRemote, REMOTE_NAMES, type RemoteName } from "../providers/descriptors.ts";
 import type { Registry, RegistryBody, RegistryCredential, RegistryInUse } from "../schemas/registry.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import type { Places } from "./read-credential.ts";
@@ -66,7 +66,7 @@ function usedBy({ registry, use }: RegistryBody): RegistryCredential[] {
       });
     else of.set(credential.provider, credential);
   }
-  if (errors.length === 0) return [...of.values()].filter((c) => c.provider !== "local");
+  if (errors.length === 0) return [...of.values()].filter((c) => isRemote(c.provider));
   const summary = `The registry is not valid: ${errors.map((e) => `${e.field} ${e.message}`).join("; ")}.`;
   throw new SvcError("invalid_request", { summary }, { errors });
 }
@@ -115,7 +115,7 @@ function heldBack(
   options: PutOptions,
 ): RegistryCredential[] {
   return (before?.registry.credentials ?? []).filter(
-    (c) => c.provider !== "local" && !used.some((u) => u.provider === c.provider) && options.machinesOf(c.provider) > 0,
+    (c) => isRemote(c.provider) && !used.some((u) => u.provider === c.provider) && options.machinesOf(c.provider) > 0,
   );
 }
 

@@ -3,7 +3,8 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
-import type { CredentialName, CredentialSource } from "../schemas/credentials.ts";
+import type { CredentialName } from "../schemas/credential-blocks.ts";
+import type { CredentialSource } from "../schemas/credentials.ts";
 import { configured, type Configured, type StoredRegistry } from "./registry.ts";
 import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } from "./store-file.ts";
 

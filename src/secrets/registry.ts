@@ -7,7 +7,8 @@
 
 import { join } from "node:path";
 import { z } from "zod";
-import { isService, type CredentialName } from "../schemas/credentials.ts";
+import { credentialBlockOf } from "../providers/descriptors.ts";
+import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
 import { Registry } from "../schemas/registry.ts";
 import { installationKey } from "./installation-key.ts";
 import { resolveOwnersSecret } from "./resolve.ts";
@@ -87,15 +88,18 @@ export function configured(name: CredentialName, places: Places): Configured | n
     const cache_dir = hub.enabled === false ? undefined : hub.cache_dir;
     return { where: "integrations.hub of configure()", block: plain({ token, cache_dir }) };
   }
-  const credential = isService(name) ? undefined : registry.credentials?.find((c) => c.provider === name);
+  if (isService(name)) return null;
+  const credential = registry.credentials?.find((c) => c.provider === name);
   if (!credential) return null;
-  const field = name === "cloudvm" ? "service_account_json" : "api_key";
+  const { secretField } = credentialBlockOf(name);
   return {
     where: `the credential ${credential.cred_id} of configure()`,
     block: plain({
       ...credential.extra,
       ssh_key_path: credential.ssh_key_ref?.replace(/^file:\/\//, ""),
-      [field]: name === "notebook" ? undefined : secret(credential.secret_ref, `credentials.${credential.cred_id}`),
+      ...(secretField === null
+        ? {}
+        : { [secretField]: secret(credential.secret_ref, `credentials.${credential.cred_id}`) }),
     }),
   };
 }

@@ -2,7 +2,8 @@
 // environment first; null if nothing is set. K1 to K4 of credentials.ts apply here too: every function throws
 // `credential_missing` for an unusable value.
 
-import { CREDENTIAL_FIELDS, type CredentialSource, type ServiceName } from "../schemas/credentials.ts";
+import { CREDENTIAL_FIELDS, type ServiceName } from "../schemas/credential-blocks.ts";
+import type { CredentialSource } from "../schemas/credentials.ts";
 import { baseUrlOf } from "./credentials.ts";
 import {
   absolutePath,

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { isMissing } from "../errors/index.ts";
 import { tightened } from "../domain/tightened.ts";
 import { replaceFile } from "../platform/replace-file.ts";
-import { isService, type CredentialName } from "../schemas/credentials.ts";
+import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
 
 const STORE_BYTES_MAX = 1024 * 1024;
 

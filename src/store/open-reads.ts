@@ -1,6 +1,7 @@
 // Reads a home with hand-written SQL: every `svc jobs` runs this, and must load neither a query builder nor a schema
 // library. Works with and without a running control plane.
 
+import { runsHere, THIS_COMPUTER } from "../providers/descriptors.ts";
 import Database from "better-sqlite3";
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -106,7 +107,7 @@ export class StoreReads implements Reads {
     // An active run always has something to copy: only the rest at its end is worth a note.
     if (row.state === "terminal" && record.note === null) {
       // A failure that missing files may explain is more important than pending copies.
-      if (row.status === "failed" && row.provider !== "local" && row.left_out)
+      if (row.status === "failed" && !runsHere(row.provider) && row.left_out)
         record.note = leftOutNote(JSON.parse(row.left_out) as StoredLeftOut);
       record.note ??= sinkNote(this.#sinksOf(row));
     }
@@ -428,7 +429,8 @@ export class StoreReads implements Reads {
     // A local run costs nothing, whatever its outcome.
     const now = this.#now();
     return this.#all<MachineRow>(
-      "SELECT * FROM machine WHERE state <> 'released' AND provider <> 'local' ORDER BY created_at, name",
+      "SELECT * FROM machine WHERE state <> 'released' AND provider <> ? ORDER BY created_at, name",
+      THIS_COMPUTER,
     ).map((row) => ledgerMachineOf(row, now));
   }
 

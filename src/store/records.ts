@@ -1,5 +1,6 @@
 // Turns rows into the records that people and programs see.
 
+import { descriptorOf } from "../providers/descriptors.ts";
 import { RELEASED } from "../errors/runs.ts";
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
 import type {
@@ -114,11 +115,9 @@ export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "mi
   };
 }
 
-const RENTS_NOTHING: ReadonlySet<string> = new Set(["local", "notebook"]);
-
 /** A run on this computer or in a notebook rents no machine, so its errors must not mention a release. */
 export function errorOf(provider: string, error: JobError): JobError {
-  if (!RENTS_NOTHING.has(provider)) return error;
+  if (descriptorOf(provider)?.capabilities.bills !== false) return error;
   const hint = error.hint
     .replaceAll(RELEASED, "")
     // Older versions wrote this text.

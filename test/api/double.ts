@@ -289,6 +289,9 @@ export class PlaneDouble implements ControlPlane {
 
   providers(): ReturnType<ControlPlane["providers"]> {
     const capabilities = {
+      runs_here: false,
+      bills: true,
+      gpus: "optional" as const,
       owns_machine: true,
       reports_price: true,
       nodes_max: 1,

@@ -307,6 +307,9 @@ const provider = (name: ProviderInfo["name"], connected: boolean, missing: strin
   source: connected ? "none_needed" : null,
   missing,
   capabilities: {
+    runs_here: false,
+    bills: true,
+    gpus: "optional" as const,
     owns_machine: true,
     reports_price: true,
     nodes_max: 1,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { holdsSecret, secretArguments, secretParts, withoutSecrets } from "../../src/domain/secret-names.ts";
-import { CREDENTIAL_FIELDS } from "../../src/schemas/credentials.ts";
+import { CREDENTIAL_FIELDS } from "../../src/schemas/credential-blocks.ts";
 
 it.each([
   ["API_KEY", "x"],

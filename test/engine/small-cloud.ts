@@ -12,6 +12,9 @@ export class SmallCloud implements Provider {
     name: "podhost" as const,
     speaks: "memory",
     capabilities: {
+      runs_here: false,
+      bills: true,
+      gpus: "optional" as const,
       owns_machine: true,
       reports_price: true,
       nodes_max: 4,

@@ -11,7 +11,7 @@ const serviceAccount = new CloudStub().keyFile({ token_uri: "https://127.0.0.1:1
 
 test.each(["podhost", "market", "cloudvm"] as const)("%s: an SSH key that cannot be read", async (name) => {
   const unusable = new SvcError("ssh_key_unusable", { path: "/home/me/id", why: "it is not there" });
-  const provider = REMOTE_PROVIDERS[name]({
+  const provider = REMOTE_PROVIDERS[name].open({
     credential: () => ({
       secret: name === "cloudvm" ? serviceAccount : "key",
       settings: { project: PROJECT, zone: ZONE },

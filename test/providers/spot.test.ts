@@ -7,7 +7,7 @@ import { LocalProvider } from "../../src/providers/local/provider.ts";
 import type { Provider } from "../../src/providers/provider.ts";
 import { REMOTE_PROVIDERS } from "../../src/providers/registry.ts";
 import type { RemoteOptions } from "../../src/providers/remote.ts";
-import { PROVIDER_NAMES } from "../../src/schemas/provider-names.ts";
+import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
 
 const options: RemoteOptions = {
@@ -23,7 +23,7 @@ const options: RemoteOptions = {
 const providers: Provider[] = PROVIDER_NAMES.map((name) =>
   name === "local"
     ? new LocalProvider({ home: "", runnerPath: "", python: () => Promise.resolve(""), prefix: "" })
-    : REMOTE_PROVIDERS[name](options),
+    : REMOTE_PROVIDERS[name].open(options),
 );
 const refusal = (provider: Provider, spot: "never" | "prefer" | "only" | undefined): string => {
   const gpus = provider.name === "local" ? "cpu" : "L4";

@@ -29,7 +29,7 @@ const KEY = JSON.stringify({ type: "service_account", project_id: "proj-1", priv
 
 describe("an API key", () => {
   it("is missing where nobody gave it, and what to set is said", () => {
-    expect(read("podhost")).toEqual({
+    expect(read("podhost")).toMatchObject({
       credential: null,
       source: null,
       missing: ["PODHOST_API_KEY in the environment, or providers.podhost.api_key in credentials.json"],

@@ -41,6 +41,9 @@ export class SimProvider implements Provider {
       speaks: "simulation",
       stops_by_itself: "never",
       capabilities: {
+        runs_here: false,
+        bills: true,
+        gpus: "optional" as const,
         owns_machine: true,
         reports_price: true,
         nodes_max: 8,

@@ -10,7 +10,7 @@ import { realClock } from "./providers/clock.ts";
 import { isFault, makeFaults, MEASURES } from "./providers/faults.ts";
 import { costUsd, makeLedger } from "./providers/ledger.ts";
 import type { Fleet, LedgerLine, ProviderSim, SimLedger } from "./providers/parts.ts";
-import { SIM_NAMES, startSim, type SimName } from "./providers/start.ts";
+import { gpusOnOffer, SIM_NAMES, startSim, type SimName } from "./providers/start.ts";
 
 export interface ServeOptions {
   /** Names of providers; none for all of them. */
@@ -34,8 +34,6 @@ export interface ServedSims {
   cost(): number;
   close(): Promise<void>;
 }
-
-const ON_OFFER: Record<SimName, string> = { podhost: "A40:1", market: "RTX4090:1", cloudvm: "T4:1", notebook: "T4:1" };
 
 /** What is wrong with the words of a command line, or null. */
 export function objectionTo({ providers, faults }: Pick<ServeOptions, "providers" | "faults">): string | null {
@@ -93,7 +91,7 @@ export async function serveSims(options: ServeOptions): Promise<ServedSims> {
       kind: fleets[0]?.kind ?? "plain",
       env,
       urls: Object.fromEntries(sims.map((sim) => [sim.name, sim.url])),
-      gpus: Object.fromEntries(names.map((name) => [name, ON_OFFER[name]])),
+      gpus: Object.fromEntries(names.map((name) => [name, gpusOnOffer(name)])),
       cost: () => ledgers.flatMap((ledger) => ledger.all()).reduce((sum, line) => sum + costUsd(line, clock.now()), 0),
       close,
     };

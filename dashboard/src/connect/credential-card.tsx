@@ -1,11 +1,7 @@
 import { useRef, useState } from "react";
-import fields from "virtual:credential-fields";
-import type {
-  CredentialCheck,
-  CredentialField,
-  CredentialName,
-  ShownCredential,
-} from "../../../src/schemas/credentials.ts";
+import type { CredentialField } from "../../../src/providers/descriptor.ts";
+import { CREDENTIAL_BLOCKS, type CredentialName } from "../../../src/schemas/credential-blocks.ts";
+import type { CredentialCheck, ShownCredential } from "../../../src/schemas/credentials.ts";
 import type { Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { usd } from "../format.ts";
@@ -13,7 +9,6 @@ import { AskFirst } from "../parts/ask-first.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { withCode } from "../parts/with-code.tsx";
 import { Link } from "../router.tsx";
-import { CREDENTIAL_WORDS } from "./words.ts";
 
 interface CredentialCardProps {
   name: CredentialName;
@@ -29,13 +24,12 @@ type Outcome = { check: CredentialCheck | null; saved: boolean } | null;
 
 /** One provider or service: what is set, where to get what is not, and whether it works. */
 export function CredentialCard({ name, given, info, open, onToggle, onChange }: CredentialCardProps) {
-  const { about, first, speaks } = CREDENTIAL_WORDS[name];
+  const { about, fields: all, guide, speaks } = CREDENTIAL_BLOCKS[name];
   const [texts, setTexts] = useState<Record<string, string>>({});
   const [busy, setBusy] = useState("");
   const [problem, setProblem] = useState<Problem | null>(null);
   const [outcome, setOutcome] = useState<Outcome>(null);
   const form = useRef<HTMLFormElement>(null);
-  const all = fields[name];
   const stored = Object.values(given).some((each) => !each.read_only);
   const body = () =>
     Object.fromEntries(
@@ -81,7 +75,6 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
       onChange={(text) => setTexts((before) => ({ ...before, [field.name]: text }))}
     />
   );
-  const isFirst = (field: CredentialField) => first.includes(field.name);
   return (
     <details className="panel connect" id={name} open={open} onToggle={(event) => onToggle(event.currentTarget.open)}>
       <summary>
@@ -91,9 +84,9 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
         <State given={given} info={info} />
       </summary>
       <p className="quiet prose">{about}</p>
-      {name === "notebook" && (
+      {guide && (
         <p>
-          <Link href="/connect/notebook">The cell to run in the notebook</Link>
+          <Link href={guide.href}>{guide.title}</Link>
         </p>
       )}
       <form
@@ -105,11 +98,11 @@ export function CredentialCard({ name, given, info, open, onToggle, onChange }: 
           void save(true);
         }}
       >
-        <div className="fields">{all.filter(isFirst).map(row)}</div>
-        {all.some((field) => !isFirst(field)) && (
+        <div className="fields">{all.filter((field) => field.first).map(row)}</div>
+        {all.some((field) => !field.first) && (
           <details className="more-fields">
             <summary>More settings</summary>
-            <div className="fields">{all.filter((field) => !isFirst(field)).map(row)}</div>
+            <div className="fields">{all.filter((field) => !field.first).map(row)}</div>
           </details>
         )}
         <div className="actions">
@@ -209,7 +202,6 @@ interface CredentialInputProps {
 
 function CredentialInput({ owner, field, shown, text, error, onChange }: CredentialInputProps) {
   const id = `${owner}-${field.name}`;
-  const where = CREDENTIAL_WORDS[owner].where[field.name];
   const common = {
     id,
     "aria-describedby": `${id}-help`,
@@ -241,7 +233,7 @@ function CredentialInput({ owner, field, shown, text, error, onChange }: Credent
         />
       )}
       <p className="help" id={`${id}-help`}>
-        {where && !shown?.read_only && <>{where} </>}
+        {field.help && !shown?.read_only && <>{field.help} </>}
         {shown?.read_only
           ? withCode(`Set by \`${field.variables[0] ?? "configure()"}\`, which takes precedence; change it there.`)
           : withCode(`Or \`${field.variables[0] ?? ""}\` in the environment of \`svc serve\`.`)}

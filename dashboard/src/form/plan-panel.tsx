@@ -1,3 +1,4 @@
+import { runsHere } from "../../../src/providers/descriptors.ts";
 import { LeftOutList } from "../parts/left-out-list.tsx";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { InstallPlan } from "../../../src/schemas/install.ts";
@@ -84,7 +85,7 @@ function Told({ plan }: { plan: Plan }) {
         </p>
       ))}
       {plan.install && <Installed install={plan.install} />}
-      {plan.offers.length > 0 && plan.provider !== "local" && <Offers plan={plan} />}
+      {plan.offers.length > 0 && !runsHere(plan.provider) && <Offers plan={plan} />}
       {plan.code && plan.code.largest.length > 0 && plan.code.bytes > 1_000_000 && (
         <details className="more-fields">
           <summary>Largest files</summary>
@@ -135,7 +136,7 @@ function Installed({ install }: { install: InstallPlan }) {
 }
 
 function priceWords(plan: Plan): string {
-  if (plan.provider === "local") return "free";
+  if (runsHere(plan.provider)) return "free";
   if (plan.price_per_hour_usd !== null) return usdPerHour(plan.price_per_hour_usd);
   return plan.refusals.length > 0 ? "–" : "not reported";
 }

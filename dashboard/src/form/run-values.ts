@@ -3,7 +3,7 @@
 import schema from "virtual:submit-schema";
 import { splitWords } from "../../../src/domain/shell-words.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { GPU_ONLY_NAMES } from "../../../src/schemas/provider-names.ts";
+import { descriptorOf, runsHere } from "../../../src/providers/descriptors.ts";
 import { fieldsOf, fromText, isNumber, toText, type Field } from "./schema-fields.ts";
 
 export type Values = Record<string, string>;
@@ -33,7 +33,7 @@ export const initialValues = (query: URLSearchParams): Values =>
 
 const CPU = FIELDS.find((each) => each.name === "gpus")?.initial ?? "";
 export const isGpuOnly = (provider: string | undefined): boolean =>
-  (GPU_ONLY_NAMES as readonly (string | undefined)[]).includes(provider);
+  descriptorOf(provider ?? "")?.capabilities.gpus === "required";
 
 /** What nobody chose is no choice where no machine comes without a GPU: there the field is empty. */
 export function withGpus(values: Values): Values {
@@ -53,7 +53,8 @@ export function unreadable(values: Values): Record<string, string> {
 }
 
 // A paid machine's cap says nothing about this computer, where the field is not shown.
-const isSent = (each: Field, values: Values): boolean => each.name !== "price_cap" || values["provider"] !== "local";
+const isSent = (each: Field, values: Values): boolean =>
+  each.name !== "price_cap" || !runsHere(values["provider"] ?? "");
 
 /** Names of variables whose values are masked in a record: they cannot be asked for again. */
 export function maskedOf(job: JobRecord): string[] {

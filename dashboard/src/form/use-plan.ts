@@ -1,3 +1,4 @@
+import { runsHere } from "../../../src/providers/descriptors.ts";
 import { useEffect, useState } from "react";
 import type { Problem } from "../../../src/schemas/job.ts";
 import type { Plan } from "../../../src/schemas/plan.ts";
@@ -31,7 +32,7 @@ function sameOrder(one: string, other: string): boolean {
 export function usePlan(body: SubmitBodyLike): PlanState {
   const text = JSON.stringify(body);
   const ready = body.spec["entrypoint"] !== "";
-  const remote = body.spec["provider"] !== "local";
+  const remote = !runsHere(String(body.spec["provider"]));
   const [told, setTold] = useState<Told>({ of: "", plan: null, problem: null });
   useEffect(() => {
     if (!ready) return;

@@ -1,12 +1,11 @@
-import { REMOTE_NAMES } from "../../../src/schemas/provider-names.ts";
+import { REMOTE_NAMES, THIS_COMPUTER } from "../../../src/providers/descriptors.ts";
+import { SERVICE_NAMES } from "../../../src/schemas/credential-blocks.ts";
 import { CredentialCard } from "../connect/credential-card.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { useTitle } from "../parts/title.ts";
 import { api } from "../api.ts";
 import { Link, navigate, usePlace } from "../router.tsx";
-
-const SERVICES = ["tracker", "hub", "objstore_a", "objstore_b"] as const;
 
 export function ConnectPage() {
   useTitle("Connect");
@@ -36,7 +35,7 @@ export function ConnectPage() {
           <h2 className="section">Machines</h2>
           <div className="panel connect-local">
             <span className="connect-name">
-              <strong>local</strong> <span className="quiet">this computer</span>
+              <strong>{THIS_COMPUTER}</strong> <span className="quiet">this computer</span>
             </span>
             <span className="pill pill-succeeded">always available, free</span>
           </div>
@@ -52,7 +51,7 @@ export function ConnectPage() {
             />
           ))}
           <h2 className="section">Services</h2>
-          {SERVICES.map((name) => (
+          {SERVICE_NAMES.map((name) => (
             <CredentialCard
               key={name}
               name={name}

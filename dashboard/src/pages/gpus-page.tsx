@@ -5,7 +5,7 @@ import { ProblemBanner } from "../parts/banner.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { useTitle } from "../parts/title.ts";
 import { Link, navigate, usePlace } from "../router.tsx";
-import { PROVIDER_NAMES, REMOTE_NAMES } from "../../../src/schemas/provider-names.ts";
+import { PROVIDER_NAMES, REMOTE_NAMES } from "../../../src/providers/descriptors.ts";
 
 const MOST_GB = 141;
 

@@ -1,3 +1,4 @@
+import { descriptorOf, runsHere } from "../../../src/providers/descriptors.ts";
 import { useEffect, useMemo, useRef, useState, type FormEvent, type ReactNode } from "react";
 import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
@@ -163,7 +164,7 @@ function RunForm({ initial }: { initial: Values }) {
             value={values["gpus"] ?? ""}
             onChange={(value) => set("gpus", value)}
           />
-          {values["provider"] !== "local" && input(field("price_cap"))}
+          {!runsHere(values["provider"] ?? "") && input(field("price_cap"))}
           <datalist id="gpu-models">
             {!isGpuOnly(values["provider"]) && <option value="cpu" />}
             {gpus
@@ -192,13 +193,7 @@ function RunForm({ initial }: { initial: Values }) {
           <Link href="/" className="button">
             Cancel
           </Link>
-          <span className="quiet">
-            {values["provider"] === "local"
-              ? "Runs on this computer and costs nothing."
-              : values["provider"] === "notebook"
-                ? "Runs on the connected notebook runtime; svc rents no machine."
-                : "Costs money from the moment the machine is created."}
-          </span>
+          <span className="quiet">{costWords(values["provider"] ?? "")}</span>
         </div>
       </form>
       <aside className="new-run-side" aria-label="Plan">
@@ -261,4 +256,11 @@ function useChoices() {
     return () => void (gone = true);
   }, []);
   return { providers, gpus };
+}
+
+function costWords(provider: string): string {
+  if (runsHere(provider)) return "Runs on this computer and costs nothing.";
+  return descriptorOf(provider)?.capabilities.bills === false
+    ? "Runs on the machine that you connected; svc rents none."
+    : "Costs money from the moment the machine is created.";
 }

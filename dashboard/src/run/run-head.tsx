@@ -1,3 +1,4 @@
+import { runsHere } from "../../../src/providers/descriptors.ts";
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
@@ -30,7 +31,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
             <bdi>{titleOf(job)}</bdi>
           </h1>
           <CopyButton text={job.id} what="the run's id" />
-          {isActive(job) && job.provider !== "local" && held && (
+          {isActive(job) && !runsHere(job.provider) && held && (
             <CopyButton text={`svc ssh ${job.id}`} what="the line that opens a shell on the machine" />
           )}
         </div>

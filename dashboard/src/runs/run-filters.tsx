@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState, type RefObject } from "react";
 import type { JobStatus } from "../../../src/schemas/job.ts";
 import type { Summary } from "../../../src/schemas/plan.ts";
-import { PROVIDER_NAMES } from "../../../src/schemas/provider-names.ts";
+import { PROVIDER_NAMES } from "../../../src/providers/descriptors.ts";
 import { words } from "../format.ts";
 import { Link, navigate } from "../router.tsx";
 import { listPath, type RunFilter } from "../run-filter.ts";

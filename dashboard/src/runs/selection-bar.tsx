@@ -1,3 +1,4 @@
+import { runsHere } from "../../../src/providers/descriptors.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { plural } from "../format.ts";
 import { perHourOf } from "../machines.ts";
@@ -11,7 +12,7 @@ export function SelectionBar(props: {
   onClear: () => void;
 }) {
   const active = props.jobs.filter(isActive);
-  const prices = active.map((job) => (job.provider === "local" ? 0 : job.price_per_hour_usd));
+  const prices = active.map((job) => (runsHere(job.provider) ? 0 : job.price_per_hour_usd));
   return (
     <div className="selection" role="region" aria-label="Selected runs">
       <span>

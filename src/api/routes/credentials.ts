@@ -1,11 +1,6 @@
 import { z } from "zod";
-import {
-  CredentialBody,
-  CredentialCheck,
-  CREDENTIAL_NAMES,
-  Credentials,
-  SavedCredential,
-} from "../../schemas/credentials.ts";
+import { CREDENTIAL_NAMES } from "../../schemas/credential-blocks.ts";
+import { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../../schemas/credentials.ts";
 import { RegistryBody, RegistryInUse } from "../../schemas/registry.ts";
 import { ok, route, type Call } from "../route.ts";
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { SvcError } from "../../errors/index.ts";
+import { notebook as provider } from "../../providers/notebook/descriptor.ts";
 import { ok, route } from "../route.ts";
 
 const NOTEBOOK_TYPE = "application/x-ipynb+json";
@@ -22,7 +23,7 @@ export const NOTEBOOK_ROUTE = route({
   async handle(call) {
     if (!call.cp.notebookBootstrap)
       throw new SvcError("provider_unavailable", {
-        provider: "notebook",
+        provider: provider.name,
         why: "this control plane has no SSH key",
       });
     const { cell, notebook } = await call.cp.notebookBootstrap();

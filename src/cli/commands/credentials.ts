@@ -1,15 +1,8 @@
 // `svc credentials`: the credentials with which svc acts for its owner. A secret is read from standard input and never
 // from the command line, which every user of this computer can see.
 
-import {
-  CREDENTIAL_FIELDS,
-  CREDENTIAL_NAMES,
-  type CredentialBody,
-  type CredentialCheck,
-  type CredentialName,
-  type Credentials,
-  type SavedCredential,
-} from "../../schemas/credentials.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES, type CredentialName } from "../../schemas/credential-blocks.ts";
+import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../../schemas/credentials.ts";
 import { usage } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";

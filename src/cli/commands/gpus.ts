@@ -1,4 +1,4 @@
-import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
+import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import { oneOf } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { printJson, table } from "../text.ts";

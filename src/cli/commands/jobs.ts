@@ -2,7 +2,7 @@ import { bytes } from "../../domain/bytes.ts";
 import { costText } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../schemas/job.ts";
-import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
+import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import type { ProviderName } from "../../schemas/spec.ts";
 import { oneOf, usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";

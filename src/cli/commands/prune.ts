@@ -3,7 +3,7 @@
 import { bestOf, parseBest } from "../../schemas/best.ts";
 import { bytes } from "../../domain/bytes.ts";
 import type { JobRecord } from "../../schemas/job.ts";
-import { PROVIDER_NAMES } from "../../schemas/provider-names.ts";
+import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import { oneOf, usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import { everyJob, openStore, type OpenReads } from "../store.ts";

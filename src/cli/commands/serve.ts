@@ -5,6 +5,7 @@
 // S2. Started for its callers (--until-eof), it outlives its starter while others hold it (src/api/holds.ts).
 // S3. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
 
+import { runsHere } from "../../providers/descriptors.ts";
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync, unlinkSync } from "node:fs";
@@ -183,7 +184,7 @@ function activeIds(cp: OpenControlPlane, which: (job: JobRecord) => boolean = ()
 function whatEnds(cp: OpenControlPlane, ids: string[]): string {
   const rented = cp.reads
     .machines()
-    .filter((m) => m.state !== "released" && m.provider !== "local" && ids.includes(m.job_id ?? ""));
+    .filter((m) => m.state !== "released" && !runsHere(m.provider) && ids.includes(m.job_id ?? ""));
   const machines =
     rented.length === 0 ? "" : ` and releasing ${rented.length} ${rented.length === 1 ? "machine" : "machines"}`;
   const graceSeconds = Math.max(0, ...ids.map((id) => Number(cp.reads.job(id)?.spec["stop_grace_seconds"] ?? 0)));

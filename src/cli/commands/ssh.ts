@@ -1,3 +1,4 @@
+import { runsHere } from "../../providers/descriptors.ts";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +28,7 @@ export const ssh: Command = {
     const node = whole(input, "node", { min: 0, max: 63 }) ?? 0;
     const handle = await withJob(io, prefix, (reads, id) => {
       const job = reads.job(id);
-      if (job?.provider === "local")
+      if (job !== null && runsHere(job.provider))
         throw new SvcError("command_unavailable", {
           what: `Job ${id} is a local run, which has no machine to log in to.`,
           instead: existsSync(join(io.home(), "runs", id, "node0"))

@@ -9,6 +9,7 @@ import { randomUUID } from "node:crypto";
 import { endpointOf, idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending } from "../http.ts";
 import {
@@ -58,20 +59,7 @@ interface Session {
 
 export class CloudvmProvider implements Provider {
   readonly name = PROVIDER;
-  readonly info: Provider["info"] = {
-    name: PROVIDER,
-    speaks: "Google Compute Engine",
-    capabilities: {
-      owns_machine: true,
-      reports_price: false,
-      nodes_max: 64,
-      self_end: true,
-      list_by_tag: true,
-      spot: true,
-    },
-    stops_by_itself:
-      "The machine powers itself off when nobody comes for its run: computing is billed no more, its disk is until it is deleted. One that runs on all the same is deleted by the provider, disk included, at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
-  };
+  readonly info = infoOf("cloudvm");
   readonly certainty: Certainty = {
     // What has left may take effect for a minute more.
     horizonMs: SENT_WITHIN_MS + 60_000,

@@ -3,8 +3,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
-import type { ProviderInfo } from "../../schemas/job.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { infoOf } from "../descriptors.ts";
 import type { MachineAccess, RunHost } from "../host.ts";
 import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import { refuseSpot } from "../spot.ts";
@@ -13,26 +13,6 @@ import { listLocalRuns, terminateLocal } from "./local-runs.ts";
 
 /** A run that is ended without having been asked first: it had its chance in `collect`. */
 const LAST_GRACE_SECONDS = 2;
-
-/** What `GET /v1/providers` says of it. The machine is ours to end and costs 0 a hour. */
-export const LOCAL_PROVIDER: ProviderInfo = {
-  name: "local",
-  speaks: "processes on this computer",
-  connected: true,
-  source: "none_needed",
-  missing: [],
-  capabilities: {
-    owns_machine: true,
-    reports_price: true,
-    nodes_max: 1,
-    self_end: false,
-    list_by_tag: true,
-    spot: false,
-  },
-  stops_by_itself:
-    "The run ends with its script. A control plane that is killed hard, and does not end in order, ends no run on this " +
-    "computer: it costs nothing, and goes on.",
-};
 
 export interface LocalProviderOptions {
   home: string;
@@ -45,7 +25,7 @@ export interface LocalProviderOptions {
 
 export class LocalProvider implements Provider {
   readonly name = "local" as const;
-  readonly info = LOCAL_PROVIDER;
+  readonly info = infoOf("local");
   /** Nothing here lags and no answer is lost. */
   readonly certainty: Certainty = { horizonMs: 0, listingLagMs: 0, emptyLooks: 1, lookGapMs: 0 };
   readonly #o: LocalProviderOptions;

@@ -13,6 +13,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
 import { guardScript } from "../guard.ts";
+import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type { List } from "../paging.ts";
@@ -77,22 +78,7 @@ interface Memory {
 
 export class MarketProvider implements Provider {
   readonly name = "market" as const;
-  readonly info: Provider["info"] = {
-    name: "market",
-    speaks: "Vast.ai",
-    capabilities: {
-      owns_machine: true,
-      reports_price: true,
-      nodes_max: 1,
-      self_end: true,
-      list_by_tag: true,
-      spot: true,
-    },
-    stops_by_itself:
-      "The machine itself: its guard ends it by the provider's API, with a key for this machine alone, once nobody has come for " +
-      "the run within orphan_grace_minutes. The provider stops it when the account's credit is used up, and at the end date " +
-      "that was fixed when it was rented; from then on its disk still costs money until the provider deletes it.",
-  };
+  readonly info = infoOf("market");
   readonly certainty = {
     horizonMs: CREATE_SENT_WITHIN_MS + CREATE_TIMEOUT_MS + 60_000,
     listingLagMs: LISTING_LAG_MS,

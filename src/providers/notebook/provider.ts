@@ -9,33 +9,20 @@
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
-import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
+import type { Account, Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import type { ProviderCredential, RemoteOptions } from "../remote.ts";
 import { refuseSpot } from "../spot.ts";
+import { greets } from "./greets.ts";
 import { hostKeyOf, parseEndpoint, type PastedEndpoint } from "./endpoint.ts";
 
 const HOW =
   "Run the bootstrap cell (GET /v1/notebook/bootstrap) in the notebook and set NOTEBOOK_ENDPOINT to the line SVC-ENDPOINT that it prints, or set NOTEBOOK_HOST and NOTEBOOK_PORT";
 
-export const NOTEBOOK_INFO: Provider["info"] = {
-  name: "notebook",
-  speaks: "a notebook runtime behind a tunnel",
-  capabilities: {
-    owns_machine: false,
-    reports_price: true,
-    nodes_max: 1,
-    self_end: false,
-    list_by_tag: false,
-    spot: false,
-  },
-  stops_by_itself:
-    "Its owner, by closing the notebook: svc ends its run there and never the runtime. The notebook's own limits end it, too.",
-};
-
 export class NotebookProvider implements Provider {
   readonly name = "notebook" as const;
-  readonly info = NOTEBOOK_INFO;
+  readonly info = infoOf("notebook");
   /** Nothing is ordered, so nothing can be lost on the way. */
   readonly certainty: Certainty = { horizonMs: 0, listingLagMs: 0, emptyLooks: 1, lookGapMs: 0 };
   readonly #o: RemoteOptions;
@@ -90,6 +77,17 @@ export class NotebookProvider implements Provider {
 
   listOwned(): Promise<MachineHandle[]> {
     return Promise.resolve([]);
+  }
+
+  async account(): Promise<Account> {
+    const { proxyCommand, ...way } = this.#endpoint();
+    const name = `${way.user}@${way.host}:${way.port}`;
+    if (proxyCommand !== undefined) {
+      const warnings = ["the way in is a command, which is run only for a run"];
+      return { name, may: [], balanceUsd: null, warnings };
+    }
+    await greets(way);
+    return { name, may: ["reach its SSH server"], balanceUsd: 0, warnings: [] };
   }
 
   selfEnd(): null {

@@ -14,6 +14,7 @@ import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName, type SoldGpu } from "../gpu-names.ts";
+import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
 import type { List } from "../paging.ts";
@@ -75,20 +76,7 @@ const CERTAINTY: Certainty = {
 
 export class PodhostProvider implements Provider {
   readonly name = PODHOST;
-  readonly info: Provider["info"] = {
-    name: PODHOST,
-    speaks: "RunPod",
-    capabilities: {
-      owns_machine: true,
-      reports_price: true,
-      nodes_max: 64,
-      self_end: true,
-      list_by_tag: true,
-      spot: false,
-    },
-    stops_by_itself:
-      "A watch on the machine ends it, with a key that opens nothing but this machine, when nobody has come for its run for orphan_grace_minutes. The provider itself only ends machines when the account's credit is used up: it accepts time limits and does not act on them.",
-  };
+  readonly info = infoOf("podhost");
   readonly certainty = CERTAINTY;
   readonly #o: RemoteOptions;
   readonly #rest: PodApi;

@@ -1,6 +1,7 @@
 // What has to be run on a machine before the script. Asked of the code that was kept at submission: the directory may have changed
 // since. The same decision is told before anything is rented.
 
+import { DESCRIPTORS } from "../../providers/descriptors.ts";
 import { commandLine } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
 import { readSnapshot, type SnapshotPlace } from "../../files/code/code-snapshot.ts";
@@ -17,9 +18,6 @@ type SpecPart = Pick<RunSpec, "install" | "provider" | "image" | "entrypoint">;
 const PACKAGES_SHOWN = 50;
 /** Stands for a version that only git could tell. */
 const NO_VERSION = "0.0.0";
-/** Providers whose default image is known to have neither conda nor mamba. */
-const WITHOUT_CONDA = new Set(["podhost"]);
-
 /**
  * @param code where the run's code is kept; null for a run that works in place, with this computer's packages.
  * Throws `install_refused` for what could not be installed on any machine.
@@ -46,7 +44,7 @@ export async function installOf(
   const recipe: Recipe = await installRecipe({ project, entry, version: versionOf(describe ?? null) });
   if (recipe.nothing !== null) return { skipped: recipe.nothing };
   const conda = recipe.steps.find((step) => step.do === "conda");
-  if (conda !== undefined && spec.image === undefined && WITHOUT_CONDA.has(spec.provider)) {
+  if (conda !== undefined && spec.image === undefined && DESCRIPTORS[spec.provider].withoutConda) {
     const why = `needs conda or mamba, and the default image of ${spec.provider} has neither: add a requirements.txt, or set image to one that has it`;
     throw new SvcError("install_refused", { what: conda.file, why });
   }

@@ -1,8 +1,9 @@
 // What exactly is started for a job: argument vector, environment, secrets. Pure but for the secrets' lookup.
 
+import { DESCRIPTORS } from "../../providers/descriptors.ts";
 import type { Entrypoint } from "../../files/entrypoint.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../../schemas/credentials.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../../schemas/credential-blocks.ts";
 import type { RunnerSpec } from "../../schemas/runner.ts";
 import { gpuCount } from "../../domain/gpus.ts";
 import { launchArgv, launchMode, ranksOf, stopGraceSeconds } from "./launcher-argv.ts";
@@ -68,7 +69,7 @@ const SAMPLE_SECONDS_MAX = 10;
 
 /** The window of the idle watchdog, in milliseconds; 0 turns it off. */
 export function idleWindowMs(spec: RunSpec): number {
-  return (spec.idle_timeout_minutes ?? (spec.provider === "local" ? 0 : 30)) * 60_000;
+  return (spec.idle_timeout_minutes ?? DESCRIPTORS[spec.provider].idleTimeoutMinutes) * 60_000;
 }
 
 /** A short window needs samples that are closer together: without any, nothing is known of it. */

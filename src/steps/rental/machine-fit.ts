@@ -5,10 +5,11 @@
 //     installs its driver after the first boot, minutes.
 // D3. Of a machine that svc does not own, which was not ordered, only warnings are told.
 
+import { DESCRIPTORS } from "../../providers/descriptors.ts";
 import { compareGpus, type Fit, type GpuOrder } from "../../domain/gpu-fit.ts";
 import { parseGpus, vramFor } from "../../domain/gpus.ts";
 import { dollars, hourly } from "../../errors/dollars.ts";
-import { gpuIds } from "../../providers/gpu-names.ts";
+import { allGpuIds } from "../../providers/gpu-names.ts";
 import type { MachineFacts } from "../../providers/host.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { costOver, usdOf } from "../../domain/money.ts";
@@ -34,10 +35,9 @@ export function orderOf(spec: RunSpec): GpuOrder | null {
   return {
     model,
     count: wish.count,
-    alsoNamed: [...gpuIds("podhost", model), ...gpuIds("market", model)],
+    alsoNamed: allGpuIds(model),
     minVramGb: spec.min_vram_gb ?? null,
-    // Machine types of this provider have fixed GPUs, and some a fraction of one.
-    usualVramGb: spec.provider === "cloudvm" ? null : (vramFor(model) ?? null),
+    usualVramGb: DESCRIPTORS[spec.provider].fixedGpus ? null : (vramFor(model) ?? null),
     image: spec.image ?? null,
   };
 }
@@ -53,7 +53,7 @@ export function judgeMachine(
   if (order === null) return none;
   const { gpus, gpu_fault: fault } = facts;
   const { faults, effectId, now } = memory;
-  const installs = facts.driver_pending === true && spec.provider === "cloudvm";
+  const installs = facts.driver_pending === true && DESCRIPTORS[spec.provider].installsDriver;
   if (!fault) faults.delete(effectId);
   if (fault) {
     const seen = faults.get(effectId) ?? { since: now, looks: 0 };

@@ -1,4 +1,4 @@
-// Starts a simulated provider by name; only the one that is asked for is loaded.
+// The simulated providers by name; only the one that is asked for is loaded.
 
 import type { ProviderSim, SimParts } from "./parts.ts";
 
@@ -11,21 +11,25 @@ export interface StartOptions extends SimParts {
   onCall?(line: string): void;
 }
 
-export const SIM_NAMES = ["podhost", "market", "cloudvm", "notebook"] as const;
-export type SimName = (typeof SIM_NAMES)[number];
-
-export async function startSim(name: SimName, options: StartOptions): Promise<ProviderSim> {
-  switch (name) {
-    case "podhost":
-      return (await import("./podhost.ts")).PodhostSim.start(options);
-    case "market":
-      return (await import("./market.ts")).MarketSim.start(options);
-    case "cloudvm":
-      return (await import("./cloudvm.ts")).CloudvmSim.start(options);
-    case "notebook":
-      return (await import("./notebook.ts")).NotebookSim.start({
-        ...options,
-        authorizedKeys: options.authorizedKeys ?? [],
-      });
-  }
+interface Simulated {
+  /** GPUs that it has on offer as long as no fault takes them. */
+  gpus: string;
+  start(options: StartOptions): Promise<ProviderSim>;
 }
+
+const SIMULATED = {
+  podhost: { gpus: "A40:1", start: async (options) => (await import("./podhost.ts")).PodhostSim.start(options) },
+  market: { gpus: "RTX4090:1", start: async (options) => (await import("./market.ts")).MarketSim.start(options) },
+  cloudvm: { gpus: "T4:1", start: async (options) => (await import("./cloudvm.ts")).CloudvmSim.start(options) },
+  notebook: {
+    gpus: "T4:1",
+    start: async (options) =>
+      (await import("./notebook.ts")).NotebookSim.start({ ...options, authorizedKeys: options.authorizedKeys ?? [] }),
+  },
+} as const satisfies Record<string, Simulated>;
+
+export type SimName = keyof typeof SIMULATED;
+export const SIM_NAMES = Object.keys(SIMULATED) as SimName[];
+
+export const gpusOnOffer = (name: SimName): string => SIMULATED[name].gpus;
+export const startSim = (name: SimName, options: StartOptions): Promise<ProviderSim> => SIMULATED[name].start(options);

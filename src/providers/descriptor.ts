@@ -1,0 +1,173 @@
+// What a provider says about itself, as data. Every list and table of providers is made from it: the credential fields, the Connect
+// page, Python's names, the tables of the documentation.
+//
+// Descriptors import nothing and hold no code that asks anybody, so that a command, a page and a schema may read them.
+
+/** What `GET /v1/providers` answers as `capabilities`. Steps read them before they act. */
+export interface Capabilities {
+  /** Its machine is this computer. Nothing is sent anywhere. */
+  runs_here: boolean;
+  /** svc makes and ends the machine. Otherwise its owner does, and svc only connects and disconnects. */
+  owns_machine: boolean;
+  /** A machine costs money while it exists. */
+  bills: boolean;
+  reports_price: boolean;
+  /** Whether a machine has GPUs: never, where one is ordered, or always. */
+  gpus: "none" | "optional" | "required";
+  nodes_max: number;
+  /** The machine can end itself, with a key that opens nothing else. */
+  self_end: boolean;
+  list_by_tag: boolean;
+  /** It rents machines that it may take back at any time, which is what `spot` asks for. */
+  spot: boolean;
+}
+
+export type FieldSource = "env" | "registry" | "store";
+
+export interface CredentialField {
+  name: string;
+  title: string;
+  /** Kept from every answer but for its last four characters. */
+  secret: boolean;
+  /** Variables of the control plane's environment that give it, the first one that is set. */
+  variables: readonly string[];
+  /** `key_file`: the JSON key file of a service account, as its path or its text. Everything else is one line. */
+  kind: "line" | "path" | "key_file" | "address";
+  /** The Connect page shows it at once; the others are folded away. */
+  first: boolean;
+  /** For a person: where to get it, or what it is good for. */
+  help: string | null;
+  /** For the table of the reference. */
+  note: string;
+}
+
+/** The fields of one provider or service, with the words of the Connect page. */
+export interface CredentialBlock {
+  about: string;
+  /** A page of the dashboard that helps to get the fields. */
+  guide?: { href: string; title: string };
+  fields: readonly CredentialField[];
+}
+
+/** What a descriptor reads its credential from: the environment, the store or `configure()`, whichever counts. */
+export interface CredentialReader {
+  /** One line of text; null where it is not set. */
+  line(name: string): { value: string; source: FieldSource } | null;
+  /** The JSON text of the key file that a field holds or names. Throws `credential_missing` where it cannot be used. */
+  keyFile(name: string): { text: string; member(name: string): string | null; source: FieldSource } | null;
+  /** Every field that is no secret, by name. A descriptor may add to it and take away from it. */
+  settings: Record<string, string>;
+  sourceOf(setting: string): FieldSource | null;
+  /** In words: where a missing field can be set. */
+  toSet(name: string): string;
+}
+
+export interface SecretReading {
+  secret: string;
+  source: FieldSource | null;
+  /** What to set, in words; empty where nothing is missing. */
+  missing: string[];
+}
+
+export interface ProviderCredentialBlock extends CredentialBlock {
+  /** Fields of which one says that there is a credential. An error about the credential as a whole names the first that is set. */
+  anchors: readonly [string, ...string[]];
+  /** The field that `secret_ref` of `configure()` fills; null where nothing secret is needed. */
+  secretField: string | null;
+  read(from: CredentialReader): SecretReading;
+}
+
+/** The words of one provider in the tables of the documentation. */
+export interface ProviderWords {
+  /** As README and the reference name what it speaks to. */
+  vendor: string;
+  needs: string;
+  asked: string;
+  priceCap: string;
+  owns: string;
+  selfEnd: string;
+  listed: string;
+  disk: string;
+  absenceProof: string;
+  /** If this computer never comes back: what ends the machine, in one phrase and in parts. */
+  ends: { shortly: string; byItself: string; byProvider: string; leftOver: string };
+}
+
+export interface ProviderDescriptor {
+  name: string;
+  /** What it speaks to, for a person. */
+  speaks: string;
+  /** Where its API answers unless a setting says otherwise; null where there is none. */
+  address: string | null;
+  capabilities: Capabilities;
+  /** What ends its machine without svc, for a person. */
+  stopsByItself: string;
+  /** Models that it commonly offers, by their names in `src/domain/gpus.ts`. */
+  gpus: readonly string[];
+  /** `idle_timeout_minutes` of runs that do not say; 0: no limit. */
+  idleTimeoutMinutes: number;
+  /** How long its machines have between the notice of an interruption and their end; null where there is no such notice. */
+  interruptionNoticeSeconds: number | null;
+  /** Its machines may install the GPU driver after their first boot. */
+  installsDriver: boolean;
+  /** Machine types have fixed GPUs, and some a fraction of one: their memory is not compared with the usual. */
+  fixedGpus: boolean;
+  /** Its default image is known to have neither conda nor mamba. */
+  withoutConda: boolean;
+  /** Null where nothing is needed. */
+  credential: ProviderCredentialBlock | null;
+  words: ProviderWords;
+}
+
+/** One field of `owner`. Its variable is `<OWNER>_<NAME>` unless it is given. */
+export const credentialField = (
+  owner: string,
+  name: string,
+  title: string,
+  more: Partial<Omit<CredentialField, "name" | "title">> = {},
+): CredentialField => ({
+  name,
+  title,
+  secret: false,
+  variables: [`${owner}_${name}`.toUpperCase()],
+  kind: "line",
+  first: false,
+  help: null,
+  note: "",
+  ...more,
+});
+
+const SSH_KEY_HELP = "Path of a private key on this computer. Without one, svc generates its own.";
+
+export const apiKeyField = (owner: string, help: string): CredentialField =>
+  credentialField(owner, "api_key", "API key", { secret: true, first: true, help, note: "required" });
+export const keyFileField = (owner: string, help: string, note: string): CredentialField =>
+  credentialField(owner, "service_account_json", "Service account", {
+    secret: true,
+    kind: "key_file",
+    first: true,
+    help: `The path of the JSON key file on this computer, or its content. Create it in the cloud’s console:  IAM, Service accounts, Keys, Add key, JSON. ${help}`,
+    note,
+  });
+export const regionField = (owner: string): CredentialField =>
+  credentialField(owner, "region", "Region", { note: "a hint; the run's own `region` comes first" });
+export const sshUserField = (owner: string): CredentialField => credentialField(owner, "ssh_user", "SSH user");
+export const sshKeyField = (owner: string, more: { first?: boolean; help?: string } = {}): CredentialField =>
+  credentialField(owner, "ssh_key_path", "SSH key", {
+    kind: "path",
+    first: more.first ?? false,
+    help: more.first ? [SSH_KEY_HELP, more.help ?? ""].join(" ").trim() : null,
+    note: "else the home's own key is used, which is made when it is first needed",
+  });
+export const addressField = (owner: string): CredentialField =>
+  credentialField(owner, "url", "Base address", {
+    kind: "address",
+    variables: [`SVC_${owner.toUpperCase()}_URL`],
+    note: "another base address: https, or http on this computer",
+  });
+
+/** A credential that is an API key and nothing else. */
+export function readApiKey(from: CredentialReader): SecretReading {
+  const key = from.line("api_key");
+  return { secret: key?.value ?? "", source: key?.source ?? null, missing: key ? [] : [from.toSet("api_key")] };
+}

@@ -1,0 +1,43 @@
+// The one list of providers. A new provider is a folder and one line here; the compiler then names `registry.ts`, where its code is.
+
+import { cloudvm } from "./cloudvm/descriptor.ts";
+import type { ProviderCredentialBlock, ProviderDescriptor } from "./descriptor.ts";
+import { local } from "./local/descriptor.ts";
+import { market } from "./market/descriptor.ts";
+import { notebook } from "./notebook/descriptor.ts";
+import { podhost } from "./podhost/descriptor.ts";
+
+/** In the order in which people see them. */
+const ALL = { local, podhost, market, cloudvm, notebook };
+
+type Name = keyof typeof ALL;
+/** Providers whose machines are not this computer: those that need a credential. */
+export type RemoteName = {
+  [Each in Name]: (typeof ALL)[Each]["capabilities"]["runs_here"] extends true ? never : Each;
+}[Name];
+
+export const DESCRIPTORS: Readonly<Record<Name, ProviderDescriptor>> = ALL;
+export const PROVIDER_NAMES = Object.keys(ALL) as Name[];
+export const isRemote = (name: Name): name is RemoteName => !DESCRIPTORS[name].capabilities.runs_here;
+export const REMOTE_NAMES: readonly RemoteName[] = PROVIDER_NAMES.filter(isRemote);
+
+/** What `GET /v1/providers` says of a provider, wherever its credential is. */
+export const infoOf = <N extends Name>(name: N) => ({
+  name,
+  speaks: DESCRIPTORS[name].speaks,
+  capabilities: { ...DESCRIPTORS[name].capabilities },
+  stops_by_itself: DESCRIPTORS[name].stopsByItself,
+});
+
+/** What a provider needs to be asked. */
+export const credentialBlockOf = (name: RemoteName): ProviderCredentialBlock => ALL[name].credential;
+
+/** The provider whose machine is this computer. Runs that name none have it. */
+export const THIS_COMPUTER = local.name;
+
+/** A stored name may be that of a provider which this version does not have any more. */
+export const descriptorOf = (name: string): ProviderDescriptor | undefined =>
+  Object.hasOwn(ALL, name) ? DESCRIPTORS[name as Name] : undefined;
+
+/** Whether its machine is this computer. */
+export const runsHere = (name: string): boolean => descriptorOf(name)?.capabilities.runs_here ?? false;
