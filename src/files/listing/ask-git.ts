@@ -19,6 +19,7 @@ const GIT_LIST_MS = 60_000;
 const STDERR_BYTES_MAX = 64 * 1024;
 /** Paths in one argument list. */
 const ASKED_AT_ONCE = 200;
+const UNTRACKED = "?".charCodeAt(0);
 
 export const QUIET_GIT = [
   "--no-pager",
@@ -39,13 +40,16 @@ export function gitEnvironment(): Record<string, string> {
   };
 }
 
-/** An entry of git's index. */
-export interface Tracked {
+/** An entry of git's index that is a separate repository (a submodule). */
+export interface Gitlink {
   path: string;
-  /** The entry is a separate repository (a submodule). */
-  gitlink: boolean;
   /** The sparse checkout excludes it from the directory. */
   skipped: boolean;
+}
+
+/** An entry of git's index. */
+export interface Tracked extends Gitlink {
+  gitlink: boolean;
 }
 
 /** Git gave no usable answer; `why` holds git's own message. */
@@ -64,53 +68,60 @@ export class GitRefused extends Error {
   }
 }
 
-/** Receives paths in batches, and is awaited. */
-type Takes = (paths: readonly string[]) => Promise<void>;
+/** Receives paths in batches, those of the index apart from the others, and is awaited. */
+type Takes = (paths: readonly string[], tracked: boolean) => Promise<void>;
 
-/**
- * Passes the entries of the index at and below `dir` to `take`, each once; returns the submodules. Throws `GitRefused`.
- */
-export async function trackedFiles(dir: string, signal: AbortSignal, take: Takes): Promise<Tracked[]> {
-  const links: Tracked[] = [];
-  let before = "";
-  await git(dir, ["ls-files", "-z", "-t", "-s"], signal, async (text) => {
-    const paths: string[] = [];
-    for (let start = 0; start < text.length;) {
-      // `H 100644 <object> <stage>\t<path>`
-      const nul = text.indexOf("\0", start);
-      const end = nul === -1 ? text.length : nul;
-      const path = text.slice(text.indexOf("\t", start) + 1, end);
-      const skipped = text.startsWith("S", start);
-      const gitlink = text.startsWith("160000", start + 2);
-      start = end + 1;
-      // An entry in conflict is listed once for each side.
-      if (path === before) continue;
-      before = path;
-      if (gitlink) links.push({ path, gitlink, skipped });
-      else paths.push(path);
-    }
-    await take(paths);
-  });
-  return links;
-}
-
-export interface Untracked {
-  /** Directories that are separate repositories. */
+export interface Chosen {
+  /** Directories that git does not track and that are separate repositories. */
   repositories: string[];
   /** Directories that git could not open, with the system's reason. */
   unreadable: { path: string; why: string }[];
 }
 
-/** Passes files at and below `dir` that are neither in the index nor ignored to `take`. Throws `GitRefused`. */
-export async function untrackedFiles(dir: string, signal: AbortSignal, take: Takes): Promise<Untracked> {
-  const found: Untracked = { repositories: [], unreadable: [] };
-  const words = await git(dir, ["ls-files", "-z", "-o", "--exclude-standard"], signal, async (text) => {
-    const paths = text.split("\0");
-    for (const path of paths) if (path.endsWith("/")) found.repositories.push(path.slice(0, -1));
-    await take(found.repositories.length === 0 ? paths : paths.filter((path) => !path.endsWith("/")));
+/**
+ * Passes the entries of the index at and below `dir`, and the files that are neither in it nor ignored, to `take`, each once.
+ * A submodule is an entry of the index like any file: only `gitlinks` knows which they are. Throws `GitRefused`.
+ */
+export async function chosenFiles(dir: string, signal: AbortSignal, take: Takes): Promise<Chosen> {
+  const chosen: Chosen = { repositories: [], unreadable: [] };
+  let before = "";
+  const words = await git(dir, ["ls-files", "-z", "-t", "-c", "-o", "--exclude-standard"], signal, async (text) => {
+    const tracked: string[] = [];
+    const others: string[] = [];
+    // `H <path>` for an entry of the index, with another letter in a conflict, and `? <path>` for everything else.
+    for (let start = 0; start < text.length;) {
+      const nul = text.indexOf("\0", start);
+      const end = nul === -1 ? text.length : nul;
+      const path = text.slice(start + 2, end);
+      if (text.charCodeAt(start) === UNTRACKED) {
+        if (path.endsWith("/")) chosen.repositories.push(path.slice(0, -1));
+        else others.push(path);
+      } else if (path !== before) {
+        // An entry in conflict is listed once for each side.
+        tracked.push(path);
+        before = path;
+      }
+      start = end + 1;
+    }
+    if (others.length > 0) await take(others, false);
+    if (tracked.length > 0) await take(tracked, true);
   });
-  found.unreadable = unreadableIn(words, await prefixOf(dir, words, signal));
-  return found;
+  chosen.unreadable = unreadableIn(words, await prefixOf(dir, words, signal));
+  return chosen;
+}
+
+/** The submodules at and below `dir`, as the index has them. Throws `GitRefused`. */
+export async function gitlinks(dir: string, signal: AbortSignal): Promise<Gitlink[]> {
+  const links = new Map<string, Gitlink>();
+  await git(dir, ["ls-files", "-z", "-t", "-s"], signal, (text) => {
+    // `H 160000 <object> <stage>\t<path>`
+    for (const entry of text.split("\0"))
+      if (entry.startsWith("160000", 2)) {
+        const path = entry.slice(entry.indexOf("\t") + 1);
+        if (!links.has(path)) links.set(path, { path, skipped: entry.startsWith("S") });
+      }
+  });
+  return [...links.values()];
 }
 
 /**
@@ -151,7 +162,7 @@ export async function ruleAgainst(dir: string, signal: AbortSignal): Promise<str
 }
 
 /** `warning: could not open directory 'a/b/': Permission denied`, with the path from the top of the repository. */
-function unreadableIn(words: string, prefix: string): Untracked["unreadable"] {
+function unreadableIn(words: string, prefix: string): Chosen["unreadable"] {
   const said = words.matchAll(/^warning: could not open directory '(.*)\/': (.+)$/gm);
   return [...said].map(([, path = "", why = ""]) => ({
     path: path.startsWith(prefix) ? path.slice(prefix.length) : path,

@@ -1,4 +1,5 @@
 import { readdirSync } from "node:fs";
+import { mayBeProtected } from "./protections.ts";
 
 export type EntryKind = "file" | "folder" | "symlink" | "odd";
 
@@ -13,6 +14,8 @@ export class FolderContents {
   /** The index of the next file, for callers that ask in order. */
   #next = 0;
   #set: Set<string> | null = null;
+  /** Whether a rule of our own may speak of one of the files. */
+  readonly anyProtected: boolean;
 
   /** Throws the errors of `readdir`. */
   constructor(path: string) {
@@ -20,10 +23,19 @@ export class FolderContents {
       if (entry.isFile()) this.#files.push(entry.name);
       else this.#others.set(entry.name, entry.isDirectory() ? "folder" : entry.isSymbolicLink() ? "symlink" : "odd");
     }
+    this.anyProtected = this.#files.some(mayBeProtected);
   }
 
   get size(): number {
     return this.#files.length + this.#others.size;
+  }
+
+  /** Whether the path is that of the file that is asked for next. @param from where the name of the file begins in it. */
+  isNextFile(path: string, from: number): boolean {
+    const name = this.#files[this.#next];
+    if (name === undefined || path.length !== from + name.length || !path.endsWith(name)) return false;
+    this.#next++;
+    return true;
   }
 
   kindOf(name: string): EntryKind | undefined {

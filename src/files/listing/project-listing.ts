@@ -58,6 +58,7 @@ export async function listProject(root: string, options: ListingOptions = {}): P
   if (listing.anyTakesBack && !known)
     set = await repositoryFiles(root, { ...options, ignored: true, each: async () => {} });
   const ignored = await listing.takeBack(set.ignored);
+  listing.join();
   listing.links();
   for (const { path, why } of set.missing) listing.leave(path, why, true);
   await listing.tellOdd(set.byGit);
@@ -77,8 +78,18 @@ interface Folder {
 }
 const NOWHERE: Folder = { contents: null, frames: [], out: null, outUntracked: null };
 
+/** The folder in which the path before was. */
+interface LastFolder {
+  /** Its path, with a slash at its end; empty for the project directory. */
+  prefix: string;
+  folder: Folder | null;
+  /** No rule of ours speaks of its files: those that git tracks, and the others. */
+  takesAll: { tracked: boolean; untracked: boolean };
+}
+const takesNone = { tracked: false, untracked: false };
+
 class Listing {
-  readonly files: string[] = [];
+  files: string[] = [];
   readonly leftOut = new Map<string, LeftOutEntry>();
   anyTakesBack = false;
   readonly #root: string;
@@ -88,9 +99,11 @@ class Listing {
   readonly #folders = new Map<string, Folder>();
   readonly #links: string[] = [];
   readonly #ahead: LookAhead | null;
-  #last: { name: string; folder: Folder | null } = { name: "", folder: null };
+  #last: LastFolder = { prefix: "", folder: null, takesAll: takesNone };
   readonly #odd: string[] = [];
   readonly #slices = new Slices();
+  /** What git does not track, until all that it tracks is known. */
+  #untracked: string[] = [];
   #beyond = 0;
 
   constructor(root: string, { filesMax, beyond, own }: ListingOptions) {
@@ -112,13 +125,15 @@ class Listing {
   async find(options: Omit<SetOptions, "each">): Promise<FileSet> {
     if (this.#ahead === null) return repositoryFiles(this.#root, { ...options, each: this.#add });
     const ends = new AbortController();
+    // Git is started first: it takes longer.
+    const listed = repositoryFiles(this.#root, { ...options, signal: ends.signal, each: this.#add });
     const looking = this.#ahead.run().then((pipe) => {
       if (pipe === null) return;
       const why = `${pipe} is a pipe, and git would wait until something is written into it`;
       ends.abort(unknownSet(this.#root, "", why, undefined));
     });
     try {
-      return await repositoryFiles(this.#root, { ...options, signal: ends.signal, each: this.#add });
+      return await listed;
     } finally {
       this.#ahead.stop();
       await looking;
@@ -133,6 +148,18 @@ class Listing {
   };
 
   #take(path: string, tracked: boolean): void {
+    const { prefix, folder: last, takesAll } = this.#last;
+    if (
+      (tracked ? takesAll.tracked : takesAll.untracked) &&
+      path.startsWith(prefix) &&
+      last?.contents?.isNextFile(path, prefix.length)
+    )
+      this.#taken(path, tracked);
+    else this.#takeUnlike(path, tracked);
+  }
+
+  /** Takes a path that is not simply the next file of the folder in which the path before was. */
+  #takeUnlike(path: string, tracked: boolean): void {
     const slash = path.lastIndexOf("/");
     const folder = this.#folderOf(path, slash);
     if (folder.contents === null) return;
@@ -146,24 +173,39 @@ class Listing {
     if (kind === undefined || kind === "folder") return;
     const out = this.#why(path, folder, tracked);
     if (out) this.#tell(out);
-    else if (kind === "file") this.#taken(path);
+    else if (kind === "file") this.#taken(path, tracked);
     else if (kind === "symlink") this.#links.push(path);
   }
 
   /** The folder of the path: usually the same as for the path before. */
   #folderOf(path: string, slash: number): Folder {
-    const { name, folder } = this.#last;
-    if (folder !== null && name.length === Math.max(slash, 0) && path.startsWith(name)) return folder;
-    const at = slash === -1 ? "" : path.slice(0, slash);
-    const found = this.#folder(at);
-    this.#last = { name: at, folder: found };
-    return found;
+    const { prefix, folder: last } = this.#last;
+    if (last !== null && prefix.length === slash + 1 && path.startsWith(prefix)) return last;
+    const folder = this.#folder(slash === -1 ? "" : path.slice(0, slash));
+    const { contents, frames, out, outUntracked } = folder;
+    const takes = contents !== null && !contents.anyProtected && frames.length === 0 && out === null;
+    this.#last = {
+      prefix: path.slice(0, slash + 1),
+      folder,
+      takesAll: takes ? { tracked: true, untracked: outUntracked === null } : takesNone,
+    };
+    return folder;
   }
 
-  #taken(path: string): void {
-    if (this.files.length < this.#filesMax) return void this.files.push(path);
-    if (this.#refuses) throw this.#refuse(`holds more than ${this.#filesMax} files`);
-    this.#beyond++;
+  #taken(path: string, tracked = true): void {
+    if (this.#refuses && this.files.length + this.#untracked.length >= this.#filesMax)
+      throw this.#refuse(`holds more than ${this.#filesMax} files`);
+    const files = tracked ? this.files : this.#untracked;
+    if (files.length < this.#filesMax) files.push(path);
+    else this.#beyond++;
+  }
+
+  /** Puts what git does not track after what it tracks, as far as there is room. */
+  join(): void {
+    const room = this.#filesMax - this.files.length;
+    this.#beyond += Math.max(0, this.#untracked.length - room);
+    this.files = this.files.concat(this.#untracked.slice(0, room));
+    this.#untracked = [];
   }
 
   /** Why the entry at this path is excluded, by the folders above it and by its own name. */

@@ -10,17 +10,17 @@
 import { lstatSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {
+  chosenFiles,
+  gitlinks,
   GitRefused,
   ignoredFiles,
   ignoredOf,
   ruleAgainst,
-  trackedFiles,
   unknownSet,
-  untrackedFiles,
-  type Tracked,
+  type Gitlink,
 } from "./ask-git.ts";
 import { ConfigUnreadable, ignoreSettings } from "./git-config.ts";
-import { IndexUnreadable } from "./git-index.ts";
+import { IndexUnreadable, mayHoldGitlinks } from "./git-index.ts";
 import { gitDirsOf, gitTop, realCommonDir, wasRepository } from "./git-layout.ts";
 import { RulesUnreadable, walk } from "./own-walk.ts";
 import type { LeftOutName } from "../../schemas/job.ts";
@@ -41,8 +41,8 @@ export interface SetOptions {
   own?: boolean;
   signal?: AbortSignal;
   /**
-   * Receives files and symlinks during the search, the tracked ones of a repository first. Paths are relative to the
-   * project directory, with `/`. A tracked file may be missing from the directory.
+   * Receives files and symlinks during the search, in any order. Paths are relative to the project directory, with `/`.
+   * A tracked file may be missing from the directory.
    */
   each: (paths: readonly string[], tracked: boolean) => Promise<void>;
 }
@@ -105,18 +105,20 @@ class Collector {
     const ends = new AbortController();
     const both = AbortSignal.any([signal, ends.signal]);
     // This call takes longest, so it starts first.
-    const others = untrackedFiles(dir, both, async (paths) => {
-      await tracked;
-      await this.#options.each(allBelow(at, paths), false);
+    const chosen = chosenFiles(dir, both, async (paths, tracked) => {
+      const links = tracked ? await submodules : [];
+      const files = links.length === 0 ? paths : without(paths, links);
+      await this.#options.each(allBelow(at, files), tracked);
     });
-    const tracked = trackedFiles(dir, both, (paths) => this.#options.each(allBelow(at, paths), true));
+    const dirs = gitDirsOf(top);
+    const submodules = dirs && !mayHoldGitlinks(join(dirs.gitDir, "index")) ? Promise.resolve([]) : gitlinks(dir, both);
     const ignored = this.#options.ignored ? ignoredFiles(dir, both) : Promise.resolve([]);
     // The first failure is reported; the other calls end with it.
-    others.catch(() => undefined);
+    submodules.catch(() => undefined);
     ignored.catch(() => undefined);
     try {
-      const links = await tracked;
-      const { repositories, unreadable } = await others;
+      const { repositories, unreadable } = await chosen;
+      const links = await submodules;
       for (const { path, why } of unreadable) this.#unreadable(below(at, path), why);
       for (const path of await ignored) this.#set.ignored.push(below(at, path));
       await this.#within(at, top, links, repositories);
@@ -141,7 +143,7 @@ class Collector {
   }
 
   /** The repositories within another one (B2). */
-  async #within(at: string, top: string, submodules: readonly Tracked[], clones: readonly string[]): Promise<void> {
+  async #within(at: string, top: string, submodules: readonly Gitlink[], clones: readonly string[]): Promise<void> {
     for (const { path, skipped } of submodules) {
       const inside = below(at, path);
       if (this.#isCheckedOut(inside)) await this.#enter(inside);
@@ -209,6 +211,11 @@ function pipeThatGitReads(top: string, dir: string): string | null {
     files.push(join(at, ".gitignore"));
   }
   return files.find(isPipe) ?? null;
+}
+
+function without(paths: readonly string[], links: readonly Gitlink[]): readonly string[] {
+  const submodules = new Set(links.map(({ path }) => path));
+  return paths.filter((path) => !submodules.has(path));
 }
 
 const below = (at: string, path: string): string => (at === "" ? path : `${at}/${path}`);
