@@ -108,6 +108,8 @@ export const SpotChoice = z.enum(SPOT_CHOICES).meta({
     "`prefer` takes a spot machine where one is offered, `only` takes nothing else. The provider may take a spot machine back at any time.",
 });
 
+export type SpotChoice = z.infer<typeof SpotChoice>;
+
 const minVram = whole(10_000).meta({ title: "Min VRAM", unit: "gb", description: "Minimum memory per GPU." });
 const region = line(64).meta({ title: "Region", description: "A hint in the provider's own naming." });
 const image = line(512).meta({ title: "Image", description: "Container image or VM image family." });

@@ -12,6 +12,7 @@ const OFFER: Offer = {
   id: "501",
   priceMicro: 420_000,
   facts: { gpu: "1 × RTX 4090", memory: "24 GB", place: "Montreal, CA", disk: "500 GB", reliability: "99.0 %" },
+  host: "4411",
   extra: { disk_gb: "50", machine_id: "4411" },
 };
 const SEARCH = "POST /api/v0/bundles/";

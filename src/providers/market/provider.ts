@@ -147,7 +147,9 @@ export class MarketProvider implements Provider {
     const within = await offersFor(search, wish, searchBody(wish, true));
     // Without the cap, for the price of the cheapest: whoever asked learns what would have to be paid.
     const offers =
-      within.length > 0 || wish.capUsd === null ? within : await offersFor(search, wish, searchBody(wish, false));
+      within.length > 0 || wish.capUsd === null || wish.spot !== "never"
+        ? within
+        : await offersFor(search, wish, searchBody(wish, false));
     if (offers.length === 0) await this.assertSold(wish, spec, signal);
     const free = withoutOthers(
       offers.filter((offer) => !this.isTaken(offer.id)),
@@ -205,6 +207,8 @@ export class MarketProvider implements Provider {
       onstart: startScript({ guard, publicKey }),
       cancel_unavail: true,
       target_state: "running",
+      // Its presence makes the machine an interruptible one.
+      ...(offer.spot ? { price: Number(offer.extra?.bid_usd) } : {}),
     };
     if (this.isTaken(offer.id))
       throw new SvcError("offer_taken", { provider: "market", offer: offer.id, why: "another run is renting it" });
@@ -216,7 +220,11 @@ export class MarketProvider implements Provider {
       name,
       address: null,
       priceMicro: null,
-      extra: { made_at: String(this.options.now()), ...(machineId ? { machine_id: machineId } : {}) },
+      extra: {
+        made_at: String(this.options.now()),
+        ...(machineId ? { machine_id: machineId } : {}),
+        ...(offer.spot ? { spot: "yes", on_demand_micro: offer.extra?.on_demand_micro ?? "" } : {}),
+      },
     });
     const handle = made(await this.rent(offer.id, body, calledAt, made));
     const { id } = handle;
@@ -343,6 +351,8 @@ export class MarketProvider implements Provider {
       memory.shakySince = Math.min(memory.shakySince ?? now, now);
       if (now - memory.shakySince < SHAKY_MS) return { phase: "starting", why: `${status.why}; it may come back` };
     }
+    // A host whose price rose has nothing wrong with it.
+    if (status.preempted) return worked ? status : { ...status, elsewhere: true };
     this.avoidHostOf(handle, row);
     // Its container ended or its host fell silent before anybody could log in: that is the host's trouble as often as not.
     const dead = SHAKY.has(actualStatus(row)) || actualStatus(row) === "exited";

@@ -108,6 +108,8 @@ export function refused(answer: HttpAnswer, what: string, secret: string): SvcEr
 
 const OFFER_GONE =
   /no_such_ask|no longer available|not available|already (been )?rented|offer (is )?(gone|taken|expired|not found)/i;
+/** The least bid has risen since the search. */
+const BID_LOW = /\binvalid_price\b|\bbid\b[^.]{0,40}\b(too )?low|below the min/i;
 const QUEUED = /queued|scheduled/i;
 const NO_FUNDS = /insufficient_credit|insufficient (credit|funds|balance)/i;
 const NO_QUOTA = /spend_rate_limit|missing_billing/i;
@@ -134,7 +136,7 @@ export function createRefused(answer: HttpAnswer, offer: string, secret: string)
     return new SvcError("credential_refused", { provider: PROVIDER, why: keyWords(refusal) });
   if (refuses && !QUEUED.test(text)) {
     if (isRetiredAddress(answer, refusal)) return new SvcError("provider_refused", said);
-    if (OFFER_GONE.test(text)) return new SvcError("offer_taken", { ...said, offer });
+    if (OFFER_GONE.test(text) || BID_LOW.test(text)) return new SvcError("offer_taken", { ...said, offer });
     if (NO_FUNDS.test(text)) return new SvcError("no_funds", said);
     if (NO_QUOTA.test(text)) return new SvcError("no_quota", said);
     if ((status === 404 || status === 410) && code !== "") return new SvcError("offer_taken", { ...said, offer });

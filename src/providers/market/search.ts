@@ -2,13 +2,15 @@
 //
 // S1. Filters are wishes: every number is looked at again in the answer. What was asked for and is not there is not an offer.
 // S2. A price that is not a finite number of 0 or more is no price, and without a price there is no offer.
+// S3. Whatever can be rented on demand can be bid for, and its row names the least bid: one search serves both.
 
 import { idOf } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";
 import { cudaOfImage, cudaServes, cudaText, parseCuda, type CudaVersion } from "../../domain/cuda.ts";
 import { readGpuName } from "../../domain/gpu-name.ts";
-import type { RunSpec } from "../../schemas/spec.ts";
+import type { RunSpec, SpotChoice } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, leastMemoryOf } from "../gpu-names.ts";
+import { bidFor } from "./bid.ts";
 import { withoutOthers, type Offer } from "../provider.ts";
 import { countriesOf, countryOf } from "./places.ts";
 import { numberOf, textOf, type OfferRow } from "./wire.ts";
@@ -37,6 +39,7 @@ export interface Wish {
   countries: readonly string[] | null;
   cuda: CudaVersion | null;
   capUsd: number | null;
+  spot: SpotChoice;
 }
 
 /** Throws `gpus_unsupported` and `invalid_request`, naming the field. */
@@ -54,6 +57,7 @@ export function wishOf(spec: RunSpec): Wish {
     countries: spec.region === undefined ? null : countriesOf(spec.region),
     cuda: cudaOfImage(spec.image ?? defaultImageFor(model)),
     capUsd: spec.price_cap ?? null,
+    spot: spec.spot ?? "never",
   };
 }
 
@@ -78,7 +82,8 @@ export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown
     duration: { gte: wish.seconds },
     ...(wish.cuda === null ? {} : { cuda_max_good: { gte: Number(cudaText(wish.cuda)) } }),
     ...(wish.countries === null ? {} : { geolocation: { in: wish.countries } }),
-    ...(withCap && wish.capUsd !== null ? { dph_total: { lte: wish.capUsd } } : {}),
+    // What costs more than the cap on demand may cost less as a bid.
+    ...(withCap && wish.capUsd !== null && wish.spot === "never" ? { dph_total: { lte: wish.capUsd } } : {}),
     order: [["dph_total", "asc"]],
     limit: LIMIT,
   };
@@ -134,18 +139,19 @@ export function neverThatMany(rows: readonly OfferRow[], wish: Wish): string | n
 
 /** The offers that are what was asked for, cheapest first. Those above the cap stay: who rents has to know the cheapest. */
 export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
-  const offers = rows.flatMap((row) => {
-    const offer = offerOf(row, wish);
-    return offer === null ? [] : [offer];
-  });
+  const onDemand = rows.flatMap((row) => offerOf(row, wish) ?? []);
+  const bids = wish.spot === "never" ? [] : onDemand.flatMap(({ offer, row }) => bidFor(offer, row, wish.capUsd) ?? []);
+  const offers = wish.spot === "only" ? bids : [...bids, ...onDemand.map(({ offer }) => offer)];
   const unpriced = rows.filter((row) => priceMicroOf(row.dph_total) === null);
-  const unfit = rows.length - unpriced.length - offers.length;
+  const unfit = rows.length - unpriced.length - onDemand.length;
+  const dear = wish.spot === "only" ? onDemand.length - bids.length : 0;
   const [odd] = unpriced;
   return withoutOthers(
     offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0)),
     [
       ...(odd ? [`${unpriced.length} of its offers have no price that is a number of 0 or more (${shown(odd)})`] : []),
       ...(unfit > 0 ? [`${unfit} of its offers are not what was asked for`] : []),
+      ...(dear > 0 ? [`${dear} of its offers take no bid below their price on demand and the price cap`] : []),
       `asked for ${wordsOf(wish)}`,
     ],
   );
@@ -164,23 +170,25 @@ const wordsOf = (wish: Wish): string =>
     `free for ${Math.ceil(wish.seconds / 3_600)} hours`,
   ].join(", ");
 
-function offerOf(row: OfferRow, wish: Wish): Offer | null {
+function offerOf(row: OfferRow, wish: Wish): { offer: Offer; row: OfferRow } | null {
   const id = idOf(row.ask_contract_id) ?? idOf(row.id);
   const priceMicro = priceMicroOf(row.dph_total);
   if (id === null || priceMicro === null || !fits(row, wish)) return null;
   const machineId = idOf(row.machine_id);
   const { up, down } = trafficPrices(row);
-  return {
+  const offer = {
     id,
     priceMicro,
     ...(up === null || down === null ? {} : { trafficMicro: Math.round((up + down) * 1e6) }),
     facts: factsOf(row),
+    ...(machineId ? { host: machineId } : {}),
     extra: {
       disk_gb: String(wish.diskGb),
       ...(machineId ? { machine_id: machineId } : {}),
       ...diskPriceOf(row, wish, priceMicro),
     },
   };
+  return { offer, row };
 }
 
 /** Hours of a month by which the provider bills disks (source: its API guide, 2026). */

@@ -29,6 +29,14 @@ const BROKEN: Readonly<Record<string, string>> = {
 /** The provider's own word for the state; empty while there is none. */
 export const actualStatus = (row: InstanceRow): string => textOf(row.actual_status).toLowerCase();
 
+/**
+ * A bid that was beaten: the marketplace halts the machine, keeps its disk billed, and starts the container again by itself once the bid
+ * is the highest again. Processes do not survive that, so a halted machine is never waited for.
+ */
+function isOutbid(row: InstanceRow): boolean {
+  return row.is_bid === true && textOf(row.cur_state).toLowerCase() === "stopped";
+}
+
 export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const priceMicro = priceMicroOf(row.dph_total);
   const actual = actualStatus(row);
@@ -36,11 +44,18 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const said = message === "" ? "" : ` (${message})`;
   const broken = (why: string): MachineStatus & { phase: "broken" } => ({ phase: "broken", why, priceMicro });
   if (textOf(row.cur_state).toLowerCase() === "unloaded") return broken("it is being destroyed");
+  const outbid = isOutbid(row);
   if (
+    outbid ||
     [row.cur_state, row.next_state, row.intended_status].every((state) => textOf(state).toLowerCase() === "stopped")
   ) {
     const end = numberOf(row.end_date);
     if (end !== null && end * 1000 <= nowMs) return broken("its rental has reached its end date");
+    if (outbid)
+      return {
+        ...broken(`it was outbid, or the account's credit is used up: the provider stopped it${said}`),
+        preempted: true,
+      };
     return broken(`the provider stopped it: the account's credit is used up, or it was outbid${said}`);
   }
   if (actual === "running") {
