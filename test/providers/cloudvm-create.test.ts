@@ -450,7 +450,7 @@ describe("an operation that failed", () => {
     stub.on("POST", INSERT, failed(STOCKOUT));
     stub.on("GET", SELF, notFound());
     await expect(create({ gpus: "H100:1" })).rejects.toMatchObject({
-      message: expect.stringContaining("set provisioning to spot") as string,
+      message: expect.stringContaining("set spot in the run, or provisioning to spot") as string,
     });
   });
 });

@@ -165,7 +165,11 @@ describe("a machine that is not found", () => {
     ["delete", `runs@${PROJECT}.example.com`, /deleted by this account's key/],
   ])("is gone, and %s of %s tells why", async (operationType, user, words) => {
     stub.on("GET", OPERATIONS, listed(operation({ operationType, user }), operation({ operationType: "insert" })));
-    expect(await stub.provider().inspect(fresh(), never)).toEqual({ phase: "gone", why: matching(words) });
+    expect(await stub.provider().inspect(fresh(), never)).toEqual({
+      phase: "gone",
+      why: matching(words),
+      ...(operationType.endsWith("preempted") ? { preempted: true } : {}),
+    });
     const [asked] = stub.asked("GET", /operations$/);
     expect(asked?.query.get("filter")).toBe("targetId=4200000000000000001");
   });

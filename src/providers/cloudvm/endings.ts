@@ -7,25 +7,24 @@ import { zonePath, type Place } from "./place.ts";
 import { lastPart, Operation, OperationList, plainText } from "./wire.ts";
 
 const PAGES_MAX = 4;
+const PREEMPTED = "compute.instances.preempted";
 
 /** What ended a machine; the words are for people. */
 const ENDINGS: Readonly<Record<string, string>> = {
-  "compute.instances.preempted": "it was preempted: the provider took it back",
+  [PREEMPTED]: "it was preempted: the provider took it back",
   "compute.instances.deferredDelete": "it reached its time limit and the provider deleted it",
   "compute.instances.deferredStop": "it reached its time limit and the provider stopped it",
   "compute.instances.guestTerminate": "it was powered off from inside",
   "compute.instances.hostError": "the provider's hardware failed",
 };
-const REMOVES: ReadonlySet<string> = new Set([
-  "delete",
-  "compute.instances.deferredDelete",
-  "compute.instances.preempted",
-]);
+const REMOVES: ReadonlySet<string> = new Set(["delete", "compute.instances.deferredDelete", PREEMPTED]);
 const BY_SOMEBODY: Readonly<Record<string, string>> = { delete: "deleted", stop: "stopped", suspend: "suspended" };
 
 export interface Endings {
   /** Null where the list does not tell. */
   why: string | null;
+  /** The first thing that ended it was the provider, which took it back. */
+  preempted: boolean;
   /** An operation that ends the machine and is over: it did exist. */
   ended: boolean;
   /** One that is still going on, and leaves nothing of it. */
@@ -55,6 +54,7 @@ export async function endingsOf(
   const first = endings[0];
   return {
     why: first === undefined ? null : wordsOf(first, ownEmail),
+    preempted: first?.operationType === PREEMPTED,
     ended: endings.some((operation) => operation.status === "DONE" && operation.error === null),
     ending: endings.some(({ operationType: type = "", status }) => REMOVES.has(type) && status !== "DONE"),
     making: mine.some((operation) => operation.operationType === "insert" && operation.status !== "DONE"),

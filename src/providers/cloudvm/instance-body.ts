@@ -140,7 +140,8 @@ function reservationOf(plan: MachinePlan, settings: Settings): { reservationAffi
   // Such a machine comes from a pool of its own, and the provider refuses it with any reservation.
   if (plan.provisioning === "FLEX_START") return { reservationAffinity: { consumeReservationType: "NO_RESERVATION" } };
   const name = settings["reservation"]?.trim() ?? "";
-  if (name === "") return {};
+  // A spot machine comes from no reservation.
+  if (name === "" || plan.provisioning === "SPOT") return {};
   if (!/^(projects\/[a-z0-9.:-]+\/reservations\/)?[a-z][-a-z0-9]{0,62}$/.test(name))
     throw new SvcError("credential_missing", {
       provider: "cloudvm",

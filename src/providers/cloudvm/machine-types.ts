@@ -97,8 +97,11 @@ const ALL_ZONES: Readonly<Record<string, string>> = Object.values<TableEntry>(TA
 
 export const CURRENT_FAMILIES: readonly string[] = TABLE.images.families;
 
-/** The machine for a spec. Throws with the field named where there can be none. Asks nobody. */
-export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
+/**
+ * The machine for a spec. Throws with the field named where there can be none. Asks nobody.
+ * @param spot whether this order is for a machine that may be taken back; of a run that does not say (`spec.spot`), the setting decides
+ */
+export function planFor(spec: RunSpec, settings: Settings, spot = spec.spot === "only"): MachinePlan {
   const wish = gpuWish(spec.gpus);
   const override = settings["machine_type"]?.trim() || null;
   if (override !== null && !NAME.test(override))
@@ -108,7 +111,8 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
     });
   const image = imageOf(spec.image ?? settings["image"]);
   const disk = diskGbOf(spec, image);
-  const provisioning = provisioningOf(settings);
+  const set = provisioningOf(settings);
+  const provisioning = spec.spot === undefined ? set : spot ? "SPOT" : set === "SPOT" ? "STANDARD" : set;
   const found = wish === null ? undefined : entryOf(wish.model);
   const machineType =
     override ?? (wish === null ? CPU_MACHINE_TYPE : typeOf(spec, wish.model, wish.count, found?.entry));
@@ -129,7 +133,7 @@ export function planFor(spec: RunSpec, settings: Settings): MachinePlan {
     override === null &&
     provisioning === "STANDARD" &&
     !found.entry.on_demand.includes(wish?.count ?? 1)
-      ? `${found.name}:${wish?.count ?? 1} is had here only as a spot machine, by flex-start or by a reservation (set provisioning to spot, flex-start or reservation-bound)`
+      ? `${found.name}:${wish?.count ?? 1} is had here only as a spot machine, by flex-start or by a reservation (set spot in the run, or provisioning to spot, flex-start or reservation-bound)`
       : null;
   return {
     machineType,

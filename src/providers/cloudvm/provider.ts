@@ -34,6 +34,7 @@ import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
 import { instanceBody, isInternal, ownerOf, powerOff } from "./instance-body.ts";
 import { gapOf, listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
+import { offersIn } from "./offers.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
 import { missingZone, warningsOf } from "./warnings.ts";
 import { Instance, lastPart, Operation, plainText, Region } from "./wire.ts";
@@ -104,12 +105,7 @@ export class CloudvmProvider implements Provider {
     if (zones.length === 0 && place.zone === null) zones = await this.#zonesOf(session, place.region, signal);
     await session.client.letIn(signal);
     if (place.zone !== null) zones = [place.zone, ...zones.filter((zone) => zone !== place.zone)];
-    const offers = zones.map((zone) => ({
-      id: `${zone}.${plan.machineType}`,
-      priceMicro: null,
-      facts: { machine: plan.machineType, place: zone, ...(plan.terms === null ? {} : { terms: plan.terms }) },
-      extra: { zone, ...(zone === place.zone ? { asked: "yes" } : {}) },
-    }));
+    const offers = offersIn(zones, place.zone, spec, session.settings);
     // A zone that had none a moment ago is asked last.
     return offers.toSorted((a, b) => Number(this.#full.has(a.id)) - Number(this.#full.has(b.id)));
   }
@@ -118,7 +114,7 @@ export class CloudvmProvider implements Provider {
     const session = this.#open();
     const { settings } = session;
     const place = { project: projectOf(session), zone: offer.extra?.["zone"] ?? offer.id.split(".")[0] ?? "" };
-    const plan = planFor(order.spec, settings);
+    const plan = planFor(order.spec, settings, offer.spot === true);
     const user = loginOf(settings).user;
     const publicKey = (await beforeSending(this.#o.publicKey())).trim();
     const handleOf = (made: Made): MachineHandle => ({
@@ -133,6 +129,7 @@ export class CloudvmProvider implements Provider {
         ssh_user: user,
         ...(isInternal(settings) ? { addresses: "internal" } : {}),
         made_at_ms: String(this.#o.now()),
+        ...(plan.provisioning === "SPOT" ? { spot: "yes" } : {}),
         ...(made.operation === null ? {} : { operation: made.operation }),
       },
     });
@@ -167,8 +164,9 @@ export class CloudvmProvider implements Provider {
     const { status } = instance.data;
     // The words stay in the run's record: they are to be true of it after the machine is gone, too.
     const tell = async (words: string): Promise<MachineStatus> => {
-      const why = (await this.#endings(session, place, handle, signal))?.why ?? null;
-      return { phase: "broken", why: why === null ? words : `${why}; ${words}` };
+      const endings = await this.#endings(session, place, handle, signal);
+      const why = endings?.why ?? null;
+      return { phase: "broken", why: why === null ? words : `${why}; ${words}`, ...takenBack(endings) };
     };
     switch (status) {
       case "RUNNING": {
@@ -322,11 +320,19 @@ export class CloudvmProvider implements Provider {
     // Some answer "not found" to whatever a key may not see: where the one list fails, another one has to agree.
     if (endings === null && (await this.#isListed(session, place, handle, signal)))
       return { phase: "starting", why: "the provider lists it, and does not find it" };
-    const gone: MachineStatus = { phase: "gone", ...(endings?.why ? { why: endings.why } : {}) };
+    const gone: MachineStatus = {
+      phase: "gone",
+      ...(endings?.why ? { why: endings.why } : {}),
+      ...takenBack(endings),
+    };
     if (endings?.ending)
       return (await this.#staysAway(session, place, handle, signal))
         ? gone
-        : { phase: "broken", why: `${endings.why ?? "it was deleted"}; that is still going on` };
+        : {
+            phase: "broken",
+            why: `${endings.why ?? "it was deleted"}; that is still going on`,
+            ...takenBack(endings),
+          };
     if (endings?.ended) return gone;
     const key = keyOf(place, handle.name);
     const madeAt = Number(handle.extra?.["made_at_ms"] ?? Number.NaN);
@@ -425,6 +431,8 @@ export class CloudvmProvider implements Provider {
     };
   }
 }
+
+const takenBack = (endings: Endings | null): { preempted?: true } => (endings?.preempted ? { preempted: true } : {});
 
 function readyOrStarting(instance: Instance, handle: MachineHandle, settings: Settings): MachineStatus {
   const [nic] = instance.networkInterfaces;
