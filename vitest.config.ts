@@ -22,7 +22,7 @@ const WHOLE = ["test/{cli,e2e,process,python,rented,runner,sdk,security,sim}/**/
 
 /** Real sshd and simulated machines, part by part. */
 const MACHINES = [
-  "test/ssh/{agent,connection,data,guard,remote-access,remote-host,tree,whole-tree}.test.ts",
+  "test/ssh/{agent,connection,data,gate,guard,remote-access,remote-host,tree,whole-tree}.test.ts",
   "test/sim/{machines,*-sim}.test.ts",
   "test/conformance/**/*.test.ts",
 ];
@@ -40,6 +40,8 @@ for (const name of Object.keys(process.env)) {
 }
 const home = mkdtempSync(join(tmpdir(), "svc-test-home-"));
 process.env.SVC_HOME = home;
+// Machines that are tested with no network of their own must not download from the world's package index.
+process.env.SVC_GATE_INDEX = "off";
 // Hundreds of processes start from the same sources.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules/.cache/compiled");
 process.once("exit", () => rmSync(home, { recursive: true, force: true }));

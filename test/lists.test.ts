@@ -56,7 +56,6 @@ describe("the fields of RunSpec, with which a run is started, are also parameter
     retry: NOT_YET,
     spot: NOT_YET,
     max_preemptions: NOT_YET,
-    health: NOT_YET,
   };
   const fields = Object.keys(RunSpec.shape).filter((name) => ELSEWHERE[name] === undefined);
   const CALL = ["label", "idempotency_key"];

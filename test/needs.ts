@@ -64,6 +64,7 @@ const works = (program: string, ...args: string[]): boolean => isRoot && spawnSy
 const NEEDS: Record<string, Need> = {
   ...Object.fromEntries(PROGRAMS.map((name) => [name, program(name, () => onPath(name))])),
   // OpenSSH comes in two packages nearly everywhere: the server, and its tools for keys.
+  cc: program("cc", () => onPath("cc")),
   sshd: program("sshd", () => existsSync("/usr/sbin/sshd") && onPath("ssh-keygen")),
   ssh: program("ssh", () => onPath("ssh") && onPath("ssh-keygen") && onPath("ssh-agent")),
   venv: program("python3-venv", () => spawnSync("python3", ["-c", "import ensurepip, venv"]).status === 0),

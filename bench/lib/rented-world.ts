@@ -74,7 +74,12 @@ export class RentedWorld {
     const sim = await PodhostSim.start({ ...parts, timings: { pullMs: 100, portsMs: 100, sshdMs: 0 } });
     const loop = join(folder, "loop.json");
     const preload = join(import.meta.dirname, "loop-delay.ts");
-    const env = { ...sim.settings().env, SVC_BENCH_LOOP: loop, NODE_OPTIONS: `--import=${preload}` };
+    const env = {
+      ...sim.settings().env,
+      SVC_GATE_INDEX: "off",
+      SVC_BENCH_LOOP: loop,
+      NODE_OPTIONS: `--import=${preload}`,
+    };
     const served = await Served.start(home, project, env);
     const world = new RentedWorld({ served, sim, fleet, home }, ledger, loop);
     await new Promise<void>((resolve, reject) => {

@@ -42,6 +42,7 @@ __all__ = [
 ProviderName = Literal["local", "podhost", "market", "cloudvm", "notebook"]
 # end: providers
 Launcher = Literal["auto", "single", "torchrun", "ray"]
+Health = Literal["quick", "off"]
 
 LOST_SECONDS_MAX = 60.0
 STREAM_IDLE_SECONDS = 60.0
@@ -116,6 +117,7 @@ def run(
     data: Sequence[str] | None = None,
     resume_from: str | None = None,
     sinks: Sequence[Mapping[str, Any]] | None = None,
+    health: Health | None = None,
     idempotency_key: str | None = None,
     wait: bool = False,
 ) -> Job:
@@ -147,6 +149,7 @@ def run(
     :param data: names of data manifests.
     :param resume_from: a job whose last complete checkpoint this run starts from.
     :param sinks: object stores that also receive checkpoints and logs.
+    :param health: ``quick`` (default) tests a rented machine before the script starts; ``off`` skips the tests.
     :param idempotency_key: repeating a call with the same key and parameters returns the same job.
     :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps while waiting
         (``SVC_PROGRESS=0`` turns that off).
@@ -175,6 +178,7 @@ def run(
         "data": list(data) if isinstance(data, tuple) else data,
         "resume_from": resume_from,
         "sinks": list(sinks) if isinstance(sinks, tuple) else sinks,
+        "health": health,
     }
     spec.update((name, value) for name, value in optional.items() if value is not None)
     # The server's own directory is not the caller's, so the caller's is always sent.

@@ -54,6 +54,7 @@ class RunParameters(TypedDict, total=False):
     data: Sequence[str] | None
     resume_from: str | None
     sinks: Sequence[Mapping[str, Any]] | None
+    health: _client.Health | None
     idempotency_key: str | None
 
 

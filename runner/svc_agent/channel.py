@@ -10,6 +10,7 @@ import time
 
 from .checkpoint_bytes import op_data_ranges, op_hash_file, op_read_file, op_read_pieces
 from .checkpoints import op_list
+from .gate import op_gate, op_gate_look
 from .guard import op_guard, op_keep
 from .log import op_ack, op_follow, op_read_log, op_read_samples, op_status
 from .machine import op_hello
@@ -25,8 +26,8 @@ QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_s
          "read_file": op_read_file, "read_pieces": op_read_pieces, "data_ranges": op_data_ranges, "hash_file": op_hash_file,
          "mkdir": op_mkdir}
 SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "follow": op_follow, "list": op_list,
-        "keep": op_keep, "remove_tree": op_remove_tree}
-BODIED = {"runner": op_runner, "guard": op_guard, "compare": op_compare, "put": op_put}
+        "keep": op_keep, "remove_tree": op_remove_tree, "gate_look": op_gate_look}
+BODIED = {"runner": op_runner, "guard": op_guard, "compare": op_compare, "put": op_put, "gate": op_gate}
 
 
 class Channel:

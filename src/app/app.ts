@@ -174,7 +174,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const runner = pythonProgram(join(programRoot, "runner", "svc_runner"));
     const runnerPath = placedProgram(runner, join(home, "runner"));
     const agentText = () => pythonProgram(join(programRoot, "runner", "svc_agent")).text;
-    const machines = remoteMachines({ home, env, runner, agentText });
+    const gateText = () => pythonProgram(join(programRoot, "runner", "svc_gate")).text;
+    const machines = remoteMachines({ home, env, runner, agentText, gateText });
     const prefix = installationPrefix(store.installationId);
     const providers = new Map<string, Provider>([
       [THIS_COMPUTER, new LocalProvider({ home, runnerPath, python, prefix })],

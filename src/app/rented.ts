@@ -17,7 +17,7 @@ interface Places {
   env: NodeJS.ProcessEnv;
 }
 
-type Programs = Pick<RemoteMachinesOptions, "runner" | "agentText">;
+type Programs = Pick<RemoteMachinesOptions, "runner" | "agentText" | "gateText">;
 
 export type RemoteMachinesOf = ReturnType<typeof remoteMachines>;
 
@@ -28,10 +28,10 @@ function sshKeyOf(provider: ProviderName, { home, env }: Places): Promise<SshKey
 }
 
 /** The ways to all machines, with the key that each provider's are opened with. */
-export function remoteMachines({ home, env, runner, agentText }: Places & Programs) {
+export function remoteMachines({ home, env, runner, agentText, gateText }: Places & Programs) {
   const key = (provider: ProviderName): Promise<SshKey> => sshKeyOf(provider, { home, env });
   const pins = new HostKeyPins(home);
-  const machines = new RemoteMachines({ home, key, pins, runner, agentText });
+  const machines = new RemoteMachines({ home, key, pins, runner, agentText, gateText });
   return Object.assign(machines, { key, pins });
 }
 

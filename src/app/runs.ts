@@ -111,6 +111,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     announced: (jobId, node, names) => resumes.announce(jobId, node, names),
     undecided,
     silent: (jobId, node) => undecided.settle(jobId, node),
+    ...(env["SVC_GATE_INDEX"] ? { gateIndex: env["SVC_GATE_INDEX"] } : {}),
     pause: (ms) => pause(ms),
     forget: (jobId) => {
       runs.forget(jobId);

@@ -5,6 +5,7 @@
 // H2. The runner owns the run: pid, exit code and log live in the run directory, so a new control plane re-attaches.
 // H3. Bytes of the log are named by their offset in the stream that the script wrote; the same offset is always the same byte.
 
+import type { GateLook, ProbeName } from "../schemas/gate.ts";
 import type { RunnerSample, RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
 
 export interface LogSlice {
@@ -199,6 +200,31 @@ export interface Guard {
   stopSeconds: number;
 }
 
+/** What the gate is to test. */
+export interface GateAsk {
+  /** For all of it. */
+  seconds: number;
+  /** Absolute path of the Python that scripts get. */
+  python: string;
+  probes: readonly ProbeName[];
+  /** Address of the package index to download from; the machine's own where absent. */
+  index?: string;
+}
+
+/** The test of a machine (docs/internals/gate.md). Its processes end by themselves. */
+export interface MachineGate {
+  /** One that was started before goes on. */
+  start(ask: GateAsk, signal: AbortSignal): Promise<void>;
+  /**
+   * What it has found, once all of `need` have answered, nothing more is to come, or `waitMs` are over. `end` ends it then.
+   * `clockAheadMs`: by how much the machine's clock is ahead of ours.
+   */
+  look(
+    how: { need: readonly ProbeName[]; waitMs: number; end: boolean },
+    signal: AbortSignal,
+  ): Promise<GateLook & { clockAheadMs: number }>;
+}
+
 /**
  * The way to one machine. Nothing here decides that a machine is lost: what cannot be reached throws `ssh_unreachable`, and the
  * provider is asked. Repeatable, all of it.
@@ -220,6 +246,8 @@ export interface MachineAccess {
   keep(guard: Guard, signal: AbortSignal): Promise<void>;
   /** `run` for the script, `install` for what comes before it. */
   host(purpose: "run" | "install"): RunHost;
+  /** Tests the machine while files are sent to it; absent where steps work in place. Throws as `layout` does. */
+  readonly gate?: MachineGate;
   /** Takes everything of the run off a machine that stays with its owner; absent where nothing was put there. */
   leave?(signal: AbortSignal): Promise<void>;
 }

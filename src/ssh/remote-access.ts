@@ -4,6 +4,7 @@
 import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { MachineLink } from "./machine-link.ts";
+import { remoteGate } from "./remote-gate.ts";
 import { compareTree } from "./tree-compare.ts";
 import { RemoteHost, type RunnerText } from "./remote-host.ts";
 import { SvcError } from "../errors/index.ts";
@@ -11,6 +12,7 @@ import type {
   Guard,
   MachineAccess,
   MachineFacts,
+  MachineGate,
   MachineLayout,
   RunHost,
   TreeCompare,
@@ -28,6 +30,8 @@ export interface RemoteMachinesOptions {
   runner: RunnerText;
   /** The text of the agent; asked when the first machine is connected to. */
   agentText: () => Buffer;
+  /** The text of the gate; asked when the first machine is tested. */
+  gateText: () => Buffer;
 }
 
 interface Known {
@@ -39,6 +43,7 @@ export class RemoteMachines {
   readonly #options: RemoteMachinesOptions;
   readonly #known = new Map<string, Known>();
   #agentText: Buffer | undefined;
+  #gateText: Buffer | undefined;
 
   constructor(options: RemoteMachinesOptions) {
     this.#options = options;
@@ -48,7 +53,7 @@ export class RemoteMachines {
   access(handle: MachineHandle): MachineAccess {
     const known = this.#known.get(handle.name);
     if (known && (handle.ssh?.length ?? 0) > 0) known.handle = handle;
-    return new RemoteAccess(handle, () => this.#link(handle), this.#options.runner);
+    return new RemoteAccess(handle, () => this.#link(handle), this.#options.runner, this.#gate);
   }
 
   /**
@@ -63,6 +68,8 @@ export class RemoteMachines {
   close(): void {
     for (const name of this.#known.keys()) this.forget(name);
   }
+
+  readonly #gate = (): Buffer => (this.#gateText ??= this.#options.gateText());
 
   #link(handle: MachineHandle): MachineLink {
     let known = this.#known.get(handle.name);
@@ -90,11 +97,17 @@ export class RemoteAccess implements MachineAccess {
   readonly #handle: MachineHandle;
   readonly #link: () => MachineLink;
   readonly #runner: RunnerText;
+  readonly #gateText: () => Buffer;
 
-  constructor(handle: MachineHandle, link: () => MachineLink, runner: RunnerText) {
+  constructor(handle: MachineHandle, link: () => MachineLink, runner: RunnerText, gateText: () => Buffer) {
     this.#handle = handle;
     this.#link = link;
     this.#runner = runner;
+    this.#gateText = gateText;
+  }
+
+  get gate(): MachineGate {
+    return remoteGate(this.#link(), this.#gateText, this.#base());
   }
 
   layout(): MachineLayout {

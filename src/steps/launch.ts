@@ -3,6 +3,7 @@
 // Safe to run twice: the runner answers a second start of the same run with the state of the first.
 
 import { SvcError } from "../errors/index.ts";
+import { endGate } from "./rental/gate.ts";
 import { heldMachine, reaching } from "./rental/held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepDefinition } from "./step.ts";
@@ -21,10 +22,11 @@ export function launchStep(services: RunServices): StepDefinition {
       const plan = await services.plan(jobId, node, "run");
       signal.throwIfAborted();
       return reaching(services, context, held, async () => {
+        const tested = await endGate(services, context, held);
         const status = await held.access.host("run").start(plan.runner, plan.secretEnv, signal);
         if (status.phase === "failed")
           throw new SvcError("runner_failed", { why: status.error ?? "it gave no reason" });
-        return { done: {}, detail: { pid: status.pid, argv: plan.runner.argv } };
+        return { done: {}, detail: { pid: status.pid, argv: plan.runner.argv, ...tested } };
       });
     },
   };

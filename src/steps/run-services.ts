@@ -42,5 +42,7 @@ export interface RunServices extends StepPorts {
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;
   undecided: Undecided;
+  /** The package index that machines test their download with: an address, `off`, or the machine's own where absent. */
+  gateIndex?: string;
   pause(ms: number): Promise<void>;
 }

@@ -6,6 +6,7 @@ import type { MachineAccess, TreePush, TreePushed } from "../providers/host.ts";
 import { restoreSnapshot } from "../files/code/code-snapshot.ts";
 import { leftOutLines } from "../files/listing/left-out.ts";
 import { heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
+import { beginGate, lookThroughGate } from "./rental/gate.ts";
 import { linkData, sendData } from "./launch/place-data.ts";
 import { placeResume } from "./checkpoints/resume.ts";
 import type { RunServices } from "./run-services.ts";
@@ -30,6 +31,9 @@ export function syncStep(services: RunServices): StepDefinition {
       return reaching(services, context, held, async () => {
         await holdMachine(services, context, held);
         const layout = held.access.layout();
+        const gate = beginGate(services, context, held);
+        // Awaited below; the upload may throw before that.
+        gate.catch(() => undefined);
         const packages = await packageTree(services.packagesDir, layout.packages);
         await held.access.push(packages, context.signal);
         const pushed = await pushProject(services, context, layout.project, (tree) =>
@@ -38,7 +42,12 @@ export function syncStep(services: RunServices): StepDefinition {
         const data = await sendData(services.data(jobId), held.access, held.handle.name, context);
         const resumed = await resume(services, context, held.access, layout.checkpoints);
         const left = await tellLeftOut(services, context, false);
-        return { done: {}, detail: { ...pushed, project_dir: layout.project, ...data, ...resumed, ...left } };
+        await gate;
+        const tested = await lookThroughGate(services, context, held);
+        return {
+          done: {},
+          detail: { ...pushed, project_dir: layout.project, ...data, ...resumed, ...left, ...tested },
+        };
       });
     },
   };

@@ -122,7 +122,7 @@ export class World {
     const { env } = this.sim.settings();
     this.tellSettings();
     const { SSH_AUTH_SOCK: _, SVC_HOME: __, ...own } = process.env;
-    this.#env = { NODE_COMPILE_CACHE: COMPILED, ...own, ...env };
+    this.#env = { NODE_COMPILE_CACHE: COMPILED, ...own, ...env, SVC_GATE_INDEX: "off" };
   }
 
   static async start(options: WorldOptions): Promise<World> {

@@ -50,7 +50,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
         print(path.name, "is too long")
 `;
 
-describe.each(["svc_runner", "svc_agent"])("the modules of %s", (name) => {
+describe.each(["svc_runner", "svc_agent", "svc_gate"])("the modules of %s", (name) => {
   const folder = resolve(import.meta.dirname, "../../runner", name);
 
   it("share one namespace without a clash, in the syntax of Python 3.8", () => {

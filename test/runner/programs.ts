@@ -7,5 +7,7 @@ const ROOT = resolve(import.meta.dirname, "../..");
 
 export const runner = pythonProgram(join(ROOT, "runner/svc_runner"));
 export const runnerPath = placedProgram(runner, join(ROOT, ".cache/programs/runner"));
+/** The gate is not kept on a machine: it is sent when it is started. */
+export const gate = pythonProgram(join(ROOT, "runner/svc_gate"));
 const agent = pythonProgram(join(ROOT, "runner/svc_agent"));
 export const agentPath = placedProgram(agent, join(ROOT, ".cache/programs/agent"));

@@ -63,7 +63,8 @@ export async function serveSims(options: ServeOptions): Promise<ServedSims> {
     mkdirSync(join(home, "ssh"), { recursive: true, mode: 0o700 });
     await tool("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "svc-sim", "-f", key]);
     const names = SIM_NAMES.filter((name) => options.providers.length === 0 || options.providers.includes(name));
-    const env: Record<string, string> = { SVC_HOME: home };
+    // Nothing leaves this computer: its machines have no package index to measure.
+    const env: Record<string, string> = { SVC_HOME: home, SVC_GATE_INDEX: "off" };
     const providers: Record<string, unknown> = {};
     for (const [i, name] of names.entries()) {
       const fleetDir = join(dir, name);

@@ -26,7 +26,7 @@ import type { MachineLink } from "../../src/ssh/machine-link.ts";
 import { RemoteAccess } from "../../src/ssh/remote-access.ts";
 import { sendData } from "../../src/steps/launch/place-data.ts";
 import type { StepContext } from "../../src/steps/step.ts";
-import { runner } from "../runner/programs.ts";
+import { gate, runner } from "../runner/programs.ts";
 import { never, TestMachine } from "./machine.ts";
 
 let machine: TestMachine;
@@ -49,7 +49,12 @@ beforeEach(() => {
   stop = new AbortController();
   link = machine.link();
   const handle = { v: 1, provider: "podhost", id: "1", name: machine.name, extra: { home: machine.home } };
-  access = new RemoteAccess(handle as unknown as MachineHandle, () => link, runner);
+  access = new RemoteAccess(
+    handle as unknown as MachineHandle,
+    () => link,
+    runner,
+    () => gate.text,
+  );
 });
 afterEach(() => {
   link.close();

@@ -13,7 +13,7 @@ import type { RunServices } from "../../src/steps/run-services.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
 import { INSTALLATION, removeHomes } from "../engine/harness.ts";
 import { Rent } from "../steps/rent.ts";
-import { runner } from "../runner/programs.ts";
+import { gate, runner } from "../runner/programs.ts";
 import { agentPath, never, TestMachine } from "./machine.ts";
 import { until } from "./sshd.ts";
 
@@ -29,6 +29,7 @@ beforeEach(async () => {
     pins,
     runner,
     agentText: () => readFileSync(agentPath),
+    gateText: () => gate.text,
   });
   Object.assign(rent.cloud.info.capabilities, { owns_machine: false });
   rent.cloud.access = (handle) => machines.access(handle);

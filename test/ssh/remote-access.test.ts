@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { MachineHandle } from "../../src/providers/provider.ts";
 import { machineDir, RemoteMachines } from "../../src/ssh/remote-access.ts";
-import { runner } from "../runner/programs.ts";
+import { gate, runner } from "../runner/programs.ts";
 import { agentPath, never, TestMachine } from "./machine.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "svc-access-"));
@@ -34,6 +34,7 @@ const pool = (agent = agentPath): RemoteMachines =>
     pins: machine.pins,
     runner,
     agentText: () => readFileSync(agent),
+    gateText: () => gate.text,
   });
 
 beforeEach(async () => {

@@ -1,3 +1,4 @@
+import { gateWords } from "../../../src/domain/gate-words.ts";
 import type { JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
 import { duration, stepName, words } from "../format.ts";
 import { At } from "../parts/time.tsx";
@@ -66,6 +67,7 @@ export function StepDetail(props: {
                 <bdi>{words(name)}</bdi>
               </dt>
               <dd>
+                {name === "gate" && <p>{gateWords(value)}</p>}
                 <code>{typeof value === "string" ? value : JSON.stringify(value, null, 2)}</code>
               </dd>
             </div>

@@ -1,4 +1,5 @@
 import { bytes } from "../../domain/bytes.ts";
+import { gateWords } from "../../domain/gate-words.ts";
 import type { TimelineStep } from "../../schemas/job.ts";
 import type { SinkStatus } from "../../schemas/sink-status.ts";
 import type { Command } from "../command.ts";
@@ -98,6 +99,6 @@ function what(s: TimelineStep): string {
   if (s.error) return `${s.error.message}${s.next_attempt_at ? ` Again at ${s.next_attempt_at}.` : ""}`;
   if (!s.detail) return "";
   return Object.entries(s.detail)
-    .map(([k, v]) => `${k}=${typeof v === "string" ? v : JSON.stringify(v)}`)
+    .map(([k, v]) => `${k}=${typeof v === "string" ? v : ((k === "gate" ? gateWords(v) : null) ?? JSON.stringify(v))}`)
     .join(" ");
 }

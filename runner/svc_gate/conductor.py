@@ -1,0 +1,139 @@
+"""Runs each probe in a process, and ends all of them in time (H1, H2)."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+
+LINE_MAX = 32768
+# Reads the program from stdin, as the agent starts it.
+LOAD = "import sys; t = sys.stdin.buffer.read(); exec(compile(t, 'svc_gate', 'exec')); main(t)"
+
+
+class Probe:
+    def __init__(self, name, pid, out, deadline):
+        self.name = name
+        self.pid = pid
+        self.out = out
+        self.deadline = deadline
+        self.said = b""
+
+
+class Conductor:
+    """`probes`: by name, what each measures and the seconds that it may take."""
+
+    def __init__(self, text, ask, probes, in_image, late, ready):
+        self.text = text
+        self.ask = ask
+        self.probes = probes
+        self.in_image = in_image
+        self.late = late
+        self.ready = ready
+        self.end = time.monotonic() + float(ask["seconds"])
+        self.results = {}
+        self.selector = selectors.DefaultSelector()
+
+    def run(self):
+        signal.alarm(int(float(self.ask["seconds"])) + 3)  # where a child cannot be killed
+        names = [name for name in self.probes if name in self.ask["probes"]]
+        for name in names:
+            if name != self.late:
+                self.start(name)
+        waiting = self.late in names
+        while waiting or self.selector.get_map():
+            if waiting:
+                ready = self.ready(self.results)
+                # Known, or never to be known: what it depends on was not asked for.
+                waiting = ready is None and bool(self.selector.get_map())
+                if ready:
+                    self.start(self.late)
+            if self.selector.get_map():
+                self.step()
+        self.say({"over": True})
+
+    def start(self, name):
+        out, into = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.dup2(into, 1)
+                self.measure(name)
+            finally:
+                os._exit(0)
+        os.close(into)
+        probe = Probe(name, pid, out, min(self.end, time.monotonic() + self.probes[name][1]))
+        self.selector.register(out, selectors.EVENT_READ, probe)
+
+    def measure(self, name):
+        """In the probe's own process."""
+        if name in self.in_image:
+            # The image's packages are its Python's, which is another program. It gets this one over stdin.
+            source, into = os.pipe()
+            if os.fork() == 0:
+                try:
+                    os.close(source)
+                    view = memoryview(self.text)
+                    while view:
+                        view = view[os.write(into, view):]
+                finally:
+                    os._exit(0)
+            os.close(into)
+            os.dup2(source, 0)
+            python = self.ask["python"]
+            os.execv(python, [python, "-B", "-c", LOAD, json.dumps(self.ask), name])
+        one(self.probes, name, self.ask)
+
+    def step(self):
+        probes = [key.data for key in self.selector.get_map().values()]
+        wait = max(0.0, min(probe.deadline for probe in probes) - time.monotonic())
+        for key, _ in self.selector.select(wait):
+            probe = key.data
+            data = os.read(key.fd, LINE_MAX)
+            probe.said += data
+            if not data or len(probe.said) > LINE_MAX:
+                self.over(probe, self.answer_of(probe))
+        now = time.monotonic()
+        for probe in probes:
+            if probe.deadline <= now and probe.name not in self.results:
+                self.over(probe, {"late": True})
+
+    def answer_of(self, probe):
+        try:
+            answer = json.loads(probe.said)
+            if isinstance(answer, dict):
+                return answer
+        except ValueError:
+            pass
+        return {"error": "its process ended without an answer"}
+
+    def over(self, probe, answer):
+        self.selector.unregister(probe.out)
+        os.close(probe.out)
+        try:
+            os.kill(probe.pid, signal.SIGKILL)  # what hangs in a driver stays until that lets go of it
+            os.waitpid(probe.pid, os.WNOHANG)
+        except OSError:
+            pass
+        self.results[probe.name] = answer
+        self.say(dict(answer, probe=probe.name))
+
+    def say(self, line):
+        try:
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
+        except OSError:
+            os.killpg(0, signal.SIGKILL)  # no process reads it any more
+
+
+def one(probes, name, ask):
+    try:
+        answer = {"ok": probes[name][0](ask)}
+    except Exception as e:  # whatever a driver or an image makes of it: the words are the finding
+        answer = {"error": " ".join(("%s: %s" % (type(e).__name__, e)).split())[:400]}
+    data = memoryview((json.dumps(answer) + "\n").encode())
+    while data:
+        data = data[os.write(1, data):]

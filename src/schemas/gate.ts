@@ -1,0 +1,99 @@
+// What the gate (runner/svc_gate) answers. The machine is not trusted: every field is bounded, and one that is missing is unknown.
+
+import { z } from "zod";
+
+const text = (max: number) => z.string().max(max);
+const count = z.int().min(0);
+const rate = z.number().min(0);
+const list = <T extends z.ZodType>(item: T) => z.array(item).max(64);
+
+/** What each probe measures. Null is unknown. */
+const FOUND = {
+  gpus: z.object({
+    tool: z.boolean(),
+    gpus: list(
+      z.object({
+        uuid: text(80),
+        bus: text(40),
+        memory_mib: count.nullable(),
+        free_mib: count.nullable(),
+        driver: text(40),
+        name: text(200),
+      }),
+    ),
+    fault: z.object({ exit: z.int(), words: text(300) }).nullable(),
+  }),
+  gpu_health: z.object({
+    gpus: list(
+      z.object({
+        uuid: text(80),
+        uncorrected: count.nullable(),
+        pending: z.boolean().nullable(),
+        failure: z.boolean().nullable(),
+      }),
+    ),
+  }),
+  cuda: z.object({
+    library: z.boolean(),
+    code: z.int().nullable(),
+    name: text(80).nullable(),
+    /** As `cuDriverGetVersion` gives it: 12080 is 12.8. */
+    driver: count.nullable(),
+    gpus: count.nullable(),
+  }),
+  xid: z.object({ readable: z.boolean(), xids: list(z.object({ bus: text(40), xid: count, seconds_ago: rate })) }),
+  shm: z.object({ bytes: count, free_bytes: count }),
+  disk: z.object({ free_bytes: count, bytes: count, write_bytes_per_second: rate.nullable() }),
+  download: z.object({ host: text(300).nullable(), bytes_per_second: rate.nullable() }),
+  torch_found: z.object({ version: text(40).nullable(), cuda: text(10).nullable() }),
+  torch: z.object({
+    gpus: list(z.object({ name: text(200), tflops: rate.nullable(), right: z.boolean().nullable() })),
+    all_reduce: z
+      .object({ right: z.boolean().nullable(), bytes_per_second: rate.nullable(), error: text(300).nullable() })
+      .nullable(),
+  }),
+};
+
+export type ProbeName = keyof typeof FOUND;
+export const PROBE_NAMES = Object.keys(FOUND) as ProbeName[];
+
+/** A probe's answer: what it found, the words of its failure, or that its time was over. */
+export type ProbeAnswer<T> = { ok: T } | { error: string } | { late: true };
+export type GateAnswers = { [N in ProbeName]?: ProbeAnswer<z.infer<(typeof FOUND)[N]>> };
+
+const Row = z.object({
+  probe: text(40),
+  ok: z.unknown().optional(),
+  error: text(500).optional(),
+  late: z.literal(true).optional(),
+});
+
+export const GateLook = z.object({
+  started: z.boolean(),
+  over: z.boolean(),
+  /** Since it was started; null where it was not. */
+  age_ms: count.nullable(),
+  /** By the clock of the machine. */
+  now_ms: z.number(),
+  results: list(Row),
+  /** Probes that an earlier look has reported. */
+  told: list(text(40)),
+});
+export type GateLook = z.infer<typeof GateLook>;
+
+/** The answers by probe. One that is not what such an answer is, counts as a probe that failed. */
+export function answersOf({ results }: Pick<GateLook, "results">): GateAnswers {
+  const answers: Record<string, ProbeAnswer<unknown>> = {};
+  for (const { probe, ok, error, late } of results) {
+    if (!isProbe(probe)) continue;
+    const found = FOUND[probe].safeParse(ok);
+    answers[probe] = late
+      ? { late }
+      : found.success
+        ? { ok: found.data }
+        : { error: error ?? "its answer cannot be read" };
+  }
+  return answers;
+}
+
+const isProbe = (name: string): name is ProbeName => Object.hasOwn(FOUND, name);

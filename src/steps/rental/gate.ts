@@ -1,0 +1,106 @@
+// The gate of one machine as the steps use it: `sync` begins it and looks at it after the upload, `launch` ends it. What has been found
+// is on the machine with its agent, and not in this process: a control plane that starts again finds none, and asks for nothing.
+// docs/internals/gate.md has the rules (H1 to H5).
+
+import { SvcError } from "../../errors/index.ts";
+import { answersOf, PROBE_NAMES, type GateLook, type ProbeName } from "../../schemas/gate.ts";
+import { isCpu } from "../../domain/gpus.ts";
+import type { RunServices } from "../run-services.ts";
+import type { StepContext } from "../step.ts";
+import { gateDetail, judgeGate, type Finding } from "./gate-verdict.ts";
+import type { HeldMachine } from "./held-machine.ts";
+import { costSoFar } from "./machine-fit.ts";
+
+/** All of it. */
+const GATE_MS = 20_000;
+/** How long a machine waits after its upload. */
+const BEYOND_UPLOAD_MS = 1_000;
+/** Without these no script is started, unless they take longer than the gate may. */
+const OF_GPU: readonly ProbeName[] = ["gpus", "cuda"];
+const WITHOUT_GPU: readonly ProbeName[] = ["shm", "disk", "download"];
+
+type Services = Pick<RunServices, "facts" | "sink" | "ledger" | "now" | "gateIndex">;
+
+const isOff = (services: Services, { jobId }: StepContext, { access }: HeldMachine): boolean =>
+  access.gate === undefined || services.facts(jobId).spec.health === "off";
+
+const probesOf = ({ facts, gateIndex }: Services, { jobId }: StepContext): readonly ProbeName[] =>
+  (isCpu(facts(jobId).spec.gpus) ? WITHOUT_GPU : PROBE_NAMES).filter(
+    (name) => name !== "download" || gateIndex !== "off",
+  );
+
+/** Starts the gate of a machine that is about to get the run's files. Its own failure costs no run. */
+export async function beginGate(services: Services, context: StepContext, held: HeldMachine): Promise<void> {
+  const { access, handle } = held;
+  if (isOff(services, context, held)) return;
+  const index = services.gateIndex;
+  const probes = probesOf(services, context);
+  const ask = {
+    seconds: GATE_MS / 1_000,
+    python: handle.extra?.["python"] ?? "python3",
+    probes,
+    ...(index === undefined || index === "off" ? {} : { index }),
+  };
+  await access.gate?.start(ask, context.signal).catch((e: unknown) => unlessLost(services, context, e));
+}
+
+/** After the upload: waits at most a second for what the GPUs say. Throws `machine_unfit`. */
+export function lookThroughGate(services: Services, context: StepContext, held: HeldMachine) {
+  return judged(services, context, held, { waitMs: BEYOND_UPLOAD_MS, end: false });
+}
+
+/** Before the script starts: nothing of the gate is left on the GPUs then. Throws `machine_unfit`. */
+export function endGate(services: Services, context: StepContext, held: HeldMachine) {
+  return judged(services, context, held, { waitMs: GATE_MS, end: true });
+}
+
+async function judged(
+  services: Services,
+  context: StepContext,
+  held: HeldMachine,
+  { waitMs, end }: { waitMs: number; end: boolean },
+): Promise<{ gate?: Record<string, unknown> }> {
+  const { access, handle } = held;
+  const { spec } = services.facts(context.jobId);
+  if (isOff(services, context, held) || access.gate === undefined) return {};
+  const need = isCpu(spec.gpus) ? [] : OF_GPU;
+  const began = performance.now();
+  let look: GateLook & { clockAheadMs: number };
+  try {
+    look = await access.gate.look({ need, waitMs, end }, context.signal);
+  } catch (e) {
+    await unlessLost(services, context, e);
+    return {};
+  }
+  if (!look.started) return {};
+  const answers = answersOf(look);
+  const before = answersOf({ results: look.results.filter(({ probe }) => look.told.includes(probe)) });
+  const known = new Set(
+    look.told.length === 0 ? [] : judgeGate(spec, before, look.clockAheadMs).map(({ words }) => words),
+  );
+  const findings = judgeGate(spec, answers, look.clockAheadMs);
+  const bad = findings.filter((finding) => finding.hard);
+  if (bad.length > 0 && held.provider.info.capabilities.owns_machine) {
+    const entry = services.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
+    const cost = costSoFar(handle.priceMicro, services.now() - (entry?.createdAt ?? services.now()));
+    throw new SvcError("machine_unfit", { machine: handle.name, why: `${wordsOf(bad)}${cost}` });
+  }
+  for (const { words } of findings)
+    if (!known.has(words)) await services.sink.notice(context.jobId, "warning", `Of ${handle.name}: ${words}.`);
+  const unfinished = look.over ? [] : probesOf(services, context).filter((name) => answers[name] === undefined);
+  const told = {
+    ...gateDetail(answers, look.clockAheadMs),
+    ...(findings.length > 0 ? { findings: findings.map(({ words }) => words) } : {}),
+    ...(end && unfinished.length > 0 ? { unfinished } : {}),
+    waited_ms: Math.round(performance.now() - began),
+  };
+  return { gate: told };
+}
+
+const wordsOf = (findings: readonly Finding[]): string => findings.map(({ words }) => words).join("; ");
+
+/** What stops the gate itself is no fault of the machine; what keeps svc from the machine is for the step. */
+async function unlessLost(services: Services, { jobId, signal }: StepContext, e: unknown): Promise<void> {
+  if (signal.aborted || !(e instanceof SvcError && e.code === "machine_unfit")) throw e;
+  await services.sink.notice(jobId, "warning", `The machine could not be tested: ${e.message}`);
+}

@@ -1,0 +1,149 @@
+// When the gate is begun, looked at and ended, and what a run sees of it. The machine's part is played; the real one is in test/ssh/gate.test.ts.
+
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { SvcError } from "../../../src/errors/index.ts";
+import type { GateAsk, MachineAccess, MachineGate } from "../../../src/providers/host.ts";
+import type { GateLook } from "../../../src/schemas/gate.ts";
+import { beginGate, endGate, lookThroughGate } from "../../../src/steps/rental/gate.ts";
+import { heldMachine } from "../../../src/steps/rental/held-machine.ts";
+import { provisionStep } from "../../../src/steps/provision.ts";
+import type { RunServices } from "../../../src/steps/run-services.ts";
+import type { StepContext } from "../../../src/steps/step.ts";
+import { removeHomes } from "../../engine/harness.ts";
+import { Rent } from "../rent.ts";
+
+const GPU = {
+  uuid: "GPU-00000000-aaaa-bbbb-cccc-000000000000",
+  bus: "00000000:01:00.0",
+  memory_mib: 24_564,
+  free_mib: 24_164,
+  driver: "570.86.15",
+  name: "NVIDIA GeForce RTX 4090",
+};
+const DEAD = {
+  probe: "cuda",
+  ok: { library: true, code: 999, name: "CUDA_ERROR_UNKNOWN", driver: 12_080, gpus: null },
+};
+const SLOW_DISK = { probe: "disk", ok: { free_bytes: 50e9, bytes: 60e9, write_bytes_per_second: 1e6 } };
+const gpus = (...list: Partial<typeof GPU>[]) => ({
+  probe: "gpus",
+  ok: { tool: true, fault: null, gpus: list.map((each) => ({ ...GPU, ...each })) },
+});
+
+let rent: Rent;
+let services: RunServices;
+let asked: GateAsk[];
+let looks: Parameters<MachineGate["look"]>[0][];
+let look: Partial<GateLook>;
+let failure: Error | null;
+let notices: string[];
+beforeEach(async () => {
+  rent = await Rent.open();
+  rent.want({ gpus: "RTX4090" });
+  [asked, looks, look, failure, notices] = [[], [], { results: [gpus({})] }, null, []];
+  const gate: MachineGate = {
+    start: (ask) => {
+      asked.push(ask);
+      return failure === null ? Promise.resolve() : Promise.reject(failure);
+    },
+    look: (how) => {
+      looks.push(how);
+      const all = { started: true, over: false, age_ms: 1, now_ms: 1, results: [], told: [], clockAheadMs: 0, ...look };
+      return failure === null ? Promise.resolve(all) : Promise.reject(failure);
+    },
+  };
+  rent.cloud.access = () => ({ inPlace: false, gate }) as unknown as MachineAccess;
+  const sink = { notice: (_job: string, _level: string, words: string) => Promise.resolve(void notices.push(words)) };
+  services = { ...rent.ports, sink } as unknown as RunServices;
+  await rent.h.create("job1");
+  await rent.run(provisionStep);
+});
+afterEach(() => rent.h.end());
+afterAll(removeHomes);
+
+const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+const held = () => heldMachine(services, context);
+const begin = () => beginGate(services, context, held());
+const after = () => lookThroughGate(services, context, held());
+const end = () => endGate(services, context, held());
+
+test("It asks for every probe within 20 s, waits a second for the GPUs after the upload, and is over before the script starts", async () => {
+  await begin();
+  expect(asked).toEqual([
+    expect.objectContaining({ seconds: 20, probes: expect.arrayContaining(["gpus", "torch", "download"]) }),
+  ]);
+  expect(await after()).toMatchObject({ gate: { gpus: [GPU.name] } });
+  expect(await end()).toMatchObject({ gate: { unfinished: expect.arrayContaining(["cuda", "torch"]) } });
+  expect(looks).toEqual([
+    { need: ["gpus", "cuda"], waitMs: 1_000, end: false },
+    { need: ["gpus", "cuda"], waitMs: 20_000, end: true },
+  ]);
+  expect(notices).toEqual([]);
+});
+
+test("A run without GPUs tests no GPU and waits for nothing", async () => {
+  rent.want({ gpus: "cpu" });
+  await begin();
+  await after();
+  expect([asked[0]?.probes, looks[0]?.need]).toEqual([["shm", "disk", "download"], []]);
+});
+
+test("An index that is named is asked, and `off` downloads nothing", async () => {
+  services.gateIndex = "https://index.example/simple";
+  await begin();
+  services.gateIndex = "off";
+  await begin();
+  expect(asked.map(({ index, probes }) => [index, probes.includes("download")])).toEqual([
+    ["https://index.example/simple", true],
+    [undefined, false],
+  ]);
+});
+
+test("A hard finding ends the machine as unfit, with the numbers and the money", async () => {
+  look = { results: [gpus({}), DEAD] };
+  await rent.h.clock.advance(60_000);
+  await expect(after()).rejects.toMatchObject({
+    code: "machine_unfit",
+    message: expect.stringMatching(/cuInit returns 999 \(CUDA_ERROR_UNKNOWN\); it has cost about \$\S+ so far/),
+  });
+});
+
+test("On a machine that svc does not own the same finding is a notice", async () => {
+  Object.assign(rent.cloud.info.capabilities, { owns_machine: false });
+  look = { results: [gpus({}), DEAD] };
+  expect(await after()).toMatchObject({ gate: { findings: [expect.stringContaining("999")] } });
+  expect(notices).toEqual([expect.stringContaining("999")]);
+});
+
+test("A soft finding is told once, and stands in both steps", async () => {
+  look = { results: [gpus({}), SLOW_DISK] };
+  const first = await after();
+  look = { ...look, told: ["gpus", "disk"] };
+  expect([first, await end()]).toEqual([
+    { gate: expect.objectContaining({ findings: ["its disk writes 1.0 MB/s"], disk_write_mb_s: 1 }) },
+    { gate: expect.objectContaining({ findings: ["its disk writes 1.0 MB/s"] }) },
+  ]);
+  expect(notices).toHaveLength(1);
+});
+
+test("A machine whose agent knows of no gate is asked for nothing, and the script starts", async () => {
+  look = { started: false };
+  expect(await end()).toEqual({});
+  expect(notices).toEqual([]);
+});
+
+test("`health: off` asks for nothing", async () => {
+  rent.want({ gpus: "RTX4090", health: "off" });
+  await begin();
+  expect([await after(), await end(), asked, looks]).toEqual([{}, {}, [], []]);
+});
+
+test("A gate that does not work costs no run; a machine that cannot be reached is for the step", async () => {
+  failure = new SvcError("machine_unfit", { machine: "m", why: "its answer to gate_look cannot be read" });
+  await begin();
+  expect(await after()).toEqual({});
+  expect(notices).toEqual([expect.stringContaining("could not be tested"), expect.stringContaining("gate_look")]);
+  failure = new SvcError("ssh_unreachable", { machine: "m", why: "the link is down" });
+  await expect(begin()).rejects.toMatchObject({ code: "ssh_unreachable" });
+  await expect(end()).rejects.toMatchObject({ code: "ssh_unreachable" });
+});
