@@ -78,6 +78,7 @@ function statusOf(alive: number, job: number): RunnerStatus {
     signal: null,
     stopped: false,
     oom: false,
+    not_runnable: false,
     log_bytes: null,
     error: null,
   };

@@ -68,11 +68,10 @@ function troubleTeller(): (pull: HubPull) => void {
   const off = /^(0|off|no|false)$/i.test(process.env["SVC_PROGRESS"] ?? "");
   let told = "";
   return ({ model_id: model, note }) => {
-    // The text after the semicolon is the time until the next try.
-    const trouble = note?.split("; tried again")[0] ?? "";
-    if (off || trouble === "" || trouble === told) return;
-    told = trouble;
-    process.stderr.write(`svc: ${oneLine(`${model}: ${note ?? ""}`)}\n`);
+    if (off || note === null || note.message === told) return;
+    told = note.message;
+    const next = note.retry_in_seconds === null ? "" : ` Retrying in ${note.retry_in_seconds} s.`;
+    process.stderr.write(`svc: ${oneLine(`${model}: ${note.message}${next}`)}\n`);
   };
 }
 

@@ -1,5 +1,6 @@
 // Which runs are active, what can be done with one, and the one line that says why it ended.
 
+import { endedWith, THE_SCRIPT } from "../../src/errors/script-ended.ts";
 import { inOrder } from "../../src/domain/terminal-text.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 import { hasEnded } from "../../src/schemas/names.ts";
@@ -19,6 +20,8 @@ export const titleOf = (job: Pick<JobRecord, "label" | "entrypoint">): string =>
 export function shortReason(job: Pick<JobRecord, "note" | "error" | "status" | "exit_code">): string | null {
   const { note, error, status, exit_code } = job;
   if (note) return note.message;
-  if (error) return error.message.replace(/^The script ended with (?=exit code \d)/, "");
+  const usual = endedWith(THE_SCRIPT);
+  if (error?.message.startsWith(usual)) return error.message.slice(usual.length);
+  if (error) return error.message;
   return status === "failed" && exit_code !== null ? `exit code ${exit_code}` : null;
 }

@@ -129,9 +129,7 @@ class _Line:
             return
         try:
             if not self._terminal:
-                # A note ends with the time until the next try, or consists of it: only the reason counts as a new line.
-                trouble = str(pull.get("note") or "").removeprefix("tried again").split("; tried again")[0]
-                trouble = "" if trouble.startswith(" in ") else trouble
+                trouble = str((pull.get("note") or {}).get("message") or "")
                 if trouble and trouble != self._trouble:
                     self._trouble = trouble
                     self._stream.write(f"svc: {_words(pull)[:400]}\n")
@@ -153,7 +151,10 @@ class _Line:
 
 
 def _words(pull: Mapping[str, Any]) -> str:
-    words = f"{pull['model_id']}: {pull.get('note') or pull.get('phase') or ''}"
+    note = pull.get("note")
+    words = f"{pull['model_id']}: {note['message'] if note else pull.get('phase') or ''}"
+    if note and note.get("retry_in_seconds"):
+        words += f" Retrying in {note['retry_in_seconds']} s."
     total, done, speed = pull.get("bytes_total"), pull.get("bytes_done") or 0, pull.get("bytes_per_second")
     if total:
         words += f"  {done / 1e9:.2f} of {total / 1e9:.2f} GB ({100 * done // total} %)"

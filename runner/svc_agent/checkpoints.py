@@ -150,7 +150,7 @@ def op_list(ask):
                     return False
                 if is_link:
                     found = linked(top, fd, prefix, entry.name)
-                    add(path, *((found,) if isinstance(found, str) else found))
+                    add(path, *((found, "link") if isinstance(found, str) else found))
                 elif os.geteuid() != 0 and not os.access(entry.name, os.R_OK, dir_fd=fd):
                     add(path, "it cannot be read: permission denied")
                 else:

@@ -50,7 +50,7 @@ def status_of(run):
     here = first_line("/proc/sys/kernel/random/boot_id")
     restarted = status.get("boot_id") not in ("", here)
     why = "the machine was restarted while the script ran" if restarted else "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
-    return dict(status, phase="failed", error="lost: " + why, log_bytes=spool_end(run), ended_at_ms=now_ms())
+    return dict(status, phase="failed", error=why, log_bytes=spool_end(run), ended_at_ms=now_ms())
 
 
 def segments(run):

@@ -22,7 +22,7 @@ def lost(status, left):
         why = "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
     if left:
         why += "; processes that cannot be killed: %s" % ", ".join(str(p.pid) for p in left)
-    return dict(status, phase="failed", ended_at_ms=now_ms(), error="lost: " + why, log_bytes=spool_end(),
+    return dict(status, phase="failed", ended_at_ms=now_ms(), error=why, log_bytes=spool_end(),
                 exit_code=None, signal=None, stopped=(read_json("stop") or {}).get("nonce") == status.get("nonce"))
 
 
@@ -161,7 +161,8 @@ def never_started(nonce):
     return {
         "phase": "failed", "nonce": nonce, "runner_pid": os.getpid(), "runner_start": start_time(os.getpid()),
         "boot_id": boot_id(), "pid": None, "started_at_ms": now_ms(), "ended_at_ms": now_ms(), "exit_code": None,
-        "signal": None, "stopped": True, "oom": False, "log_bytes": spool_end(), "error": "stopped: before it was started",
+        "signal": None, "stopped": True, "oom": False, "log_bytes": spool_end(), "error": "it was stopped before it started",
+        "not_runnable": False,
     }
 
 

@@ -36,7 +36,7 @@ class Run:
         self.stat = {
             "phase": "running", "nonce": self.nonce, "runner_pid": os.getpid(), "runner_start": start_time(os.getpid()),
             "boot_id": boot_id(), "pid": None, "started_at_ms": now_ms(), "ended_at_ms": None, "exit_code": None,
-            "signal": None, "stopped": False, "oom": False, "log_bytes": None, "error": None,
+            "signal": None, "stopped": False, "oom": False, "log_bytes": None, "error": None, "not_runnable": False,
         }
 
     def start(self):
@@ -61,7 +61,7 @@ class Run:
         error = self.launch()
         self.stat["pid"] = self.pid
         if error:
-            self.stat.update(phase="failed", error=error, ended_at_ms=now_ms(), log_bytes=self.spool.end)
+            self.stat.update(phase="failed", error=error, not_runnable=True, ended_at_ms=now_ms(), log_bytes=self.spool.end)
         write_status(self.stat)
 
     def environment(self):
@@ -85,9 +85,9 @@ class Run:
             argv = [a.encode("utf-8", "surrogateescape") for a in self.spec["argv"]]
             env = self.environment()
         except UnicodeError:
-            return "exec: an argument or a variable is not well-formed Unicode"
+            return "an argument or a variable is not well-formed Unicode"
         if any(b"\0" in a for a in argv) or any(b"\0" in k + v for k, v in env.items()):
-            return "exec: an argument or a variable holds a NUL character"
+            return "an argument or a variable holds a NUL character"
         out_r, out_w = os.pipe()
         fail_r, fail_w = os.pipe()
         try:
@@ -98,7 +98,7 @@ class Run:
         try:
             pid = os.fork()
         except OSError as e:
-            return "exec: no new process can be made: %s" % os.strerror(e.errno)
+            return "no new process can be made: %s" % os.strerror(e.errno)
         if pid == 0:
             self.become_script(argv, env, out_w, fail_w, runner)
         os.close(out_w)
@@ -120,7 +120,7 @@ class Run:
         return None
 
     def become_script(self, argv, env, out_w, fail_w, runner):
-        words = "exec: "
+        what, words = "script", ""
         try:
             os.setsid()
             if LINUX:
@@ -131,19 +131,19 @@ class Run:
             os.dup2(out_w, 2)
             signal.set_wakeup_fd(-1)
             default_signals()
-            words = "cwd: the working directory %s " % self.spec["cwd"]
+            what, words = "folder", "the working directory %s " % self.spec["cwd"]
             os.chdir(self.spec["cwd"].encode("utf-8", "surrogateescape"))
             if isinstance(self.spec.get("umask"), int):
                 os.umask(self.spec["umask"])
-            words = "exec: %s " % self.spec["argv"][0]
+            what, words = "script", "%s " % self.spec["argv"][0]
             os.execvpe(argv[0], argv, env)
         except OSError as e:
             why = {errno.ENOENT: "does not exist", errno.EACCES: "may not be executed", errno.ENOTDIR: "is not a folder",
                    errno.ENOEXEC: "is not a program that this system can run",
                    errno.E2BIG: "cannot start: its arguments and environment are too long"}.get(e.errno)
-            if e.errno == errno.ENOENT and words.startswith("exec") and os.path.exists(argv[0]):
+            if e.errno == errno.ENOENT and what == "script" and os.path.exists(argv[0]):
                 why = "begins with `%s`, and there is no such interpreter on this machine" % first_line(argv[0])
-            if e.errno == errno.EACCES and words.startswith("cwd"):
+            if e.errno == errno.EACCES and what == "folder":
                 why = "may not be entered"
             os.write(fail_w, (words + (why or os.strerror(e.errno))).encode("utf-8", "replace"))
         except BaseException as e:  # nothing of this process may go on as a second runner

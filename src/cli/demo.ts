@@ -39,9 +39,12 @@ const dim = (text: string) => (colour ? `\u001b[2m${text}\u001b[0m` : text);
 /** The problem in one line, and the remedy in another. */
 class DemoFailure extends Error {
   readonly hint: string;
-  constructor(message: string, hint: string) {
+  /** Of the control plane's own error, where it ended with one. */
+  readonly code: string | null;
+  constructor(message: string, hint: string, code: string | null = null) {
     super(message);
     this.hint = hint;
+    this.code = code;
   }
 }
 
@@ -63,7 +66,7 @@ async function connect(svc: Svc): Promise<Server> {
   try {
     return await start(svc, 8780);
   } catch (thrown) {
-    if (!(thrown instanceof DemoFailure) || !/port_taken|in use/i.test(thrown.message)) throw thrown;
+    if (!(thrown instanceof DemoFailure) || thrown.code !== "port_taken") throw thrown;
     say("Port 8780 is used by another program; using a free one.");
     return await start(svc, 0);
   }
@@ -106,6 +109,8 @@ async function start(svc: Svc, port: number): Promise<Server> {
   const said = parse(first);
   if (typeof said.url === "string") return { url: said.url, child };
   child.stdin.end();
+  const { code, message, hint } = objectIn(parse(words)["error"]);
+  if (typeof code === "string" && typeof message === "string") throw new DemoFailure(message, String(hint), code);
   const why = first === "timeout" ? "it printed nothing for a minute" : `${first}\n${words}`.trim();
   throw new DemoFailure(
     `The control plane did not start: ${why}`,
@@ -271,10 +276,12 @@ async function answer(response: Response): Promise<unknown> {
   );
 }
 
+const objectIn = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? { ...value } : {};
+
 function parse(text: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+    return objectIn(JSON.parse(text));
   } catch {
     return {};
   }

@@ -6,8 +6,7 @@ import type { RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
  * started: the caller must fix that, and a retry cannot help.
  */
 export function startable(status: RunnerStatus, spec: RunnerSpec): RunnerStatus {
-  if (status.phase !== "failed" || status.error === null) return status;
-  const why = /^(?:exec|cwd): (.*)$/s.exec(status.error)?.[1];
-  if (why === undefined) return status;
-  throw new SvcError("entrypoint_not_runnable", { entrypoint: spec.argv[0] ?? "", why: `cannot be run: ${why}` });
+  if (!status.not_runnable) return status;
+  const why = `cannot be run: ${status.error ?? "the runner gave no reason"}`;
+  throw new SvcError("entrypoint_not_runnable", { entrypoint: spec.argv[0] ?? "", why });
 }

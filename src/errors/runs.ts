@@ -1,6 +1,7 @@
 // Errors for the ways in which a run fails, and for reasons that keep it from starting on its machine.
 
 import { entry } from "./entry.ts";
+import { endedWith } from "./script-ended.ts";
 
 /** Replaces the name of the signal that ended a script, if the kernel was seen to end processes for lack of memory. */
 export const OUT_OF_MEMORY = "the system, which was out of memory";
@@ -66,7 +67,7 @@ export const RUNS = {
       const why = d.why === null ? "" : `: ${d.why.replace(/\.$/, "")}`;
       const last = typeof d.last === "string" ? ` Its last line was: ${d.last}` : "";
       const lacks = typeof d.left_out === "string" ? ` ${d.left_out}` : "";
-      return `${d.who} ended with exit code ${d.exit_code}${why}.${disk}${lacks}${last}`;
+      return `${endedWith(d.who)}exit code ${d.exit_code}${why}.${disk}${lacks}${last}`;
     },
     hint: (d) =>
       d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY

@@ -8,7 +8,7 @@
 import { statfs } from "node:fs/promises";
 import { bytes as inWords } from "../domain/bytes.ts";
 import { SvcError } from "../errors/index.ts";
-import type { HubPullPhase, HubPulled } from "../schemas/hub.ts";
+import type { HubPullNote, HubPullPhase, HubPulled } from "../schemas/hub.ts";
 import { blobName, type Asked, type HubClient, type HubFile } from "./client.ts";
 import { fetchBlob, hasBlob, partialBytes } from "./fetch-blob.ts";
 import { firstObjection } from "./paths.ts";
@@ -28,7 +28,7 @@ export interface PullProgress {
   files_done: number;
   bytes_total: number;
   bytes_done: number;
-  note: string | null;
+  note: HubPullNote | null;
 }
 
 export interface PullParts extends Omit<RetryOptions, "gained" | "waiting"> {
@@ -52,7 +52,7 @@ export async function pullModel(parts: PullParts): Promise<HubPulled> {
     persistently(work, {
       ...parts,
       ...more,
-      waiting: (error, ms) => report({ note: error && waitWords(error, ms) }),
+      waiting: (error, ms) => report({ note: error && waitNote(error, ms) }),
     });
 
   report({ phase: "resolving" });
@@ -146,7 +146,7 @@ async function fetchAll(files: readonly HubFile[], commit: string, parts: PullPa
         signal,
         open: (one: HubFile, from: number, s: AbortSignal) => client.open(asked, commit, one, from, s),
         moved: (bytes: number) => tally.moved(bytes),
-        waiting: (error: SvcError | null, ms: number) => tally.waiting(error && waitWords(error, ms)),
+        waiting: (error: SvcError | null, ms: number) => tally.waiting(error && waitNote(error, ms)),
       };
       await fetchBlob(file, place.blob(file), options);
       tally.done(file);
@@ -192,7 +192,7 @@ class Tally {
     this.#report({ files_done: this.#filesDone, bytes_done: this.#bytesDone });
   }
 
-  waiting(note: string | null): void {
+  waiting(note: HubPullNote | null): void {
     this.#waiting += note === null ? -1 : 1;
     if (note !== null) this.#report({ note });
     else if (this.#waiting === 0) this.#report({ note: null });
@@ -200,5 +200,8 @@ class Tally {
 }
 
 const sizeOf = (files: readonly HubFile[]): number => files.reduce((sum, file) => sum + file.size, 0);
-const waitWords = (error: SvcError, ms: number): string =>
-  `${error.message.replace(/\.$/, "")}; tried again in ${Math.max(1, Math.round(ms / 1_000))} s`;
+const waitNote = (error: SvcError, ms: number): HubPullNote => ({
+  kind: "retrying",
+  message: error.message,
+  retry_in_seconds: Math.max(1, Math.round(ms / 1_000)),
+});

@@ -251,7 +251,8 @@ export class Pulls {
     this.#last.set(place.key, both);
     try {
       if (before) {
-        this.#report(running, { phase: "waiting", note: "another pull into the same place goes first" });
+        const message = "Another pull writes to the same place and goes first.";
+        this.#report(running, { phase: "waiting", note: { kind: "queued", message, retry_in_seconds: null } });
         await orAborted(before, running.stop.signal);
         this.#report(running, { note: null });
       }

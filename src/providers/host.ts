@@ -34,6 +34,8 @@ export interface RemoteFile {
   renamed?: true;
   /** Why it cannot be fetched; it is listed only so that it can be named. Its numbers then mean nothing. */
   refused?: string;
+  /** With `refused`: it is a symlink, which hides no further file. */
+  isLink?: true;
 }
 
 /** A piece of a file that may be growing. */

@@ -6,7 +6,14 @@ import { Instant } from "./job.ts";
 /** Name of a data manifest: valid as a file name on every system, and as one part of a path. */
 export const DATA_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
-const Left = z.object({ path: z.string(), why: z.string() });
+const Left = z.object({
+  path: z.string(),
+  why: z.string(),
+  leaves: z.literal(true).optional().meta({
+    description: "A symlink that leaves the folder: it is added with `follow_links`.",
+  }),
+});
+export type DataLeftOut = z.infer<typeof Left>;
 
 export const DataSummary = z
   .object({

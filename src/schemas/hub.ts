@@ -49,6 +49,15 @@ export const HubPullStatus = z.enum(["running", "succeeded", "failed", "cancelle
 export const HubPullPhase = z.enum(["waiting", "resolving", "checking", "downloading", "publishing"]);
 export type HubPullPhase = z.infer<typeof HubPullPhase>;
 
+export const HubPullNote = z
+  .object({
+    kind: z.enum(["queued", "retrying"]).meta({ description: "`queued`: another pull writes to the same place." }),
+    message: z.string(),
+    retry_in_seconds: z.int().nullable().meta({ description: "With `retrying`: the wait before the next attempt." }),
+  })
+  .meta({ id: "HubPullNote" });
+export type HubPullNote = z.infer<typeof HubPullNote>;
+
 export const HubPull = z
   .object({
     id: z.string(),
@@ -63,7 +72,7 @@ export const HubPull = z
     bytes_total: z.int().nullable(),
     bytes_done: z.int().meta({ description: "Bytes verified or downloading, including those from earlier pulls." }),
     bytes_per_second: z.int().nullable().meta({ description: "Over the last few seconds." }),
-    note: z.string().nullable().meta({ description: "Why the download is paused or waiting." }),
+    note: HubPullNote.nullable().meta({ description: "Why the download is paused or waiting." }),
     error: JobError.nullable(),
     started_at: Instant,
     ended_at: Instant.nullable(),

@@ -61,8 +61,10 @@ export const RunnerStatus = z.object({
   oom: z.boolean(),
   /** Size of the log at the end in bytes: the log is complete once this many have been downloaded. */
   log_bytes: z.int().nullable(),
-  /** Set when `phase` is `failed`: the script could not be started. */
+  /** Why, when `phase` is `failed`. */
   error: z.string().nullable(),
+  /** Whether the script itself could not be started. A runner of an older version does not say so. */
+  not_runnable: z.boolean().default(false),
 });
 export type RunnerStatus = z.infer<typeof RunnerStatus>;
 

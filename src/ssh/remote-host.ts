@@ -53,7 +53,21 @@ const ListedFile = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
   z.tuple([z.string(), z.int().min(0), z.number(), z.int(), z.string().nullable(), z.int().min(0)]),
   z.tuple([z.string(), z.string()]),
+  z.tuple([z.string(), z.string(), z.literal("link")]),
 ]);
+function listedFile(row: z.infer<typeof ListedFile>): RemoteFile {
+  if (row.length === 2 || row.length === 3)
+    return { path: row[0], size: 0, mtimeMs: 0, inode: 0, refused: row[1], ...(row[2] === "link" && { isLink: true }) };
+  const [path, size, mtimeMs, inode, leadsTo, stored] = row;
+  return {
+    path,
+    size,
+    mtimeMs,
+    inode,
+    ...(leadsTo && { leadsTo }),
+    ...(stored !== undefined && stored < size && { stored }),
+  };
+}
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const HashAnswer = z.object({ sha256: Sha256 });
 const PiecesAnswer = z.object({
@@ -129,18 +143,7 @@ export class RemoteHost implements RunHost {
       const row = ListedFile.safeParse(jsonOf(line));
       if (!row.success)
         throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is none" });
-      const [path, size, mtimeMs, inode, leadsTo, stored] = row.data;
-      if (typeof size === "string") files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused: size });
-      // A tuple of four or six: both optional values are present.
-      else
-        files.push({
-          path,
-          size,
-          mtimeMs: mtimeMs!,
-          inode: inode!,
-          ...(leadsTo && { leadsTo }),
-          ...(stored !== undefined && stored < size && { stored }),
-        });
+      files.push(listedFile(row.data));
     }
     return files;
   }

@@ -3,6 +3,7 @@
 // Safe to run twice: the log continues at the committed cursor (follow/log-follower.ts).
 
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
+import { THE_SCRIPT } from "../errors/script-ended.ts";
 import { lackedWords } from "../files/listing/left-out.ts";
 import type { RunLook } from "../providers/host.ts";
 import { isFull } from "./follow/disk-watch.ts";
@@ -89,10 +90,10 @@ function outcomeOf(
 }
 
 function whoOf(failed: FailedRank | null, killed: boolean, spec: Spec, node: number): string {
-  if (failed?.who) return `The script on ${failed.who}`;
+  if (failed?.who) return `${THE_SCRIPT} on ${failed.who}`;
   const where = spec.nodes > 1 ? ` on node ${node}` : "";
   // A launcher that survived would have named the rank.
   return killed && failed === null && hasRanks(spec)
-    ? `The script${where}, or what held its ranks together,`
-    : `The script${where}`;
+    ? `${THE_SCRIPT}${where}, or what held its ranks together,`
+    : `${THE_SCRIPT}${where}`;
 }

@@ -97,7 +97,7 @@ describe("adding data", () => {
     );
   });
 
-  it("takes links within the folder for what they lead to, and leaves out what leads out, nowhere or back", async () => {
+  it("follows links within the folder, and leaves out those that leave it, lead nowhere or lead back", async () => {
     put({ "real/a": "1" });
     writeFileSync(join(top, "private"), "key");
     symlinkSync("real/a", join(folder, "in"));
@@ -110,7 +110,7 @@ describe("adding data", () => {
     const { data } = await add();
     expect(readManifest(home, "set").files.map(([path]) => path)).toEqual(["folder/a", "in", "real/a"]);
     expect(Object.fromEntries(data.left_out.map(({ path, why }) => [path, why]))).toMatchObject({
-      out: expect.stringContaining("leads out"),
+      out: expect.stringContaining("leaves the folder"),
       broken: expect.stringContaining("nowhere"),
       "real/back": expect.stringContaining("leads back"),
       pipe: expect.stringContaining("neither"),

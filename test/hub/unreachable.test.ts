@@ -39,7 +39,11 @@ it.each([
     const began = performance.now();
     const { id } = q.pulls.pull({ model_id: "ann/tiny" });
     await vi.waitUntil(() => q.pulls.get(id).note !== null, { timeout: DEADLINE_MS, interval: 10 });
-    expect(q.pulls.get(id).note).toMatch(/cannot be reached: .*; tried again in \d+ s/);
+    expect(q.pulls.get(id).note).toEqual({
+      kind: "retrying",
+      message: expect.stringMatching(/cannot be reached: /) as string,
+      retry_in_seconds: expect.any(Number) as number,
+    });
     await expect(q.pulls.wait(id)).rejects.toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("keeps trying") as string,

@@ -712,10 +712,12 @@ class PullLines(unittest.TestCase):
 
         out = io.StringIO()
         line = hub._Line(out)
-        for note in (None, "the connection was refused; tried again in 1 s", "tried again in 2 s", None, "refused again"):
+        refused = {"kind": "retrying", "message": "The hub refused.", "retry_in_seconds": 1}
+        queued = {"kind": "queued", "message": "Another pull goes first.", "retry_in_seconds": None}
+        for note in (None, refused, {**refused, "retry_in_seconds": 2}, None, queued):
             line.show({"model_id": "m", "phase": "resolving", "note": note})
         self.assertEqual(
-            out.getvalue(), "svc: m: the connection was refused; tried again in 1 s\nsvc: m: refused again\n"
+            out.getvalue(), "svc: m: The hub refused. Retrying in 1 s.\nsvc: m: Another pull goes first.\n"
         )
 
 

@@ -222,6 +222,7 @@ export class SimProvider implements Provider {
       signal: null,
       stopped: false,
       oom: false,
+      not_runnable: false,
       log_bytes: 0,
       error: null,
     };

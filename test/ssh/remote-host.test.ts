@@ -169,7 +169,7 @@ describe("a run", () => {
     const lost = {
       phase: "failed",
       error:
-        "lost: the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost",
+        "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost",
       log_bytes: 3,
     };
     expect(await host.status(never)).toMatchObject(lost);

@@ -171,7 +171,12 @@ function PullRow({ pull, onChange }: { pull: HubPull; onChange: () => void }) {
           </>
         )}
       </p>
-      {pull.note && <p className="doubt small-text">{pull.note}</p>}
+      {pull.note && (
+        <p className="doubt small-text">
+          {pull.note.message}
+          {pull.note.retry_in_seconds !== null && ` Retrying in ${pull.note.retry_in_seconds} s.`}
+        </p>
+      )}
       {pull.error && (
         <p className="bad small-text">
           {pull.error.message} {pull.error.hint}

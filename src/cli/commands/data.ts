@@ -91,7 +91,7 @@ const amount = ({ files, bytes: size }: { files: number; bytes: number }): strin
 function tellLeftOut({ left_out, left_out_count }: DataSummary, io: Io): void {
   for (const { path, why } of left_out.slice(0, 10)) io.err(`left out: ${safeField(path)}: ${why}`);
   if (left_out_count > 10) io.err(`left out: ${left_out_count - 10} more; see \`svc data show NAME --json\``);
-  if (left_out.some(({ why }) => why.includes("leads out")))
+  if (left_out.some(({ leaves }) => leaves))
     io.err("Add --follow-links to include symlinks that point outside the folder.");
 }
 

@@ -11,6 +11,7 @@
 import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
+import type { DataLeftOut } from "../../schemas/data.ts";
 import { isMissing, SvcError } from "../../errors/index.ts";
 import { systemWords } from "../hash-file.ts";
 import { NEVER } from "../listing/protections.ts";
@@ -42,7 +43,7 @@ export interface Scan {
   /** In order of path. */
   files: Found[];
   bytes: number;
-  leftOut: { path: string; why: string }[];
+  leftOut: DataLeftOut[];
   /** Paths that could not be read. */
   problems: { path: string; why: string }[];
 }
@@ -122,7 +123,7 @@ class Walk implements Scan {
     const never = this.#neverData(real);
     if (never !== null) this.leftOut.push({ path, why: `the link leads to what is never sent: ${never}` });
     else if (!inside && !this.#options.followLinks)
-      this.leftOut.push({ path, why: "the link leads out of the folder" });
+      this.leftOut.push({ path, why: "the symlink leaves the folder", leaves: true });
     else if (stats.isFile()) this.#take(at, path, stats);
     else if (!stats.isDirectory()) this.leftOut.push({ path, why: "the link leads to neither a file nor a folder" });
     else if (within.chain.some((folder) => folder === real || folder.startsWith(real + sep)))

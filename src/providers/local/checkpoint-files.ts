@@ -24,8 +24,8 @@ export async function listFiles(
 ): Promise<RemoteFile[]> {
   const files: RemoteFile[] = [];
   let full = false;
-  const refuse = (path: string, refused: string): void => {
-    files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused });
+  const refuse = (path: string, refused: string, more: { isLink?: true } = {}): void => {
+    files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused, ...more });
   };
   const walk = async (below: string, depth: number): Promise<void> => {
     signal.throwIfAborted();
@@ -53,7 +53,7 @@ export async function listFiles(
       }
       if (entry.isSymbolicLink()) {
         const found = await linked(folder, path);
-        if (typeof found === "string") refuse(path, found);
+        if (typeof found === "string") refuse(path, found, { isLink: true });
         else if (found !== null) files.push(found);
         continue;
       }

@@ -90,7 +90,7 @@ export class LocalHost implements RunHost {
       second.boot_id !== "" && second.boot_id !== bootId()
         ? "the machine was restarted while the script ran"
         : "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost";
-    return { ...second, phase: "failed", error: `lost: ${why}`, log_bytes: this.#spool.end(), ended_at_ms: Date.now() };
+    return { ...second, phase: "failed", error: why, log_bytes: this.#spool.end(), ended_at_ms: Date.now() };
   }
 
   async readLog(offset: number, max: number, signal: AbortSignal): Promise<LogSlice> {

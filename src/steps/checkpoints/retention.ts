@@ -159,7 +159,7 @@ export class Retention {
 
 /** Whether the machine listed all that it has: a symlink that is refused hides nothing. */
 const isWhole = (listing: readonly RemoteFile[]): boolean =>
-  listing.every(({ refused }) => refused === undefined || refused.startsWith("it is a link"));
+  listing.every(({ refused, isLink }) => refused === undefined || isLink === true);
 
 /** The step that was announced, or the last number of the name: `checkpoint-500`, `epoch=3-step=600.ckpt`. */
 function stepOf(name: string, { steps }: Announced): number | null {

@@ -103,6 +103,7 @@ const over = (log_bytes: number | null): RunnerStatus => ({
   signal: null,
   stopped: false,
   oom: false,
+  not_runnable: false,
   log_bytes,
   error: null,
 });
