@@ -52,10 +52,17 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     spec: (jobId) => facts(jobId).spec,
     ofSinks: (jobId, spec) => sinks.secretsOf(jobId, spec),
   });
-  const collectors = collectorsOf(home, resumes, (jobId) => {
-    const { keep_checkpoints: keep } = facts(jobId).spec;
+  const collectors = collectorsOf(home, resumes, (jobId, node) => {
+    const { keep_checkpoints: keep, nodes } = facts(jobId).spec;
     if (keep === undefined) return undefined;
-    return { keep, announced: () => resumes.announced(jobId), points: (metric) => parts.points(jobId, metric) };
+    return {
+      keep,
+      announced: () => resumes.announced(jobId),
+      points: (metric) => parts.points(jobId, metric),
+      node,
+      nodes,
+      home: checkpointsOf(home, jobId),
+    };
   });
   const undecided = new Undecided();
   return {
@@ -145,15 +152,17 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
   };
 }
 
+const checkpointsOf = (home: string, jobId: string): string => join(home, "artifacts", jobId, "checkpoints");
+
 /** One collector per node: it remembers which files it has downloaded. */
-function collectorsOf(home: string, resumes: Resumes, keepOf: (jobId: string) => KeepRules | undefined) {
+function collectorsOf(home: string, resumes: Resumes, keepOf: (jobId: string, node: number) => KeepRules | undefined) {
   const made = new Map<string, CheckpointCollector>();
   return {
     of: (jobId: string, node: number): CheckpointCollector => {
       const name = `${jobId} ${node}`;
       let collector = made.get(name);
       if (!collector) {
-        const targetDir = join(home, "artifacts", jobId, "checkpoints", nodeFolder(node));
+        const targetDir = join(checkpointsOf(home, jobId), nodeFolder(node));
         mkdirSync(targetDir, { recursive: true, mode: 0o700 });
         made.set(
           name,
@@ -162,7 +171,7 @@ function collectorsOf(home: string, resumes: Resumes, keepOf: (jobId: string) =>
             now: Date.now,
             given: resumes.given(jobId),
             announced: () => resumes.announcements(jobId),
-            keep: keepOf(jobId),
+            keep: keepOf(jobId, node),
           })),
         );
       }

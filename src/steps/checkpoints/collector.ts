@@ -261,7 +261,7 @@ export class CheckpointCollector {
 
   async #keepSets(listing: readonly RemoteFile[], options: OneScan): Promise<void> {
     const stale = await this.#sets.keep(listing, (file) => this.#isHome(file));
-    const removed = (await this.#retention?.apply(listing)) ?? [];
+    const removed = (await this.#retention?.apply(listing, (file) => this.#isHome(file))) ?? [];
     await this.#record([], options, [...stale, ...removed]);
   }
 

@@ -4,6 +4,8 @@
 // KC2. Only complete checkpoints are removed: what is still coming, and files that belong to none, stay.
 // KC3. What is removed is written down first, so that it is not downloaded again while the machine still has it. A version that is saved
 //      under the same name later counts as a new one.
+// KC5. On several nodes, node 0 chooses, and the others remove what it has removed: a checkpoint is of use only with the shards of all. One
+//      that another node still has to download counts as incomplete, so an earlier one stays until then.
 // KC4. Another run that resumes from a checkpoint has hard links of its own to it.
 
 import { lstat, readFile, rm, rmdir } from "node:fs/promises";
@@ -16,8 +18,8 @@ import { nullIfMissing } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 import type { KeepCheckpoints } from "../../schemas/spec.ts";
 import { isCopyOf, readCheckpoints } from "./files.ts";
-import { foldersOf } from "./names.ts";
-import type { CheckpointSets } from "./sets.ts";
+import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
+import { keptSet, type CheckpointSets } from "./sets.ts";
 import { completeOnes, type Announced, type Resume } from "./resume.ts";
 
 export interface KeepRules {
@@ -25,18 +27,27 @@ export interface KeepRules {
   announced: () => Promise<Announced>;
   /** Of a metric, in the order in which they were logged. */
   points: (metric: string) => readonly { step: number; value: number }[];
+  node: number;
+  nodes: number;
+  /** The folder of node 0 at home. */
+  home: string;
 }
 
 /** Beside the checkpoints of a node at home. */
 const DROPPED = ".svc-dropped.json";
 const Dropped = z.array(z.object({ name: z.string(), path: z.string(), size: z.number(), mtime_ms: z.number() }));
 type Dropped = z.infer<typeof Dropped>;
+/** Beside those of node 0: the names that it has removed, for the other nodes (KC5). */
+const REMOVED = ".svc-removed.json";
+const Removed = z.array(z.string());
 
 export class Retention {
   readonly #targetDir: string;
   readonly #rules: KeepRules;
   readonly #sets: CheckpointSets;
   #dropped = new Map<string, Dropped[number]>();
+  /** Of node 0 of several. */
+  #removed: readonly string[] = [];
 
   constructor(targetDir: string, rules: KeepRules, sets: CheckpointSets) {
     this.#targetDir = targetDir;
@@ -48,17 +59,21 @@ export class Retention {
     const text = await readFile(join(this.#targetDir, DROPPED), "utf8").catch(nullIfMissing);
     const known = text === null ? null : Dropped.safeParse(jsonOf(text));
     this.#dropped = new Map((known?.success ? known.data : []).map((file) => [file.path, file]));
+    if (this.#rules.node === 0 && this.#rules.nodes > 1) this.#removed = await readRemoved(this.#rules.home);
   }
 
   /** KC3. One file that is new, or another one, makes the checkpoint a new one, also with files that are the same. */
   saw(listing: readonly RemoteFile[]): void {
-    const names = new Set([...this.#dropped.values()].map(({ name }) => name));
+    const names = new Set([...[...this.#dropped.values()].map(({ name }) => name), ...this.#removed]);
     if (names.size === 0) return;
     const saved = new Set<string>();
-    for (const file of listing)
-      for (const place of [...foldersOf(file.path), file.path])
-        if (names.has(place) && !this.isDropped(file)) saved.add(place);
+    for (const file of listing) {
+      if (this.isDropped(file)) continue;
+      for (const place of [...foldersOf(file.path), file.path]) if (names.has(place)) saved.add(place);
+    }
     for (const [path, { name }] of this.#dropped) if (saved.has(name)) this.#dropped.delete(path);
+    if (this.#removed.some((name) => saved.has(name)))
+      this.#setRemoved(this.#removed.filter((name) => !saved.has(name)));
   }
 
   isDropped(file: RemoteFile): boolean {
@@ -66,23 +81,91 @@ export class Retention {
     return dropped?.size === file.size && Math.abs(dropped.mtime_ms - file.mtimeMs) < 0.5;
   }
 
-  /** Removes what need not stay. @returns the paths that are not at home any more */
-  async apply(listing: readonly RemoteFile[]): Promise<string[]> {
+  /**
+   * Removes what need not stay.
+   * @param isHome whether the version that the machine has is wholly at home.
+   * @returns the paths that are not at home any more.
+   */
+  async apply(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<string[]> {
     const removed = await this.#finish(listing);
+    const surplus = this.#rules.node === 0 ? await this.#surplus(listing) : await this.#removedByNode0();
+    const names: string[] = [];
+    for (const name of surplus) if (!(await this.#isSavedAgain(name, listing, isHome))) names.push(name);
+    return names.length === 0 ? removed : [...removed, ...(await this.#drop(names, listing))];
+  }
+
+  /** The names of complete checkpoints that need not stay. */
+  async #surplus(listing: readonly RemoteFile[]): Promise<string[]> {
     const announced = await this.#rules.announced();
-    const leavings = { job: "", checkpoints: this.#targetDir, announced: new Set(announced.times.keys()), nodes: 1 };
-    const all: Resume[] = [];
-    for await (const one of completeOnes(leavings)) all.push(one);
-    const stays = this.#chosen(all, announced, listing);
+    const all = await this.#complete(announced);
+    const coming = await this.#stillComing(all, announced);
+    const stays = this.#chosen(all.slice(coming), announced, listing);
+    for (const one of all.slice(0, coming)) stays.add(one);
     const goes = all.filter((one) => !stays.has(one));
-    if (goes.length === 0) return removed;
+    if (goes.length === 0) return [];
     const used = new Set([...stays].flatMap(({ name, files }) => [name, ...files.map(({ path }) => path)]));
     // A name within one that stays, or around it, is part of it.
     const isPart = ({ name }: Resume): boolean =>
       [...foldersOf(name), name].some((place) => place !== "" && used.has(place)) ||
       [...used].some((path) => path.startsWith(`${name}/`));
-    const names = goes.filter((one) => !isPart(one)).map(({ name }) => name);
-    return [...removed, ...(await this.#drop(names, listing))];
+    return goes.filter((one) => !isPart(one)).map(({ name }) => name);
+  }
+
+  async #complete({ times }: Announced): Promise<Resume[]> {
+    const { home, nodes } = this.#rules;
+    const all: Resume[] = [];
+    for await (const one of completeOnes({ job: "", checkpoints: home, announced: new Set(times.keys()), nodes }))
+      all.push(one);
+    return all;
+  }
+
+  /** KC5. How many of the newest ones a node that has shards of an older one does not have at home yet. */
+  async #stillComing(all: readonly Resume[], { times }: Announced): Promise<number> {
+    let coming = 0;
+    for (let node = 1; node < this.#rules.nodes; node++) {
+      const folder = join(this.#rules.home, `node${node}`);
+      for (const [i, { name }] of all.entries()) {
+        if (!(await isHeld(folder, name, times.has(name)))) continue;
+        coming = Math.max(coming, i);
+        break;
+      }
+    }
+    return coming;
+  }
+
+  /**
+   * KC5. What this node has of names that node 0 has removed, where it has a later one that node 0 kept: a name that only this node was seen
+   * to save again stays.
+   */
+  async #removedByNode0(): Promise<string[]> {
+    const { home } = this.#rules;
+    const removed = await readRemoved(home);
+    if (removed.length === 0) return [];
+    const kept = (await this.#complete(await this.#rules.announced())).map(({ name }) =>
+      savedAt(this.#targetDir, name),
+    );
+    const newest = Math.max(-Infinity, ...(await Promise.all(kept)).filter((at) => at !== null));
+    const names: string[] = [];
+    for (const name of removed) {
+      const at = await savedAt(this.#targetDir, name);
+      if (at !== null && at < newest && (await savedAt(home, name)) === null) names.push(name);
+    }
+    return names;
+  }
+
+  /** Whether the machine has a version of it that is not at home yet: removed now, it would never be downloaded. */
+  async #isSavedAgain(
+    name: string,
+    listing: readonly RemoteFile[],
+    isHome: (file: RemoteFile) => Promise<boolean>,
+  ): Promise<boolean> {
+    const unfinished = unfinishedFolders(listing);
+    for (const file of listing) {
+      if (file.path !== name && !file.path.startsWith(`${name}/`)) continue;
+      if (whyRefused(file) !== null || whyTemporary(file.path, unfinished) !== null || this.isDropped(file)) continue;
+      if (!(await isHome(file))) return true;
+    }
+    return false;
   }
 
   #chosen(all: readonly Resume[], announced: Announced, listing: readonly RemoteFile[]): Set<Resume> {
@@ -115,6 +198,7 @@ export class Retention {
       if (name !== undefined) this.#dropped.set(path, { name, path, size, mtime_ms: mtimeMs });
     }
     replaceFile(join(this.#targetDir, DROPPED), JSON.stringify([...this.#dropped.values()]));
+    if (this.#rules.node === 0 && this.#rules.nodes > 1) this.#setRemoved([...new Set([...this.#removed, ...names])]);
     const removed: string[] = [];
     for (const name of names) {
       const below = (await readCheckpoints(join(this.#targetDir, name)).catch(() => [])).map(
@@ -124,6 +208,11 @@ export class Retention {
       await this.#sets.dropFile(name);
     }
     return removed;
+  }
+
+  #setRemoved(names: readonly string[]): void {
+    this.#removed = names;
+    replaceFile(join(this.#rules.home, REMOVED), JSON.stringify(names));
   }
 
   /** What a crash has left of files that were to go. */
@@ -155,6 +244,28 @@ export class Retention {
     }
     return true;
   }
+}
+
+async function readRemoved(home: string): Promise<readonly string[]> {
+  const text = await readFile(join(home, REMOVED), "utf8").catch(nullIfMissing);
+  const known = text === null ? null : Removed.safeParse(jsonOf(text));
+  return known?.success ? known.data : [];
+}
+
+/** When the newest file of the name in this folder was saved, in epoch milliseconds; null where there is none. */
+async function savedAt(folder: string, name: string): Promise<number | null> {
+  const stats = await lstat(join(folder, name)).catch(() => null);
+  if (stats?.isFile()) return stats.mtimeMs;
+  if (!stats?.isDirectory()) return null;
+  const files = await readCheckpoints(join(folder, name));
+  return files.length === 0 ? null : Math.max(...files.map(({ modified_at }) => Date.parse(modified_at)));
+}
+
+/** Whether the folder of a node holds its share of a checkpoint: one that was announced counts once all of it is there. */
+async function isHeld(folder: string, name: string, announced: boolean): Promise<boolean> {
+  if ((await keptSet(folder, name)) !== null) return true;
+  const stats = await lstat(join(folder, name)).catch(() => null);
+  return stats?.isFile() === true || (stats?.isDirectory() === true && !announced);
 }
 
 /** Whether the machine listed all that it has: a symlink that is refused hides nothing. */

@@ -52,7 +52,14 @@ const collect = (keep?: KeepCheckpoints) =>
     targetDir,
     now: () => now,
     announced: () => Promise.resolve(times),
-    keep: keep && { keep, announced: () => Promise.resolve({ times, steps }), points: () => points },
+    keep: keep && {
+      keep,
+      announced: () => Promise.resolve({ times, steps }),
+      points: () => points,
+      node: 0,
+      nodes: 1,
+      home: targetDir,
+    },
   }));
 
 async function scan(final = false): Promise<void> {
