@@ -1,4 +1,4 @@
-// The HTTP API as the dashboard uses it. Types come from the schemas; a failed call becomes an ApiError that says what
+// The dashboard's client of the HTTP API. Types come from the schemas; a failed call becomes an ApiError that says what
 // happened and what to do.
 
 import type {
@@ -26,7 +26,7 @@ export class ApiError extends Error {
     super(problem.detail || problem.title);
     this.problem = problem;
   }
-  /** Nobody answered: the control plane is not running or not reachable. */
+  /** The call got no answer: the control plane is not running or not reachable. */
   get unreachable(): boolean {
     return this.problem.status === 0;
   }
@@ -41,7 +41,7 @@ const problemOf = (status: number, title: string, detail: string, hint: string):
   hint,
 });
 
-/** What a thrown value has to tell a person. */
+/** The problem in a thrown value, for a person. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof ApiError) return error.problem;
   return problemOf(-1, "Unexpected", error instanceof Error ? error.message : String(error), "Reload the page.");

@@ -29,7 +29,7 @@ const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
 const ModelsPage = page(() => import("./pages/models-page.tsx"), "ModelsPage");
 const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
 
-/** The page that was asked for comes first. */
+/** The requested page loads first, the others after this delay. */
 const LATER_MS = 1_000;
 
 export function App() {
@@ -38,12 +38,12 @@ export function App() {
   const [keysShown, setKeysShown] = useState(false);
   const shown = useRef(path);
   useEffect(() => {
-    // Pages are at hand before they are wanted: then the control plane may be away, or be replaced by a newer one.
+    // Pages are loaded before they are needed: later the control plane may be away, or replaced by a newer one.
     const timer = setTimeout(() => later.forEach((load) => void load().catch(() => undefined)), LATER_MS);
     return () => clearTimeout(timer);
   }, []);
   useEffect(() => {
-    // A new page is announced, and the next Tab starts at its beginning.
+    // A new page is announced to screen readers, and the next Tab starts at its beginning.
     if (shown.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
     shown.current = path;
   }, [path]);

@@ -1,10 +1,10 @@
 // The live connection.
 //
-// F1. A socket resumes after the last `seq` that arrived, so that no event is missed and none is told twice.
-// F2. The first connection asks for no history; whoever draws reads the state once the socket is open. Anything that
-//     happens after that reading arrives as an event.
-// F3. A laptop that slept has a socket that looks open and is dead: after a gap in our own clock the socket is replaced.
-// F4. A connection that neither opens nor fails would be waited for without end: it is given up and made anew.
+// F1. A socket resumes after the last `seq` that arrived, so that no event is missed or repeated.
+// F2. The first connection requests no history; components read the state once the socket is open. Every later change
+//     arrives as an event.
+// F3. After a laptop's sleep the socket looks open but is dead: a gap in the page's own clock replaces the socket.
+// F4. A connection that neither opens nor fails would block for ever: it times out and is made again.
 
 import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
@@ -12,21 +12,23 @@ import type { FeedEvent, FeedHint } from "../../src/schemas/job.ts";
 export type FeedState = "connecting" | "live" | "reconnecting" | "offline";
 
 export interface FeedListener {
-  /** A connection was made: read what is shown anew. `resumed`: every event since the last one that was heard will come. */
+  /**
+   * A connection was made: read the shown data again. `resumed`: every event since the last received one will follow.
+   */
   opened(resumed: boolean): void;
   event(event: FeedEvent): void;
   hint(hint: FeedHint | HubPullHint): void;
   state(state: FeedState, sinceMs: number): void;
 }
 
-/** The control plane is on this computer: to ask again costs nothing. */
+/** The control plane is on this computer, so retries are cheap. */
 const BACKOFF_MS = [250, 500, 1_000, 2_000, 4_000];
 const OFFLINE_AFTER_MS = 8_000;
 const CLOCK_MS = 2_000;
 const SLEPT_MS = 15_000;
 const OPENING_MS = 10_000;
 
-/** Keeps one socket to `/v1/events` open for the life of the page. Returns the way to try again at once. */
+/** Keeps one socket to `/v1/events` open for the life of the page. Returns a function that retries at once. */
 export function openFeed(listener: FeedListener): () => void {
   let socket: WebSocket | null = null;
   let since: number | null = null;

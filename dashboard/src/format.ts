@@ -1,4 +1,4 @@
-// Numbers and times for people. A value that is not known is a dash, never a zero.
+// Formats numbers and times for people. An unknown value is a dash, never a zero.
 
 import { bytes } from "../../src/domain/bytes.ts";
 import { longDuration } from "../../src/domain/long-duration.ts";
@@ -7,7 +7,7 @@ import { prefs } from "./prefs.ts";
 
 export const DASH = "–";
 
-/** `1.4 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`: as the command line says it, and in milliseconds below a second. */
+/** `1.4 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`: as in the command line, and in milliseconds below a second. */
 export function duration(ms: number): string {
   if (!Number.isFinite(ms)) return DASH;
   const s = Math.max(0, ms) / 1000;
@@ -31,7 +31,7 @@ export const usd = (value: number | null): string => (value === null ? DASH : do
 export const usdPerHour = (value: number | null): string =>
   value === null ? DASH : value === 0 ? "free" : `${usd(value)}/h`;
 
-/** What a metric counts, as its name says. */
+/** The unit of a metric, recognised by its name. */
 export const isBytes = (name: string): boolean => /(^|[/_.])bytes(_per_s)?$/.test(name);
 export const isMib = (name: string): boolean => /(^|[/_.])mib$/.test(name);
 export const perSecond = (name: string): string => (name.endsWith("_per_s") ? "/s" : "");
@@ -69,7 +69,7 @@ export function timeOfDay(at: string | number): string {
   return clock.format(new Date(at)) + zone;
 }
 
-/** In the chosen zone; with the day when it is not today. */
+/** In the chosen zone; with the day if it is not today. */
 export function moment(at: string): string {
   const { clock, day, zone } = chosen();
   const date = new Date(at);
@@ -87,7 +87,7 @@ const STEPS: Readonly<Record<string, string>> = {
   collect: "Save results",
   terminate: "Release",
 };
-/** A step as people call what it does; the API keeps the short name. */
+/** A step's name for people; the API keeps the short name. */
 export const stepName = (step: string): string => STEPS[step] ?? words(step);
 
 const MACHINES: Readonly<Record<string, string>> = {

@@ -1,12 +1,12 @@
-// Keys that work everywhere on the page but where one writes. What is registered is what `?` lists.
+// Keyboard shortcuts that work everywhere on the page except in text fields. `?` lists every registered shortcut.
 
 import { useEffect, useRef } from "react";
 
 export interface Shortcut {
-  /** One key, or two after each other: `j`, `/`, `g r`. */
+  /** One key, or a sequence of two: `j`, `/`, `g r`. */
   keys: string;
   does: string;
-  /** Left out where another part of the page does it: then it is only listed. */
+  /** Omitted if another part of the page handles the key: then it is only listed. */
   run?: () => void;
 }
 
@@ -19,7 +19,7 @@ const PREFIX_MS = 1_500;
 const registered = new Set<{ current: Registered }>();
 let prefix: { key: string; at: number } | null = null;
 
-/** Of every page: what a page itself does with a key comes first. */
+/** Shortcuts of every page; a page's own shortcuts take precedence. */
 export const EVERYWHERE = "Everywhere";
 
 /** The keys that work now, by group, newest page first. */
@@ -62,7 +62,7 @@ function pressed(event: KeyboardEvent): void {
   }
 }
 
-/** Begins to listen; once for the page. */
+/** Starts to listen; called once per page. */
 export function listenForKeys(): void {
   document.addEventListener("keydown", pressed);
 }

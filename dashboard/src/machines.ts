@@ -1,4 +1,4 @@
-// What machines of the ledger mean for the money.
+// Interprets the ledger's machines in terms of money.
 
 import { runsHere } from "../../src/providers/descriptors.ts";
 import type { LedgerMachine, TimelineStep } from "../../src/schemas/job.ts";
@@ -7,14 +7,14 @@ import { usd, usdPerHour } from "./format.ts";
 export const isFree = (machine: LedgerMachine): boolean =>
   runsHere(machine.provider) || machine.price_per_hour_usd === 0;
 
-/** Machines whose end is not proven although nobody uses them, or whose very existence is not known. */
+/** Machines that no run uses but whose end is not proven, or whose existence is unknown. */
 export const isDoubtful = (machine: LedgerMachine): boolean =>
   !isFree(machine) && (machine.state !== "held" || machine.job_id === null);
 
-/** So long a machine that is being given back alarms nobody: every end takes its provider some seconds. */
+/** No alarm for a machine that is being released within this time: every release takes its provider some seconds. */
 const RETURNING_MS = 60_000;
 
-/** Since when the machines of some nodes are being given back: null before that, and where a try to do so has failed. */
+/** Since when the machines of some nodes are being released: null before that, and after a failed attempt. */
 export function returningSince(steps: readonly TimelineStep[], nodes: readonly number[]): number | null {
   const tries = steps.filter((step) => step.step === "terminate" && nodes.includes(step.node));
   const began = tries.flatMap((step) => (step.started_at ? [Date.parse(step.started_at)] : []));
@@ -29,15 +29,15 @@ export const RETURNING = "Releasing the machine; the provider has not confirmed 
 /** A machine of the ledger by its run and node, as steps name them. */
 export const nodeOf = (machine: LedgerMachine): string => `${machine.job_id ?? ""}/${machine.node}`;
 
-/** What a machine has cost since it was made, as far as its price is known. */
+/** The cost of a machine since its creation, as far as its price is known. */
 export const costSoFar = (machine: LedgerMachine): number | null =>
   machine.price_per_hour_usd === null ? null : (machine.price_per_hour_usd * machine.age_seconds) / 3_600;
 
 interface Total {
-  /** Of those that are known. */
+  /** The sum of the known amounts. */
   sum: number;
   unknown: number;
-  /** That nothing is known of what it costs: then the sum is no amount, but the lack of one. */
+  /** No amount is known: the sum is then meaningless. */
   blind: boolean;
 }
 
@@ -47,14 +47,14 @@ function total(amounts: readonly (number | null)[]): Total {
   return { sum, unknown, blind: sum === 0 && unknown > 0 };
 }
 
-/** What several cost together in an hour: never a zero that nobody told. */
+/** The total price of several machines per hour; an unknown price is never shown as zero. */
 export function perHourOf(prices: readonly (number | null)[]): string {
   const { sum, unknown, blind } = total(prices);
   if (blind) return "price unknown";
   return `${usdPerHour(sum)}${unknown > 0 ? ` + ${unknown} of unknown price` : ""}`;
 }
 
-/** An amount of which a part may not be known. */
+/** An amount that may be partly unknown. */
 export function amountOf(amounts: readonly (number | null)[]): string {
   const { sum, unknown, blind } = total(amounts);
   return blind ? "unknown" : `${unknown > 0 ? "> " : ""}${usd(sum)}`;

@@ -1,4 +1,4 @@
-// What the person chose for this browser: colours, and in which zone times are told.
+// The user's choices in this browser: colours, and the time zone of displayed times.
 
 import { createStore } from "@xstate/store";
 import { useSelector } from "@xstate/store-react";
@@ -50,7 +50,7 @@ export function chooseTimes(times: Times): void {
 
 export const usePrefs = () => useSelector(prefs, (snapshot) => snapshot.context);
 
-/** Called when light became dark or the other way round; returns the way to stop. */
+/** Calls the listener when light changes to dark or back; returns a function that removes it. */
 export function onTheme(listener: () => void): () => void {
   addEventListener("svc:theme", listener);
   return () => removeEventListener("svc:theme", listener);

@@ -1,4 +1,4 @@
-// Every view has a URL. Links are real links: a modified click, copying and the back button do what they do elsewhere.
+// Routing: every view has a URL. Links are real links: a modified click, copying and the back button work as elsewhere.
 
 import { useSyncExternalStore, type AnchorHTMLAttributes, type MouseEvent } from "react";
 
@@ -18,7 +18,7 @@ export interface Place {
   query: URLSearchParams;
 }
 
-/** The current place; the component is drawn again when it changes. */
+/** The current place; the component is redrawn when it changes. */
 export function usePlace(): Place {
   const href = useSyncExternalStore(subscribe, () => location.pathname + location.search);
   const url = new URL(href, location.origin);

@@ -1,4 +1,4 @@
-// Which runs a list shows: in the address, in the question to the API, and for one run at hand.
+// The filter of a run list: in the address, in the API's query, and applied to a single run.
 
 import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
 import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
@@ -9,7 +9,7 @@ export interface RunFilter {
   /** `active`, a status, or null for all. */
   status: "active" | JobStatus | null;
   provider: ProviderName | null;
-  /** Text that the run must hold; empty for any. */
+  /** Text that the run must contain; empty for any. */
   text: string;
 }
 
@@ -27,7 +27,7 @@ export function filterOf(query: URLSearchParams): RunFilter {
   };
 }
 
-/** The address of the list with this filter; also what tells two filters apart. */
+/** The address of the list with this filter; also the key that distinguishes two filters. */
 export function listPath(filter: RunFilter): string {
   const query = new URLSearchParams();
   if (filter.status !== null) query.set("status", filter.status);
@@ -37,14 +37,14 @@ export function listPath(filter: RunFilter): string {
   return text ? `/?${text}` : "/";
 }
 
-/** The filter as `GET /jobs` takes it. */
+/** The filter in the form of `GET /jobs`. */
 export const questionOf = (filter: RunFilter) => ({
   status: filter.status === "active" ? ACTIVE_STATUSES.join(",") : filter.status,
   provider: filter.provider,
   q: filter.text === "" ? null : filter.text,
 });
 
-/** Whether a run that has changed belongs to the list, by the same rules as the server's. */
+/** Whether a changed run belongs to the list, by the same rules as the server's. */
 export function belongs(filter: RunFilter, job: JobRecord): boolean {
   if (filter.status === "active" && hasEnded(job.status)) return false;
   if (filter.status !== null && filter.status !== "active" && filter.status !== job.status) return false;

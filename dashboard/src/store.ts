@@ -1,4 +1,4 @@
-// What the dashboard knows. Written by sync.ts from the API's answers, read by components through selectors.
+// The dashboard's state. sync.ts writes it from the API's answers, components read it through selectors.
 
 import { createStore } from "@xstate/store";
 import { useSelector } from "@xstate/store-react";
@@ -21,7 +21,7 @@ export interface Data {
   machines: LedgerMachine[] | null;
   /** When the machines were read, in milliseconds since the epoch. */
   machinesAt: number | null;
-  /** Since when a machine is being given back without trouble, by run and node (`nodeOf`). */
+  /** Since when a machine is being released without trouble, by run and node (`nodeOf`). */
   returning: Record<string, number>;
   summary: Summary | null;
   timelines: Record<string, Timeline>;
@@ -56,7 +56,7 @@ const newestFirst = (jobs: Record<string, JobRecord>) => (a: string, b: string) 
   return x === y ? (a < b ? 1 : -1) : x < y ? 1 : -1;
 };
 
-/** Where a run belongs in a list that is in order. */
+/** The position of a run in a sorted list. */
 function place(ids: readonly string[], jobs: Record<string, JobRecord>, id: string): number {
   const order = newestFirst(jobs);
   let [low, high] = [0, ids.length];
@@ -74,7 +74,7 @@ function placed(list: RunList, jobs: Record<string, JobRecord>, job: JobRecord):
   if (wanted === listed || list.phase !== "ready") return list;
   if (!wanted) return { ...list, ids: list.ids.filter((id) => id !== job.id) };
   const at = place(list.ids, jobs, job.id);
-  // Older than all that is loaded: it belongs to a page that was not asked for yet.
+  // Older than every loaded run: it belongs to a page that was not requested yet.
   if (at === list.ids.length && list.nextCursor !== null) return list;
   return { ...list, ids: list.ids.toSpliced(at, 0, job.id) };
 }
@@ -100,7 +100,7 @@ export const store = createStore({
       const fresh = new Set(ids);
       const last = ids.at(-1);
       const sort = newestFirst(jobs);
-      // Pages that were read while one scrolled stay, behind the fresh first page.
+      // Pages that were read while scrolling stay, behind the fresh first page.
       const older =
         whole || last === undefined ? [] : data.list.ids.filter((id) => !fresh.has(id) && sort(last, id) < 0);
       const nextCursor = older.length > 0 ? data.list.nextCursor : page.next_cursor;
@@ -158,7 +158,7 @@ export const store = createStore({
   },
 });
 
-/** A part of what is known; the component is drawn again when that part changes. */
+/** A part of the state; the component is redrawn when that part changes. */
 export function useData<T>(select: (data: Data) => T): T {
   return useSelector(store, (snapshot) => select(snapshot.context));
 }

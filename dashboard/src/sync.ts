@@ -1,5 +1,5 @@
-// Keeps the store in step with the control plane: an event marks what it touches, and what is marked is read again, at most
-// four times a second and never twice at once.
+// Keeps the store in step with the control plane: an event marks the affected data, and marked data is read again, at
+// most four times a second and never twice at once.
 
 import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type { FeedEvent, FeedHint, LedgerMachine, TimelineStep } from "../../src/schemas/job.ts";
@@ -11,9 +11,9 @@ import { store } from "./store.ts";
 
 const EVERY_MS = 250;
 const MACHINES_EVERY_MS = 30_000;
-/** What a step is doing meanwhile is no event. */
+/** Progress within a step sends no event, so it is polled. */
 const STEP_EVERY_MS = 2_000;
-/** Touched runs that are asked for in one question. */
+/** Maximum of changed runs in one request. */
 const TOGETHER_MAX = 200;
 const PAGE_SIZE = 100;
 
@@ -43,7 +43,7 @@ export function coalesced(everyMs: number, work: () => Promise<void>): { mark():
 export type Hint = FeedHint | HubPullHint | { type: "opened" } | { type: "pulls.changed" };
 
 const hintListeners = new Set<(hint: Hint) => void>();
-/** Hears the socket's hints, and `opened` after each (re)connection. Returns the way to stop. */
+/** Listens for the socket's hints, and `opened` after each (re)connection. Returns a function that stops listening. */
 export function onHint(listener: (hint: Hint) => void): () => void {
   hintListeners.add(listener);
   return () => void hintListeners.delete(listener);
@@ -61,7 +61,7 @@ export async function loadJob(id: string): Promise<void> {
   }
 }
 
-/** Set when events were missed: then what was read of older pages counts no more. */
+/** Set when events were missed: older pages in the store are then invalid. */
 let stale = false;
 
 async function loadList(): Promise<void> {
@@ -100,7 +100,7 @@ async function loadTogether(ids: string[]): Promise<void> {
     const { jobs: found } = await api.jobs({ ids: ids.join(","), limit: TOGETHER_MAX });
     store.trigger.jobsLoaded({ found });
   } catch {
-    // The next connection reads everything anew.
+    // The next connection reads everything again.
     stale = true;
   }
 }
@@ -128,7 +128,7 @@ const machines = coalesced(1_000, async () => {
     store.trigger.machinesLoaded({ machines: answer.machines, returning: await returningOf(answer.machines) });
 });
 
-/** What the steps of a run say of the machines that it gives back, by run: asked once, until its steps change. */
+/** The steps in which each run releases its machines: requested once, until they change. */
 const endings = new Map<string, Promise<TimelineStep[]>>();
 
 async function returningOf(all: readonly LedgerMachine[]): Promise<Record<string, number>> {
@@ -163,7 +163,7 @@ const touch = (id: string) => {
   jobs.mark();
 };
 
-/** The list of runs is on screen; returns the way to say that it no longer is. */
+/** Call it when the list of runs is on screen; the returned function ends that. */
 export function showList(filter: RunFilter): () => void {
   listShown = true;
   store.trigger.listOpened({ filter });
@@ -172,7 +172,7 @@ export function showList(filter: RunFilter): () => void {
   return () => void (listShown = false);
 }
 
-/** A run is on screen. */
+/** Call it when a run is on screen. */
 export function showRun(id: string): () => void {
   shown = id;
   touch(id);
@@ -217,7 +217,7 @@ function refreshAll(): void {
 }
 
 let reconnect = (): void => undefined;
-/** Tries at once to reach the control plane, instead of after the wait that is under way. */
+/** Reconnects to the control plane at once instead of after the current delay. */
 export const tryAgain = (): void => reconnect();
 
 export function startSync(): void {

@@ -16,13 +16,13 @@ interface CredentialCardProps {
   info: ProviderInfo | undefined;
   open: boolean;
   onToggle: (open: boolean) => void;
-  /** Something was saved or taken away. */
+  /** Called after a value was saved or removed. */
   onChange: () => void;
 }
 
 type Outcome = { check: CredentialCheck | null; saved: boolean } | null;
 
-/** One provider or service: what is set, where to get what is not, and whether it works. */
+/** The card of one provider or service: its stored fields, where to get missing ones, and whether it works. */
 export function CredentialCard({ name, given, info, open, onToggle, onChange }: CredentialCardProps) {
   const { about, fields: all, guide, speaks } = CREDENTIAL_BLOCKS[name];
   const [texts, setTexts] = useState<Record<string, string>>({});

@@ -1,4 +1,4 @@
-// The run of the form in other ways to start it: Python, TypeScript, curl. Values are written as literals, never pasted as they are.
+// The run of the form as Python, TypeScript and curl. Values are written as literals, never pasted raw.
 
 import type { SubmitBodyLike } from "./run-values.ts";
 import { toJson } from "../../../src/domain/terminal-text.ts";
@@ -32,7 +32,7 @@ const pythonOf = (value: unknown): string => {
   return literal(value);
 };
 
-/** JSON text that is also a literal of Python and of JavaScript. */
+/** JSON text that is also a valid literal in Python and JavaScript. */
 const literal = (value: unknown): string => toJson(value);
 
 function typescript(parameters: Record<string, unknown>): string {

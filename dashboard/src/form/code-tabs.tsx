@@ -4,8 +4,9 @@ import { asCode, LANGUAGES, type Language } from "./as-code.ts";
 import type { SubmitBodyLike } from "./run-values.ts";
 
 /**
- * The same run, started from elsewhere; `wrong` names fields whose values no call may carry. `projectDir` is the directory that the
- * control plane takes where the form names none: another program starts in another directory, so the snippets name it.
+ * The same run, started from a program; `wrong` names fields whose values cannot be sent. `projectDir` is the control
+ * plane's default directory if the form names none: another program starts in another directory, so the snippets name
+ * it.
  */
 export function CodeTabs(props: { body: SubmitBodyLike; projectDir: string | null; wrong: string }) {
   const { body, projectDir, wrong } = props;

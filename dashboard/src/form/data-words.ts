@@ -1,6 +1,6 @@
 import type { Problem } from "../../../src/schemas/job.ts";
 
-/** A refusal with the fields as the form calls them: `paths[1]` is the second of the folders and files. */
+/** A refusal with the form's names of the fields: `paths[1]` is the second of the folders and files. */
 export function worded(problem: Problem): Problem {
   if (!problem.errors?.length) return problem;
   const told = problem.errors.map(({ field, message }) => {

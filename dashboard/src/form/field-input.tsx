@@ -10,12 +10,12 @@ interface FieldInputProps {
   /** Id of a datalist with suggestions. */
   suggestions?: string;
   placeholder?: string;
-  /** Words beside a choice, by its value. */
+  /** Notes next to each choice, by its value. */
   notes?: Record<string, string>;
   wide?: boolean;
 }
 
-/** One field with its label, its help and what the server had against it. */
+/** One field with its label, its help and the server's error. */
 export function FieldInput({ field, value, error, onChange, suggestions, placeholder, notes, wide }: FieldInputProps) {
   const id = `field-${field.name}`;
   const hasHelp = field.description !== "" || field.kind === "json";
@@ -113,7 +113,7 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
   );
 }
 
-/** Each argument as the script gets it. */
+/** Shows each argument as the script receives it. */
 function Chips({ words }: { words: readonly string[] }) {
   if (words.length === 0) return null;
   return (

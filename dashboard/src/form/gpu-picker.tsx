@@ -9,7 +9,7 @@ interface GpuPickerProps {
   onChange: (value: string) => void;
 }
 
-/** The catalogue's models at hand; any other may be typed into the field above. */
+/** Buttons for the catalogue's models; any other may be typed into the field above. */
 export function GpuPicker({ gpus, provider, value, onChange }: GpuPickerProps) {
   const [model = "", count = "1"] = value.split(":");
   const offered = gpus.filter((gpu) => (gpu.providers as readonly string[]).includes(provider));

@@ -9,7 +9,7 @@ import { withCode } from "../parts/with-code.tsx";
 import { sentenceOf } from "./problem-words.ts";
 import type { PlanState } from "./use-plan.ts";
 
-/** What the run would rent, send and cost, beside the form. */
+/** Shows next to the form what the run would rent, send and cost. */
 export function PlanPanel({ plan, problem, busy }: PlanState) {
   return (
     <section className="panel plan" aria-labelledby="plan" aria-busy={busy}>
@@ -111,7 +111,7 @@ function Told({ plan }: { plan: Plan }) {
   );
 }
 
-/** What is done before the script starts. */
+/** The installation before the script starts. */
 function Installed({ install }: { install: InstallPlan }) {
   if (install.does === "nothing") return <p className="quiet small-text">{withCode(install.words)}</p>;
   return (
@@ -164,7 +164,7 @@ function Offers({ plan }: { plan: Plan }) {
   );
 }
 
-/** Facts that need no name. */
+/** Facts without a label. */
 const PLAIN = new Set(["gpu", "machine", "memory", "place"]);
 
 function OfferRow({ offer, chosen }: { offer: PlanOffer; chosen: boolean }) {

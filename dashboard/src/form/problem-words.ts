@@ -1,4 +1,4 @@
-// What the server has against the values of the form, by field and in whole sentences.
+// The server's errors about the form's values, by field and in whole sentences.
 
 import { FIELDS, LABEL } from "./run-values.ts";
 import { fieldOfError } from "./schema-fields.ts";
@@ -14,7 +14,7 @@ const titleOf = (path: string): string => {
   return [LABEL, ...FIELDS].find((each) => each.name === name)?.title ?? path.replace(/^spec\./, "");
 };
 
-/** `must be a number` as `Price cap must be a number.`; what is a sentence already stays one. */
+/** `must be a number` becomes `Price cap must be a number.`; a whole sentence stays unchanged. */
 export function sentenceOf(message: string, path: string | null): string {
   const whole = path !== null && /^[a-z]/.test(message) ? `${titleOf(path)} ${message}` : message;
   const capital = whole.charAt(0).toUpperCase() + whole.slice(1);

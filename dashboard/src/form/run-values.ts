@@ -1,4 +1,4 @@
-// What stands in the form of a run, and the body of POST /jobs that it makes.
+// The values of a run's form, and the body of POST /jobs made from them.
 
 import schema from "virtual:submit-schema";
 import { splitWords } from "../../../src/domain/shell-words.ts";
@@ -25,7 +25,7 @@ export const LABEL: Field = {
 };
 export const FIELDS = fieldsOf(schema);
 
-/** What stands where a secret stood. */
+/** Replaces a secret in a record. */
 const MASK = "***";
 
 export const initialValues = (query: URLSearchParams): Values =>
@@ -35,14 +35,14 @@ const CPU = FIELDS.find((each) => each.name === "gpus")?.initial ?? "";
 export const isGpuOnly = (provider: string | undefined): boolean =>
   descriptorOf(provider ?? "")?.capabilities.gpus === "required";
 
-/** What nobody chose is no choice where no machine comes without a GPU: there the field is empty. */
+/** Clears the default choice for providers that rent only machines with a GPU. */
 export function withGpus(values: Values): Values {
   const { provider, gpus } = values;
   if (isGpuOnly(provider)) return gpus === CPU ? { ...values, gpus: "" } : values;
   return gpus === "" ? { ...values, gpus: CPU } : values;
 }
 
-/** What is no number where one is wanted, by field. */
+/** Errors for fields that need a number and have another text. */
 export function unreadable(values: Values): Record<string, string> {
   const wrong = FIELDS.filter((each) => each.kind === "number" && isSent(each, values));
   const lines = FIELDS.filter((each) => each.kind === "words" && splitWords(values[each.name] ?? "") === null);
@@ -56,14 +56,14 @@ export function unreadable(values: Values): Record<string, string> {
 const isSent = (each: Field, values: Values): boolean =>
   each.name !== "price_cap" || !runsHere(values["provider"] ?? "");
 
-/** Names of variables whose values are masked in a record: they cannot be asked for again. */
+/** Names of variables whose values are masked in a record: they cannot be read back. */
 export function maskedOf(job: JobRecord): string[] {
   const env = job.spec["env"];
   if (typeof env !== "object" || env === null) return [];
   return Object.entries(env).flatMap(([name, value]) => (value === MASK || value === "***redacted***" ? [name] : []));
 }
 
-/** What an earlier run was asked to do, without the secrets that are masked. */
+/** The request of an earlier run, without masked secrets. */
 export function valuesOf(job: JobRecord): Values {
   const masked = new Set(maskedOf(job));
   const env = Object.fromEntries(

@@ -18,7 +18,7 @@ export interface JsonSchema {
   unit?: string;
 }
 
-// `words`: a line of a shell.
+// `words`: a shell command line.
 export type FieldKind = "text" | "number" | "choice" | "switch" | "lines" | "words" | "pairs" | "json";
 
 export interface Field {
@@ -29,9 +29,9 @@ export interface Field {
   unit: string;
   required: boolean;
   choices: string[];
-  /** Of pairs whose names are known: which there are, and which of them are numbers. */
+  /** For pairs with known names: all names, and those whose values are numbers. */
   names?: { all: string[]; numbers: string[] };
-  /** What the field shows when nothing was given. */
+  /** The initial text of the field. */
   initial: string;
 }
 
@@ -95,10 +95,13 @@ function namesOf(properties: Record<string, JsonSchema>): { all: string[]; numbe
   return { all: all.map(([name]) => name), numbers: all.flatMap(([name, each]) => (isNumeric(each) ? [name] : [])) };
 }
 
-/** Whether it is a number, or nothing yet. */
+/** Whether it is a number, or still empty. */
 export const isNumber = (text: string): boolean => !Number.isNaN(Number(text));
 
-/** The value that the text stands for; `undefined` leaves the field out. Wrong text goes to the server as it is, which names the field. */
+/**
+ * The value of the text; `undefined` omits the field. Invalid text goes to the server unchanged, and the server names
+ * the field.
+ */
 export function fromText(field: Field, text: string): unknown {
   switch (field.kind) {
     case "switch":
@@ -133,7 +136,7 @@ export function fromText(field: Field, text: string): unknown {
   }
 }
 
-/** The field that an error of the server speaks of: `spec.args[3]` and `args.3` are both `args`. */
+/** The field of a server error: `spec.args[3]` and `args.3` both mean `args`. */
 export const fieldOfError = (path: string): string =>
   path
     .replace(/^\/?spec[./]/, "")

@@ -2,10 +2,10 @@ import { useRef, useState, type FormEvent, type InputHTMLAttributes } from "reac
 import type { Problem } from "../../../src/schemas/job.ts";
 import { asProblem } from "../api.ts";
 
-/** The given text of a field, without spaces around it; empty for one that is not there. */
+/** The text of a field, trimmed; empty if the field does not exist. */
 type TextOf = (name: string) => string;
 
-/** A form that is sent by one call, emptied when that worked, and left as it is when not. */
+/** A form that sends one call: cleared on success, left unchanged on failure. */
 export function useSmallForm(send: (text: TextOf, given: FormData) => Promise<void>) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);

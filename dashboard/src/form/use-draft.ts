@@ -2,10 +2,12 @@ import { useEffect, useRef, useState, type Dispatch, type SetStateAction } from 
 import { newKey } from "./new-key.ts";
 import type { Values } from "./run-values.ts";
 
-/** In this page's memory alone, for there may be secrets in them. */
+/** Kept only in this page's memory, because drafts may contain secrets. */
 const drafts = new Map<string, Values>();
 
-/** What stands in a form, also after one looked at another page and came back to it. A form that is opened anew begins anew. */
+/**
+ * The values of a form; they survive a visit to another page and back. A newly opened form starts from the beginning.
+ */
 export function useDraft(initial: Values): [Values, Dispatch<SetStateAction<Values>>] {
   const [id] = useState(() => draftOf(history.state) ?? newKey());
   const [values, setValues] = useState(() => drafts.get(id) ?? initial);

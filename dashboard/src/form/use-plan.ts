@@ -5,15 +5,15 @@ import type { Plan } from "../../../src/schemas/plan.ts";
 import { api, asProblem } from "../api.ts";
 import type { SubmitBodyLike } from "./run-values.ts";
 
-/** Rest after the last letter before a provider is asked: its API counts questions. */
+/** Pause after the last keystroke before a provider is asked: its API limits requests. */
 const REST_LOCAL_MS = 350;
 const REST_REMOTE_MS = 900;
 
 export interface PlanState {
   plan: Plan | null;
-  /** Why there is no plan: fields that are no fields yet. */
+  /** The reason for a missing plan: fields that are still invalid. */
   problem: Problem | null;
-  /** A newer one is asked for; what is shown is of before. */
+  /** A newer plan was requested; the shown one is older. */
   busy: boolean;
 }
 
@@ -28,7 +28,7 @@ function sameOrder(one: string, other: string): boolean {
   return a?.["provider"] === b?.["provider"] && a?.["gpus"] === b?.["gpus"] && a?.["nodes"] === b?.["nodes"];
 }
 
-/** The plan of what stands in the form, asked for again when that changes and then rests. */
+/** The plan for the form's values, requested again when they change and then rest. */
 export function usePlan(body: SubmitBodyLike): PlanState {
   const text = JSON.stringify(body);
   const ready = body.spec["entrypoint"] !== "";
@@ -53,7 +53,7 @@ export function usePlan(body: SubmitBodyLike): PlanState {
     };
   }, [text, ready, remote]);
   if (!ready) return { plan: null, problem: null, busy: false };
-  // What another provider or other GPUs cost says nothing of these.
+  // Prices of another provider or of other GPUs do not apply here.
   const isOf = told.plan === null || sameOrder(told.of, text);
   return { plan: isOf ? told.plan : null, problem: told.problem, busy: told.of !== text };
 }

@@ -59,7 +59,7 @@ export function ModelsPage() {
   );
 }
 
-/** Models and pulls; progress arrives by the feed and is put over what was read. */
+/** Models and pulls; the feed's progress is merged into the data. */
 function useModels() {
   const answer = useAnswer(async () => {
     const [{ models }, { pulls }] = await Promise.all([api.models(), api.pulls()]);

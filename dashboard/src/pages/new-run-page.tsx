@@ -116,7 +116,8 @@ function RunForm({ initial }: { initial: Values }) {
       navigate(runPath(job.id));
     } catch (error) {
       const refused = asProblem(error);
-      // Refused: nothing was started under this key. Without an answer the key stays, for the run may have been started.
+      // The server refused the request: nothing was started under this key. Without an answer the key stays, because
+      // the run may have been started.
       if (refused.status >= 400 && refused.status < 500) key.current = newKey();
       setProblem(refused);
       setBusy(false);
@@ -214,7 +215,9 @@ function Advanced({ open, children }: { open: boolean; children: ReactNode }) {
   );
 }
 
-/** Why nothing was started. What stands at its field is not told twice, and is told no more once the field was changed. */
+/**
+ * Why nothing was started. Errors that are shown at their field are omitted, and disappear once the field was changed.
+ */
 function Refused({ problem, errors }: { problem: Problem; errors: Record<string, string> }) {
   const told = errorsByField(problem, NOTHING_MENDED);
   const named = [LABEL, ...FIELDS].filter((each) => told[each.name]);
@@ -234,7 +237,7 @@ const NOTHING_MENDED: ReadonlySet<string> = new Set();
 const errorsByField = (problem: Problem | null, mended: ReadonlySet<string>): Record<string, string> =>
   byField((problem?.errors ?? []).filter(({ field: path }) => !mended.has(fieldOfError(path))));
 
-/** What the server offers to choose from; the form works without it. */
+/** The choices that the server offers; the form works without them. */
 function useChoices() {
   const [providers, setProviders] = useState<ProviderInfo[]>([]);
   const [gpus, setGpus] = useState<Gpu[]>([]);

@@ -27,7 +27,7 @@ const TABS = [
   ["spec", "Spec"],
 ] as const;
 
-/** How it ended, to be seen in a tab that one does not look at. */
+/** Marks the outcome in the title of a background tab. */
 const MARKS: Partial<Record<JobStatus, string>> = { succeeded: "✓ ", failed: "✗ ", timed_out: "✗ ", interrupted: "✗ " };
 
 export function RunPage({ id, tab }: { id: string; tab: string }) {
@@ -69,7 +69,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
 function Tabs({ id, shown }: { id: string; shown: string }) {
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
-    // On a phone the tab that is shown may lie outside of the row; the page itself stays where it is.
+    // On a phone the current tab may be outside of the visible row; the page itself stays in place.
     const current = nav.current?.querySelector<HTMLElement>(`[data-tab="${shown}"]`);
     if (!nav.current || !current) return;
     const { offsetLeft, offsetWidth } = current;

@@ -27,7 +27,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const [killing, setKilling] = useState<string | null>(null);
   const [killingMany, setKillingMany] = useState(false);
   const [deleting, setDeleting] = useState(false);
-  // What was selected in one list means nothing in another.
+  // A selection belongs to one list only.
   const [selection, setSelection] = useState<{ list: string; ids: ReadonlySet<string> }>({ list: asked, ids: NOBODY });
   const selected = selection.list === asked ? selection.ids : NOBODY;
   const select = (chosen: ReadonlySet<string>) => setSelection({ list: asked, ids: chosen });

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 
 interface AskFirstProps {
-  /** What is asked for, and what does it. */
+  /** The question, and the label of the button that confirms. */
   ask: string;
   yes: string;
   label?: string;
@@ -10,7 +10,10 @@ interface AskFirstProps {
   onYes: () => void;
 }
 
-/** A button that takes something away by a second one. The keyboard goes along: to the choice that changes nothing, and back. */
+/**
+ * A button that asks for confirmation with a second one before it deletes. The focus moves along: to the harmless
+ * choice, and back.
+ */
 export function AskFirst({ ask, yes, label, busy = false, small = false, onYes }: AskFirstProps) {
   const [asking, setAsking] = useState(false);
   const keep = useRef<HTMLButtonElement>(null);
@@ -22,7 +25,7 @@ export function AskFirst({ ask, yes, label, busy = false, small = false, onYes }
   }, [asking]);
   useEffect(
     () => () => {
-      // What was taken away took its buttons along.
+      // The deleted element's buttons are gone, so the focus would be lost.
       if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
     },
     [],

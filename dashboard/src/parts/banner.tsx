@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { withCode } from "./with-code.tsx";
 import type { Problem } from "../../../src/schemas/job.ts";
 
-/** Something a person should know before anything else on the page. */
+/** A message that is more important than anything else on the page. */
 export function Banner({
   tone,
   title,
@@ -20,7 +20,7 @@ export function Banner({
   );
 }
 
-/** What went wrong, and what to do. */
+/** The problem, and the remedy. */
 export const ProblemBanner = ({ problem }: { problem: Pick<Problem, "detail" | "title" | "hint"> }) => (
   <Banner tone="bad" title={problem.detail || problem.title}>
     {problem.hint && <p>{withCode(problem.hint)}</p>}

@@ -2,11 +2,11 @@ import { useEffect, useState } from "react";
 
 interface CodeProps {
   code: string;
-  /** What it is, for who does not see it. */
+  /** Its name for screen readers. */
   name: string;
 }
 
-/** A piece of code with a button that copies it. `bare` leaves the button to the place around it. */
+/** Code with a copy button. `bare` leaves the button to the surrounding component. */
 export function CodeBlock({ code, name, tall = false, bare = false }: CodeProps & { tall?: boolean; bare?: boolean }) {
   return (
     <div className="code-block">

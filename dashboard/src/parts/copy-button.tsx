@@ -12,7 +12,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // Outside of a secure context there is no clipboard: leave the text selected for the person to copy.
+      // Without a secure context there is no clipboard: select the text so that the person can copy it.
       const range = document.createRange();
       const shown = document.getElementById(`copy-${text}`);
       if (shown) range.selectNodeContents(shown);

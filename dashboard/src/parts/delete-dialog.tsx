@@ -10,7 +10,7 @@ import { Modal } from "./modal.tsx";
 
 const SHOWN = 50;
 
-/** Asks before runs that are over are deleted, naming each with what it takes on the disk. `onDone`: all of them are gone. */
+/** Asks before ended runs are deleted, and names each with its disk usage. `onDone`: all of them are gone. */
 export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () => void; onDone?: () => void }) {
   const keep = useRef<HTMLButtonElement>(null);
   const [asked] = useState(props.jobs);

@@ -11,7 +11,7 @@ import { Modal } from "./modal.tsx";
 const AT_ONCE = 6;
 const SHOWN = 50;
 
-/** Asks before several runs are ended, naming each with its machines, and what stops being paid for. */
+/** Asks before several runs are ended, and names each with its machines and the cost that ends. */
 export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onClose: () => void }) {
   const keep = useRef<HTMLButtonElement>(null);
   const [asked] = useState(jobs);

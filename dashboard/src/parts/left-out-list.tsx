@@ -1,7 +1,7 @@
 import type { LeftOut } from "../../../src/schemas/job.ts";
 import { withCode } from "./with-code.tsx";
 
-/** What of the project is no part of the run's code, folded in. */
+/** The project files that are excluded from the run's code, folded. */
 export function LeftOutList({ leftOut }: { leftOut: LeftOut }) {
   const { count, names, ignored } = leftOut;
   const more = count - names.length;

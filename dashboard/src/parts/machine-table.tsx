@@ -6,12 +6,12 @@ import { useReturning } from "./returning.ts";
 
 interface MachineTableProps {
   machines: readonly LedgerMachine[];
-  /** What the table is called, where it is a part of the page. */
+  /** The table's name, if it is a part of the page. */
   name?: string;
   full?: boolean;
 }
 
-/** Machines that may cost money, with what they cost and for whom. `full` has every column. */
+/** Machines that may cost money, with their cost and their run. `full` has every column. */
 export function MachineTable({ machines, name, full = false }: MachineTableProps) {
   const { isLeaving, isAlarming } = useReturning();
   const noteOf = (machine: LedgerMachine) => (isLeaving(machine) ? RETURNING : machine.note?.message);

@@ -1,6 +1,6 @@
 const MENUS = "details.pop[open], details.money[open], details.filter-more[open]";
 
-/** Menus made of `details` close when one clicks or goes elsewhere, follows a link in them, or presses Escape. */
+/** Closes menus made of `details` on a click or focus outside of them, on a link in them, or on Escape. */
 export function closeMenus(): void {
   document.addEventListener("click", (event) => {
     const clicked = event.target instanceof Element ? event.target : null;

@@ -4,15 +4,15 @@ interface ModalProps {
   /** Id of the heading that names it. */
   titleId: string;
   wide?: boolean;
-  /** What the keyboard stands on at first: the choice that changes nothing. */
+  /** The initial focus: the choice that changes nothing. */
   first: RefObject<HTMLElement | null>;
-  /** Id of what the keyboard goes to when that is gone on which it stood before. */
+  /** Id of the element to focus if the previously focused element is gone. */
   after?: string;
   onClose: () => void;
   children: ReactNode;
 }
 
-/** A question over the page. When it goes, the keyboard is back where it was, or near. */
+/** A dialog over the page. When it closes, the focus returns to its former place, or near it. */
 export function Modal({ titleId, wide = false, first, after = "main", onClose, children }: ModalProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const stood = useRef<Element | null>(null);

@@ -1,14 +1,14 @@
 interface MoreButtonProps {
-  /** How many there are, and how many of them are shown. */
+  /** The total, and the number of shown items. */
   all: number;
   shown: number;
   atOnce: number;
-  /** What comes, as in "Show 20 more". */
+  /** The noun, as in "Show 20 more". */
   word?: string;
   onMore: (shown: number) => void;
 }
 
-/** Below a list that shows its beginning: brings the next part of it. */
+/** Shows the next part of a list. */
 export const MoreButton = ({ all, shown, atOnce, word = "more", onMore }: MoreButtonProps) =>
   all > shown && (
     <p className="more">

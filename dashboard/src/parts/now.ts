@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 import { useData } from "../store.ts";
 
-// One timer for every ticking number on the page, running only while one is shown.
+// One timer for every ticking number on the page; it runs only while one is shown.
 const listeners = new Set<() => void>();
 let now = Date.now();
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -23,8 +23,8 @@ function subscribe(listener: () => void): () => void {
 const never = () => () => undefined;
 
 /**
- * Milliseconds since the epoch, growing each second while `ticking`. It stands still while the control plane does not answer: what went
- * on since then is not known.
+ * Milliseconds since the epoch, growing each second while `ticking`. It stops while the control plane does not answer,
+ * because later changes are unknown.
  */
 export function useNow(ticking = true): number {
   const { state, sinceMs } = useData((data) => data.connection);

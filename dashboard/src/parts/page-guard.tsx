@@ -2,7 +2,7 @@ import { Component, type ReactNode } from "react";
 import { asProblem } from "../api.ts";
 import { ProblemBanner } from "./banner.tsx";
 
-/** What one page cannot do takes nothing else from the screen: the bar stays, and there is a way on. */
+/** Contains a crash of one page: the bar stays, and the user can continue. */
 export class PageGuard extends Component<{ children: ReactNode }, { error: unknown }> {
   override state = { error: null };
 

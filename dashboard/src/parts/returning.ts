@@ -4,9 +4,9 @@ import { useData } from "../store.ts";
 import { useNow } from "./now.ts";
 
 interface Returning {
-  /** Whether its end has only just been asked for, so that no word of its provider is due yet. */
+  /** Whether its release was requested only just now, so that the provider cannot have confirmed it yet. */
   isLeaving: (machine: LedgerMachine) => boolean;
-  /** Whether it may cost money for nothing, and is worth an alarm. */
+  /** Whether it may cost money without use, and deserves an alarm. */
   isAlarming: (machine: LedgerMachine) => boolean;
 }
 

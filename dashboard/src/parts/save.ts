@@ -1,10 +1,10 @@
-/** Hands a file to the person. */
+/** Offers a file for download. */
 export function save(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.hidden = true;
-  // In the document, so that nothing removes it before its click has been worked off.
+  // In the document, so that nothing removes it before its click was handled.
   document.body.append(link);
   link.click();
   setTimeout(() => {

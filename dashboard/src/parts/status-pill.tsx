@@ -2,7 +2,7 @@ import type { JobStatus } from "../../../src/schemas/job.ts";
 import { hasEnded } from "../../../src/schemas/names.ts";
 import { words } from "../format.ts";
 
-/** The status in words, a colour and a mark; the mark moves while the run does. */
+/** The status as text, colour and mark; the mark moves while the run is active. */
 export function StatusPill({ status }: { status: JobStatus }) {
   const active = !hasEnded(status);
   return (

@@ -18,14 +18,14 @@ export function Ago({ at }: { at: string }) {
   );
 }
 
-/** What the duration of a run is, here as in `svc jobs`. */
+/** Defines the duration of a run, as in `svc jobs`. */
 export const DURATION_COUNTS = "From its submission until its end, which is proven then.";
 
-/** Time from `from` until `to`, ticking while `to` is not known. */
+/** Time from `from` until `to`, ticking while `to` is unknown. */
 export function Span({ from, to }: { from: string; to: string | null }) {
   const now = useNow(to === null);
   const ms = (to === null ? Math.max(now, Date.parse(from)) : Date.parse(to)) - Date.parse(from);
-  // A clock that ticks counts whole seconds, as the age beside it does.
+  // A ticking clock shows whole seconds, like the age next to it.
   const whole = Math.floor(ms / 1000);
   return <span className="num">{to !== null ? duration(ms) : whole < 10 ? `${whole} s` : duration(whole * 1000)}</span>;
 }

@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 
-/** Names the page in the tab and in the history. */
+/** Sets the title of the page for the tab and the history. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · svc`;

@@ -100,7 +100,7 @@ function Paying({ machines }: { machines: readonly LedgerMachine[] }) {
         <>
           <span className="roomy">Paying </span>
           <strong className="num roomy">{perHourOf(prices)}</strong>
-          {/* Where there is little room: what is known, and a mark where that is not all. */}
+          {/* On a narrow screen: the known prices, with a mark if some are unknown. */}
           <strong className="num terse">
             {perHourOf(known)}
             {known.length < prices.length && (
@@ -130,7 +130,7 @@ function Connection() {
   );
 }
 
-/** Said above every page while nothing new can arrive: how old what one reads is. */
+/** Shown above every page while nothing new can arrive: the age of the data. */
 export function StaleNotice() {
   const { state, sinceMs } = useData((data) => data.connection);
   if (state !== "offline") return null;

@@ -12,7 +12,7 @@ export interface Answer<T> {
   reload: () => void;
 }
 
-/** Reads once, again after each reconnection, and when told. What was read stays on the page until there is something newer. */
+/** Reads once, again after each reconnection, and on demand. The data stays on the page until newer data arrives. */
 export function useAnswer<T>(read: () => Promise<T>): Answer<T> {
   const [state, setState] = useState<Omit<Answer<T>, "reload">>({ data: null, problem: null, at: null, busy: true });
   const latest = useRef(read);

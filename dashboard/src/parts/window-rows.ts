@@ -1,4 +1,5 @@
-// Which rows of a long table are in view. All rows of one width of the page have one height, so that no row need be measured.
+// Computes which rows of a long table are in view. At one page width all rows have one height, so no row needs to be
+// measured.
 
 import { useEffect, useLayoutEffect, useRef, useState, type RefObject } from "react";
 
@@ -6,11 +7,11 @@ const SPARE_ROWS = 8;
 
 export interface WindowRows {
   first: number;
-  /** One after the last. */
+  /** The index after the last row. */
   end: number;
 }
 
-/** The rows that are near the window, drawn anew while one scrolls. `start` lies where the first one begins. */
+/** The rows near the window, redrawn while scrolling. `start` is where the first row begins. */
 export function useWindowRows(start: RefObject<HTMLElement | null>, count: number, height: number): WindowRows {
   const [rows, setRows] = useState<WindowRows>({ first: 0, end: 40 });
   useEffect(() => {
@@ -38,8 +39,8 @@ export function useWindowRows(start: RefObject<HTMLElement | null>, count: numbe
 }
 
 /**
- * What comes in above does not move what one reads: the page is scrolled by as much as was added. Returns how many came in
- * since one left the top.
+ * Keeps the view steady when rows are added above: the page is scrolled by the added height. Returns how many rows were
+ * added since the user left the top.
  */
 export function useSteady(start: RefObject<HTMLElement | null>, ids: readonly string[], height: number): number {
   const before = useRef<readonly string[]>(ids);
@@ -47,11 +48,11 @@ export function useSteady(start: RefObject<HTMLElement | null>, ids: readonly st
   useLayoutEffect(() => {
     const old = before.current;
     before.current = ids;
-    // At the upper end of the page one waits for what is new.
+    // At the top of the page the user waits for new rows.
     if (old === ids || scrollY < 1) return;
     const top = start.current?.getBoundingClientRect().top ?? 0;
     const places = new Map(ids.map((id, i) => [id, i]));
-    // The uppermost row in view that is still there stays where it is.
+    // The uppermost visible row that still exists stays in place.
     const at = old.findIndex((id, i) => (i + 1) * height > -top && places.has(id));
     const moved = at < 0 ? 0 : (places.get(old[at] ?? "") ?? at) - at;
     if (moved === 0) return;
@@ -68,7 +69,7 @@ export function useSteady(start: RefObject<HTMLElement | null>, ids: readonly st
   return above;
 }
 
-/** Whether the page is as narrow as a telephone, by the same number as the style sheets. */
+/** Whether the page is as narrow as a phone, by the same number as the style sheets. */
 export function useNarrow(): boolean {
   const [narrow, setNarrow] = useState(() => matchMedia("(max-width: 720px)").matches);
   useEffect(() => {

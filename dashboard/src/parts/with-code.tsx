@@ -1,6 +1,6 @@
 /**
- * Words between backquotes, and names such as `price_cap`, are shown as code.
- * @param job the id that stands for JOB in a command
+ * Shows words between backquotes, and names such as `price_cap`, as code.
+ * @param job the id that replaces JOB in a command
  */
 export const withCode = (text: string, job?: string) =>
   text.split("`").flatMap((part, i) => {

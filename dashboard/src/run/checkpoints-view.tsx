@@ -14,11 +14,13 @@ import { runApi } from "./run-api.ts";
 
 const FILES_AT_ONCE = 200;
 
-/** A word that says what is counted, or a number that ends the file's name: `weights-040.json`. A shard's number is no step. */
+/**
+ * A word for a counter, or a number at the end of the file's name: `weights-040.json`. A shard's number does not count.
+ */
 const NAMED = /(?:step|epoch|iter|iteration|checkpoint|ckpt|global_step)[-_=]?0*(\d{1,12})/gi;
 const LAST = /(?:^|(?<!of|rank|part|shard|node)[-_=])0*(\d{1,12})(?:\.[a-z][a-z\d]*)*$/i;
 
-/** The step that a path names, for people: nothing else tells it. */
+/** The step in a path, for people; no other field has it. */
 export function stepOf(path: string): number | null {
   const found = [...path.matchAll(NAMED)].at(-1) ?? LAST.exec(path.split("/").at(-1) ?? "");
   return found ? Number(found[1]) : null;
@@ -112,7 +114,7 @@ function FileRow({ id, file, hasSteps }: { id: string; file: CheckpointFile; has
   );
 }
 
-/** Made when it is asked for: that reads the whole file. */
+/** Computed on demand, because it reads the whole file. */
 function Digest({ id, path }: { id: string; path: string }) {
   const [state, setState] = useState<{ sha256: string } | { problem: string } | "busy" | null>(null);
   if (state === null || state === "busy") {
@@ -140,7 +142,7 @@ function Digest({ id, path }: { id: string; path: string }) {
   );
 }
 
-/** How far the copies elsewhere are. */
+/** The progress of the copies in sinks. */
 function Sinks({ job }: { job: JobRecord }) {
   const hasSinks = Array.isArray(job.spec["sinks"]) && job.spec["sinks"].length > 0;
   return hasSinks ? <SinkTable key={job.status} job={job} /> : null;

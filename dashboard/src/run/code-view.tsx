@@ -16,7 +16,7 @@ import { DIRECTORY, runApi } from "./run-api.ts";
 const FILES_MAX = 1_000;
 const SHOWN_BYTES = 512 * 1024;
 
-/** The code that a run ran: its files, one of them, and what leads from it to another run's. */
+/** The code of a run: its files, one of them, and the diff to another run's code. */
 export function CodeView({ job }: { job: JobRecord }) {
   const { query } = usePlace();
   const path = query.get("file");

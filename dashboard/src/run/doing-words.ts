@@ -1,9 +1,9 @@
-// What a step that is under way says of itself, in words.
+// Describes the progress that a running step reports.
 
 import { bytes } from "../../../src/domain/bytes.ts";
 import { number } from "../format.ts";
 
-/** Null where the detail tells nothing of what goes on. Counts are files and bytes so far, and `…_total` of all. */
+/** Null if the detail does not describe any activity. Counts are files and bytes so far, and `…_total` of all. */
 export function doingWords(detail: Readonly<Record<string, unknown>>): string | null {
   const { waiting_for: waiting, doing } = detail;
   if (typeof waiting === "string" && waiting !== "") return `Waiting: ${waiting}`;

@@ -1,4 +1,4 @@
-// An event of the feed as a sentence. What is not known here is shown as it is.
+// An event of the feed as a sentence. Unknown events are shown raw.
 
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { FeedEvent } from "../../../src/schemas/job.ts";
@@ -23,7 +23,7 @@ export function eventWords({ type, data }: FeedEvent): string {
   return `${type} ${JSON.stringify(data)}`;
 }
 
-/** What an error or a note says. A note that an older version stored is its message alone. */
+/** The message of an error or a note. A note that an older version stored is only its message. */
 function reason(said: unknown): string {
   const message = typeof said === "object" && said !== null && "message" in said ? said.message : said;
   return message ? `: ${text(message)}` : "";

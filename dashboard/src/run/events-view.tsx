@@ -18,7 +18,7 @@ const KINDS = [
   ["notice", "Notices"],
 ] as const;
 
-/** Everything that the journal tells of a run, newest first. */
+/** Every event in a run's journal, newest first. */
 export function EventsView({ job }: { job: JobRecord }) {
   const { query } = usePlace();
   const kind = query.get("kind") ?? "";

@@ -1,8 +1,8 @@
-// What a view shows stands in its address: it can be copied, kept and gone back to.
+// The state of a view is in its address, so that it can be copied, kept and reached with the back button.
 
 import { navigate } from "../router.tsx";
 
-/** Changes some of the address's parameters; null takes one out. The default of a view is not written. */
+/** Changes some of the address's parameters; null removes one. A view's default is not written. */
 export function setParams(changes: Record<string, string | null>, options: { push?: boolean } = {}): void {
   const params = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {

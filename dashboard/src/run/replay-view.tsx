@@ -13,7 +13,7 @@ import type { TimeScale } from "./time-scale.ts";
 
 const PLAY_MS = 700;
 
-/** Goes through a run's journal: what was the case at each moment. */
+/** Replays a run's journal: shows its state at each moment. */
 export function Replay(props: { job: JobRecord; timeline: Timeline; scale: TimeScale; at: number | null }) {
   const { job, timeline, scale, at } = props;
   const events = useRunEvents(job.id);

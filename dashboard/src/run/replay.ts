@@ -1,17 +1,17 @@
-// What was the case at a moment of a run, from what is recorded of it: transitions, attempts, events.
+// Reconstructs the state of a run at a moment from its records: transitions, attempts, events.
 
 import type { FeedEvent, JobMachine, JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
 
 export interface Moment {
   at: number;
   state: string;
-  /** What moved it there. */
+  /** The event that caused the transition. */
   because: string | null;
   running: TimelineStep[];
   retrying: TimelineStep[];
-  /** Machines that might have cost money then. */
+  /** Machines that might have cost money at that time. */
   machines: JobMachine[];
-  /** Dollars owed until then, as far as prices are known. */
+  /** Dollars owed until that time, as far as prices are known. */
   spentUsd: number | null;
   /** Events of the last moments before. */
   events: FeedEvent[];
@@ -34,7 +34,7 @@ export function momentOf(job: JobRecord, timeline: Timeline, events: readonly Fe
   const last = timeline.transitions.filter((each) => Date.parse(each.at) <= at).at(-1);
   const begun = timeline.steps.filter((step) => (ms(step.started_at) ?? Infinity) <= at);
   const running = begun.filter((step) => (ms(step.ended_at) ?? Infinity) > at && step.status !== "pending");
-  // An attempt that failed waits for the next one of its step and node.
+  // A failed attempt waits for the next one of its step and node.
   const retrying = begun.filter((step) => {
     if (step.error === null || running.includes(step)) return false;
     const same = timeline.steps.filter((each) => each.step === step.step && each.node === step.node);

@@ -1,4 +1,4 @@
-// The calls of the run page alone.
+// API calls that only the run page uses.
 
 import type { CodeDiff } from "../../../src/schemas/code.ts";
 import type { LogLines, LogMatches } from "../../../src/schemas/log.ts";
@@ -6,7 +6,7 @@ import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { call, get, job, query } from "../api.ts";
 
-/** Stands for the project directory as it is now, where another run's id may stand. */
+/** Means the current state of the project directory, in place of another run's id. */
 export const DIRECTORY = ".";
 
 export const runApi = {
@@ -27,7 +27,7 @@ export const runApi = {
   checkpointsTar: (id: string) => `${job(id)}/checkpoints.tar`,
   codeTar: (id: string) => `${job(id)}/code.tar`,
   recordUrl: (id: string) => job(id),
-  /** The beginning of a file; null where it is no text. */
+  /** The beginning of a file; null if it is not text. */
   async codeFile(id: string, path: string, max: number): Promise<string | null> {
     const response = await call(runApi.codeFileUrl(id, path), { headers: { range: `bytes=0-${max - 1}` } });
     const text = (response.headers.get("content-type") ?? "").startsWith("text/plain");

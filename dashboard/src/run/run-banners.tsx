@@ -14,7 +14,7 @@ import { dueWords } from "./timeline-view.tsx";
 
 const NO_STEPS: TimelineStep[] = [];
 
-/** In words what needs words: what went wrong, what may still cost money, what is tried again, what stands still. */
+/** Explains a run's trouble: failures, machines that may still cost money, retries, standstills. */
 export function RunBanners({ job }: { job: JobRecord }) {
   const active = isActive(job);
   const steps = useData((data) => data.timelines[job.id]?.steps ?? NO_STEPS);
@@ -70,7 +70,10 @@ export function RunBanners({ job }: { job: JobRecord }) {
   );
 }
 
-/** What is said of an ordinary end instead of an alarm: for the first minute in which its machines are given back, and before it. */
+/**
+ * The message for an ordinary end instead of an alarm: before the release of its machines, and in the first minute of
+ * it.
+ */
 function useCalm(job: JobRecord, steps: readonly TimelineStep[]): string | null {
   const kind = job.note?.kind;
   const ending = job.status === "terminating" && kind !== undefined && kind !== "parked" && mayCostMoney(kind);
@@ -109,7 +112,7 @@ function newestOf(steps: readonly TimelineStep[]): TimelineStep[] {
   return [...newest.values()];
 }
 
-/** That a run stands still or is about to count as idle is told in a notice; what happened since makes it void. */
+/** A notice reports a stall or an approaching idle end; later activity makes it void. */
 function lastWarning(events: readonly FeedEvent[]): FeedEvent | null {
   const at = events.findLastIndex((event) => event.type === "notice" && event.data["level"] === "warning");
   const since = events.slice(at + 1).some((event) => event.type === "job.transition");

@@ -1,4 +1,4 @@
-// Every event of one run, from its first: replayed by the server, then live, without gap and without a double.
+// Every event of one run, from its first: replayed by the server, then live, without gaps and duplicates.
 
 import { useMemo, useSyncExternalStore } from "react";
 import type { FeedEvent } from "../../../src/schemas/job.ts";
@@ -74,7 +74,7 @@ class RunEvents {
     this.#socket = null;
     if (!old) return;
     old.onmessage = null;
-    // A browser complains of one that is closed before it has opened.
+    // A browser reports an error if a socket is closed before it has opened.
     if (old.readyState === WebSocket.CONNECTING) old.onopen = () => old.close();
     else old.close();
   }
@@ -87,7 +87,7 @@ class RunEvents {
   }
 }
 
-/** The runs that were looked at last: their events are shared by all that show them. */
+/** The runs that were viewed last: all viewers of a run share its events. */
 const recent = new Map<string, RunEvents>();
 function eventsOf(id: string): RunEvents {
   const known = recent.get(id) ?? new RunEvents(id);

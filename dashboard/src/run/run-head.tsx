@@ -16,7 +16,7 @@ import { isActive, titleOf } from "../status.ts";
 import { runApi } from "./run-api.ts";
 import { RunBanners } from "./run-banners.tsx";
 
-/** What a run is, what can be done with it, and what its owner should know; `brief` above a part of it, where a screen is small. */
+/** The head of a run's page: its facts, its actions and its warnings; `brief` above a part of it on a small screen. */
 export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
   const [killing, setKilling] = useState(false);
   const [deleting, setDeleting] = useState(false);
@@ -92,7 +92,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
   );
 }
 
-/** `known`: does not change, and is told on the overview. */
+/** `known`: does not change, and is shown on the overview. */
 function Fact(props: { name: string; title?: string; wide?: boolean; known?: boolean; children: ReactNode }) {
   const { name, title, wide, known, children } = props;
   return (

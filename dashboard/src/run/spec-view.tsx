@@ -4,7 +4,7 @@ import { CodeTabs } from "../form/code-tabs.tsx";
 import { bodyOf, maskedOf, valuesOf } from "../form/run-values.ts";
 import { Link } from "../router.tsx";
 
-/** What was asked for, without secrets, and the same run from elsewhere. */
+/** The run's request, without secrets, and the same run as code. */
 export function SpecView({ job }: { job: JobRecord }) {
   const body = useMemo(() => bodyOf(valuesOf(job)), [job]);
   const masked = maskedOf(job);

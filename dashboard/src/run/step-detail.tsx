@@ -13,7 +13,7 @@ import { attemptWords, showsEnd } from "./step-words.ts";
 
 const LINES = 12;
 
-/** Everything that is known of one attempt: when, what came of it, what the provider answered, what was written meanwhile. */
+/** Every fact about one attempt: its times, its result, the provider's answer, the log lines of that time. */
 export function StepDetail(props: {
   job: JobRecord;
   step: TimelineStep;
@@ -81,7 +81,7 @@ export function StepDetail(props: {
 
 const ATTEMPTS_MAX = 40;
 
-/** The way from one try to another without hitting a bar: the newest of them, where there are very many. */
+/** Links from one attempt to another, for people who cannot hit a bar: the newest ones, if there are very many. */
 const Attempts = ({ attempts, shown }: { attempts: readonly TimelineStep[]; shown: TimelineStep }) => (
   <div className="filters attempts" role="group" aria-label="Attempts">
     {attempts.slice(-ATTEMPTS_MAX).map((each) => (
@@ -99,11 +99,11 @@ const Attempts = ({ attempts, shown }: { attempts: readonly TimelineStep[]; show
   </div>
 );
 
-/** Lines of the log of that time: the last ones where the step failed or goes on, else the first. */
+/** Log lines of that time: the last ones if the step failed or is running, else the first. */
 async function linesOf(job: JobRecord, step: TimelineStep, from: number): Promise<LogLines> {
   if (!showsEnd(step)) return runApi.logLines(job.id, { at_ms: from, count: LINES });
   if (step.ended_at === null) return runApi.logLines(job.id, { count: LINES });
-  // The first line after the step, to count back from. Where there is none, the answer is the last line of all.
+  // The first line after the step, to count back from. If there is none, the API returns the last line of all.
   const ended = Date.parse(step.ended_at);
   const [found] = (await runApi.logLines(job.id, { at_ms: ended + 1, count: 1 })).lines;
   const next = found === undefined ? 1 : found.at_ms > ended ? found.line : found.line + 1;

@@ -1,9 +1,12 @@
-// What came of an attempt of a step, in words.
+// Describes the result of a step's attempt.
 
 import type { TimelineStep } from "../../../src/schemas/job.ts";
 import { words } from "../format.ts";
 
-/** The exit code of a script that failed. Following its output succeeded all the same, so the step's own status does not tell. */
+/**
+ * The exit code of a failed script. Following its output succeeded anyway, so the step's own status does not show the
+ * failure.
+ */
 export function badExit({ step, status, detail }: TimelineStep): number | null {
   const code = detail?.["exit_code"];
   return step === "stream" && status === "succeeded" && typeof code === "number" && code !== 0 ? code : null;
@@ -14,5 +17,5 @@ export function attemptWords(attempt: TimelineStep): string {
   return code === null ? words(attempt.status) : `ended, exit code ${code}`;
 }
 
-/** What was written last tells why something went wrong, and how far something has come. */
+/** The last lines show why an attempt failed, or how far it has come. */
 export const showsEnd = (attempt: TimelineStep): boolean => attempt.status !== "succeeded" || badExit(attempt) !== null;

@@ -1,5 +1,6 @@
-// From instants to places on the axis. Lengths are true. Only where one stretch, in which no step begins or ends, leaves next to nothing
-// for all else, as in a run that trained for a day and began in a minute, it can be drawn short, so that the rest is seen.
+// Maps instants to positions on the axis. Lengths are true, with one exception: if a single stretch without any step's
+// start or end leaves almost no space for the rest, as in a run that trained for a day and started in a minute, that
+// stretch can be shortened so that the rest is visible.
 
 export interface Gap {
   from: number;
@@ -13,18 +14,18 @@ export interface TimeScale {
   from: number;
   to: number;
   gaps: Gap[];
-  /** The place of an instant, from 0 to 1. */
+  /** The position of an instant, from 0 to 1. */
   at(ms: number): number;
-  /** The instant of a place. */
+  /** The instant at a position. */
   when(place: number): number;
 }
 
 const QUIET_SHARE = 0.95;
 const QUIET_MS = 20_000;
-/** What took longest stays longest, also where it is drawn short. */
+/** The longest stretch stays the longest, even when it is shortened. */
 const DRAWN_SHARE = 0.5;
 
-/** @param instants when something began or ended */
+/** @param instants the times at which something began or ended */
 export function timeScale(
   instants: readonly number[],
   from: number,
@@ -46,7 +47,7 @@ export function timeScale(
   let place = 0;
   const placed = parts.map((part) => {
     const left = place;
-    // Where there is nothing but the one stretch, it has the axis.
+    // If the stretch is all there is, it takes the whole axis.
     place += busyMs === 0 ? 1 / parts.length : part.quiet ? DRAWN_SHARE : (part.ms / busyMs) * room;
     return { ...part, left, right: place };
   });

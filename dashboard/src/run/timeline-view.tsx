@@ -17,7 +17,10 @@ import { timeScale, type Gap, type TimeScale } from "./time-scale.ts";
 
 export const keyOf = (step: TimelineStep): string => `${step.step}.${step.node}.${step.attempt}`;
 
-/** Steps on a time axis: a row per node and step, a bar per attempt; the one that the address names is told of below. */
+/**
+ * Steps on a time axis: a row per node and step, a bar per attempt; the selected attempt of the address is described
+ * below.
+ */
 export function TimelineView({ job }: { job: JobRecord }) {
   const timeline = useData((data) => data.timelines[job.id]);
   const live = isActive(job);
@@ -84,7 +87,7 @@ interface Row {
 const attemptsOf = (timeline: Timeline, { step, node }: Pick<TimelineStep, "step" | "node">): TimelineStep[] =>
   timeline.steps.filter((each) => each.node === node && each.step === step).sort((a, b) => a.attempt - b.attempt);
 
-/** In the order of the steps; of a live run on one node, steps yet to come are shown as such. */
+/** In the order of the steps; for an active run on one node, future steps are shown as such. */
 function rowsOf(timeline: Timeline, live: boolean): Row[] {
   const nodes = [...new Set(timeline.steps.map((step) => step.node))].sort((a, b) => a - b);
   const rows: Row[] = [];
@@ -166,7 +169,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
   );
 }
 
-/** Whether a bar goes on through a stretch that is drawn short. */
+/** Whether a bar spans a shortened stretch. */
 function covers({ started_at, ended_at, status }: TimelineStep, gap: Gap, now: number): boolean {
   if (!started_at) return false;
   const end = ended_at ? Date.parse(ended_at) : status === "running" ? now : Date.parse(started_at);
@@ -183,7 +186,7 @@ interface WaitProps {
   now: number;
 }
 
-/** The time between a try and the next one. */
+/** The time between an attempt and the next one. */
 function Wait({ attempt, next, scale, now }: WaitProps) {
   if (!attempt.ended_at || (!next && attempt.status !== "retrying")) return null;
   const from = scale.at(Date.parse(attempt.ended_at));
@@ -192,13 +195,13 @@ function Wait({ attempt, next, scale, now }: WaitProps) {
   return <span className="step-wait" style={{ left: `${from * 100}%`, width: `${(to - from) * 100}%` }} />;
 }
 
-/** The row's name opens the same for who does not point: the bar is out of the order of keys. */
+/** The row's name opens the same details without a pointer: the bar is not in the tab order. */
 function Bar(props: {
   attempt: TimelineStep;
   scale: TimeScale;
   now: number;
   on: boolean;
-  /** It did its work, and what it brought home is bad. */
+  /** The step did its work, but its result is bad. */
   bad: boolean;
   choose: () => void;
 }) {
@@ -227,7 +230,7 @@ function stateWords(last: TimelineStep): string {
   return last.status === "retrying" ? "retrying" : attemptWords(last) + tries;
 }
 
-/** When the next try of a step is due, in words. */
+/** When the next attempt of a step is due, as text. */
 export function dueWords(step: TimelineStep, now: number): string {
   if (step.next_attempt_at === null) return "follows";
   const due = Date.parse(step.next_attempt_at) - now;
@@ -241,7 +244,7 @@ function StepWords({ job, last, now }: { job: JobRecord; last: TimelineStep; now
     return meanwhile && <bdi className="step-words quiet">{meanwhile}</bdi>;
   }
   if (!last.error && last.status !== "retrying") return null;
-  // What ended the run stands in full above everything.
+  // The error that ended the run is shown in full above everything.
   if (last.status === "failed" && last.error?.message === job.error?.message)
     return <span className="step-words quiet">For the reason above.</span>;
   const due = dueWords(last, now);
@@ -253,7 +256,7 @@ function StepWords({ job, last, now }: { job: JobRecord; last: TimelineStep; now
           {due === "follows" ? " follows" : due.startsWith("in ") ? `, next try ${due}` : ", trying now"}
         </strong>
       )}
-      {/* What a step waits for stands in the banner above; it is told once. */}
+      {/* The banner above already shows the reason of a retry. */}
       {last.error && last.status !== "retrying" && (
         <>
           <bdi>{last.error.message}</bdi> <span className="quiet">{withCode(last.error.hint, job.id)}</span>

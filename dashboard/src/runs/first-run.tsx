@@ -10,7 +10,7 @@ import { store } from "../store.ts";
 const PYTHON = `import svc
 svc.run(task={"entrypoint": "train.py"}, provider="local")`;
 
-/** What one sees before there is a run: what svc does, and a run on this computer in one click. */
+/** The page before the first run: what svc does, and a local run in one click. */
 export function FirstRun({ example }: { example: Summary["example"] }) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);

@@ -19,7 +19,7 @@ interface RunFiltersProps {
   search: RefObject<HTMLInputElement | null>;
 }
 
-/** Which runs are listed. Everything chosen here is in the address. */
+/** The filters of the run list. Every choice is in the address. */
 export function RunFilters({ filter, summary, search }: RunFiltersProps) {
   const shown = FILTERS.includes(filter.status) ? FILTERS : [...FILTERS, filter.status];
   const to = (status: Status) => listPath({ ...filter, status });
@@ -77,7 +77,7 @@ function countOf({ runs, total }: Summary, status: Status): number {
 const Count = ({ n }: { n: number | null }) =>
   n === null || n === 0 ? null : <span className="count num">{n.toLocaleString("en-US")}</span>;
 
-/** What is typed goes into the address after a short rest, without an entry in the history for each letter. */
+/** Typed text goes into the address after a short pause, without a history entry for each letter. */
 function Search({ filter, box }: { filter: RunFilter; box: RefObject<HTMLInputElement | null> }) {
   const [text, setText] = useState(filter.text);
   const typed = useRef(filter.text);

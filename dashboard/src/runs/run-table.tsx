@@ -15,18 +15,18 @@ import { loadMore } from "../sync.ts";
 /** Heights of a row, by the style sheet `runs.css`. */
 const ROW_WIDE = 54;
 const ROW_NARROW = 96;
-/** Rows before the end of what is loaded at which the next page is asked for. */
+/** The next page is requested this many rows before the end of the loaded ones. */
 const AHEAD = 60;
-/** Before a page that could not be read is asked for again. */
+/** Delay before a failed page is requested again. */
 const AGAIN_MS = 5_000;
-/** Room for the bars above and below, where a row could not be read. */
+/** Height of the bars above and below, which would hide a row. */
 const ABOVE_PX = 110;
 const BELOW_PX = 70;
 
 interface RunTableProps {
   ids: readonly string[];
   jobs: Record<string, JobRecord>;
-  /** Whether `ids` is all that there is. */
+  /** Whether `ids` is complete. */
   complete: boolean;
   selected: ReadonlySet<string>;
   onToggle: (id: string) => void;
@@ -34,7 +34,7 @@ interface RunTableProps {
   onKill: (id: string) => void;
 }
 
-/** The row that the keyboard was on last, also before one looked at a run and came back. */
+/** The row that had the focus last, also before a visit to a run's page. */
 let lastRow: string | null = null;
 
 export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll, onKill }: RunTableProps) {
@@ -55,7 +55,7 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
     const y = (top.current?.getBoundingClientRect().top ?? 0) + index * height;
     if (y < ABOVE_PX) scrollBy(0, y - ABOVE_PX);
     else if (y + 2 * height > innerHeight - BELOW_PX) scrollBy(0, y + 2 * height - innerHeight + BELOW_PX);
-    // After the scroll the row is drawn in the next frame.
+    // After scrolling, the row is drawn in the next frame.
     requestAnimationFrame(() =>
       requestAnimationFrame(() => document.getElementById(`run-${id}`)?.focus({ preventScroll: true })),
     );
@@ -153,7 +153,7 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
   );
 }
 
-/** Room for rows that are not drawn. Over one column: over more than are shown, it would make new ones. */
+/** Space for rows that are not drawn. Spans one column: a larger span would create new columns. */
 const Space = ({ height }: { height: number }) =>
   height > 0 ? (
     <tbody aria-hidden="true" className="space">
@@ -165,7 +165,7 @@ const Space = ({ height }: { height: number }) =>
 
 const frame = () => new Promise<unknown>((resolve) => requestAnimationFrame(resolve));
 
-/** Reads pages for as long as one is `wanted`. The words of what failed, which is tried again after a while. */
+/** Loads pages while they are `wanted`. Returns the error message of a failed load, which is retried after a while. */
 function useMore(wanted: boolean): string {
   const [failure, setFailure] = useState("");
   const latest = useRef(wanted);
@@ -180,7 +180,7 @@ function useMore(wanted: boolean): string {
         );
         setFailure(words);
         if (words !== "") await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
-        // What came is drawn before it is known whether it is enough.
+        // New rows are drawn before the code knows whether they are enough.
         await frame();
         await frame();
       }
@@ -199,7 +199,7 @@ interface RunRowProps {
   onKill: (id: string) => void;
 }
 
-/** Drawn again only when its run changed: while one scrolls, most rows stay. */
+/** Redrawn only when its run has changed: while scrolling, most rows stay. */
 const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
   const reason = shortReason(job);
   const killable = isKillable(job);

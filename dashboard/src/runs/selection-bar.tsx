@@ -4,7 +4,7 @@ import { plural } from "../format.ts";
 import { perHourOf } from "../machines.ts";
 import { isActive } from "../status.ts";
 
-/** What is selected, what it costs, and what can be done with it. */
+/** The selected runs, their cost, and the actions on them. */
 export function SelectionBar(props: {
   jobs: readonly JobRecord[];
   onKill: () => void;

@@ -1,5 +1,5 @@
-// Terminal colours as DOM text nodes. Log text is foreign: it never becomes markup, and every escape sequence that is not a
-// colour (titles, links, cursor moves) is dropped.
+// Turns terminal colours into DOM text nodes. Log text is untrusted: it never becomes markup, and every escape sequence
+// that is not a colour (titles, links, cursor moves) is dropped.
 
 export interface Style {
   fg: string | null;
@@ -33,7 +33,7 @@ const ESCAPE =
 // eslint-disable-next-line no-control-regex -- as above; tabs stay
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** Splits one line into pieces of one style each; `style` is what the line before left behind. */
+/** Splits one line into pieces of one style each; `style` is the style at the end of the line before. */
 export function parseAnsi(line: string, style: Style): { pieces: Piece[]; style: Style } {
   if (!line.includes("\u001b")) return { pieces: [{ text: line.replace(CONTROL, ""), style }], style };
   const pieces: Piece[] = [];
@@ -52,7 +52,7 @@ export function parseAnsi(line: string, style: Style): { pieces: Piece[]; style:
   return { pieces, style: current };
 }
 
-/** The style that a line leaves behind, without building its pieces. */
+/** The style at the end of a line, without building its pieces. */
 export const styleAfter = (line: string, style: Style): Style =>
   line.includes("\u001b") ? parseAnsi(line, style).style : style;
 
@@ -104,7 +104,7 @@ function extended(rest: number[]): { colour: string | null; used: number } {
   };
 }
 
-/** The pieces as nodes. Styles are set through the DOM, which the page's policy allows; text is only ever text. */
+/** The pieces as nodes. Styles are set through the DOM, which the page's policy allows; text stays text. */
 export function ansiNodes(pieces: readonly Piece[]): Node[] {
   return pieces.map(({ text, style }) => {
     if (style === PLAIN) return document.createTextNode(text);

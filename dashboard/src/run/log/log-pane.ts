@@ -1,8 +1,9 @@
-// Draws a log outside of React: only the rows in view are in the document, however long the log is. Where it is scrolled to is
-// kept by log-scroll.ts, what it reads by log-source.ts.
+// Draws a log outside of React: only the rows in view are in the document, however long the log is. log-scroll.ts keeps
+// the scroll position, log-source.ts the loaded lines.
 //
-// D1. Rows are placed from where the scroll bar stands, so that a browser that scrolls before this code runs shows no hole.
-// D2. A row that stays in view stays the same element: a selection made in it lives on.
+// D1. Rows are placed relative to the scroll bar's position, so that a browser that scrolls before this code runs shows
+//     no hole.
+// D2. A row that stays in view stays the same element: a selection in it survives.
 // D3. With wrapping, rows differ in height: the row at the share `f` of the log is drawn at the share `f` of the view, which is
 //     the first row at the top and the last at the bottom.
 
@@ -23,7 +24,7 @@ export interface LogLook {
   wrap: boolean;
   times: boolean;
   numbers: boolean;
-  /** Shown wherever it stands; empty for nothing. */
+  /** Text to highlight at every occurrence; empty for none. */
   mark: string;
   /** The line that the address names. */
   picked: number | null;
@@ -36,7 +37,7 @@ export interface LogState {
   rows: number;
   totalLines: number;
   capped: boolean;
-  /** Rows that came since one stopped following. */
+  /** Rows that arrived since the user stopped following. */
   fresh: number;
   tags: readonly string[];
 }
@@ -59,7 +60,7 @@ export class LogPane {
   #drawn: Drawn[] = [];
   #following = true;
   #leftAt = 0;
-  /** Where to go once it is known how many rows there are. */
+  /** The row to go to once the number of rows is known. */
   #goal: number | null = null;
   #failure = "";
   #frame = 0;
@@ -67,13 +68,13 @@ export class LogPane {
   #refreshing = false;
   #again = false;
   #gone = false;
-  /** Where the bar was put by this code, whose event is none of the person's. */
+  /** The scroll position that this code set: its scroll event does not come from the user. */
   #put = -1;
   /** D4: where the bar was last, and the row that stays so many pixels below the upper edge, whatever rows above it come to be. */
   #whole = false;
   #bar = 0;
   #stays = { row: 0, px: 0 };
-  /** That row was gone to, and nobody scrolled since. */
+  /** The view was moved to that row, and the user has not scrolled since. */
   #aimed = false;
 
   constructor(view: HTMLElement, ask: Ask, tell: (state: LogState) => void) {
@@ -104,7 +105,7 @@ export class LogPane {
     highlight([]);
   }
 
-  /** There may be more to read. Calls while one is under way lead to one more. */
+  /** Call it when there may be more to read. Calls during a refresh lead to one more. */
   async refresh(): Promise<void> {
     this.#again = true;
     if (this.#refreshing) return;
@@ -124,13 +125,13 @@ export class LogPane {
     }
   }
 
-  /** Changes how it looks; the place stays. */
+  /** Changes the appearance; the position stays. */
   look(look: LogLook): void {
     const { wrap, times, numbers } = this.#look;
     if (wrap !== look.wrap && !this.#aimed) this.#keep();
     this.#look = look;
     this.#view.classList.toggle("log-wrap", look.wrap);
-    // Rows hold their number and time: they are drawn anew only when those change.
+    // Rows contain their number and time: they are redrawn only when those settings change.
     if (wrap !== look.wrap || times !== look.times || numbers !== look.numbers) this.#clear();
     this.draw();
   }
@@ -180,7 +181,8 @@ export class LogPane {
       this.#scrolledWhole(bar);
       return;
     }
-    // A view that grew has moved its bar by itself: judged by its old height, that would look like a person scrolling up.
+    // A growing view moves its scroll bar by itself: judged by the old height, that would look like a user scrolling
+    // up.
     this.#scroll.resize(this.#scroll.rows, this.#view.clientHeight);
     const before = this.#scroll.top;
     this.#scroll.moved(bar);
@@ -211,7 +213,7 @@ export class LogPane {
     this.#report();
   }
 
-  /** The row at the upper edge stays where it is. */
+  /** The row at the upper edge stays in place. */
   #keep(): void {
     const row = this.top;
     const at = this.#whole ? this.#drawn[row]?.element.offsetTop : undefined;
@@ -265,7 +267,7 @@ export class LogPane {
     const first = Math.max(0, Math.floor(top) - ROWS_AROUND);
     const last = Math.min(rows, Math.floor(top) + seen + ROWS_AROUND);
     this.#source.want(first - 2 * seen, last + 2 * seen);
-    // Read before rows are put in, so that the browser lays them out once.
+    // Read before rows are inserted, so that the browser lays them out once.
     const bar = this.#view.scrollTop;
     this.#show(first, last);
     this.#place(first, bar);
@@ -384,7 +386,7 @@ export class LogPane {
   }
 }
 
-/** Where the words stand in the rows that are drawn, also across colours. */
+/** The occurrences of the text in the drawn rows, also across colours. */
 function rangesOf(drawn: readonly Drawn[], mark: string): Range[] {
   const any = mark === mark.toLowerCase();
   const ranges: Range[] = [];
@@ -393,7 +395,7 @@ function rangesOf(drawn: readonly Drawn[], mark: string): Range[] {
     if (!text) continue;
     const whole = text.textContent ?? "";
     const searched = any ? whole.toLowerCase() : whole;
-    // Where small letters are of another length, places would be wrong: then rather none.
+    // If lower case has another length, positions would be wrong: then highlight none.
     if (searched.length !== whole.length || !searched.includes(mark)) continue;
     const nodes = textNodes(text);
     for (let at = searched.indexOf(mark); at >= 0; at = searched.indexOf(mark, at + mark.length)) {
@@ -430,7 +432,7 @@ function rangeOver(nodes: readonly Placed[], from: number, to: number): Range | 
   return range;
 }
 
-/** Drawn by the browser without a node of ours; where it cannot, the count and the marked line still tell. */
+/** The browser highlights without extra nodes; if it cannot, the count and the marked line still show the matches. */
 function highlight(ranges: Range[]): void {
   if (typeof CSS === "undefined" || !("highlights" in CSS)) return;
   if (ranges.length === 0) CSS.highlights.delete("log-find");

@@ -1,9 +1,10 @@
-// Where in a log one is. A browser draws boxes of some ten million pixels and no more, a log of a million lines is higher.
+// Keeps the position in a log. A browser draws boxes of at most some ten million pixels, but a log of a million lines
+// is higher.
 //
-// P1. The place is a line, with a fraction: `top`. The scroll bar stands for it.
-// P2. As long as all lines fit into SPACE_MAX_PX, a pixel of the bar is a pixel of the log.
-// P3. Beyond, a small movement (wheel, keys) moves the log by as many pixels, a large one (the bar was dragged) goes to that share of
-//     it. After small ones the bar is put back to where it belongs, which `settled` tells.
+// P1. The position is a line with a fraction: `top`. The scroll bar represents it.
+// P2. While all lines fit into SPACE_MAX_PX, a pixel of the bar is a pixel of the log.
+// P3. Beyond, a small movement (wheel, keys) moves the log by as many pixels, a large one (the bar was dragged) goes to
+//     that share of it. After small ones the bar is moved back to its proper position, which `settled` returns.
 // P4. The ends of the bar are the ends of the log.
 
 export const SPACE_MAX_PX = 12_000_000;
@@ -21,11 +22,11 @@ export class LogScroll {
     this.rowPx = rowPx;
   }
 
-  /** Height of what the scroll bar stands for. */
+  /** Height of the area that the scroll bar represents. */
   get spacePx(): number {
     return Math.min(this.rows * this.rowPx, SPACE_MAX_PX);
   }
-  /** The row at the upper edge when one is at the end. */
+  /** The row at the upper edge when the view is at the end. */
   get topMax(): number {
     return Math.max(0, this.rows - this.viewPx / this.rowPx);
   }
@@ -39,7 +40,7 @@ export class LogScroll {
     return this.top >= this.topMax - 0.5;
   }
 
-  /** Where the bar belongs. */
+  /** The proper position of the bar. */
   get bar(): number {
     if (this.#exact) return Math.min(this.top * this.rowPx, this.#barMax);
     return this.topMax === 0 ? 0 : (this.top / this.topMax) * this.#barMax;
@@ -52,7 +53,7 @@ export class LogScroll {
     this.top = Math.max(0, Math.min(this.top, this.topMax));
   }
 
-  /** Goes to a row; returns where to put the bar. */
+  /** Goes to a row; returns the new position of the bar. */
   goTo(top: number): number {
     this.top = Math.max(0, Math.min(top, this.topMax));
     this.#bar = this.bar;
@@ -71,7 +72,7 @@ export class LogScroll {
     this.top = Math.max(0, Math.min(this.top, this.topMax));
   }
 
-  /** Nothing has moved for a while: where to put the bar, or null where it stands well. */
+  /** Call it when nothing has moved for a while: returns the new position of the bar, or null if it is right. */
   settled(): number | null {
     if (this.#exact || Math.abs(this.bar - this.#bar) < 1) return null;
     this.#bar = this.bar;

@@ -1,8 +1,8 @@
-// The rows of a log as far as they were looked at. Pages come when they are wanted, and the oldest are forgotten.
+// Holds the rows of a log that were viewed. Pages are loaded on demand, and the oldest are dropped.
 //
 // R1. Rows are counted from 0. Without a filter row i is line i + 1; with one it is the i-th line that matches.
 // R2. A row that was the last of an open log may have been half a line: it is read again when there is more.
-// R3. At most one request per page is under way; those for pages that nobody looks at any more are given up.
+// R3. At most one request per page is under way; requests for pages that are no longer in view are aborted.
 
 import type { LogLine } from "../../../../src/schemas/log.ts";
 import { runApi as api } from "../run-api.ts";
@@ -15,7 +15,7 @@ export interface LogFilter {
 }
 
 export interface LogRow extends LogLine {
-  /** The colours that the row before left on. */
+  /** The colours at the end of the row before. */
   style: Style;
 }
 
@@ -27,7 +27,7 @@ const TAGS_MAX = 512;
 type Answer = { rows: number; totalLines: number; from: number; lines: LogLine[]; capped: boolean };
 export type Ask = (query: Record<string, string | number>, signal: AbortSignal) => Promise<Answer>;
 
-/** Asks the API for rows; `from` is counted from 0 here. */
+/** Requests rows from the API; `from` is counted from 0 here. */
 export function askLog(id: string, filter: LogFilter | null): Ask {
   return async ({ from, ...query }, signal) => {
     if (filter === null) {
@@ -56,11 +56,11 @@ export const searchQuery = ({ q, errors, tag }: LogFilter): Record<string, strin
 });
 
 export class LogSource {
-  /** Rows there are; null until the first answer. */
+  /** The number of rows; null until the first answer. */
   rows: number | null = null;
   totalLines = 0;
   capped = false;
-  /** Marks of nodes and ranks that were seen at the beginning of lines. */
+  /** Prefixes of nodes and ranks that were seen at the beginning of lines. */
   tags: readonly string[] = [];
   longest = 0;
   readonly #ask: Ask;
@@ -83,13 +83,13 @@ export class LogSource {
     return this.#pages.get(Math.floor(index / PAGE))?.[index % PAGE] ?? null;
   }
 
-  /** How many rows there are by now; with `end` also the last of them, in the same answer. */
+  /** Updates the number of rows; with `end` also loads the last of them, in the same request. */
   async refresh(end: boolean): Promise<void> {
     const answer = await this.#ask({ count: end ? TAIL : 0 }, this.#gone.signal);
     this.#take(answer);
   }
 
-  /** Rows `from` to `to` (not included) are looked at: what is missing is asked for. */
+  /** Rows `from` to `to` (exclusive) are in view: requests missing ones. */
   want(from: number, to: number): void {
     const first = Math.floor(Math.max(0, from) / PAGE);
     const last = Math.floor(Math.max(0, Math.min(to, this.rows ?? 0) - 1) / PAGE);
@@ -110,7 +110,7 @@ export class LogSource {
       .then(
         (answer) => {
           this.#asked.delete(page);
-          // An empty answer for rows that were told of would be asked for without end.
+          // An empty answer for existing rows would be requested again for ever.
           if (answer.lines.length > 0) this.#take(answer);
         },
         (error: unknown) => {
@@ -136,7 +136,7 @@ export class LogSource {
     this.#changed(null);
   }
 
-  /** R2: unless the answer holds the row itself. */
+  /** R2: unless the answer contains the row itself. */
   #forget(index: number, from: number, to: number): void {
     if (index < 0 || (index >= from && index < to)) return;
     const page = this.#pages.get(Math.floor(index / PAGE));
@@ -149,7 +149,7 @@ export class LogSource {
     this.#pages.delete(at);
     this.#pages.set(at, page);
     const known = page[index % PAGE];
-    // The same object as before: what is drawn of it stays.
+    // Keep the object: its drawn row stays.
     if (known && known.text === line.text && known.line === line.line) return;
     const before = this.row(index - 1);
     const style = before && before.line === line.line - 1 ? styleAfter(before.text, before.style) : PLAIN;
@@ -160,7 +160,7 @@ export class LogSource {
   }
 }
 
-/** The marks of nodes and ranks that a line begins with: `[node 1] [rank3]: …`. */
+/** The prefixes of nodes and ranks at the beginning of a line: `[node 1] [rank3]: …`. */
 export function tagsOf(text: string): string[] {
   if (!text.startsWith("[")) return [];
   const marks = /^(?:\[(?:node |rank ?|default)\d{1,5}\]:?\s*)+/.exec(text)?.[0] ?? "";

@@ -6,14 +6,14 @@ import type { Finder } from "./use-finder.ts";
 
 const TYPING_MS = 250;
 
-/** What one can do with a log. */
+/** The toolbar of a log. */
 export function LogTools(props: {
   state: LogState;
   finder: Finder;
   filter: { q: string; errors: boolean; tag: string | null; only: boolean };
   look: { wrap: boolean; times: boolean };
   onLook: (name: "wrap" | "times") => void;
-  /** Marks of nodes and ranks that were seen so far. */
+  /** Prefixes of nodes and ranks that were seen so far. */
   tags: readonly string[];
   nodes: number;
   download: string;
@@ -88,7 +88,7 @@ function Toggle({ on, onClick, children }: { on: boolean; onClick: () => void; c
 }
 
 function Search({ finder, q }: { finder: Finder; q: string }) {
-  // What is typed and not looked for yet.
+  // Typed text that was not searched yet.
   const [typed, setTyped] = useState<string | null>(null);
   const text = typed ?? q;
   useEffect(() => {

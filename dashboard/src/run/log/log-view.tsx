@@ -39,7 +39,7 @@ function useLogPane(jobId: string, ended: boolean, filter: LogFilter | null) {
     const ask = askLog(jobId, JSON.parse(key) as LogFilter | null);
     const made = new LogPane(view.current, ask, (next) => {
       setState((before) => (same(before, next) ? before : next));
-      // What a filter hides was there all the same.
+      // Prefixes that a filter hides still exist.
       setTags((before) => withAll(before, next.tags));
     });
     setPane(made);
@@ -69,7 +69,7 @@ const emptyWords = (state: LogState, ended: boolean, filtered: boolean) =>
         ? "The run wrote no output."
         : "No output yet.";
 
-/** As high as what is written, within bounds. */
+/** As high as its text, within bounds. */
 const PEEK_PX = { min: 84, max: 340 };
 
 /** The end of a run's log, for the overview. */
@@ -113,7 +113,7 @@ function JumpButton({ state, pane }: { state: LogState; pane: LogPane | null }) 
   );
 }
 
-/** The whole log of a run, with its tools. What is looked for stands in the address. */
+/** The whole log of a run, with its tools. The search is in the address. */
 export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean; nodes: number }) {
   const { query } = usePlace();
   const q = query.get("q") ?? "";
@@ -133,7 +133,7 @@ export function LogView({ jobId, ended, nodes }: { jobId: string; ended: boolean
 
   const gone = useRef<string | null>(null);
   useEffect(() => {
-    // Once per address: afterwards the log is the person's to scroll.
+    // Once per address: afterwards the user scrolls.
     if (pane === null || line === null || state.phase !== "ready" || gone.current === `${jobId}/${line}`) return;
     gone.current = `${jobId}/${line}`;
     finder.goToLine(line);

@@ -5,15 +5,15 @@ import type { LogPane } from "./log-pane.ts";
 import { searchQuery, type LogFilter } from "./log-source.ts";
 
 export interface Finder {
-  /** Matches of the words; null while nothing is looked for. */
+  /** Number of matches; null without a search. */
   matches: number | null;
   capped: boolean;
-  /** Which of them one is at, counted from 0. */
+  /** The index of the current match, counted from 0. */
   at: number | null;
-  /** The line that one is at. */
+  /** The line of the current match. */
   line: number | null;
   busy: boolean;
-  /** The line of the match then stands in the address. */
+  /** Moves to the next or previous match; the address then contains its line. */
   step(by: 1 | -1): void;
   goToLine(line: number): void;
   forget(): void;
@@ -28,7 +28,7 @@ interface Place {
 }
 const NOWHERE: Place = { matches: null, capped: false, at: null, line: null, busy: false };
 
-/** Goes from match to match through the whole log, which the server searches. */
+/** Moves from match to match through the whole log; the server searches. */
 export function useFinder(of: {
   jobId: string;
   pane: LogPane | null;
@@ -40,7 +40,7 @@ export function useFinder(of: {
 }): Finder {
   const { jobId, pane, filter, q, line: given, totalLines } = of;
   const [place, setPlace] = useState(NOWHERE);
-  // What is shown may change while an answer is on its way, and changes nothing of what is looked for.
+  // The view may change while a request is running; the search itself stays.
   const latest = useRef({ place, pane, filter, q, given });
   useEffect(() => void (latest.current = { place, pane, filter, q, given }), [place, pane, filter, q, given]);
   const turn = useRef(0);
@@ -48,7 +48,7 @@ export function useFinder(of: {
   const errors = filter?.errors ?? false;
   const tag = filter?.tag ?? null;
 
-  /** Brings a line into view, also where only some lines are shown. */
+  /** Scrolls to a line, also when a filter is active. */
   const goToLine = useCallback(
     async (line: number) => {
       const { filter, pane } = latest.current;
@@ -78,18 +78,18 @@ export function useFinder(of: {
         if (line !== null) await goToLine(line);
         return line;
       } catch {
-        // The pane tells of a server that does not answer; the next step asks again.
+        // The pane reports an unreachable server; the next step tries again.
         if (mine === turn.current) setPlace((before) => ({ ...before, busy: false }));
         return null;
       }
     };
     return {
       goToLine: (line: number) => void goToLine(line).catch(() => undefined),
-      /** From what is in view on; other lines left out, from the match that one is at. */
+      /** Starts from the visible lines; with a filter, from the current match. */
       begin() {
         turn.current++;
         if (q === "") return;
-        // An address that was copied names the line of its match.
+        // A copied address contains the line of its match.
         const { given, place } = latest.current;
         const again = found.current === "" ? given : found.current === q ? place.line : null;
         found.current = q;
@@ -110,7 +110,7 @@ export function useFinder(of: {
   }, [jobId, q, errors, tag, goToLine]);
 
   useEffect(() => moves.begin(), [moves]);
-  // A new pane shows the match that one is at; one that is found later brings itself into view.
+  // A new pane shows the current match; a match that is found later scrolls to itself.
   useEffect(() => {
     const { place, q } = latest.current;
     if (pane && q !== "" && place.line !== null) goToLine(place.line).catch(() => undefined);

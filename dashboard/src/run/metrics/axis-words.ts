@@ -1,11 +1,10 @@
-// What stands at the marks of an axis. Marks that are close beside a large value need more digits than one looks at otherwise:
-// no two of them say the same.
+// Labels the marks of an axis. Close marks near a large value need more digits than usual: no two labels may be equal.
 
 import { duration, isBytes, isMib, perSecond } from "../../format.ts";
 
 type Mark = number | null;
 
-/** Digits beyond the usual, until the marks differ. */
+/** Maximum of extra digits to make the labels differ. */
 const MORE_MAX = 6;
 
 function apart(marks: readonly Mark[], say: (value: number, more: number) => string): string[] {
@@ -21,11 +20,11 @@ function apart(marks: readonly Mark[], say: (value: number, more: number) => str
 /** Times since the run began, in seconds. */
 export const timeMarks = (marks: readonly Mark[]): string[] => apart(marks, span);
 
-/** There is no half a step. */
+/** Steps are whole numbers. */
 export const stepMarks = (marks: readonly Mark[]): string[] =>
   apart(marks, (value, more) => (Number.isInteger(value) ? short(value, more) : ""));
 
-/** Values of a metric, whose name tells what it counts: in the unit that its value is told in. */
+/** Values of a metric, in the unit that its name implies. */
 export function valueMarks(name: string, marks: readonly Mark[]): string[] {
   const unit = perSecond(name);
   if (isBytes(name)) return apart(marks, (value, more) => (value === 0 ? "0" : inBytes(value, more) + unit));

@@ -1,4 +1,5 @@
-// A chart of some lines. Drawn outside of React, a little per frame: what changes many times a second must not hold up the page.
+// A chart with some lines. Drawn outside of React, a little per frame: data that changes many times a second must not
+// block the page.
 
 import uPlot from "uplot";
 import { duration, metricValue, number } from "../../format.ts";
@@ -7,21 +8,21 @@ import { drawnPoints, oddPlaces, smoothed, type Curve } from "./curves.ts";
 
 export interface Line {
   label: string;
-  /** One of the page's series colours. */
+  /** The index of the series colour. */
   colour: number;
-  /** Of an earlier attempt: faint and dashed. */
+  /** Belongs to an earlier attempt: drawn faint and dashed. */
   earlier: boolean;
   curve: Curve;
 }
 
 export interface ChartLook {
-  /** The metric's, which tells whether it counts bytes. */
+  /** The metric's name, which shows whether it counts bytes. */
   name: string;
   lines: readonly Line[];
   smooth: number;
   logX: boolean;
   logY: boolean;
-  /** What is zoomed into; null for everything. */
+  /** The zoomed range; null for everything. */
   range: readonly [number, number] | null;
   xWords: string;
   timeAxis: boolean;
@@ -29,7 +30,7 @@ export interface ChartLook {
 
 export interface Hover {
   x: string;
-  /** `line`: which of the chart's lines. */
+  /** `line`: the index of the chart's line. */
   values: { line: number; colour: number; text: string }[];
 }
 
@@ -56,11 +57,11 @@ function turn(): void {
       if (performance.now() - start > FRAME_BUDGET_MS) break;
     }
   } finally {
-    // One that fails must not keep the others from being drawn.
+    // A failed task must not keep the others from being drawn.
     frame = waiting.size > 0 ? requestAnimationFrame(turn) : 0;
   }
 }
-/** Runs a task in one of the next frames; one that waits already runs once. */
+/** Runs a task in one of the next frames; a task that is already waiting runs once. */
 function soon(task: () => void): void {
   waiting.add(task);
   if (frame === 0) frame = requestAnimationFrame(turn);
@@ -75,7 +76,7 @@ export class Chart {
   #look: ChartLook | null = null;
   #plot: uPlot | null = null;
   #shape = "";
-  /** Its place belongs to another chart by then. */
+  /** Its element belongs to another chart by then. */
   #closed = false;
 
   constructor(
@@ -91,7 +92,7 @@ export class Chart {
     this.#hover = options.hover;
     this.#zoom = options.zoom;
     this.#resized = new ResizeObserver(() => {
-      // Also what had no width when it was to be drawn first: nothing was.
+      // Also for a chart that had no width at its first drawing: nothing was drawn.
       if (box.clientWidth > 0 && this.#plot?.width !== box.clientWidth) this.recolour();
     });
     this.#resized.observe(box);
@@ -103,7 +104,7 @@ export class Chart {
     soon(this.#draw);
   }
 
-  /** Draws anew, with the colours and the width of now. */
+  /** Redraws with the current colours and width. */
   recolour(): void {
     if (this.#closed) return;
     this.#shape = "";
@@ -118,7 +119,7 @@ export class Chart {
     this.#plot = null;
   }
 
-  /** The chart as a picture, on the page's ground. */
+  /** The chart as a picture, on the page's background colour. */
   picture(): Promise<Blob | null> {
     const from = this.#plot?.ctx.canvas;
     if (!from) return Promise.resolve(null);
@@ -158,13 +159,13 @@ export class Chart {
   #scale(plot: uPlot, look: ChartLook, data: uPlot.AlignedData): void {
     const xs = data[0];
     const [min, max] = look.range ?? [xs[0] ?? 0, xs.at(-1) ?? 1];
-    // A single point stands in the middle, and so do those of several nodes that were taken in the same second.
+    // Centres a single point, and the points of several nodes that were measured in the same second.
     const around = { min: look.logX ? min / 2 : look.timeAxis ? Math.max(0, min - 1) : min - 1, max: max + 1 };
     const least = look.timeAxis && !look.range && !look.logX ? 1 : 0;
     plot.batch(() => plot.setScale("x", max - min > least ? { min, max } : around));
   }
 
-  /** Each line twice where it is smoothed: every point faintly, the mean above. */
+  /** Each line appears twice if it is smoothed: every point faintly, the mean on top. */
   #data(look: ChartLook): uPlot.AlignedData {
     const buckets = Math.max(100, this.#box.clientWidth);
     const fit = (values: readonly number[], log: boolean) =>
@@ -185,7 +186,7 @@ export class Chart {
     });
     const [only] = tables;
     if (!only) return [[], []];
-    // Points of one step, as several ranks or two attempts give them, are kept apart by their tables.
+    // Separate tables keep points with equal steps, from several ranks or two attempts, apart.
     const distinct = tables.map(oneEach);
     return distinct.length === 1 ? (distinct[0] ?? [[], []]) : uPlot.join(distinct);
   }
@@ -203,7 +204,8 @@ export class Chart {
         label,
         stroke,
         width: 1.6,
-        // In a table of several lines, what is no value of this one is undefined, and what is no number null: only that is a gap.
+        // In the joined table, `undefined` means that this line has no point there, and null a value that is not a
+        // number: only null is a gap.
         spanGaps: false,
         points: { show: false, size: 6, filter: alone },
         ...(earlier ? { dash: [5, 4], alpha: 0.55 } : {}),
@@ -232,7 +234,7 @@ export class Chart {
           ...axis,
           size: 24,
           gap: 4,
-          // As wide as what is written there may be: "59 min 30 s".
+          // As wide as the longest label: "59 min 30 s".
           ...(look.timeAxis ? { space: 96, incrs: TIME_STEPS } : {}),
           values: (_plot, splits) =>
             look.timeAxis ? timeMarks(splits) : look.xWords === "step" ? stepMarks(splits) : valueMarks("", splits),
@@ -261,7 +263,7 @@ export class Chart {
     };
   }
 
-  /** Values that are not finite have no height: a mark at the lower edge says where they are. */
+  /** Values that are not finite have no height: a mark at the lower edge shows their position. */
   #drawOdd(plot: uPlot): void {
     const { ctx, bbox } = plot;
     const size = 4 * devicePixelRatio;
@@ -297,20 +299,20 @@ export class Chart {
   }
 }
 
-/** With room above and below; what is always 0 has an axis up to 1, and not up to 100 as others might. */
+/** With space above and below; a line that is always 0 gets an axis up to 1, and not up to 100. */
 const rangeOf: uPlot.Range.Function = (_plot, min, max) => {
   if (min === null || max === null) return [null, null];
   return min === 0 && max === 0 ? [0, 1] : uPlot.rangeNum(min, max, 0.1, true);
 };
 
-/** A table may name an x only once: what follows at the same place is put a hair beside it. */
+/** A table may contain an x only once: a second point at the same place is shifted by a tiny amount. */
 function oneEach([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
   let last = -Infinity;
   const x = Array.from(xs, (at) => (last = at > last ? at : last + Math.abs(last) * 1e-12 + 1e-12));
   return [x, ys ?? []];
 }
 
-/** Points that no line leads to or from. A line alone would leave them out. */
+/** Points without a line to a neighbour, which would otherwise be invisible. */
 function alone(plot: uPlot, series: number): number[] | null {
   const ys = plot.data[series] ?? [];
   const own = Array.from(ys.keys()).filter((i) => ys[i] !== undefined);

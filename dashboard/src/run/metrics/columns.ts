@@ -1,4 +1,4 @@
-// The points of one metric of one run, in the order in which they came.
+// The points of one metric of one run, in the order of arrival.
 
 import type { SeriesColumns } from "../../../../src/schemas/series.ts";
 
@@ -6,12 +6,12 @@ export interface Columns {
   step: number[];
   /** Seconds since the epoch. */
   time: number[];
-  /** NaN and the infinities are what they are. */
+  /** NaN and the infinities are kept. */
   value: number[];
   rank: number[];
-  /** Where to read on. */
+  /** The cursor for the next read. */
   next: number;
-  /** There were more points than a browser is given: extremes were kept, but means over them are not exact. */
+  /** The run has more points than a browser receives: extremes were kept, but means over them are not exact. */
   thinned: boolean;
 }
 
@@ -19,7 +19,7 @@ export const noColumns = (): Columns => ({ step: [], time: [], value: [], rank: 
 
 const numberOf = (value: SeriesColumns["value"][number]): number => (typeof value === "number" ? value : Number(value));
 
-/** Adds what came. Points that are known already (an answer that came twice) are left out. */
+/** Appends points. Known points (an answer that arrived twice) are skipped. */
 export function append(columns: Columns, more: SeriesColumns): void {
   if (more.from < columns.next || more.next <= columns.next) return;
   for (let i = 0; i < more.step.length; i++) {

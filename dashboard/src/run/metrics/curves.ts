@@ -1,11 +1,11 @@
-// From points to the lines of a chart.
+// Turns points into the lines of a chart.
 //
-// M1. A line is one rank of one attempt: where a rank's step falls back, the run went on from a checkpoint, and a new attempt begins.
-//     What an earlier attempt had computed beyond it stays to be seen. A step that falls back over and over is no restart: several
-//     processes speak as one rank, and what they say is one line, in order of step.
-// M2. Smoothing is over every point, before anything is left out for drawing. It is an exponential mean, freed of the weight of its
-//     first value: m ← w·m + (1−w)·x, shown as m / (1 − wⁿ). Values that are not finite are passed over.
-// M3. Of the points of a pixel the least and the greatest are drawn, so that no spike is lost.
+// M1. A line is one rank of one attempt: where a rank's step falls back, the run resumed from a checkpoint, and a new
+//     attempt begins. The earlier attempt's points beyond it stay visible. A step that falls back over and over does
+//     not mean restarts: several processes log as one rank, and their points form one line, in order of step.
+// M2. Smoothing uses every point, before any is dropped for drawing. It is an exponential mean, freed of the weight of
+//     its first value: m ← w·m + (1−w)·x, shown as m / (1 − wⁿ). Values that are not finite are skipped.
+// M3. The least and the greatest of a pixel's points are drawn, so that no spike is lost.
 
 import type { Columns } from "./columns.ts";
 
@@ -13,7 +13,7 @@ export interface Curve {
   rank: number;
   /** Counted from 1. */
   attempt: number;
-  /** How many attempts this rank has. */
+  /** The number of this rank's attempts. */
   attempts: number;
   /** Ascending. */
   x: number[];
@@ -22,7 +22,7 @@ export interface Curve {
 
 export type XAxis = "step" | "time" | { metric: Columns };
 
-/** More attempts than this are none. */
+/** More falls than this do not count as attempts. */
 const ATTEMPTS_MAX = 24;
 
 /** The lines of a series (M1). Times are in seconds from `startMs`. */
@@ -79,7 +79,7 @@ function ascending(curve: Curve): Curve {
   return { ...curve, x: order.map((i) => curve.x[i] ?? 0), y: order.map((i) => curve.y[i] ?? 0) };
 }
 
-/** M2. `weight` from 0 (nothing) to below 1. */
+/** M2. `weight` from 0 (no smoothing) to below 1. */
 export function smoothed(values: readonly number[], weight: number): number[] {
   if (weight <= 0) return [...values];
   let mean = 0;
@@ -92,7 +92,7 @@ export function smoothed(values: readonly number[], weight: number): number[] {
   });
 }
 
-/** M3: indices, ascending, of the points that are drawn between `from` and `to`, and of the two that lead out of there. */
+/** M3: indices, ascending, of the points to draw between `from` and `to`, and of the neighbours on each side. */
 export function drawnPoints(
   x: readonly number[],
   y: readonly number[],
@@ -121,7 +121,7 @@ export function drawnPoints(
   return kept;
 }
 
-/** The first index whose value is not below. */
+/** The first index whose value is not below `value`. */
 function lowerBound(sorted: readonly number[], value: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {
@@ -132,20 +132,22 @@ function lowerBound(sorted: readonly number[], value: number): number {
   return low;
 }
 
-/** Where the values are not finite, thinned evenly where there are many. */
+/** The positions of values that are not finite, thinned evenly if there are many. */
 export function oddPlaces(curve: Curve, max = 200): number[] {
   const places = curve.x.filter((_, i) => !Number.isFinite(curve.y[i]));
   if (places.length <= max) return places;
   return Array.from({ length: max }, (_, i) => places[Math.floor((i * places.length) / max)] ?? 0);
 }
 
-/** A script may give any number for a time, also one that no date has: that is written as it is. */
+/** A script may log any number as a time, even one outside the range of dates: that is written raw. */
 function instant(seconds: number): string {
   const date = new Date(seconds * 1000);
   return Number.isNaN(date.getTime()) ? String(seconds) : date.toISOString();
 }
 
-/** A table of comma-separated values: every point. A name that a spreadsheet would take for a formula is put in quotes as text. */
+/**
+ * A table of comma-separated values: every point. A name that a spreadsheet would read as a formula is quoted as text.
+ */
 export function csvOf(name: string, runs: readonly { label: string; columns: Columns }[]): string {
   const cell = (text: string) => {
     const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;

@@ -54,7 +54,7 @@ export function MetricChart(props: {
   const seen = useSeen(figure);
   const [chart, setChart] = useState<Chart | null>(null);
   const [hover, setHover] = useState<Hover | null>(null);
-  // Machine usage has no step of the script's.
+  // Machine usage has no training step.
   const x = settings.x === "step" && isSystem(name) ? "time" : settings.x;
   const zoom = useRef(onZoom);
   useEffect(() => void (zoom.current = onZoom), [onZoom]);
@@ -82,14 +82,14 @@ export function MetricChart(props: {
     };
   }, [seen, x]);
 
-  // Heard here, and not read from what the parent drew: React may call this function once more for a state that did not change, keep
-  // what it computed from newer columns, and never run the effect that draws them.
+  // Subscribed here instead of reading what the parent drew: React may call this function again for an unchanged state,
+  // keep a result from newer columns, and never run the effect that draws them.
   const versions = useSyncExternalStore(set.subscribe, () =>
     set.readers.map((reader) => `${reader.version(name)}/${reader.version(x)}`).join(),
   );
   const lines = useMemo(
     () => linesOf(set, runs, name, x, versions),
-    // The columns grow in place: their versions tell.
+    // The columns grow in place: their versions show changes.
     [set, runs, name, x, versions],
   );
   const shown = useMemo(() => lines.slice(0, LINES_MAX), [lines]);
@@ -112,7 +112,7 @@ export function MetricChart(props: {
     () => set.readers.map((reader) => ({ reader, columns: versions === "" ? null : reader.columns(name) })),
     [set, name, versions],
   );
-  // Of the runs that are compared, the first that logged this metric is told in numbers.
+  // When runs are compared, the numbers are those of the first run that logged this metric.
   const told = useMemo(
     () =>
       columns.flatMap((each) => (each.columns?.value.length ? [{ ...each.columns, sum: summary(each.columns) }] : [])),
@@ -188,7 +188,7 @@ function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null 
   );
 }
 
-/** What is to be said of all that is drawn. */
+/** The facts that apply to all drawn lines. */
 function factsOf(told: readonly { thinned: boolean; sum: Summary | null }[]) {
   const least = told.flatMap(({ sum }) => sum?.min ?? []);
   return {
@@ -210,7 +210,7 @@ function Notes(props: { thinned: boolean; odd: number; more: number; logY: boole
 
 export const isSystem = (name: string): boolean => /^(system|sys|machine|gpu|cpu)[./]/.test(name);
 
-/** `versions` is what the columns' growth is known by. */
+/** `versions` makes React notice that the columns have grown. */
 function linesOf(
   set: MetricsSet,
   runs: readonly ShownRun[],
@@ -229,7 +229,7 @@ function linesOf(
   }
   const ranks = new Set(found.map(({ curve }) => curve.rank));
   const groups = [...new Set(found.map(({ run, curve }) => `${run}/${curve.rank}`))];
-  // Where each run is one line, its colour is the same in every chart.
+  // If each run is one line, its colour is the same in every chart.
   const colour = (run: number, rank: number) => (ranks.size > 1 ? groups.indexOf(`${run}/${rank}`) : run);
   return found.map(({ run, curve }) => {
     const words = [
@@ -246,7 +246,7 @@ function linesOf(
   });
 }
 
-/** Reruns keep their label: then the id tells them apart. */
+/** Reruns keep their label: then the id distinguishes them. */
 function nameAmong(runs: readonly ShownRun[], run: number): string {
   const { id, label } = runs[run] ?? { id: "", label: "" };
   return runs.filter((each) => each.label === label).length > 1 && label !== id ? `${label} (${id.slice(-4)})` : label;

@@ -9,7 +9,7 @@ import { csvOf } from "./curves.ts";
 import type { ChartSettings, ShownRun } from "./metric-chart.tsx";
 import type { MetricsSet } from "./reader.ts";
 
-/** How the charts are drawn: all of it stands in the address. */
+/** The settings of the charts: all of them are in the address. */
 export function MetricsTools(props: {
   job: JobRecord;
   names: readonly string[];
@@ -109,7 +109,7 @@ function Toggle({ on, name, children }: { on: boolean; name: string; children: s
   );
 }
 
-/** Adds a run to compare with: the newest are offered, any id can be given in the address. */
+/** Adds a run to compare with: offers the newest, and the address accepts any id. */
 function Compare({ job, runs }: { job: JobRecord; runs: readonly ShownRun[] }) {
   const [jobs, setJobs] = useState<JobRecord[] | null>(null);
   useEffect(() => {

@@ -28,14 +28,17 @@ function useMetrics(ids: readonly string[], ended: boolean) {
   return { set, names, loading: set.readers[0]?.names === null, problem: set.readers[0]?.problem ?? null };
 }
 
-/** What most people look at comes first, measurements of the machine last. */
+/** The most-watched metrics come first, measurements of the machine last. */
 function byName(a: string, b: string): number {
   const rank = (name: string) =>
     isSystem(name) ? 3 : /loss/i.test(name) ? 0 : /acc|score|reward|perplexity/i.test(name) ? 1 : 2;
   return rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true });
 }
 
-/** Groups of names by what stands before the first slash or dot; a group of one is none, and the machine's own come last. */
+/**
+ * Groups names by their part before the first slash or dot; a single name makes no group, and the machine's own come
+ * last.
+ */
 function groupsOf(names: readonly string[]): [string, string[]][] {
   const prefixOf = (name: string) => /^([\w -]{1,40})[/.]./.exec(name)?.[1] ?? "";
   const sizes = Map.groupBy(names, prefixOf);
@@ -60,7 +63,7 @@ const noMetric = (ended: boolean) => (
     {NONE} charts one here.
   </p>
 );
-/** What a machine did is no metric of the script's. */
+/** Machine usage does not count as a metric of the script. */
 const hasOwn = (names: readonly string[]): boolean => names.some((name) => !isSystem(name));
 
 /** The first few charts, for the overview. */
@@ -107,7 +110,7 @@ function settingsOf(query: URLSearchParams): ChartSettings {
 const zoomTo = (range: [number, number] | null) =>
   setParams({ zoom: range ? range.map((value) => Number(value.toPrecision(8))).join("~") : null });
 
-/** Every metric of a run, beside those of others where the address names some. */
+/** Every metric of a run, together with those of other runs in the address. */
 export function MetricsView({ job }: { job: JobRecord }) {
   const { query } = usePlace();
   const search = query.toString();
@@ -122,7 +125,7 @@ export function MetricsView({ job }: { job: JobRecord }) {
   }, [others]);
   const jobs = useData((data) => data.jobs);
   const ids = useMemo(() => [job.id, ...others], [job.id, others]);
-  // By its text, so that charts are drawn anew when what is told of the runs changed, and not with each second of their cost.
+  // Compared as text, so that charts are redrawn when the runs' facts change, and not with each second of their cost.
   const told = JSON.stringify(
     ids.map((id) => {
       const known = id === job.id ? job : jobs[id];
@@ -186,7 +189,7 @@ function Group(props: {
 
 const ROWS_MAX = 200;
 
-/** For who does not see charts, and for who wants numbers. */
+/** For people who do not see charts, or who want numbers. */
 function ValuesTable(props: { set: MetricsSet; names: readonly string[]; runs: readonly ShownRun[] }) {
   const { set, names, runs } = props;
   const rows = names.slice(0, ROWS_MAX).flatMap((name) =>

@@ -1,4 +1,4 @@
-// Reads the metrics of one run: the names, and of the series that are looked at every point once.
+// Reads the metrics of one run: the names, and every point of the displayed series once.
 
 import { asProblem } from "../../api.ts";
 import { coalesced, onHint } from "../../sync.ts";
@@ -47,12 +47,12 @@ export class MetricsReader {
   columns(name: string): Columns | null {
     return this.#columns.get(name) ?? null;
   }
-  /** Grows with each point that comes. */
+  /** Grows with each new point. */
   version(name: string): number {
     return this.#versions.get(name) ?? 0;
   }
 
-  /** The series is looked at until the returned function is called. */
+  /** Marks a series as displayed until the returned function is called. */
   want(name: string): () => void {
     this.#wanted.set(name, (this.#wanted.get(name) ?? 0) + 1);
     if (!this.#columns.has(name)) void this.read(false);
@@ -63,7 +63,7 @@ export class MetricsReader {
     };
   }
 
-  /** Reads what is new; with `list` the names too, which otherwise are read now and then. Never twice at once. */
+  /** Reads new points; with `list` the names too, which are otherwise read now and then. Never twice at once. */
   async read(list: boolean): Promise<void> {
     this.#again = true;
     this.#listAgain ||= list;
@@ -77,7 +77,7 @@ export class MetricsReader {
         await this.#once(signal);
         this.problem = null;
       } catch (error) {
-        // Closed and opened again meanwhile: then it is asked for again.
+        // Closed and opened again meanwhile: then it is requested again.
         if (!signal.aborted) this.problem = asProblem(error);
       }
     }
@@ -117,7 +117,7 @@ export class MetricsReader {
   }
 }
 
-/** The readers of the runs that are compared, as one thing to look at. */
+/** The readers of the compared runs, as one object. */
 export class MetricsSet {
   readonly readers: readonly MetricsReader[];
   #version = 0;
@@ -140,14 +140,14 @@ export class MetricsSet {
   };
   readonly version = (): number => this.#version;
 
-  /** Of all runs; the same array as long as none came. */
+  /** The names of all runs; the same array while it does not change. */
   get names(): readonly string[] {
     const all = new Set(this.readers.flatMap((reader) => reader.names ?? []));
     if (all.size !== this.#names.length) this.#names = [...all];
     return this.#names;
   }
 
-  /** Runs have ended: what is left is read. */
+  /** Runs have ended: reads the rest. */
   refresh(): void {
     for (const reader of this.readers) void reader.read(true);
   }
@@ -176,7 +176,7 @@ export class MetricsSet {
     for (const reader of this.readers) reader.close();
   }
 
-  /** Several answers in one frame are one change. */
+  /** Joins several answers in one frame into one change. */
   #told(): void {
     if (this.#frame !== 0) return;
     this.#frame = requestAnimationFrame(() => {
