@@ -1,8 +1,8 @@
-"""svc: rent a GPU machine for a training run, follow it, and always give the machine back.
+"""svc: rent a GPU machine for a training run, follow it, and always release the machine.
 
 The package has two halves.
 
-*In a training script*, on whatever machine the run was put (Python 3.8 or newer, nothing but the standard library)::
+*In a training script*, on the machine of the run (Python 3.8 or newer, nothing but the standard library)::
 
     import svc
 
@@ -28,7 +28,8 @@ import sys
 from svc._checkpoints import atomic_save, checkpoint, checkpoint_dir, latest_checkpoint
 from svc._script import log
 
-# Type checkers take a variable of this name for `typing.TYPE_CHECKING`, whose import would cost milliseconds in every run.
+# Type checkers accept a variable of this name for `typing.TYPE_CHECKING`, whose import would cost milliseconds in
+# every run.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub

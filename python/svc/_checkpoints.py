@@ -1,11 +1,13 @@
-"""Checkpoints of training scripts: where they go, when they count, how they are written whole.
+"""Checkpoints of training scripts: their directory, the rules of completeness, and atomic writes.
 
-C1. Only what is complete is ever returned: announced by ``checkpoint``, finished by the rules of a known framework, or a
-    single file that is whole as far as its format can tell. Files with temporary names never count.
-C2. An announcement holds for the file as it was then: one that was written over since must be whole by its format.
-C3. A file inside a directory that is saved as one (weights beside the optimizer's state) is no checkpoint by itself.
+C1. Only complete checkpoints are returned: announced by ``checkpoint``, finished by the rules of a known framework,
+    or a single file that is complete as far as its format can tell. Files with temporary names never count.
+C2. An announcement is valid for the file's state at that time: a file that was overwritten since must be complete
+    by its format.
+C3. A file inside a directory that is saved as one (weights with the optimizer's state) is not a checkpoint by
+    itself.
 C4. ``atomic_save`` leaves either the former checkpoint or the new one under the name, whenever the process or machine dies.
-C5. Looking is bounded in depth, entries and bytes read: the directory belongs to the script.
+C5. The search is bounded in depth, entries and bytes read: the directory belongs to the script.
 """
 
 from __future__ import annotations
@@ -26,29 +28,31 @@ if TYPE_CHECKING:
 _INDEX = ".svc-checkpoints.jsonl"
 _INDEX_BYTES_MAX = 1 << 20
 _LOCAL_DIR = "checkpoints-local"
-# By this file the control plane knows a folder that svc made, and never takes it for code (src/files/listing/protections.ts).
+# The control plane recognises folders made by svc by this file, and never takes them for code
+# (src/files/listing/protections.ts).
 _MADE = ".svc-made"
 _PATH_UNITS_MAX = 4096
 _DEPTH_MAX = 8
 _ENTRIES_MAX = 20_000
 _INCOMPLETE = "checkpoint-is-incomplete.txt"
-# By these files frameworks mark a directory as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax, SavedModel.
+# Frameworks mark a complete directory with these files: torch DCP and Megatron, the Trainer of Hugging Face, Orbax,
+# SavedModel.
 _ORBAX = "_CHECKPOINT_METADATA"
 _LAST_WRITTEN = (".metadata", "trainer_state.json", _ORBAX, "saved_model.pb")
 # TensorFlow replaces this file after each save: it names the last prefix of those in its directory.
 _TF_STATE = "checkpoint"
-# Beside checkpoints, files that name the last complete one: of DeepSpeed and of Megatron.
+# Files of DeepSpeed and Megatron that name the last complete checkpoint next to them.
 _TRACKERS = ("latest", "latest_checkpointed_iteration.txt")
 _SMALL_TEXT_MAX = 1 << 20
 _SHARD_INDEX_MAX = 64 << 20
 _SINGLE = (".ckpt", ".pt", ".pth", ".keras", ".safetensors", ".npz", ".h5", ".hdf5")
-# Who finds one of these in a directory looks at a checkpoint of many files (C3) ...
+# A directory with one of these files is a checkpoint of many files (C3) ...
 _UNIT_NAMES = frozenset(
     "training_args.bin trainer_state.json optimizer.pt optimizer.bin scheduler.pt scheduler.bin scaler.pt".split()
 )
-_CONFIG_NAMES = frozenset(("config.json", "adapter_config.json"))  # in the checkpoint directory itself, a script's own notes
+_CONFIG_NAMES = frozenset(("config.json", "adapter_config.json"))  # in the checkpoint directory itself, these are a script's own notes
 _UNIT_ENDINGS = (".distcp", ".index.json", ".pkl", "_states.pt")
-# ... whose members begin with these, and whose directories are called like this.
+# ... whose members begin with these, and whose directories have these names.
 _MEMBER_STARTS = (
     "model.", "model-", "model_optim_rng", "distrib_optim", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler", "rng_state", "random_states",
     "sampler", "training_args", "mp_rank_", "zero_pp_rank_", "bf16_zero_pp_rank_", "custom_checkpoint_",
@@ -57,10 +61,11 @@ _UNIT_DIRS = ("checkpoint-", "checkpoint_", "global_step", "mp_rank_")
 
 
 def checkpoint_dir() -> str:
-    """The directory whose files are brought home during the run and at its end; it is created.
+    """The directory whose files are downloaded during the run and at its end; it is created.
 
-    Equal to ``SVC_CHECKPOINT_DIR``. Outside a job it is ``checkpoints-local`` in the current directory, as an absolute path,
-    so that a script behaves the same when you try it by hand. Raises ``OSError`` where it cannot be created.
+    Equal to ``SVC_CHECKPOINT_DIR``. Outside a job it is ``checkpoints-local`` in the current directory, as an
+    absolute path, so that a script behaves the same when you try it by hand. Raises ``OSError`` if it cannot be
+    created.
     """
     path = os.environ.get("SVC_CHECKPOINT_DIR")
     if not path:
@@ -80,12 +85,13 @@ def _mark_as_made(folder: str) -> None:
         if not os.path.exists(mark):
             with open(mark, "w") as file:
                 file.write("svc created this folder for a script that was started by hand. It is never sent as part of a run's code.\n")
-    except OSError:  # the folder is of use without it
+    except OSError:  # the folder is useful without it
         pass
 
 
 def _inside(path: StrPath) -> Tuple[str, Optional[str]]:
-    """The full path (relative ones lie in the checkpoint directory), and its name there or None when it is outside."""
+    """The full path (relative ones are taken from the checkpoint directory), and its name there or None when it is
+    outside."""
     root = checkpoint_dir()
     full = os.path.normpath(os.path.join(root, os.fspath(path)))
     name = os.path.relpath(os.path.realpath(full), os.path.realpath(root))
@@ -94,12 +100,13 @@ def _inside(path: StrPath) -> Tuple[str, Optional[str]]:
 
 
 def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
-    """Say that the checkpoint at ``path`` (a file or a directory) is complete: it is fetched at once and may be resumed from.
+    """Announce that the checkpoint at ``path`` (a file or a directory) is complete: it is downloaded at once, and a
+    run may resume from it.
 
     :param path: inside ``checkpoint_dir()``; a relative path is taken from there.
     :param step: the training step that it belongs to.
 
-    Never raises; what cannot be announced (missing, outside, a temporary name) is said once on stderr.
+    Never raises; a path that cannot be announced (missing, outside, a temporary name) is reported once on stderr.
     """
     try:
         full, name = _inside(path)
@@ -133,7 +140,8 @@ def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
 
 
 def _remember(full: str, quoted: str, at: str) -> None:
-    """A line in the index, for a later process that resumes. Appended in one write, so processes do not lose each other's."""
+    """A line in the index, for a later process that resumes. Appended in one write, so that processes do not lose
+    each other's lines."""
     index = os.path.join(checkpoint_dir(), _INDEX)
     seen = os.stat(full)
     size, mtime = (-1, -1) if os.path.isdir(full) else (seen.st_size, seen.st_mtime_ns)
@@ -151,14 +159,16 @@ def _remember(full: str, quoted: str, at: str) -> None:
 
 
 def latest_checkpoint() -> Optional[str]:
-    """The full path of the newest complete checkpoint (a file or a directory), or None when the run starts afresh.
+    """The full path of the newest complete checkpoint (a file or a directory), or None when the run starts from the
+    beginning.
 
-    It is looked for in ``checkpoint_dir()``. Complete are: what ``checkpoint`` or ``atomic_save`` announced; what
-    ``resume_from`` put there (``SVC_RESUME_FROM``); directories with ``.metadata``, ``trainer_state.json``, ``_CHECKPOINT_METADATA`` (Orbax) or
-    ``saved_model.pb``, with TensorFlow's ``checkpoint`` and what it names, or that a ``latest`` (DeepSpeed) or
-    ``latest_checkpointed_iteration.txt`` (Megatron) beside them names; with every shard that an index in them names, and without
-    ``checkpoint-is-incomplete.txt``; and single files (``.ckpt``, ``.pt``, ``.pth``, ``.keras``, ``.safetensors``, ``.npz``,
-    ``.h5``, ``.hdf5``) that are whole. Files and directories with temporary names (``tmp-…``, ``….tmp``, ``….partial``) never count.
+    It is searched in ``checkpoint_dir()``. Complete are: paths that ``checkpoint`` or ``atomic_save`` announced;
+    the checkpoint of ``resume_from`` (``SVC_RESUME_FROM``); directories with ``.metadata``, ``trainer_state.json``,
+    ``_CHECKPOINT_METADATA`` (Orbax) or ``saved_model.pb``, with TensorFlow's ``checkpoint`` and the files that it
+    names, or that a ``latest`` (DeepSpeed) or ``latest_checkpointed_iteration.txt`` (Megatron) next to them names;
+    with every shard that an index in them names, and without ``checkpoint-is-incomplete.txt``; and single files
+    (``.ckpt``, ``.pt``, ``.pth``, ``.keras``, ``.safetensors``, ``.npz``, ``.h5``, ``.hdf5``) that are complete.
+    Files and directories with temporary names (``tmp-…``, ``….tmp``, ``….partial``) never count.
     """
     root = checkpoint_dir()
     found = _announced(root)
@@ -174,7 +184,7 @@ def latest_checkpoint() -> Optional[str]:
 
 
 def _announced(root: str) -> Dict[str, float]:
-    """What was announced and is as it was then (C2), with the time of the announcement."""
+    """Announced checkpoints that are unchanged since (C2), with the time of the announcement."""
     import json
 
     latest = {}  # type: Dict[str, float]
@@ -185,7 +195,7 @@ def _announced(root: str) -> Dict[str, float]:
         except OSError:
             continue
         for line in lines:
-            try:  # what a crash cut short, perhaps with the next one on the same line; or somebody else's
+            try:  # a line that a crash cut short, perhaps with the next one on the same line; or another program's
                 said = json.loads(line[line.rfind('{"path":') :])
                 full, inside = _inside(said["path"])
                 if inside is None:
@@ -202,7 +212,7 @@ def _announced(root: str) -> Dict[str, float]:
 
 
 class _Search:
-    """A bounded walk that adds what is complete to ``found``."""
+    """A bounded walk that adds complete checkpoints to ``found``."""
 
     def __init__(self, found: Dict[str, float]) -> None:
         self._found = found
@@ -239,7 +249,8 @@ class _Search:
 
 
 def _is_temporary(name: str) -> bool:
-    # Also those of Orbax (300.orbax-checkpoint-tmp-170000) and of TensorFlow (ckpt-1_temp, ckpt-1.tempstate123).
+    # Includes those of Orbax (300.orbax-checkpoint-tmp-170000) and of TensorFlow (ckpt-1_temp,
+    # ckpt-1.tempstate123).
     return (
         name.startswith(("tmp-", ".svc-"))
         or name.endswith((".tmp", ".partial", "_temp"))
@@ -260,7 +271,7 @@ def _is_tensorflow(path: str) -> bool:
 
 
 def _has_tensorflow_files(path: str, names: Set[str]) -> bool:
-    """Whether the prefix that TensorFlow's state file names is there, with its index and every shard."""
+    """Whether the prefix in TensorFlow's state file exists, with its index and every shard."""
     import re
 
     found = re.search(r'^model_checkpoint_path: "([^"]+)"', _text_of(os.path.join(path, _TF_STATE)), re.M)
@@ -282,7 +293,7 @@ def _text_of(path: str) -> str:
 
 
 def _tracked(tracker: str) -> Optional[str]:
-    """The directory beside the tracker that it names."""
+    """The directory next to the tracker file that it names."""
     text = _text_of(tracker).strip()
     if os.path.basename(tracker) == "latest":
         return text if 0 < len(text) <= 128 and "/" not in text and text.strip(".") else None
@@ -292,7 +303,7 @@ def _tracked(tracker: str) -> Optional[str]:
 
 
 def _whole(path: str) -> bool:
-    """Whether a file, or every file of a directory, is whole as far as that can be seen."""
+    """Whether a file, or every file of a directory, is complete as far as that can be seen."""
     if _is_temporary(os.path.basename(path)):
         return False
     if not os.path.isdir(path):
@@ -306,7 +317,7 @@ def _whole(path: str) -> bool:
     with os.scandir(path) as entries:
         listed = list(entries)
     names = {entry.name for entry in listed}
-    # Orbax renames each item of a checkpoint into its place: without one there is only the mark.
+    # Orbax renames each item of a checkpoint into its place: before the first item there is only the mark.
     if _ORBAX in names and not any(name != _ORBAX and not _is_temporary(name) for name in names):
         return False
     if _is_tensorflow(path) and not _has_tensorflow_files(path, names):
@@ -317,7 +328,7 @@ def _whole(path: str) -> bool:
 
 
 def _has_shards(index: str, names: Set[str]) -> bool:
-    """Whether every shard that an index of weights names is there. What is no such index names none."""
+    """Whether every shard that an index of weights names exists. A file that is not such an index names none."""
     import json
 
     try:
@@ -330,14 +341,15 @@ def _has_shards(index: str, names: Set[str]) -> bool:
 
 
 def _whole_file(path: str) -> bool:
-    """False for a file that a crash cut short, where its format says so: by the end of a ZIP or the lengths of its header."""
+    """False for a file that a crash cut short, if its format shows that: by the end of a ZIP or the lengths of its
+    header."""
     try:
         with open(path, "rb") as file:
             start = file.read(8)
             size = os.fstat(file.fileno()).st_size
             if size == 0:
                 return False
-            if start.startswith(b"PK"):  # torch.save, .keras, .npz: the list of contents stands at the end
+            if start.startswith(b"PK"):  # torch.save, .keras, .npz: the list of contents is at the end
                 file.seek(max(0, size - 65_558))
                 return b"PK\x05\x06" in file.read(65_558)
             if path.endswith(".safetensors"):
@@ -352,13 +364,13 @@ def _whole_file(path: str) -> bool:
             if path.endswith((".h5", ".hdf5")):
                 file.seek(0)
                 return size >= _end_of_hdf5(file.read(48))
-            return not path.endswith((".keras", ".npz"))  # which are ZIPs; old formats of torch.save cannot tell
+            return not path.endswith((".keras", ".npz"))  # these are ZIPs; old formats of torch.save cannot show it
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return False
 
 
 def _end_of_hdf5(start: bytes) -> float:
-    """Where an HDF5 file ends by its superblock; never where it has none."""
+    """The end of an HDF5 file by its superblock; infinity if it has none."""
     if not start.startswith(b"\x89HDF\r\n\x1a\n") or len(start) < 48:
         return float("inf")
     version = start[8]
@@ -377,7 +389,7 @@ def _changed_at(path: str) -> float:
 
 
 class atomic_save:
-    """Save a checkpoint that is either whole or not there, and announce it.
+    """Save a checkpoint atomically, and announce it.
 
     ::
 
@@ -385,13 +397,13 @@ class atomic_save:
             torch.save(model.state_dict(), path)
         with svc.atomic_save("epoch-3.json", step=3, mode="w") as file:   # an open file
             json.dump(weights, file)
-        with svc.atomic_save("epoch-3", step=3, directory=True) as folder:   # a directory that is there already
+        with svc.atomic_save("epoch-3", step=3, directory=True) as folder:   # an existing directory
             model.save_pretrained(folder)
 
-    The body writes under a temporary name with the same ending in the same folder. When it ends well, everything is flushed
-    to disk, renamed to its real name and announced by ``checkpoint``. When it raises, nothing of it is left and the former
-    checkpoint stays. A relative name lies in ``checkpoint_dir()``; its folders are made.
-    Raises ``OSError`` where the disk refuses, ``FileNotFoundError`` when the body wrote nothing.
+    The body writes under a temporary name with the same ending in the same folder. When it succeeds, everything is
+    flushed to disk, renamed to its real name and announced by ``checkpoint``. When it raises, its files are removed
+    and the former checkpoint stays. A relative name is taken from ``checkpoint_dir()``; its folders are made.
+    Raises ``OSError`` if the disk refuses a write, ``FileNotFoundError`` when the body wrote nothing.
     """
 
     def __init__(
@@ -438,8 +450,8 @@ class atomic_save:
         if not os.path.isdir(self._temporary) or not os.path.isdir(self._target):
             os.replace(self._temporary, self._target)
             return
-        # A directory cannot replace one that holds files. Where the system can swap the two names in one step, there is no
-        # moment without a whole one (C4); elsewhere the old one has another name for a moment.
+        # A directory cannot replace one that holds files. If the system can swap the two names atomically, a
+        # complete checkpoint exists at every moment (C4); elsewhere the old one has another name for a moment.
         if _swap(self._temporary, self._target):
             return
         old = self._temporary + ".old.tmp"
@@ -453,7 +465,7 @@ class atomic_save:
 
 
 def _swap(one: str, other: str) -> bool:
-    """Exchanges two names in one step. False where the system or the file system does not know how."""
+    """Exchanges two names atomically. False if the system or the file system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     try:

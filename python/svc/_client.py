@@ -1,10 +1,11 @@
 """Starting and following runs. Every function blocks; ``svc.aio`` has the same ones for asyncio.
 
-C1. All of it talks to the control plane of this home (``SVC_HOME``). Where none runs one is started; it ends with the last
-    process that uses it, as an interrupted control plane does.
-    Who only looks (``job``, ``jobs``), kills or reconciles starts none (``_command.py``).
-C2. A call whose answer was lost is made again: submissions carry a key, so that twice never starts two runs.
-C3. ``stream`` counts the bytes it has read and goes on from there after a lost connection: no line lost, none twice.
+C1. All functions talk to the control plane of this home (``SVC_HOME``). If none runs, one is started; it ends with
+    the last process that uses it, like an interrupted control plane. Reading (``job``, ``jobs``), killing and
+    reconciling start none (``_command.py``).
+C2. A call whose answer was lost is retried: submissions carry a key, so that a retry never starts a second run.
+C3. ``stream`` counts the bytes it has read and resumes from there after a lost connection: no line lost, none
+    twice.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Health = Literal["quick", "off"]
 LOST_SECONDS_MAX = 60.0
 STREAM_IDLE_SECONDS = 60.0
 LINE_BYTES_MAX = 1024 * 1024
-# Between two states of an unfinished line, and a bar does not grow beyond so many bytes.
+# Minimum time between two states of an unfinished line, and the maximum length of such a line.
 STATE_SECONDS = 0.5
 STATE_BYTES_MAX = 4096
 PAGE_MAX = 500
@@ -56,7 +57,7 @@ _POLL_SECONDS = (0.05, 0.5)
 
 
 class _Named:
-    """What ``configure`` named last, and whose control planes know. Thread-safe."""
+    """The latest registry of ``configure``, and the control planes that have it. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -68,7 +69,7 @@ class _Named:
             self._settings = settings
 
     def tell(self, port: int) -> None:
-        """Tells the control plane of this home, unless it knows."""
+        """Sends the registry to the control plane of this home, unless it already has it."""
         at = home()
         with self._lock:
             settings = self._settings
@@ -84,9 +85,10 @@ _REGISTRY = _Named()
 def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] | None = None) -> None:
     """Set the registry of credentials and the ``cred_id``s in use; without ``use`` all of its credentials are.
 
-    ``registry={}`` with ``use=[]`` is all that the ``local`` provider needs. ``env://`` means the environment of this process, read
-    now; the control plane of this home is told with the next call, and keeps references in clear and values sealed. Raises
-    ``ConfigError`` naming what has not the right shape, and ``CredentialError`` for a variable that is not set; nothing is changed then.
+    ``registry={}`` with ``use=[]`` is enough for the ``local`` provider. ``env://`` means the environment of this
+    process, read now; the next call sends the registry to the control plane of this home, which keeps references in
+    clear and values sealed. Raises ``ConfigError``, which names the malformed part, and ``CredentialError`` for a
+    missing variable; nothing is changed then.
     """
     _REGISTRY.name(checked({} if registry is None else registry, use))
 
@@ -154,8 +156,9 @@ def run(
     :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps while waiting
         (``SVC_PROGRESS=0`` turns that off).
 
-    Parameters that are None use the control plane's default. Raises ``ConfigError``, ``UnsupportedError``, ``CredentialError`` or
-    ``PriceCapExceeded`` before anything is rented. A run that fails raises nothing: see ``status`` and ``error``.
+    Parameters that are None use the control plane's default. Raises ``ConfigError``, ``UnsupportedError``,
+    ``CredentialError`` or ``PriceCapExceeded`` before anything is rented. A failed run does not raise: see
+    ``status`` and ``error``.
     """
     spec: dict[str, Any] = {**_task_fields(task), "provider": provider, "gpus": gpus}
     optional: dict[str, Any] = {
@@ -196,7 +199,8 @@ def run(
 
 
 def _own_python(provider: object) -> str | None:
-    """The interpreter of the caller, for a local run; None where it is embedded in another program, or frozen into one."""
+    """The interpreter of the caller, for a local run; None if it is embedded in another program, or frozen into
+    one."""
     own = sys.executable
     if provider != THIS_COMPUTER or not own or getattr(sys, "frozen", False):
         return None
@@ -204,7 +208,7 @@ def _own_python(provider: object) -> str | None:
 
 
 def _python_path(python: Any) -> Any:
-    """A path is meant from where the caller is; a command is looked up by the control plane."""
+    """A path is relative to the caller; the control plane looks up a command."""
     try:
         text = os.fsdecode(python)
     except TypeError:
@@ -217,8 +221,8 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
 
     :param timeout: seconds; after that ``WaitTimeout`` (also a ``TimeoutError``) is raised and the job continues.
 
-    Raises ``JobNotFound``, and ``SvcError`` when no control plane answers for a minute. Ctrl-C that the caller catches only ends
-    the waiting, and says when the run ends.
+    Raises ``JobNotFound``, and ``SvcError`` when no control plane answers for a minute. Ctrl-C that the caller
+    catches only ends the waiting, and prints when the run ends.
     """
     return _wait_for(job_id, timeout)
 
@@ -229,13 +233,13 @@ def job(job_id: str) -> Job:
 
 
 def driven(job_id: str) -> Job:
-    """As ``job``, of one that is waited for: a control plane sees to it that it goes on."""
+    """Like ``job``, for a job that a caller waits for: a control plane must be running, so that it makes progress."""
     return Job.from_record(_call("GET", f"/jobs/{_quoted(job_id)}"))
 
 
 def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
     record: Mapping[str, Any] = answer["jobs"][0]
-    # The command takes the beginning of an id, too.
+    # The command also accepts the beginning of an id.
     if record["id"] != job_id:
         raise make_error("job_not_found", f"This home has no job {job_id}.", "`svc jobs --all` lists them.")
     return record
@@ -299,14 +303,16 @@ def reconcile(dry_run: bool = False) -> ReconcileReport:
 
 
 def stream(job_id: str) -> LogStream:
-    """The lines of the job's log from its beginning, as they come, without line ends; it ends when the job does.
+    """Yield the lines of the job's log from its beginning, as they arrive, without line ends, until the job ends.
 
-    While a run shows a progress bar, the current state of that unfinished line comes as well, at most twice a second. Such a
-    text ends with ``\\r``, and no line does: ``print(line, end="" if line.endswith("\\r") else "\\n")`` shows the bar as it
-    moves, and who wants lines alone leaves those texts out. The whole line follows when it ends.
+    While a run shows a progress bar, it also yields the current state of that unfinished line, at most twice a
+    second. Such a text ends with ``\\r``, which no line does: ``print(line, end="" if line.endswith("\\r") else
+    "\\n")`` shows the bar as it moves, and a caller that wants only lines skips those texts. The whole line follows
+    when it ends.
 
-    Ctrl-C that the caller catches only ends the watching, and says when the run ends. Bytes that are not UTF-8 become U+FFFD; a line longer than 1 MiB comes in pieces. A lost connection is taken up again at
-    the byte where it broke. Raises ``JobNotFound`` at once, and ``SvcError`` when no control plane answers for a minute.
+    Ctrl-C that the caller catches only ends the iteration, and prints when the run ends. Bytes that are not UTF-8
+    become U+FFFD; a line longer than 1 MiB arrives in pieces. A lost connection is resumed at the byte where it
+    broke. Raises ``JobNotFound`` at once, and ``SvcError`` when no control plane answers for a minute.
     """
     now = driven(job_id)
     return _Lines(job_id, shows_states=not now.done)
@@ -318,7 +324,7 @@ class _Lines(LogStream):
         self._offset = 0
         self._partial = bytearray()
         self._shows_states = shows_states
-        # When the state of an unfinished line may be handed out; None where there is none, or it was handed out.
+        # When the state of an unfinished line may be returned; None if there is none, or it was returned.
         self._state_due_at: float | None = None
         self._ready: deque[str] = deque()
         self._source: _http.ByteStream | None = None
@@ -359,7 +365,7 @@ class _Lines(LogStream):
                 try:
                     self._fill(left)
                 except KeyboardInterrupt:
-                    # What was read and not taken is asked for again, should the caller go on.
+                    # Bytes that were read but not returned are requested again if the caller continues.
                     self._drop_source()
                     raise
         return self._ready.popleft()
@@ -371,7 +377,7 @@ class _Lines(LogStream):
             self._ready.append(state + "\r")
 
     def _fill(self, seconds: float | None) -> None:
-        """Reads once, waiting for at most ``seconds``; at the end of the job hands out what is left."""
+        """Reads once, waiting for at most ``seconds``; at the end of the job returns the rest."""
         try:
             if self._source is None:
                 self._source = self._open(follow=not self._over)
@@ -389,13 +395,13 @@ class _Lines(LogStream):
             self._lost_at = None
             self._drop_source()
             return
-        # The answer ended. That is the end of the job, or of the control plane that answered.
+        # The answer ended: either the job or its control plane has ended.
         self._drop_source()
         if not self._over:
             if self._closed or not driven(self._job_id).done:
                 time.sleep(_POLL_SECONDS[0])
                 return
-            # What was stored between the last read and the end of the job comes with one more answer.
+            # Bytes that were stored between the last read and the end of the job arrive with one more answer.
             self._over = True
             return
         if self._partial:
@@ -441,7 +447,7 @@ class _Lines(LogStream):
 
 
 class _telling_on_interrupt:
-    """Ctrl-C while a run is watched ends the watching alone: says what ends the run."""
+    """Ctrl-C during the iteration ends only the iteration: prints what ends the run."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -485,7 +491,7 @@ def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
 
 
 def _call(method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Any:
-    """One call, made again (C2) while nobody answers, for at most a minute."""
+    """One call, retried (C2) while the control plane does not answer, for at most a minute."""
     deadline = time.monotonic() + LOST_SECONDS_MAX
     while True:
         port = PLANES.port()
@@ -539,7 +545,7 @@ def _text(line: bytes | bytearray) -> str:
 
 
 def _state_of(partial: bytearray) -> str:
-    """What an unfinished line that is written over shows now; empty where it is no such line."""
+    """The current state of an unfinished line that is being overwritten; empty for other lines."""
     tail = partial[-STATE_BYTES_MAX:]
     if b"\r" not in tail and b"\b" not in tail:
         return ""

@@ -1,8 +1,8 @@
-"""What is asked without a control plane.
+"""Calls that start no control plane.
 
-Q1. Looking starts nothing. One that is started for a call takes up every run that a dead one has left, and ends them when it ends:
-    with this process.
-Q2. What one kill or one reconcile has to do, the command does and waits for; it takes up nothing else.
+Q1. Reading starts no control plane. A control plane that is started for a call resumes every run that a dead one
+    has left, and ends them when it ends: with this process.
+Q2. For one kill or one reconcile, the command does the work and waits for it; it resumes nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from svc._http import home
 
 
 def asked(command: str, *rest: str) -> Any:
-    """What ``svc COMMAND --json …`` answers. Raises the error that it tells."""
+    """The answer of ``svc COMMAND --json …``. Raises the error that the command prints."""
     program = find_cli()
     done = subprocess.run(
         [*program, command, "--json", *rest],

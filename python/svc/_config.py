@@ -1,6 +1,6 @@
-"""The registry: which credentials exist, and where their secrets are. Secrets themselves never stand in it.
+"""The registry: which credentials exist, and where their secrets are. It never contains the secrets themselves.
 
-G1. Shapes are checked, and ``env://`` is read, when ``configure`` is called: in this process, whose environment is meant.
+G1. Shapes are checked, and ``env://`` is read, when ``configure`` is called: in this process and its environment.
 G2. The control plane keeps references in clear and values sealed; see docs/reference/credentials.md.
 """
 
@@ -23,13 +23,13 @@ _HUB = {"token_ref": str, "cache_dir": str, "enabled": bool}
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``configure`` accepted, as it is sent. Its values are secrets."""
+    """The settings that ``configure`` accepted, in the form that is sent. The values are secrets."""
 
     body: Mapping[str, Any] = field(repr=False)
 
 
 def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
-    """The settings. Raises ``ConfigError`` for a wrong shape, ``CredentialError`` for a variable that is not set."""
+    """The settings. Raises ``ConfigError`` for a wrong shape, ``CredentialError`` for a missing variable."""
     _mapping("registry", registry, {"credentials": Sequence, "tracking": Mapping, "integrations": Mapping})
     known: dict[str, Mapping[str, Any]] = {}
     for index, record in enumerate(registry.get("credentials") or []):
@@ -56,7 +56,7 @@ def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
 
 
 def _used(known: Mapping[str, Mapping[str, Any]], use: Sequence[str] | None) -> list[Mapping[str, Any]]:
-    """The records in use, one of each provider."""
+    """The records in use, one for each provider."""
     if use is not None and (isinstance(use, (str, bytes)) or not isinstance(use, Sequence)):
         raise _wrong("use", "must be a list of cred_ids")
     used: dict[str, Mapping[str, Any]] = {}
@@ -82,7 +82,7 @@ def _sent(record: Mapping[str, Any], values: dict[str, str | None]) -> dict[str,
 
 
 def _taken(reference: str, at: str, values: dict[str, str | None], required: bool = False) -> str:
-    """The reference as it is sent; what ``env://`` leads to goes into ``values``."""
+    """The reference in the form that is sent; the value of ``env://`` goes into ``values``."""
     scheme, _, rest = reference.partition("://")
     if scheme == "file":
         return f"file://{_whole_path(rest)}"
@@ -129,7 +129,7 @@ def _part(at: str, value: Any, name: str, shape: Mapping[str, Any]) -> Mapping[s
 
 
 def _reference(at: str, value: str | None) -> None:
-    # The value is not shown: a raw secret put here by mistake must not reach a screen or a log.
+    # The value is not shown: a raw secret that was put here by mistake must not reach a screen or a log.
     if value is not None and (not value.startswith(_SCHEMES) or value in _SCHEMES):
         raise _wrong(at, f"must be a reference that begins with {', '.join(_SCHEMES)}")
 

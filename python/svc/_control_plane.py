@@ -1,11 +1,13 @@
-"""Finding the control plane of this home, or starting one that lives as long as it is held.
+"""Finds the control plane of this home, or starts one that runs as long as a caller holds it.
 
-P1. A control plane is ours when ``control-plane.json`` of a home of our own names it, that very process lives, and its health
-    answer bears the same installation id. Anything else on that port is left alone, and is shown no token.
-P2. Each process that uses it holds it (``_hold.py``), and the one that we start also has the reading end of a pipe of ours.
-    However this process ends, both are closed. When nobody is left, it ends in order: machines are released.
-P3. It has its own session, so a Ctrl-C in the terminal reaches this process alone, which ends it in order.
-P4. A forked child of this process neither holds nor ends the control plane, unless it calls by itself.
+P1. A control plane is ours when ``control-plane.json`` of a home owned by this user names it, that very process is
+    alive, and its health answer contains the same installation id. Anything else on that port is left alone, and
+    never receives the token.
+P2. Each process that uses it holds it (``_hold.py``), and a control plane that this process started also reads from
+    a pipe of this process. When this process ends, for any reason, both are closed. Without holders, the control
+    plane shuts down gracefully: it releases its machines.
+P3. It has its own session, so a Ctrl-C in the terminal reaches only this process, which shuts it down gracefully.
+P4. A forked child of this process neither holds nor ends the control plane, unless it makes a call itself.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ START_SECONDS_MAX = 60.0
 WINNER_SECONDS_MAX = 20.0
 START_AGAIN_SECONDS = 2.0
 END_SECONDS_MAX = 120.0
-# From the last word of the control plane to the end of its process.
+# From the last output of the control plane to the end of its process.
 LAST_SECONDS_MAX = 20.0
 HEALTH_SECONDS_MAX = 10.0
 
-# The jobs that this process started: of these it tells what becomes.
+# The jobs that this process started: at the end it prints what happens to them.
 STARTED: set[str] = set()
 
 
@@ -61,7 +63,7 @@ class ControlPlanes:
         self._leaving = False
 
     def port(self) -> int:
-        """The port of this home's control plane, which is started where none runs."""
+        """The port of this home's control plane; starts one if none runs."""
         at = home()
         if self._leaving:
             raise SvcError("shutting_down", "This program is shutting down.", "Nothing was started.")
@@ -81,19 +83,21 @@ class ControlPlanes:
         return known or find(at) is not None
 
     def forget(self, port: int) -> None:
-        """Nobody answered at ``port``: look again next time. It is held till then: it may only be slow, and would end for that."""
+        """The control plane at ``port`` does not answer: search again next time. The hold stays until then, because
+        a slow control plane would end without it."""
         with self._lock:
             for at in [at for at, known in self._ports.items() if known == port]:
                 del self._ports[at]
 
     def keeps_one(self) -> bool:
-        """Whether the control plane of the current home lives by being held, and this process holds it."""
+        """Whether the control plane of the current home ends without holders, and this process holds it."""
         with self._lock:
             hold = self._holds.get(home())
             return hold is not None and hold.ends_with_holders
 
     def _held(self, at: Path) -> int:
-        """The port of a control plane that this process now holds. One that is ending is waited for, and then replaced."""
+        """The port of a control plane that this process now holds. Waits for an ending control plane, and then
+        replaces it."""
         _refuse_home_of_others(at)
         before = self._holds.get(at)
         deadline = time.monotonic() + END_SECONDS_MAX
@@ -150,8 +154,8 @@ class ControlPlanes:
         return self._instead(at, failure, log, deadline)
 
     def _instead(self, at: Path, failure: Any, log: Path, deadline: float) -> int:
-        """Ours did not come up. When another one was faster, that one serves us as well; when one was just ending, ours is
-        started again."""
+        """Our control plane did not start. If another one was faster, use that one; if one was just ending, start
+        ours again."""
         code = failure.get("code") if isinstance(failure, dict) else None
         if code == "home_locked":
             again = time.monotonic() + START_AGAIN_SECONDS
@@ -167,7 +171,7 @@ class ControlPlanes:
         raise _start_failed(str(failure) if failure else f"it exited without a message; see {log}")
 
     def end(self, announce: bool = True) -> None:
-        """Lets go of every control plane that this process uses. Where that ends one, waits for it (bounded)."""
+        """Releases every control plane that this process uses. If that ends one, waits for it (bounded)."""
         with self._lock:
             holds, owned = dict(self._holds), dict(self._owned)
             self._holds.clear()
@@ -177,12 +181,13 @@ class ControlPlanes:
             _let_go(holds.get(at), owned.get(at), announce)
 
     def leave(self) -> None:
-        """As ``end``, in a process that then ends: a thread that still asks must not start another one."""
+        """Like ``end``, in a process that then ends: a thread that still makes a call must not start another
+        control plane."""
         self._leaving = True
         self.end()
 
     def after_fork(self) -> None:
-        """In a forked child: let go of what is the parent's (P4)."""
+        """In a forked child: drop the parent's holds (P4)."""
         owned, self._owned = self._owned, {}
         holds, self._holds = self._holds, {}
         self._ports = {}
@@ -220,7 +225,7 @@ def find(at: Path) -> int | None:
 
 
 def find_cli() -> list[str]:
-    """The command that starts ``svc``: ``SVC_BIN``, else beside this package, else on the PATH."""
+    """The command that starts ``svc``: ``SVC_BIN``, else the one next to this package, else the one on the PATH."""
     named = os.environ.get("SVC_BIN")
     if named:
         path = Path(named).expanduser().absolute()
@@ -256,10 +261,10 @@ def _unusable(at: Path, why: object) -> ConfigError:
 
 
 def _refuse_home_of_others(at: Path) -> None:
-    """Raises ``ConfigError`` where another user could have put there what we would believe, or write through."""
+    """Raises ``ConfigError`` if another user could have put files there that svc would trust or write through."""
     try:
         found = at.stat()
-    except OSError:  # to be made, or told of when it is opened
+    except OSError:  # it will be created, or reported when it is opened
         return
     if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
         raise _unusable(at, "it belongs to another user")
@@ -280,7 +285,8 @@ def _make_log(at: Path) -> Path:
 
 
 def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
-    """The first line of its output, empty when it ended before. What follows is read and left aside, so it never blocks."""
+    """The first line of its output, empty when it ended before. The rest is read and dropped, so that the process
+    never blocks."""
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def read() -> None:
@@ -298,7 +304,7 @@ def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
 
 
 def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
-    """Ends the use that this process makes of one control plane."""
+    """Releases one control plane for this process."""
     if owned is not None and owned.process.poll() is not None:
         _close_pipe(owned.process)
         owned = None
@@ -348,8 +354,8 @@ def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool, paid: boo
 
 
 def _live_runs(port: int) -> tuple[list[str], bool, float]:
-    """The runs that end with the control plane, whether a machine of theirs was rented, and the longest time that one of them
-    has from TERM to KILL; none where it does not say."""
+    """The runs that end with the control plane, whether a machine of theirs was rented, and the longest time that
+    one of them has from TERM to KILL; empty if it does not answer."""
     try:
         page = _http.call(port, "GET", "/jobs?limit=500", seconds=5.0)
         live = [
@@ -377,7 +383,7 @@ def _close_pipe(process: subprocess.Popen[bytes]) -> None:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Takes the exit status of a process that is ending, unless that takes long."""
+    """Collects the exit status of a process that is ending, unless that takes long."""
     try:
         process.wait(5.0)
     except subprocess.TimeoutExpired:
@@ -390,8 +396,8 @@ def _tell(text: str) -> None:
 
 
 def _alive(pid: int, start: object) -> bool:
-    """Whether a process of ours lives under that number, and is the one that began at ``start`` (clock ticks since boot), where
-    that is known: a number is given again."""
+    """Whether a process of this user has that number, and began at ``start`` (clock ticks since boot) if that is
+    known: numbers are reused."""
     if pid <= 0:
         return False
     try:
@@ -403,7 +409,7 @@ def _alive(pid: int, start: object) -> bool:
 
 
 def _started(pid: int) -> int | None:
-    """Field 22 of ``/proc/PID/stat``; None where it cannot be read."""
+    """Field 22 of ``/proc/PID/stat``; None if it is unreadable."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("latin-1")
         # The name in parentheses may hold blanks.

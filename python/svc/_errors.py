@@ -8,14 +8,14 @@ from typing import Any
 
 
 def plain(words: str) -> str:
-    """Words for one line of a terminal, without what it would obey: some are a provider's, or a machine's."""
+    """Text for one line of a terminal, without characters that it obeys: some text is from a provider or a machine."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", words).strip()
 
 
 class SvcError(Exception):
-    """What could not be done.
+    """A failed call.
 
-    :ivar code: stable, snake_case; the control plane's own code where it answered.
+    :ivar code: stable, snake_case; the control plane's own code if it answered.
     :ivar message: what happened, and what it means for the machine and the money.
     :ivar hint: what to do.
     :ivar errors: for a refused request, ``(field, message)`` pairs that name what to correct.
@@ -34,7 +34,7 @@ class SvcError(Exception):
         self.errors = tuple(errors)
 
     def __str__(self) -> str:
-        # The control plane's summary may say what is wrong with a field already.
+        # The control plane's summary may already contain a field's error.
         said_of = {(f, t) for f, t in self.errors if t == self.message or (f in self.message and t in self.message)}
         fields = "; ".join(f"{field}: {text}" for field, text in self.errors if (field, text) not in said_of)
         said = f"{self.message} ({fields})" if fields else self.message
@@ -42,7 +42,7 @@ class SvcError(Exception):
 
 
 class ConfigError(SvcError):
-    """A parameter, the registry or the home is not as it must be. Nothing was started."""
+    """A parameter, the registry or the home is invalid. Nothing was started."""
 
 
 class CredentialError(SvcError):
@@ -54,7 +54,7 @@ class PriceCapExceeded(SvcError):
 
 
 class UnsupportedError(SvcError):
-    """The provider, or this version, cannot do what was asked. Nothing was started."""
+    """The provider, or this version, cannot do this. Nothing was started."""
 
 
 class ProvisionError(SvcError):
@@ -70,7 +70,7 @@ class ExtraMissing(SvcError):
 
 
 class WaitTimeout(SvcError, TimeoutError):
-    """``wait`` gave up waiting. The job goes on."""
+    """``wait`` timed out. The job continues."""
 
 
 # A traceback shows the name that a caller catches: ``svc.JobNotFound``.
@@ -122,7 +122,7 @@ def make_error(code: str, message: str, hint: str = "", errors: Sequence[tuple[s
 
 
 def from_problem(status: int, problem: object) -> SvcError:
-    """An error from an ``application/problem+json`` body, or from whatever came in its place."""
+    """An error from an ``application/problem+json`` body, or from any other answer."""
     if not isinstance(problem, Mapping):
         return SvcError("bad_answer", f"The control plane answered with status {status} and no usable body.", "See its log.")
     body: Mapping[str, Any] = problem

@@ -1,8 +1,8 @@
-"""The optional parts of the package: what each needs, and what is said where it is missing.
+"""The optional parts of the package: the packages that each needs, and the error if they are missing.
 
-An extra is *there* when the Python packages that it brings can be found; those that bring none are part of the program and
-always there. The control plane asks the same question of the Python that it was installed with: the launcher passes the answer
-in ``SVC_EXTRAS``, see ``_launcher.py``. Python 3.8 or newer.
+An extra is *present* when its Python packages can be found; extras without packages are part of the program and
+always present. The control plane needs the same answer for the Python that it was installed with: the launcher
+passes it in ``SVC_EXTRAS``, see ``_launcher.py``. Python 3.8 or newer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc._errors import ExtraMissing
 
-# As in pyproject.toml; a test holds the two together. Extra to the modules that it brings.
+# As in pyproject.toml; a test compares the two. Maps an extra to its modules.
 EXTRAS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(REMOTE, ()),
     "dashboard": (),
@@ -27,12 +27,13 @@ _PURPOSE = {"tracker": "Forwarding metrics to the tracker", "hub": "Pulling a mo
 
 
 def has_extra(name: str) -> bool:
-    """Whether all that the extra brings is installed; nothing is imported. Raises ``KeyError`` for a name that is none."""
+    """Whether all packages of the extra are installed; nothing is imported. Raises ``KeyError`` for an unknown
+    name."""
     return all(_found(module) for module in EXTRAS[name])
 
 
 def require_extra(name: str) -> None:
-    """Return when the extra ``name`` is there; raise ``ExtraMissing``, which says what to install, where it is not."""
+    """Return if the extra ``name`` is present; otherwise raise ``ExtraMissing``, which says what to install."""
     if not has_extra(name):
         raise extra_missing(name)
 
@@ -50,12 +51,12 @@ def extra_missing(name: str) -> ExtraMissing:
 
 
 def present() -> list[str]:
-    """The names of the extras that are there."""
+    """The names of the present extras."""
     return [name for name in EXTRAS if has_extra(name)]
 
 
 def _found(module: str) -> bool:
     try:
         return util.find_spec(module) is not None
-    except (ImportError, ValueError):  # half removed, or replaced by something that is no module
+    except (ImportError, ValueError):  # half removed, or replaced by something that is not a module
         return False

@@ -1,4 +1,4 @@
-"""The catalogue of GPUs that providers usually offer. It is not complete: a run may ask for any model."""
+"""The catalogue of GPUs that providers usually offer. It is not complete: a run may request any model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Holding a control plane that one of its callers started: it lives as long as anybody holds it.
+"""Holds a control plane that one of its callers started: it runs as long as any caller holds it.
 
-A hold is an answer that stays open (``GET /v1/hold``). However this process ends, the system closes it: nothing has to be
-renewed, and nothing is left behind.
+A hold is an answer that stays open (``GET /v1/hold``). When this process ends, for any reason, the system closes
+it: nothing has to be renewed or cleaned up.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _TAKE_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True)
 class Released:
-    """What became of a hold: whether that ends the control plane, and how many others hold it."""
+    """The result of a release: whether the control plane ends with it, and the number of other holders."""
 
     ending: bool
     holders: int
 
 
 class Hold:
-    """One hold of this process. Raises ``SvcError`` with the code ``shutting_down`` where the control plane is ending."""
+    """One hold of this process. Raises ``SvcError`` with the code ``shutting_down`` if the control plane is ending."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -40,7 +40,7 @@ class Hold:
         self.ends_with_holders: bool = said.get("ends_with_holders") is True
 
     def release(self, starter: bool) -> Released | None:
-        """Lets go, and tells whether this was the last one; None where nobody answers any more.
+        """Release the hold, and return whether it was the last one; None if the control plane no longer answers.
 
         :param starter: this process is the one that started the control plane.
         """
@@ -51,12 +51,12 @@ class Hold:
         return Released(bool(said.get("ending")), int(said.get("holders", 0)))
 
     def farewell(self, seconds: float) -> dict[str, Any] | None:
-        """Waits for the end of the control plane; what it says of itself then: ``unfinished`` and ``kept``, lists of job ids.
-        Empty where it ended without a word; None when it has not ended after ``seconds``."""
+        """Waits for the end of the control plane, and returns its last message: ``unfinished`` and ``kept``, lists
+        of job ids. Empty if it ended without a message; None if it has not ended after ``seconds``."""
         return self._line(seconds)
 
     def close(self) -> None:
-        """Lets go, by closing. Safe to repeat."""
+        """Releases the hold by closing. Safe to repeat."""
         self._stream.close()
 
     def abandon(self) -> None:
@@ -64,7 +64,7 @@ class Hold:
         self._stream.abandon()
 
     def _line(self, seconds: float) -> dict[str, Any] | None:
-        """The next line; empty at the end; None when ``seconds`` were not enough."""
+        """The next line; empty at the end; None if none arrives within ``seconds``."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._said:
             left = deadline - time.monotonic()

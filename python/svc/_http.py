@@ -1,9 +1,9 @@
 """Calls to the control plane over loopback.
 
-H1. Only 127.0.0.1 is ever dialled, and no proxy variable is read: ``http.client`` knows none.
-H2. A call that may be repeated (every one here is: POST /jobs carries its Idempotency-Key) is repeated by the caller.
+H1. Connections only go to 127.0.0.1, and no proxy variable is read: ``http.client`` knows none.
+H2. The caller retries idempotent calls (all of them are: POST /jobs carries its Idempotency-Key).
 H3. Every wait has an end.
-H4. Where the system does not tell the control plane whose connection it is (macOS), it asks for the token of the home.
+H4. If the system cannot tell the control plane which user is connected (macOS), it requires the token of the home.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def home() -> Path:
 
 
 class Unreachable(SvcError):
-    """Nobody answered; whether the call took effect is not known."""
+    """No answer arrived; whether the call took effect is unknown."""
 
 
 def port_of(url: object) -> int | None:
@@ -46,7 +46,7 @@ def port_of(url: object) -> int | None:
 
 
 def unreachable(port: int, why: object) -> Unreachable:
-    """The error for a call that nobody answered."""
+    """The error for a call without an answer."""
     return Unreachable(
         "unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", "Start one with `svc serve`."
     )
@@ -60,7 +60,7 @@ def call(
     headers: Mapping[str, str] | None = None,
     seconds: float = CALL_SECONDS_MAX,
 ) -> Any:
-    """One call with a JSON answer. Raises ``Unreachable``, or the error that the answer holds."""
+    """One call with a JSON answer. Raises ``Unreachable``, or the error in the answer."""
     sent = dict(headers or {})
     data = None
     if body is not None:
@@ -91,7 +91,7 @@ def _ask(
 
 
 def _token() -> str | None:
-    """The bearer token of the home, where it has one."""
+    """The bearer token of the home, if it has one."""
     try:
         return (home() / "token").read_text("ascii").strip() or None
     except (OSError, ValueError):
@@ -99,7 +99,7 @@ def _token() -> str | None:
 
 
 class ByteStream:
-    """An open answer that is read as it comes; ``close`` from another thread wakes the reader."""
+    """An open answer that is read as it arrives; ``close`` from another thread wakes the reader."""
 
     def __init__(self, port: int, path: str, idle_seconds: float) -> None:
         self._port = port
@@ -127,14 +127,14 @@ class ByteStream:
         return self._connection.getresponse()
 
     def read(self) -> bytes | None:
-        """What has come, at least one byte; empty at the end; None when nothing came for ``idle_seconds``, after which the
-        connection is of no more use. Raises ``Unreachable`` when it is cut."""
+        """Received bytes, at least one; empty at the end; None if nothing arrived for ``idle_seconds``, after which
+        the connection cannot be used any more. Raises ``Unreachable`` when it is cut."""
         if self._left == 0:
             return b""
         try:
             part = self._response.read1(65_536)
             if self._left is not None:
-                # The response itself takes a connection that is cut for the end of what it announced.
+                # The response itself treats a cut connection as the end of the announced body.
                 if not part:
                     raise http.client.IncompleteRead(b"", self._left)
                 self._left -= len(part)
@@ -142,7 +142,7 @@ class ByteStream:
         except TimeoutError:
             return None
         except (OSError, ValueError, AttributeError, http.client.HTTPException) as error:
-            # ValueError and AttributeError are how a response answers that was closed meanwhile.
+            # A response that was closed meanwhile raises ValueError or AttributeError.
             raise unreachable(self._port, _reason(error)) from error
 
     def patience(self, seconds: float) -> None:
@@ -151,7 +151,7 @@ class ByteStream:
             self._socket.settimeout(seconds)
 
     def abandon(self) -> None:
-        """Closes this process's end and leaves the connection, which a parent process has as well, as it is."""
+        """Closes this process's end and leaves the connection, which a parent process shares, open."""
         self._socket = None
         self._connection.close()
 
@@ -161,7 +161,7 @@ class ByteStream:
         if held is not None:
             try:
                 held.shutdown(socket.SHUT_RDWR)
-            except OSError:  # it was over already
+            except OSError:  # it had ended already
                 pass
         self._connection.close()
 

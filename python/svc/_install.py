@@ -2,16 +2,16 @@
 
     python -u .../svc/_install.py RECIPE ENVIRONMENT          in the project's directory
 
-RECIPE is JSON: ``{"steps": [...], "files": [...]}``, what the control plane read in the project's files (src/schemas/install.ts).
-ENVIRONMENT is made where it is missing, and afterwards ENVIRONMENT/bin/python runs the project.
+RECIPE is JSON: ``{"steps": [...], "files": [...]}``, which the control plane derived from the project's files
+(src/schemas/install.ts). ENVIRONMENT is created if missing, and afterwards ENVIRONMENT/bin/python runs the project.
 
-N1. The image's torch was built for its driver: the environment sees the packages of the Python that has it. What installs
-    another one in its place fails where CUDA would be lost.
-N2. What was installed for the same files, Python and torch is not installed again: a mark in the environment says so.
-N3. The tools' output is the log, unchanged; when one fails, the last line says why.
+N1. The image's torch was built for its driver: the environment sees the packages of the Python that has it. An
+    installation that replaces it fails if CUDA would be lost.
+N2. An installation for the same files, Python and torch is not repeated: a mark in the environment records it.
+N3. The tools' output is the log, unchanged; if one fails, the last line gives the reason.
 N4. Python 3.8 or newer, standard library only.
-N5. Dependencies that cannot be installed end the run. The project itself may fail to build: then its folders go on Python's
-    path, and a warning says so, for most projects run from their folders as well.
+N5. Dependencies that cannot be installed end the run. The project itself may fail to build: then its folders go on
+    Python's path, with a warning, because most projects also run from their folders.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ import sys
 
 MARK = ".svc-installed"
 PYTHONS = ("python3", "python", "/opt/conda/bin/python", "/opt/venv/bin/python", "/venv/bin/python", "/workspace/venv/bin/python")
-# What belongs to a torch and must be of its build.
+# Packages that belong to a torch and must be of the same build.
 TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton")
 TELL_TORCH = (
     "import json, torch; "
@@ -51,7 +51,7 @@ WARNINGS = []
 
 
 def warn(words):
-    """Said at once, and again at the end, where the control plane reads it."""
+    """Printed at once, and again at the end, where the control plane reads it."""
     WARNINGS.append(words)
     say("warning: " + words)
 
@@ -99,7 +99,7 @@ def install(recipe, environment):
 # ---- Which Python, which torch --------------------------------------------------------------------------------------
 
 def base_python():
-    """The Python that has the image's torch; else the one that runs this."""
+    """The Python that has the image's torch; else the current interpreter."""
     for name in (sys.executable,) + PYTHONS:
         path = shutil.which(name)
         if path and told(path, "import importlib.util as u, sys; print(int(sys.version_info >= (3, 8) and u.find_spec('torch') is not None))"):
@@ -108,7 +108,7 @@ def base_python():
 
 
 def told(python, code, seconds=180, folder=None):
-    """What the code prints, as JSON; None where it cannot be told."""
+    """The code's printed output, parsed as JSON; None if it fails."""
     try:
         run = subprocess.run([python, "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
         return json.loads(run.stdout.decode().strip().splitlines()[-1]) if run.returncode == 0 else None
@@ -127,7 +127,7 @@ def words_of(torch):
 
 
 def compare(before, after, own):
-    """N1. A conda environment is one of its own: there it may be wanted that there is no torch."""
+    """N1. A conda environment is independent: there a missing torch may be intended."""
     if before is None or not before[1] or (own and after is None):
         return
     lost = after is None or not after[1] or (before[2] and not after[2])
@@ -139,7 +139,7 @@ def compare(before, after, own):
 
 
 def fingerprint_of(recipe, base, torch):
-    """None where only installing tells what would change: the project's own code is part of it."""
+    """None if only the installation shows what would change: the project's own code is part of it."""
     if any(step["do"] == "project" for step in recipe["steps"]):
         return None
     parts = [json.dumps(recipe, sort_keys=True), base, sys.version, json.dumps(torch)]
@@ -150,7 +150,7 @@ def fingerprint_of(recipe, base, torch):
             names |= {os.path.join(folder, "uv.lock"), os.path.join(folder, "pyproject.toml")}
         elif step.get("file"):
             names.add(os.path.join(folder, step["file"]))
-        if step["do"] == "requirements":  # it may name others
+        if step["do"] == "requirements":  # it may refer to others
             inside = os.path.dirname(os.path.join(folder, step["file"])) or "."
             names |= {os.path.join(inside, n) for n in os.listdir(inside) if n.endswith((".txt", ".in"))}
     for name in sorted(names):
@@ -181,7 +181,7 @@ def make_environment(base, environment, torch):
             stand_in(base, environment)
     paths = told(base, TELL_PATHS)
     if paths and paths[1] and not stands_in(environment):
-        # A virtual environment made by another one sees the packages of neither, only those of the system.
+        # A virtual environment made by another one sees only the system's packages, not those of either.
         folder = told(python, "import json, sysconfig; print(json.dumps(sysconfig.get_path('purelib')))")
         with open(os.path.join(folder, "_svc_image.pth"), "w", encoding="utf-8") as file:
             file.write("".join(path + "\n" for path in dict.fromkeys(paths[2:])))
@@ -214,7 +214,7 @@ def quiet(command):
 
 
 class Ran:
-    """How a tool ended, and the last of what it said."""
+    """How a tool ended, and the end of its output."""
 
     def __init__(self, code, tail):
         self.code = code
@@ -251,7 +251,7 @@ NO_NETWORK = re.compile(
 
 
 def unreachable(tail):
-    """pip says "no matching distribution" where it reached no index at all."""
+    """pip reports "no matching distribution" if it reached no index at all."""
     found = NO_NETWORK.search(tail)
     if not found:
         return None
@@ -259,7 +259,7 @@ def unreachable(tail):
 
 
 def reason(tail):
-    """Why a build failed: what the build itself said last."""
+    """Why a build failed: the last lines of the build's own output."""
     lines = [line.strip() for line in tail.splitlines()]
     for pattern in (r"(error|\w*Error|\w*Exception|LookupError): \S", r"(ERROR|error):? \S", r"[×x] \S"):
         found = [line for line in lines if re.match(pattern, line) and "subprocess-exited-with-error" not in line]
@@ -271,7 +271,7 @@ def reason(tail):
 # ---- The tools ------------------------------------------------------------------------------------------------------
 
 def pip_for(base, environment):
-    """The command that installs into the environment with pip; None where there is no pip."""
+    """The command that installs into the environment with pip; None without pip."""
     python = os.path.join(environment, "bin", "python")
     options = ["--disable-pip-version-check", "--no-input"]
     if stands_in(environment):
@@ -288,13 +288,13 @@ def pip_for(base, environment):
 
 
 def managed(base):
-    """A Python of the system may say that packages are not to be put beside its own."""
+    """A system Python may forbid packages from pip next to its own."""
     code = "import os, sysconfig; print(int(os.path.exists(os.path.join(sysconfig.get_path('stdlib'), 'EXTERNALLY-MANAGED'))))"
     return ["--break-system-packages"] if told(base, code) == 1 else []
 
 
 class Tools:
-    """pip or uv, as they install into the environment."""
+    """Installs into the environment with pip or uv."""
 
     def __init__(self, base, environment, torch):
         self.base, self.environment, self.torch = base, environment, torch
@@ -316,7 +316,7 @@ class Tools:
         return self.found + list(wanted)
 
     def overrides(self):
-        """uv does not see the image's packages: what belongs to its torch is left out."""
+        """uv does not see the image's packages: packages of its torch family are excluded."""
         if self.torch is None:
             return []
         path = os.path.join(self.environment, ".svc-overrides.txt")
@@ -335,7 +335,7 @@ class Tools:
         return uv
 
     def packages(self, packages, folder=".", constraints=(), indexes=()):
-        """Through a file: a list may be longer than a command line, and an address in it may hold a password."""
+        """Passed as a file: a list may be longer than a command line, and an address in it may contain a password."""
         kept = [line for line in constraints if self.torch is None or not of_torch(line)]
         wanted = self.file("requirements", packages)
         more = [word for url in indexes for word in ("--extra-index-url", url)]
@@ -367,7 +367,7 @@ def install_packages(tools, step):
 
 
 def plain_name(requirement):
-    """Without an address, which may hold a password."""
+    """The name without an address, which may contain a password."""
     return requirement.split(" @ ")[0].split("://")[0]
 
 
@@ -377,7 +377,8 @@ def install_pylock(tools, step):
 
 
 def install_project(tools, step):
-    """Without its dependencies, which were installed before, so that a build's variables reach no other build."""
+    """Installed without its dependencies, which were installed before, so that a build's variables do not reach
+    another build."""
     folder = step["folder"] or "."
     before = distributions(tools.python)
     built = run(tools.command("--no-deps", "."), folder, **versions(step["version"]))
@@ -405,7 +406,7 @@ def install_project(tools, step):
 
 
 def versions(version):
-    """The sent project has no .git: builds that ask git for their version are told one."""
+    """The sent project has no .git: builds that ask git for their version receive one by variable."""
     return {
         "SETUPTOOLS_SCM_PRETEND_VERSION": version,
         "VCS_VERSIONING_PRETEND_VERSION": version,
@@ -422,12 +423,12 @@ def shown(paths):
 
 
 def distributions(python, before=None):
-    """The names and versions that are there; with ``before``, what the new ones depend on."""
+    """The names and versions of installed packages; with ``before``, the dependencies of the new ones."""
     code = (
         "import json; from importlib import metadata as m; "
         "print(json.dumps([[d.metadata['Name'], d.version, d.requires or []] for d in m.distributions() if d.metadata['Name']]))"
     )
-    # Elsewhere than in the project: what lies there may look like an installed package.
+    # Run outside of the project: files in it may look like an installed package.
     found = told(python, code, folder=os.path.dirname(os.path.dirname(python))) or []
     if before is None:
         return found
@@ -437,7 +438,8 @@ def distributions(python, before=None):
 
 
 def declared_by_setup(tools, folder, version):
-    """What a setup.py depends on, without building it: as setuptools tells it, else as it is written there. None where neither tells."""
+    """The dependencies of a setup.py, without building it: as setuptools reports them, else as written in the file.
+    None if neither works."""
     out = os.path.join(tools.environment, ".svc-egg")
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
@@ -500,7 +502,7 @@ def install_locked(tools, step):
     if tools.torch is not None:
         kept = kept_of_lock(read(os.path.join(folder, "uv.lock")) or "", tools.torch[0], tools.python)
         variables["UV_PYTHON_DOWNLOADS"] = "never"
-    # --inexact: what is there beside the lock, uv itself among it, stays.
+    # --inexact: packages that the lock does not name, such as uv itself, stay.
     command = [uv, "sync", "--frozen", "--inexact"] + (["--all-packages"] if step["all"] else []) + ["--python", tools.python]
     for name in kept:
         command += ["--no-install-package", name]
@@ -518,7 +520,7 @@ def install_locked(tools, step):
 
 
 def kept_of_lock(lock, version, python):
-    """Packages of the lock that the image has with its torch: where that is of the same release, it is kept."""
+    """Packages of the lock that the image has with its torch: kept if they are of the same release."""
     locked = dict(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
     release = re.compile(r"(\d+)\.(\d+)")
     wanted, have = release.match(locked.get("torch", "")), release.match(version)

@@ -2,14 +2,16 @@
 
     python -u .../svc/_launch.py MODE -- COMMAND...
 
-MODE is ``plain`` (COMMAND takes this process's place), ``torchrun`` (COMMAND is ``python -u -m torch.distributed.run ...``),
-``auto`` (the same, but plain where this Python has no torch) or ``ray`` (COMMAND runs on the first node, Ray on all).
+MODE is ``plain`` (COMMAND takes this process's place), ``torchrun`` (COMMAND is ``python -u -m
+torch.distributed.run ...``), ``auto`` (the same, but plain if this Python has no torch) or ``ray`` (COMMAND runs on
+the first node, Ray on all).
 
-L1. Python 3.8 or newer and its standard library; torch and Ray are only imported where they are what is started.
-L2. What the user's environment says is left as it is.
-L3. torchrun runs in this process: signals reach it directly, and which rank failed first, and how, is known, not parsed.
-L4. The exit code is that of the rank that failed first, 128 + N where signal N ended it. The last line says so in words.
-L5. Nothing is cleaned up here that the runner cleans up anyway: it ends every process of the run when this one has ended.
+L1. Python 3.8 or newer and its standard library; torch and Ray are imported only if they are started.
+L2. Variables that the user has set stay unchanged.
+L3. torchrun runs in this process: signals reach it directly, and it knows which rank failed first and how, without
+    parsing output.
+L4. The exit code is that of the rank that failed first, 128 + N if signal N ended it. The last line explains it.
+L5. Cleaning up is left to the runner, which ends every process of the run when this one has ended.
 """
 
 import os
@@ -18,12 +20,13 @@ import sys
 import time
 
 TORCHRUN = ["-u", "-m", "torch.distributed.run"]
-# Exit codes that the failure of another node gives a rank: an exception, an abort, the TERM of its own torchrun.
+# Exit codes that a rank gets from the failure of another node: an exception, an abort, the TERM of its own
+# torchrun.
 ECHOES = (1, 134, 143)
-# Longer than a torchrun takes to notice (monitor_interval) and to tell of it.
+# Longer than a torchrun takes to notice (monitor_interval) and report a failure.
 ECHO_SECONDS = 3.0
 MISSING = 78  # EX_CONFIG
-# Beside the port at which ranks meet, which must not be disturbed.
+# Next to the port at which ranks meet, which must not be disturbed.
 PROBE_PORT = 29499
 PROBE_SECONDS = 5
 
@@ -63,7 +66,7 @@ def default(name, value):
 
 
 def version_of(package):
-    """The version of a package without importing it; None where it is not there."""
+    """The version of a package without importing it; None if it is not installed."""
     from importlib import metadata, util
 
     if util.find_spec(package) is None:
@@ -75,7 +78,7 @@ def version_of(package):
 
 
 def cores():
-    """Cores that this run may use: of the affinity, and of the quota that a container has."""
+    """Cores that this run may use: by its affinity, and by the quota of a container."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -113,7 +116,7 @@ def free(path):
 
 
 def raise_open_files():
-    """Data loaders pass tensors as open files: the soft limit of 1024 is soon reached."""
+    """Data loaders pass tensors as open files, which soon reach the soft limit of 1024."""
     try:
         import resource
 
@@ -128,7 +131,7 @@ def raise_open_files():
 
 
 def route_to(host):
-    """Name and address of the interface by which ``host`` is reached; None where that cannot be told."""
+    """Name and address of the interface by which ``host`` is reached; None if it cannot be found."""
     import fcntl
     import socket
     import struct
@@ -152,7 +155,8 @@ def route_to(host):
 
 
 def reached(host):
-    """Whether the machine of rank 0 answers at all: nobody listens at this port, and to be told so is an answer."""
+    """Whether the machine of rank 0 answers at all: no process listens at this port, and a refused connection is an
+    answer."""
     import socket
 
     try:
@@ -173,7 +177,7 @@ def quoted(word):
 # ---- torchrun -------------------------------------------------------------------------------------------------------
 
 class Ends:
-    """In which order the ranks ended: torchrun looks once a second, and by then the others have failed, too."""
+    """In which order the ranks ended: torchrun polls once a second, and by then the others have failed, too."""
 
     def __init__(self):
         self.order = {}
@@ -190,7 +194,7 @@ class Ends:
                 continue
 
     def first(self, failures):
-        """(rank, failure) of the one that ended first, as far as that was seen."""
+        """(rank, failure) of the rank that ended first, as far as observed."""
         return min(failures.items(), key=lambda item: (self.order.get(item[1].pid, len(self.order)), item[0]))
 
 
@@ -229,7 +233,7 @@ def torchrun(arguments):
 
 
 def give_ranks_pipes():
-    """Each rank writes to a pipe of its own, where its stdout and stderr would be ours: the runner keeps its lines whole."""
+    """Gives each rank its own pipe instead of our stdout and stderr: the runner keeps its lines whole."""
     import subprocess
 
     begin = subprocess.Popen.__init__
@@ -248,7 +252,7 @@ def give_ranks_pipes():
 
 
 def rank_pipe(rank):
-    """The pipe that the runner has made for a rank; None where it has made none, or it is gone."""
+    """The pipe that the runner has made for a rank; None if there is none, or it is gone."""
     import stat
 
     folder = os.environ.get("SVC_RUN_DIR")
@@ -266,7 +270,7 @@ def rank_pipe(rank):
 
 
 def give_ranks_the_grace():
-    """torchrun kills its ranks 30 s after it has asked them to end: a run may have more time than that to save its state."""
+    """torchrun kills its ranks 30 s after asking them to end: a run may have more time than that to save its state."""
     try:
         from torch.distributed.elastic.multiprocessing import api
 
@@ -286,7 +290,8 @@ def told(rank, failure):
     how = "exited with code %d" % code if failure.exitcode > 0 else "was ended by %s" % signal_name(-failure.exitcode)
     nodes = number("SVC_NUM_NODES", 1)
     if nodes > 1 and code in ECHOES:
-        # The node that fails first decides: this may only be the echo of another's failure, which then is heard before.
+        # The node that fails first decides: this failure may only follow from another node's, which then arrives
+        # earlier.
         time.sleep(ECHO_SECONDS)
     where = " (local rank %d of node %d)" % (failure.local_rank, number("SVC_NODE_RANK", 0)) if nodes > 1 else ""
     say("rank %d%s %s" % (rank, where, how))
@@ -301,13 +306,13 @@ def signal_name(value):
 
 
 def without_torchrun(command):
-    """The script that a torchrun command starts, as one plain process."""
+    """The script of a torchrun command, as one plain process."""
     rest = command[1 + len(TORCHRUN):]
     while rest and rest[0].startswith("--") and rest[0] != "--no_python":
         rest = rest[1:]
     if rest[:1] == ["--no_python"]:
         return rest[1:]
-    return [command[0], "-u"] + rest  # `-m module` is spelled alike
+    return [command[0], "-u"] + rest  # `-m module` has the same form
 
 
 # ---- The way in -----------------------------------------------------------------------------------------------------
@@ -348,7 +353,7 @@ def main(argv):
         say("torch is not installed for %s: one plain process is started instead of one for each GPU" % sys.executable)
         mode, command = "plain", without_torchrun(command)
     if sys.prefix != sys.base_prefix:
-        # The programs of the run's environment are the ones that its scripts mean.
+        # Scripts expect the programs of the run's environment.
         os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", os.defpath)
         default("VIRTUAL_ENV", sys.prefix)
     preflight(command, processes_of(command))

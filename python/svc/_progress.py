@@ -1,8 +1,9 @@
-"""What is shown while a call waits for a run: a line per step on a terminal, a small table in a notebook, nothing else where.
+"""Shows progress while a call waits for a run: a line per step on a terminal, a small table in a notebook, nothing
+elsewhere.
 
-G1. A pipe, a file or ``SVC_PROGRESS=0`` gets nothing: what a script prints is its own.
-G2. Words that came from a machine lose their control characters first: a log must not steer the terminal.
-G3. Showing never fails a run: what cannot be shown is left out.
+G1. A pipe, a file or ``SVC_PROGRESS=0`` gets nothing: the output belongs to the script.
+G2. Text from a machine loses their control characters first: a log must not steer the terminal.
+G3. Showing never fails a run: output that fails is skipped.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from typing import Any, Protocol, TextIO
 from svc._errors import SvcError, plain
 from svc._records import Job, dollars
 
-# How often a line is drawn anew, and how often the steps are asked for.
+# How often a line is redrawn, and how often the steps are requested.
 _DRAW_SECONDS = 0.2
 _ASK_SECONDS = 2.0
 _CLEAR = "\r\x1b[K"
 
 
 class Progress(Protocol):
-    """Is told of each record that a waiting call reads. ``close`` leaves the screen in order, however the wait ended."""
+    """Receives each record that a waiting call reads. ``close`` leaves the terminal in a clean state, however the
+    wait ended."""
 
     def saw(self, job: Job) -> None: ...
     def close(self) -> None: ...
 
 
 def progress_of(timeline: Callable[[str], Any]) -> Progress:
-    """What fits the surroundings.
+    """The kind of progress that fits the output.
 
-    :param timeline: answers with the steps of a job; asked only where something is shown.
+    :param timeline: returns the steps of a job; called only if progress is shown.
     """
     if os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false"):
         return _Quiet()
@@ -56,7 +58,7 @@ class _Quiet:
 
 
 class _Steps:
-    """What the step that is under way says of itself, asked for now and then."""
+    """The activity that the running step reports, requested now and then."""
 
     def __init__(self, timeline: Callable[[str], Any]) -> None:
         self._timeline = timeline
@@ -76,7 +78,7 @@ class _Steps:
 
 
 def _doing(timeline: Any) -> str:
-    """Of the newest attempt that has not ended: what it does, or why it is tried again."""
+    """The activity of the newest attempt that has not ended, or why it is being retried."""
     steps = [step for step in timeline["steps"] if step["status"] in ("running", "retrying")]
     if not steps:
         return ""
@@ -93,7 +95,7 @@ def _doing(timeline: Any) -> str:
 
 
 class _Terminal:
-    """One line for each status; the last one is drawn anew while it lasts."""
+    """One line for each status; the last one is redrawn while it lasts."""
 
     def __init__(self, out: TextIO, steps: _Steps) -> None:
         self._out = out
@@ -172,12 +174,12 @@ class _Notebook:
                 self._handle = self._display(data, raw=True, display_id=True)
             else:
                 self._handle.update(data, raw=True)
-        except Exception:  # G3: whatever a front end makes of it
+        except Exception:  # G3: any failure of a front end
             pass
 
 
 def _notebook_display() -> Callable[..., Any] | None:
-    """IPython's ``display`` where this code runs in a notebook kernel; IPython is never imported for that."""
+    """IPython's ``display`` if this code runs in a notebook kernel; IPython is never imported for that."""
     if "ipykernel" not in sys.modules:
         return None
     try:

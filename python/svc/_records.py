@@ -11,7 +11,7 @@ from svc._providers import THIS_COMPUTER
 
 
 def dollars(usd: float) -> str:
-    """An amount as people read it: cents, and finer below one."""
+    """An amount for people: cents, and more digits below one cent."""
     fine = (f"{usd:.{digits}f}" for digits in range(3 if 0 < usd < 0.01 else 2, 6))
     return "$" + next((text for text in fine if usd == 0 or float(text) > 0), f"{usd:.6f}")
 
@@ -21,7 +21,7 @@ TERMINAL_STATUSES = frozenset({"succeeded", "failed", "cancelled", "interrupted"
 
 @dataclass(frozen=True)
 class Task:
-    """What to run.
+    """The script to run.
 
     :param entrypoint: a script inside the project directory, or ``-m package.module``.
     :param args: its arguments, passed exactly as given.
@@ -42,7 +42,8 @@ class JobError:
 
 @dataclass(frozen=True)
 class Note:
-    """What is going on with a run right now: ``kind`` for programs, for example "terminating" or "disk_full"; ``message`` for people."""
+    """The current activity of a run: ``kind`` for programs, for example "terminating" or "disk_full"; ``message``
+    for people."""
 
     kind: str
     message: str
@@ -64,10 +65,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Job:
-    """A training run as the control plane knew it when asked; ask again with ``svc.job(id)``.
+    """The state of a training run at the time of the call; read it again with ``svc.job(id)``.
 
-    ``exit_code`` is None until it is known. ``note`` says what is going on, for example that a machine may still cost
-    money. Secrets in ``spec`` are masked by the control plane.
+    ``exit_code`` is None until it is known. ``note`` reports the current activity, for example that a machine may
+    still cost money. Secrets in ``spec`` are masked by the control plane.
     """
 
     id: str
@@ -99,7 +100,7 @@ class Job:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Job:
-        """From the JSON of a job record; members that this version does not know are left aside."""
+        """From the JSON of a job record; members that this version does not know are ignored."""
         values = _known(cls, record)
         values["args"] = tuple(values.get("args") or ())
         values["machines"] = tuple(Machine(**_known(Machine, machine)) for machine in values.get("machines") or ())
@@ -167,7 +168,8 @@ class ReconcileReport:
 
 
 class LogStream(Protocol):
-    """The lines of a job's log as they come, and states of an unfinished line, which end with ``\\r``. ``close`` may be called from another thread and ends the iteration."""
+    """The lines of a job's log as they arrive, and states of an unfinished line, which end with ``\\r``. ``close``
+    may be called from another thread and ends the iteration."""
 
     def __iter__(self) -> Iterator[str]: ...
     def __next__(self) -> str: ...

@@ -1,13 +1,14 @@
-"""Metrics of training scripts, and the way out of the process that checkpoints share. See also ``_checkpoints``.
+"""Metrics of training scripts, and the channel out of the process that checkpoints share. See also
+``_checkpoints``.
 
 S1. Python 3.8 or newer, standard library only, and only modules that cost next to nothing to import.
 S2. ``log`` and ``checkpoint`` never raise and never block longer than a second: training comes first.
-S3. A record is one ``os.write`` of at most 4096 bytes, which pipes and append-only files take whole. Unbuffered ``print``
-    writes text and newline apart, and lines of several processes then mix.
-S4. The mark in front of a record is random per run, so that data that is printed cannot pass for a metric.
-S5. What was dropped leaves a gap in ``n`` and one line on stderr.
-S6. Records go to the pipe that ``SVC_RECORDS`` names, wherever stdout leads. Where it cannot be opened they use stdout. A
-    record goes one way only.
+S3. A record is one ``os.write`` of at most 4096 bytes, which pipes and append-only files accept atomically.
+    Unbuffered ``print`` writes text and newline separately, and lines of several processes then mix.
+S4. The mark in front of a record is random per run, so that printed data cannot pass for a metric.
+S5. A dropped record leaves a gap in ``n`` and one line on stderr.
+S6. Records go to the pipe that ``SVC_RECORDS`` names, wherever stdout goes. If it cannot be opened they use stdout.
+    A record is sent only once.
 """
 
 from __future__ import annotations
@@ -33,28 +34,29 @@ if TYPE_CHECKING:
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 1.0
 _NAMES_MAX = 4096
-# What the reader takes: a record with a longer name, or an empty one, would be shown as text.
+# The reader's limit: a record with a longer or an empty name would be shown as text.
 _NAME_UNITS_MAX = 512
 _FINITE_MAX = 1.7976931348623157e308
 _INFINITE = float("inf")
 _SAFE_INT_MAX = 2**53
-# Dicts in dicts: one that holds itself has an end.
+# For dicts in dicts: ends the walk of a dict that contains itself.
 _DEPTH_MAX = 16
 
 
 class _State:
-    """What one process knows; made anew in a forked child, which counts for itself."""
+    """The state of one process; created again in a forked child, which has its own counters."""
 
     def __init__(self) -> None:
         mark = os.environ.get("SVC_METRICS_MARK", "")
-        # A mark with a space or a line end in it could not be found again by the reader.
+        # The reader could not recognise a mark with a space or a line end in it.
         self.head = ("\x1esvc1:" + mark + " ") if mark and mark.isprintable() and " " not in mark else ""
         rank = os.environ.get("RANK", "").strip()
         node = os.environ.get("SVC_NODE_RANK", "").strip()
-        # One process a node and no launcher between them: each is told apart by its node, and speaks for itself.
+        # With one process per node and no launcher, the node's number serves as the rank, and each process records
+        # for itself.
         self.rank = int(rank) if rank.isdecimal() else int(node) if node.isdecimal() else 0
         self.leaves_it_to_rank_0 = rank.isdecimal() and self.rank > 0
-        # Counters of C: one step each, so threads never share a number.
+        # Counters in C: each step is atomic, so threads never share a number.
         self.next_n = count(1).__next__
         self.next_step = count(0).__next__
         self.channel = os.environ.get("SVC_RECORDS", "")
@@ -65,7 +67,7 @@ class _State:
         self.torn = False
         self.dropped = 0
         self.names = {}  # type: dict[str, str]
-        # Takes the same records to the tracker, where one is configured; False until the first of them.
+        # Passes the same records to the tracker, if one is configured; False until the first of them.
         self.forward = False  # type: Any
         self.warned = set()  # type: set[str]
 
@@ -95,25 +97,27 @@ def _this() -> _State:
 
 
 def _writable(fd: int, seconds: float) -> bool:
-    """Whether a write to ``fd`` would not block, waiting for it at most so long. (A poll object is not for several threads.)"""
+    """Whether a write to ``fd`` would not block; waits at most ``seconds``. (A poll object cannot be shared by
+    threads.)"""
     try:
         return bool(select.select((), (fd,), (), seconds)[1])
-    except (OSError, ValueError):  # closed, or no socket on Windows: the write itself tells
+    except (OSError, ValueError):  # closed, or no socket on Windows: the write itself reports it
         return True
 
 
 def log(values: Mapping[str, Any], step: Optional[int] = None, all_ranks: bool = False) -> None:
     """Record metrics of the run: they are stored, charted on the run's page and kept out of its log.
 
-    :param values: name to anything that ``float()`` takes: NumPy scalars, arrays and tensors of one element on any device,
-        ``Decimal``, ``Fraction``, ``bool`` (0 or 1), text such as ``"0.5"``. NaN and infinities are kept. A dict in it is
-        flattened: ``{"val": {"loss": 1}}`` is ``val/loss``. Anything else is left out, with one warning for each name on
-        stderr that says why.
-    :param step: where the values belong on the x axis; ``None`` counts this process's own calls from 0.
-    :param all_ranks: in a data-parallel job only rank 0 (``RANK``) records, unless this is true. Where several nodes run one
-        process each without a launcher, each records, as the rank that its node has.
+    :param values: name to anything that ``float()`` accepts: NumPy scalars, arrays and tensors of one element on
+        any device, ``Decimal``, ``Fraction``, ``bool`` (0 or 1), text such as ``"0.5"``. NaN and infinities are
+        kept. A dict in it is flattened: ``{"val": {"loss": 1}}`` is ``val/loss``. Anything else is skipped, with
+        one warning per name on stderr that gives the reason.
+    :param step: the position of the values on the x axis; ``None`` counts this process's own calls from 0.
+    :param all_ranks: in a data-parallel job only rank 0 (``RANK``) records, unless this is true. If several nodes
+        run one process each without a launcher, each records, with its node's number as the rank.
 
-    Never raises and never blocks longer than a second; some 6 µs of processor time a call. Outside a job it prints a short line instead.
+    Never raises and never blocks longer than a second; about 6 µs of processor time per call. Outside a job it
+    prints a short line instead.
     """
     try:
         state = _state or _this()
@@ -134,7 +138,7 @@ def log(values: Mapping[str, Any], step: Optional[int] = None, all_ranks: bool =
 def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
     n = state.next_n()
     head = '%s{"k":"m","n":%d,"s":%s,"t":%.3f,"r":%d,"m":{' % (state.head, n, at, time.time(), state.rank)
-    room = _LINE_BYTES_MAX - len(head) - 4  # "}}\n", and the line end before it where a torn record went out
+    room = _LINE_BYTES_MAX - len(head) - 4  # "}}\n", and the line end before it after a torn record
     names = state.names
     parts = []  # type: List[str]
     used = 0
@@ -207,7 +211,7 @@ def _name(state: _State, name: Any) -> Optional[str]:
     if not isinstance(name, str):
         _warn("name " + repr(name)[:200], "svc.log: {!r} is skipped: names must be strings".format(name))
         return None
-    plain = name.encode("utf-8", "replace").decode("utf-8")  # lone surrogates have no place in UTF-8
+    plain = name.encode("utf-8", "replace").decode("utf-8")  # lone surrogates do not exist in UTF-8
     if not 0 < len(plain.encode("utf-16-le")) // 2 <= _NAME_UNITS_MAX:
         _warn("long " + plain[:64], "svc.log: {!r} is skipped: a name must have 1 to {} characters".format(plain[:64], _NAME_UNITS_MAX))
         return None
@@ -241,7 +245,7 @@ def _flatten(values: Mapping[Any, Any], before: str, found: List[Tuple[Any, Any]
 
 
 class _NoNumber(Exception):
-    """Says why a value is left out."""
+    """Gives the reason why a value is skipped."""
 
 
 def _number(value: Any) -> str:
@@ -267,7 +271,7 @@ def _number(value: Any) -> str:
 
 
 def _plain_number(value: Any) -> Any:
-    """What ``.item()`` or ``float()`` makes of it: an int or a float."""
+    """The result of ``.item()`` or ``float()``: an int or a float."""
     kind = type(value).__name__
     if value is None:
         raise _NoNumber("expected a number, not None")
@@ -278,7 +282,7 @@ def _plain_number(value: Any) -> Any:
             return found
         if isinstance(found, complex):  # ``float`` would drop half of it
             value = found
-    except Exception:  # an ``item`` of another kind, several elements, no data: ``float`` says what is wrong
+    except Exception:  # an ``item`` of another kind, several elements, no data: ``float`` reports the problem
         pass
     try:
         return float(value)
@@ -318,7 +322,7 @@ def _step_text(state: _State, step: Any) -> str:
 
 
 def _emit(state: _State, line: str) -> None:
-    """One record in one write (S3), after what the script printed before it."""
+    """One record in one write (S3), after the script's earlier output."""
     data = line.encode("ascii", "replace")
     if state.channel and _send(state, data):
         return
@@ -331,7 +335,7 @@ def _emit(state: _State, line: str) -> None:
     if state.torn:
         data = b"\n" + data
     left = _write(1, data)
-    if left is None:  # nobody will ever read this
+    if left is None:  # the pipe has no reader any more
         state.off = True
         return
     if left:
@@ -345,12 +349,12 @@ def _emit(state: _State, line: str) -> None:
 def _flush() -> None:
     try:
         sys.stdout.flush()
-    except Exception:  # closed, replaced, or interrupted in the middle: the record has its own way out
+    except Exception:  # closed, replaced, or interrupted in the middle: the record has its own channel
         pass
 
 
 def _write(fd: int, data: bytes) -> Optional[int]:
-    """Writes within a second. Returns how many bytes were not taken; None where no process reads ``fd`` any more."""
+    """Writes within a second. Returns how many bytes were not accepted; None if no process reads ``fd`` any more."""
     deadline = 0.0
     while data:
         try:
@@ -375,11 +379,11 @@ def _tell_dropped(state: _State) -> None:
 
 
 def _send(state: _State, data: bytes) -> bool:
-    """Sends a record by the channel (S6). False where it has to go by stdout, and nothing of it was sent."""
+    """Sends a record by the channel (S6). False if it has to use stdout, and nothing of it was sent."""
     fd = _channel(state)
     if fd is None:
         return False
-    if _writable(1, 0):  # what was printed before the record also comes before it
+    if _writable(1, 0):  # so that earlier output also comes before the record
         _flush()
     left = _write(fd, data)
     if left is None:
@@ -393,12 +397,12 @@ def _send(state: _State, data: bytes) -> bool:
 
 
 def _channel(state: _State) -> Optional[int]:
-    """The open channel, which is looked for once a second at most where it is missing."""
+    """The open channel; while it is missing, it is searched at most once a second."""
     at = state.channel_at
     if at is not None:
         if _channel_is_open(state):
             return at[0]
-        state.channel_at = None  # the script has closed it, and the number may now be a file of its own
+        state.channel_at = None  # the script has closed it, and the number may now belong to a file of its own
     if time.monotonic() < state.channel_retry_at:
         return None
     with _making:
@@ -454,5 +458,5 @@ def _say(text: str) -> None:
             return
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-    except Exception:  # no stderr, no words
+    except Exception:  # stderr is missing: print nothing
         pass

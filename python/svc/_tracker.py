@@ -1,10 +1,13 @@
-"""The training script's end of the way to the tracker. The other end is ``_tracker_child``, a process of its own.
+"""The training script's end of the connection to the tracker. The other end is ``_tracker_child``, a separate
+process.
 
-T1. Training comes first: nothing here raises, waits or takes memory without bound. What does not fit into the pipe at once is
-    left out there (never in svc), counted, and told once.
-T2. One process of a run forwards: rank 0 of node 0, and of its descendants none.
-T3. A script that has a run of its own at the tracker keeps it to itself: two writers with counters of their own would lose data.
-T4. At its end the process waits for what is on the way, but only so long (``SVC_TRACKER_FINISH_SECONDS``, 20).
+T1. Training comes first: nothing here raises, waits or uses unbounded memory. Records that do not fit into the pipe
+    at once are missing at the tracker (never in svc), counted, and reported once.
+T2. One process of a run forwards: rank 0 of node 0, and none of its descendants.
+T3. If a script has its own run at the tracker, svc does not write to it: two writers with separate counters would
+    lose data.
+T4. At its end the process waits for records in transit, but only for a limited time
+    (``SVC_TRACKER_FINISH_SECONDS``, 20).
 
 Python 3.8 or newer, standard library only.
 """
@@ -28,7 +31,7 @@ _TAKEN = "SVC_TRACKER_FORWARDER"
 
 
 def wanted() -> bool:
-    """Whether this process is the one that forwards, and there is something to forward to."""
+    """Whether this process forwards, and a tracker is configured."""
     env = os.environ
     mode = env.get("WANDB_MODE", "").strip().lower()
     if mode in ("disabled", "dryrun") or env.get(_TAKEN):
@@ -39,7 +42,7 @@ def wanted() -> bool:
 
 
 def start(say: Callable[[str], None]) -> Optional[Callable[[bytes], None]]:
-    """Start the forwarding; the answer takes one record's line. None where there is nothing to do."""
+    """Start the forwarding; the returned function takes one record's line. None if forwarding is not wanted."""
     if not wanted():
         return None
     if _own_run():
@@ -63,7 +66,7 @@ class _Forwarder:
         self._pid = os.getpid()
         self._dropped = 0
         child = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_tracker_child.py")
-        # Before the start, so that the child has it too: what it starts must not forward either.
+        # Set before the start, so that the child has it too: its own children must not forward either.
         os.environ[_TAKEN] = str(self._pid)
         self._child = subprocess.Popen([sys.executable or "python3", "-u", child], stdin=subprocess.PIPE)
         assert self._child.stdin is not None
@@ -78,7 +81,7 @@ class _Forwarder:
         atexit.register(self.end)
 
     def put(self, line: bytes) -> None:
-        """One record, of at most PIPE_BUF bytes: a pipe takes it whole or not at all."""
+        """One record, of at most PIPE_BUF bytes: a pipe accepts all of it or nothing."""
         if self._fd < 0:
             return
         if _own_run():
@@ -91,11 +94,11 @@ class _Forwarder:
             self._dropped += 1
             if self._dropped == 1:
                 self._say("svc.log: the tracker is too slow and misses some records; svc has them all")
-        except OSError:  # it has ended, and said why
+        except OSError:  # it has ended, and reported why
             self._fd = -1
 
     def end(self) -> None:
-        """At the end of the process."""
+        """Called at the end of the process."""
         if self._fd < 0 or os.getpid() != self._pid:
             return
         code = 1 if getattr(sys, "last_type", None) is not None else 0
@@ -109,7 +112,7 @@ class _Forwarder:
             self._say("svc.log: the tracker did not take everything within {:g} s; svc has all of it".format(seconds))
 
     def _close(self, last: bytes) -> None:
-        """Says that it is over, waiting a moment for room; the end of the pipe says the same, less well."""
+        """Sends the end record, waiting a moment for room; the end of the pipe means the same, less exactly."""
         fd, self._fd = self._fd, -1
         deadline = time.monotonic() + 1.0
         while True:

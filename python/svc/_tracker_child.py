@@ -1,10 +1,10 @@
-"""Forwards what ``svc.log`` recorded to the tracker's own library, in a process beside the training script.
+"""Forwards the records of ``svc.log`` to the tracker's own library, in a process next to the training script.
 
-P1. Whatever goes wrong here costs the training nothing: one line on stderr says it, and the pipe is read until it ends.
-P2. What waits to be forwarded is bounded; beyond that the oldest stays and the newest is counted.
-P3. It outlives a TERM to the run's processes, for that is when the last values are on their way; it ends with the pipe, and in
-    bounded time after it.
-P4. The run at the tracker has the job's id. Where it can be seen is told to svc in a record of the log stream.
+P1. A failure here never affects the training: one line on stderr reports it, and the pipe is read until it ends.
+P2. The queue is bounded; when it is full, the oldest records stay and new ones are only counted.
+P3. It outlives a TERM to the run's processes, because the last values are in transit then; it ends with the pipe,
+    and in bounded time after it.
+P4. The run at the tracker has the job's id. A record of the log stream tells svc the run's address there.
 
 Started as a script; Python 3.8 or newer, and the tracker's library.
 """
@@ -20,7 +20,7 @@ from collections import deque
 
 QUEUE_MAX = 100_000
 INIT_SECONDS = 30.0
-# On top of what the library is told: it does not always keep to that.
+# In addition to the library's own timeout, which it does not always obey.
 INIT_SECONDS_MORE = 15.0
 FAILURES_MAX = 20
 STEP = "svc_step"
@@ -34,7 +34,7 @@ class Inbox:
         self.changed = threading.Condition()
         self.ended = False
         self.closed = False
-        self.code = 1  # the pipe ended without a word: the script was killed
+        self.code = 1  # the pipe ended without an end record: the script was killed
         self.dropped = 0
 
     def read(self, stream):
@@ -59,7 +59,7 @@ class Inbox:
             self.changed.notify()
 
     def take(self):
-        """The next call's values, with their step; None at the end. One call may have come in several records."""
+        """The next call's values, with their step; None at the end. One call may have arrived in several records."""
         with self.changed:
             while not self.records and not self.ended:
                 self.changed.wait()
@@ -72,7 +72,7 @@ class Inbox:
         return {name: number(value) for name, value in values.items()}, first.get("s")
 
     def close(self):
-        """Nothing is forwarded any more; the pipe is still read, so that nobody meets a broken one."""
+        """Stops forwarding; the pipe is still read, so that no writer gets a broken one."""
         with self.changed:
             self.closed = True
             self.records.clear()
@@ -88,7 +88,7 @@ def number(value):
 
 
 class Outlet:
-    """The run's own stdout and stderr; the library's words go nowhere."""
+    """The run's own stdout and stderr; the library's output is dropped."""
 
     def __init__(self):
         self.out, self.err = os.dup(1), os.dup(2)
@@ -146,7 +146,7 @@ def library(outlet):
 
 
 def begin(wandb, outlet):
-    """The open run, or None. Bounded by the library, and by us where it hangs all the same."""
+    """The open run, or None. The library limits the time, and this code does so if the library hangs."""
     done = threading.Event()
 
     def give_up():
@@ -174,12 +174,13 @@ def begin(wandb, outlet):
 
 
 def mark(folder):
-    """The library made this folder because svc started it: the mark keeps it out of the code of later runs (_checkpoints.py)."""
+    """The library made this folder because svc started it: the mark keeps it out of the code of later runs
+    (_checkpoints.py)."""
     try:
         if os.path.isdir(folder):
             open(os.path.join(folder, ".svc-made"), "a").close()
     except OSError:
-        pass  # A folder that cannot be written to.
+        pass  # The folder is not writable.
 
 
 def tell_where(run, outlet):
@@ -199,7 +200,7 @@ def forward(run, inbox, outlet):
             return
         values, step = call
         try:
-            # The step is a value like the others, and the axis of all: steps may come in any order.
+            # The step is an ordinary value, and the axis of all others: steps may come in any order.
             run.log({**values, STEP: step})
             failures = 0
         except Exception as error:
@@ -210,7 +211,7 @@ def forward(run, inbox, outlet):
 
 
 def settings_of_the_library(folder):
-    """What the owner set stays."""
+    """Settings by the owner stay."""
     for name, value in (
         ("WANDB_API_KEY", os.environ.get("TRACKER_API_KEY", "").strip()),
         ("WANDB_CONSOLE", "off"),
@@ -228,7 +229,7 @@ def main():
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    # The folder of this file is first: modules of svc must not stand in for those of the library.
+    # The folder of this file comes first on the path: modules of svc must not hide those of the library.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
     outlet, inbox = Outlet(), Inbox()
@@ -259,7 +260,7 @@ def main():
 
 
 def end_in_time(inbox):
-    """P3: once the pipe has ended there is only so much time."""
+    """P3: once the pipe has ended, the remaining time is limited."""
     inbox.wait_for_end()
     threading.Event().wait(seconds_left())
     os._exit(0)

@@ -1,7 +1,8 @@
 """The functions of ``svc`` for asyncio: same names, same arguments, same errors.
 
-What blocks runs in a thread; ``wait``, ``run(wait=True)`` and ``stream`` end at once when their task is cancelled. A cancelled
-call does not cancel the job: ``svc.aio.kill`` does. The same holds for Ctrl-C, where ``asyncio.run`` is caught.
+Blocking calls run in a thread; ``wait``, ``run(wait=True)`` and ``stream`` end at once when their task is
+cancelled. A cancelled call does not cancel the job: ``svc.aio.kill`` does. The same holds for a Ctrl-C that is
+caught around ``asyncio.run``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _END: Any = object()
 
 
 class RunParameters(TypedDict, total=False):
-    """The named arguments of ``run``, but for ``wait``: see ``svc.run``."""
+    """The named arguments of ``run``, except ``wait``: see ``svc.run``."""
 
     provider: _client.ProviderName
     gpus: str
@@ -68,7 +69,7 @@ async def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str
 
 
 async def run(task: Task | Mapping[str, Any], *, wait: bool = False, **parameters: Unpack[RunParameters]) -> Job:
-    """See ``svc.run``, whose named arguments it takes."""
+    """See ``svc.run``; it accepts the same named arguments."""
     started = await _in_thread(_client.run, task, **parameters)
     return await _wait_for(started.id, None) if wait else started
 

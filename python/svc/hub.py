@@ -1,7 +1,7 @@
-"""Models of the hub: pulled into a folder of this computer, or adopted from the disk.
+"""Models of the hub: downloaded into a folder of this computer, or adopted from the disk.
 
-The control plane of this home does the work (one is started where none runs): a pull is the same for everybody who asks for it,
-goes on over lost connections, and is taken up where it stopped. See docs/reference/models.md.
+The control plane of this home does the work (one is started if none runs): identical requests share one pull, which
+survives lost connections and resumes where it stopped. See docs/reference/models.md.
 """
 
 from __future__ import annotations
@@ -43,16 +43,18 @@ def pull(
     allow_patterns: Sequence[str] | str | None = None,
     token: str | None = None,
 ) -> str:
-    """Download a model and return its folder, when all of it is there.
+    """Download a model and return its folder when it is complete.
 
     :param model_id: ``owner/name``, as on the model's page.
     :param revision: a branch, a tag or a commit; the main branch by default.
-    :param local_dir: where it is to lie; by default the configured cache directory, else ``models/<model_id>`` in the home.
-    :param allow_patterns: shell patterns on whole paths (``*`` crosses ``/``); a file is taken when any matches.
-    :param token: for this pull alone, instead of the configured one. It is not stored.
+    :param local_dir: the folder of the model; by default the configured cache directory, else ``models/<model_id>``
+    in the home.
+    :param allow_patterns: shell patterns on whole paths (``*`` crosses ``/``); files that match any are downloaded.
+    :param token: replaces the configured token for this pull. It is not stored.
 
-    What is there already is not downloaded again. Raises ``SvcError``: ``hub_model_not_found`` (which a private one is, too),
-    ``hub_gated``, ``hub_token_refused``, ``hub_no_room`` and others of docs/reference/errors.md; ``ExtraMissing`` without the hub extra.
+    Existing files are not downloaded again. Raises ``SvcError``: ``hub_model_not_found`` (also for a private one),
+    ``hub_gated``, ``hub_token_refused``, ``hub_no_room`` and others of docs/reference/errors.md; ``ExtraMissing``
+    without the hub extra.
     """
     body: dict[str, Any] = {"model_id": model_id, "revision": revision, "token": token}
     if local_dir is not None:
@@ -81,10 +83,11 @@ def pull(
 
 
 def from_local(path: str | os.PathLike[str]) -> str:
-    """Adopt a model that lies on the disk and return its folder, absolute and with links resolved.
+    """Adopt a model on the disk and return its folder, absolute and with symlinks resolved.
 
-    Its files are checked first. Raises ``SvcError`` (``hub_model_unusable``) which names everything that is missing: weights,
-    parts of them, the configuration, pointers of git-lfs in place of files. Nothing is copied or changed.
+    Its files are checked first. Raises ``SvcError`` (``hub_model_unusable``), which names everything that is
+    missing: weights, parts of them, the configuration, pointers of git-lfs in place of files. Nothing is copied or
+    changed.
     """
     found = _client._call("POST", "/v1/hub/models", {"path": _absolute("path", path)})
     for warning in found.get("warnings", ()):
@@ -96,7 +99,7 @@ def models() -> list[Model]:
     """The models on this computer: downloaded, cached and adopted."""
     known = Model.__dataclass_fields__
     return [
-        Model(**{name: record.get(name) for name in known})  # a newer control plane may tell more
+        Model(**{name: record.get(name) for name in known})  # a newer control plane may send more fields
         for record in _client._call("GET", "/v1/hub/models")["models"]
     ]
 
@@ -115,7 +118,8 @@ def _absolute(field: str, path: str | os.PathLike[str]) -> str:
 
 
 class _Line:
-    """One line on a terminal that tells how far it is; elsewhere one line for each trouble, such as a hub that refuses the connection."""
+    """One progress line on a terminal; elsewhere one line for each problem, such as a hub that refuses the
+    connection."""
 
     def __init__(self, stream: TextIO | None) -> None:
         quiet = os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false")

@@ -7,5 +7,5 @@
 ``svc.integrations.keras``                 ``SvcCallback``, ``load_latest``
 =========================================  ==============================================
 
-They need nothing but ``svc`` and the framework that the script has anyway. Python 3.8 or newer.
+They need only ``svc`` and the script's own framework. Python 3.8 or newer.
 """

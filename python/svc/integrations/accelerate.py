@@ -1,4 +1,4 @@
-"""For Accelerate: a tracker, and a directory of state that is whole or not there.
+"""For Accelerate: a tracker, and an atomic directory of state.
 
 ::
 
@@ -27,7 +27,7 @@ import svc
 
 
 class SvcTracker(GeneralTracker):
-    """Records what ``accelerator.log`` is given; the accelerator calls it on the first process only."""
+    """Records the values of ``accelerator.log``; the accelerator calls it on the first process only."""
 
     name = "svc"
     requires_logging_directory = False
@@ -41,7 +41,7 @@ class SvcTracker(GeneralTracker):
         return svc
 
     def store_init_configuration(self, values: Dict[str, Any]) -> None:
-        """Nothing: the run's page has its arguments."""
+        """Does nothing: the run's page has its arguments."""
 
     def log(self, values: Dict[str, Any], step: Optional[int] = None, **kwargs: Any) -> None:
         svc.log(values, step=step)
@@ -50,14 +50,15 @@ class SvcTracker(GeneralTracker):
 def save_state(accelerator: Accelerator, name: str, step: Optional[int] = None, **kwargs: Any) -> str:
     """``accelerator.save_state`` into ``name`` below the checkpoint directory, announced when all processes have written.
 
-    To be called by every process. Until the last of them is done the directory has a temporary name, so a run that dies
-    meanwhile never resumes from half a state. Returns the path. Further arguments go to ``accelerator.save_state``.
+    Every process must call it. Until the last of them is done the directory has a temporary name, so a run that
+    dies before then never resumes from half a state. Returns the path. Further arguments go to
+    ``accelerator.save_state``.
     """
     target = os.path.abspath(os.path.join(svc.checkpoint_dir(), name))
     folder, last = os.path.split(target)
     temporary = os.path.join(folder, "tmp-" + last)
     if accelerator.is_local_main_process:
-        shutil.rmtree(temporary, ignore_errors=True)  # of an attempt that died
+        shutil.rmtree(temporary, ignore_errors=True)  # left by an attempt that died
     accelerator.wait_for_everyone()
     accelerator.save_state(temporary, **kwargs)
     accelerator.wait_for_everyone()

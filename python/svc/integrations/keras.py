@@ -50,7 +50,8 @@ class SvcCallback(keras.callbacks.Callback):
 
 
 def load_latest(**kwargs: Any) -> Tuple[Optional[Any], int]:
-    """The model that ``SvcCallback`` saved last and the number of epochs it has had; ``(None, 0)`` when the run starts afresh.
+    """The model that ``SvcCallback`` saved last and the number of epochs it has had; ``(None, 0)`` when the run
+    starts from the beginning.
 
     Arguments go to ``keras.saving.load_model`` (``custom_objects``, ``safe_mode``).
     """

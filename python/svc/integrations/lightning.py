@@ -25,7 +25,7 @@ import svc
 
 
 class SvcLogger(Logger):
-    """Records what the module logs, on the first process only; goes beside other loggers."""
+    """Records the module's metrics, on the first process only; can be used with other loggers."""
 
     @property
     def name(self) -> str:
@@ -38,12 +38,12 @@ class SvcLogger(Logger):
 
     @property
     def save_dir(self) -> str:
-        """Where a ``ModelCheckpoint`` without ``dirpath`` puts its files (below ``svc/<run>/checkpoints``)."""
+        """The folder of a ``ModelCheckpoint`` without ``dirpath`` (below ``svc/<run>/checkpoints``)."""
         return svc.checkpoint_dir()
 
     @rank_zero_only
     def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Nothing: the run's page has its arguments."""
+        """Does nothing: the run's page has its arguments."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: Optional[int] = None) -> None:
@@ -51,8 +51,9 @@ class SvcLogger(Logger):
 
     @rank_zero_only
     def after_save_checkpoint(self, checkpoint_callback: Any) -> None:
-        """The file is complete: the callback says so after each save."""
-        # Its public names tell the best and the last by its own rules; this one tells what was just saved.
+        """The file is complete: the callback calls this after each save."""
+        # Its public attributes name the best and the last file by its own rules; this one names the file that was
+        # just saved.
         path = getattr(checkpoint_callback, "_last_checkpoint_saved", "") or checkpoint_callback.last_model_path
         if path:
             svc.checkpoint(os.path.abspath(path), step=getattr(checkpoint_callback, "_last_global_step_saved", None))

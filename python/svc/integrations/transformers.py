@@ -21,7 +21,7 @@ import svc
 
 
 class SvcCallback(TrainerCallback):
-    """Records what the ``Trainer`` logs and announces what it saves, on the first process only."""
+    """Records the metrics of the ``Trainer`` and announces its checkpoints, on the first process only."""
 
     def on_log(
         self,
