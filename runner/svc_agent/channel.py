@@ -19,7 +19,8 @@ from .runner_calls import op_runner, op_start, op_stop
 from .trees import op_compare, op_mkdir, op_put, op_remove_tree
 
 ALIVE_SECONDS = 5
-# A connection that was cut without a word leaves an agent behind; who still wants one starts another.
+# A silently cut connection leaves an agent behind; it ends after this time, and a control plane that needs one
+# starts another.
 UNASKED_SECONDS = 900
 FULL = (errno.ENOSPC, errno.EDQUOT)
 QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_samples, "ack": op_ack,
@@ -40,10 +41,10 @@ class Channel:
     def send(self, head, body=b""):
         if body:
             head["bytes"] = len(body)
-        # Only ASCII, and no escape that the other side could read differently.
+        # Only ASCII, and no escape that the reader could interpret differently.
         data = json.dumps(head, allow_nan=False).encode() + b"\n"
         with self.lock:
-            # Decided where nothing can come in between: a sign of life after the answer would be one to no question.
+            # Decided under the lock: a keepalive after the answer would belong to no request.
             if "alive" not in head:
                 self.busy.discard(head["id"])
             elif head["id"] not in self.busy:
@@ -68,7 +69,7 @@ class Channel:
         try:
             self.send(head, body)
         except OSError:
-            os._exit(0)  # nobody listens any more
+            os._exit(0)  # the control plane no longer listens
 
     def say_alive(self):
         while True:

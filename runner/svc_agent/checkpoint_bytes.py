@@ -1,4 +1,4 @@
-"""Reads and hashes files of the checkpoint directory, as they were listed or refused (A4)."""
+"""Reads and hashes files of the checkpoint directory: exactly the listed version, or a refusal (A4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .refusal import Refusal
 
 PIECES_MAX = 1000
 RANGES_MAX = 10000
-# Of one file: whatever can be said of the others.
+# Errors of a single file, which do not affect the others.
 UNREADABLE = (errno.EACCES, errno.EPERM, errno.EIO)
 
 
@@ -38,7 +38,7 @@ def open_below(top, path):
 
 
 def open_checkpoint(ask):
-    """The file as it was listed. The caller closes it."""
+    """Opens the listed version of a file. The caller closes it."""
     fd = open_below(checkpoint_dir(ask["dir"]), ask["path"])
     try:
         check_unchanged(fd, ask)
@@ -55,7 +55,7 @@ def check_unchanged(fd, ask):
 
 
 def reading(ask, read):
-    """What `read` makes of the listed file, provided that the file is the same before and after."""
+    """The result of `read` on the listed file, if the file is the same before and after."""
     try:
         fd = open_checkpoint(ask)
         try:
@@ -80,16 +80,16 @@ def op_read_file(ask):
 
 
 def data_ranges(fd, size):
-    """[start, end] of each range that is no hole, at most RANGES_MAX; the last one then ends with the file."""
+    """[start, end] of each data range, at most RANGES_MAX; the last one then ends with the file."""
     ranges, at = [], 0
     while at < size:
         try:
             start = os.lseek(fd, at, os.SEEK_DATA)
             end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
         except OSError as e:
-            if e.errno == errno.ENXIO:  # nothing but a hole from here on
+            if e.errno == errno.ENXIO:  # only a hole from here on
                 break
-            start, end = at, size  # a file system that does not know its holes
+            start, end = at, size  # the file system does not report holes
         if start >= size:
             break
         if len(ranges) + 1 >= RANGES_MAX:
@@ -122,9 +122,9 @@ def op_hash_file(ask):
 
 def read_piece(top, piece, room):
     """
-    What lies behind `offset` of a file that may be growing, and how long the file is now. `checks` are ranges that must still have the
-    hashes which the copy of the caller has: a file that was written anew is "changed", whatever its name and length say. With `whole` the
-    file must not change while it is read.
+    The bytes after `offset` of a file that may be growing, and the file's length. `checks` are ranges that must
+    still have the same hashes as the caller's copy: a rewritten file is "changed", even with the same name and
+    length. With `whole` the file must not change while it is read.
     """
     import hashlib
 
@@ -147,7 +147,7 @@ def read_piece(top, piece, room):
 
 
 def op_read_pieces(ask):
-    """Pieces of many files in one answer: a line of its own for each, in the order of the request."""
+    """Pieces of many files in one answer: one line for each, in the order of the request."""
     top, found, bodies, room = checkpoint_dir(ask["dir"]), [], [], PIECE_MAX
     for piece in ask["pieces"][:PIECES_MAX]:
         try:

@@ -1,4 +1,4 @@
-"""Lists the files of the checkpoint directory without following a link (A3)."""
+"""Lists the files of the checkpoint directory without following symlinks (A3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def checkpoint_dir(run):
     folder = (spec or {}).get("checkpoint_dir")
     if isinstance(folder, str) and folder.startswith("/"):
         return folder
-    # A script may have removed the run directory, and left its checkpoints, which lie beside it.
+    # A script may have removed the run directory, but not its checkpoints, which are next to it.
     beside = os.path.join(os.path.dirname(run), "checkpoints")
     return beside if os.path.isdir(beside) else None
 
@@ -40,10 +40,10 @@ def why_unreadable(e):
 
 
 def led_to(top, fd, prefix, name):
-    """The path below `top` that a link leads to, as its text says; None where it leads out."""
+    """The path below `top` to which a symlink points, by its text; None if it leaves the folder."""
     target = os.readlink(name, dir_fd=fd)
     if os.path.isabs(target):
-        # The script may know the folder by another name.
+        # The script may use another name of the folder.
         below = (os.path.relpath(target, t) for t in (top, os.path.realpath(top)))
         path = next((p for p in below if not out_of(p)), "..")
     else:
@@ -56,7 +56,7 @@ def out_of(path):
 
 
 def folder_below(top, names):
-    """The folder at the end of `names`, opened without following any link (A3). The caller closes it."""
+    """The folder at the end of `names`, opened without following any symlink (A3). The caller closes it."""
     fd = os.open(top, FOLDER)
     try:
         for name in names:
@@ -78,7 +78,7 @@ def stat_below(top, path):
 
 
 def linked(top, fd, prefix, name):
-    """The numbers and the path of the plain file that a link leads to; or why it is not taken for one."""
+    """The numbers and the path of the plain file to which a symlink points; or why it does not count as one."""
     path = led_to(top, fd, prefix, name)
     if path is None:
         return "it is a link that leads out of the checkpoint directory"
@@ -104,7 +104,7 @@ def numbers_of(s):
 
 
 def stored_bytes(s):
-    """How much of a file the disk really holds: less than its size where it has holes."""
+    """The number of bytes on disk: less than the file's size if it has holes."""
     return min(s.st_size, s.st_blocks * 512)
 
 
@@ -160,7 +160,7 @@ def op_list(ask):
                 if why is not None:
                     add(path, why)
                 elif e.errno not in (errno.ENOENT, errno.ENOTDIR):
-                    raise  # rotated away meanwhile is no failure; anything else is
+                    raise  # a file that was rotated away meanwhile is not a failure; other errors are
         return True
 
     if top is not None:

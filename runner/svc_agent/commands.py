@@ -14,7 +14,8 @@ def which(name, path, more=()):
 
 
 def outcome_of(argv, seconds):
-    """Exit code, standard output and standard error of a short command; the exit code is None where it does not end in time."""
+    """Exit code, standard output and standard error of a short command; the exit code is None if it does not end in
+    time."""
     import subprocess
 
     child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -28,7 +29,7 @@ def outcome_of(argv, seconds):
 
 
 def output_of(argv, seconds):
-    """What a short command prints; None where it fails or takes too long."""
+    """The output of a short command; None if it fails or takes too long."""
     try:
         code, out, _ = outcome_of(argv, seconds)
     except OSError:

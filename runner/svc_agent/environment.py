@@ -6,7 +6,8 @@ import os
 
 from .files import first_line, read_bytes
 
-# What rents machines or names one: a script has no use for it. The owner's own come by the run's specification.
+# Variables of rental services and of svc: a script does not need them. The owner's own variables arrive with the
+# run's specification.
 DROPPED = ("SVC_", "PET_", "SSH_", "SUDO_")
 PROVIDERS = ("RUNPOD", "VAST", "VASTAI", "PODHOST", "MARKET", "CONTAINER", "POD", "CLOUDVM", "NOTEBOOK")
 PATHS = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH")
@@ -26,12 +27,13 @@ def first_process_variables():
 
 
 def first_process_environment():
-    """What the container was started with: SSH sessions do not see it. Empty on a machine with an init of its own."""
+    """The environment of the container's first process, which SSH sessions do not see. Empty on a machine with its
+    own init."""
     return {} if first_line("/proc/1/comm") in INIT else first_process_variables()
 
 
 def base_environment():
-    """What a run inherits: the session's, with what the container's image set; search paths of both."""
+    """The environment that a run inherits: the session's and the container image's; search paths are joined."""
     session, first = dict(os.environ), first_process_environment()
     env = dict(first, **session)
     for name in PATHS:

@@ -1,4 +1,4 @@
-"""Reads and replaces small files; looks at the system's own."""
+"""Reads and replaces small files; reads system files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import time
 
 
 def open_plain(path, access=os.O_RDONLY):
-    """Its descriptor. A pipe that the script put in its place is not waited for: what is no plain file counts as none."""
+    """Opens a plain file. A pipe that the script put in its place does not block: anything but a plain file counts
+    as missing."""
     try:
         fd = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
@@ -23,7 +24,7 @@ def open_plain(path, access=os.O_RDONLY):
 
 
 def read_bytes(path, limit=16 << 20):
-    """The file's bytes, or None when there is none."""
+    """The file's bytes, or None if it does not exist."""
     try:
         with os.fdopen(open_plain(path), "rb") as f:
             return f.read(limit)
@@ -46,7 +47,7 @@ def read_object(path):
 
 
 def replace_file(path, data, mode=0o600):
-    """Replaces a small file as a whole; `mode` counts whatever was there before."""
+    """Replaces a small file atomically; it gets `mode` even if it existed with another one."""
     temporary = "%s.%d.%d.tmp" % (path, os.getpid(), threading.get_ident())
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -86,7 +87,7 @@ def uptime():
 
 
 def quiet(look, *args):
-    """What cannot be found out is unknown."""
+    """Unknown values are None."""
     try:
         return look(*args)
     except (OSError, ValueError, IndexError, AttributeError):

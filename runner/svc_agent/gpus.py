@@ -1,4 +1,4 @@
-"""Asks the tools of the drivers for GPUs, and for the fault that they report."""
+"""Asks the drivers' tools for GPUs, and for faults that they report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from .commands import outcome_of, which
 from .files import first_line
 
 SMI_SECONDS = 20  # without persistence mode the first query of a machine with eight GPUs loads the driver for all of them
-# What nvidia-smi writes in place of a value of a GPU that has failed (seen: NVIDIA forums and driver 535 to 570, 2024 to 2026).
+# nvidia-smi prints one of these instead of a value of a failed GPU (seen: NVIDIA forums and driver 535 to 570, 2024
+# to 2026).
 LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
 
 
 def gpus(path):
-    """GPUs, driver version, and the fault that the tool reports: all None where the machine has no such tool."""
+    """GPUs, driver version, and the fault that the tool reports: all None if the machine has no such tool."""
     smi = which("nvidia-smi", path, ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"))
     return nvidia_gpus(smi) if smi else rocm_gpus(which("rocm-smi", path, ("/opt/rocm/bin", "/usr/bin")))
 
@@ -67,7 +68,7 @@ def rocm_gpus(smi):
 
 
 def driver_pending():
-    """GPUs of a maker whose driver does not answer: on a fresh machine it is installed after sshd has come up."""
+    """Detects GPUs whose driver does not answer yet: on a fresh machine it is installed after sshd has come up."""
     root = "/sys/bus/pci/devices"
     for device in sorted(os.listdir(root)) if os.path.isdir(root) else ():
         device = "%s/%s" % (root, device)

@@ -1,4 +1,4 @@
-"""Starts the machine's guard and moves its deadline."""
+"""Starts the machine's guard and extends its deadline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .run_folder import start_time
 
 
 def move_keep(path, until):
-    """Moves the second of uptime until which the machine is kept forward, never back; as the runner does it."""
+    """Moves the deadline (a second of uptime) forward, never back; as the runner does it."""
     text = b"%d\n" % until
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
@@ -28,7 +28,7 @@ def move_keep(path, until):
 
 
 def guard_lives(folder):
-    """Whether its shell runs. Its pid file is a hint: on a full disk it is empty."""
+    """Whether its shell is running. The pid file is only a hint: on a full disk it is empty."""
     script = (folder + "/guard.sh").encode()
 
     def is_guard(pid):
@@ -50,7 +50,7 @@ def op_keep(ask):
 
 
 def op_guard(ask, body=b""):
-    """Starts the guard where none lives. As root, or by sudo where that asks nothing."""
+    """Starts the guard if none is alive. As root, or by sudo if that needs no password."""
     import subprocess
 
     folder = ask["folder"]

@@ -1,4 +1,4 @@
-"""Answers for the status, the log and the samples of a run, and waits for news of them."""
+"""Answers for the status, the log and the samples of a run, and waits for new data."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ def op_read_samples(ask):
 
 
 def wall_ms():
-    """By the clock of this machine, which stamps logs, samples and metrics: it may be off."""
+    """By this machine's clock, which stamps logs, samples and metrics and may be wrong."""
     return time.time_ns() // 1000000
 
 
 def op_ack(ask):
-    """The runner made the file; overwriting it needs no room. The number twice tells a reader a half-written one."""
+    """The runner made the file; overwriting it needs no disk space. Writing the number twice lets a reader detect a
+    half-written one."""
     number = "%020d" % int(ask["offset"])
     fd = open_plain(ask["dir"] + "/acked", os.O_WRONLY)
     try:
@@ -51,7 +52,8 @@ def op_ack(ask):
 
 
 def op_follow(ask):
-    """Waits for news, then tells all of it in one answer. The status first: when it says "over", every byte it counts is there."""
+    """Waits for new data, then returns all of it in one answer. The status is read first: when it is final, every
+    byte that it counts exists."""
     wait_for_news(ask["dir"], int(ask["seen"]), min(float(ask["wait_ms"]) / 1000, 600))
     look, _ = op_status(ask)
     log, body = op_read_log(ask)
@@ -59,7 +61,7 @@ def op_follow(ask):
 
 
 def wait_for_news(run, seen, seconds):
-    """Returns once the log has grown beyond what was seen, the run is over, or the time is up."""
+    """Returns once the log is longer than the known length, the run has ended, or the time is up."""
     begin = time.monotonic()
     end = begin + seconds
     known, look_at = None, 0.0
@@ -79,5 +81,5 @@ def wait_for_news(run, seen, seconds):
                 return
         if now >= end:
             return
-        # Seldom where little happens: a look costs some 50 microseconds of a machine that has other things to do.
+        # Polls less often while little happens: one poll costs about 50 microseconds of a busy machine.
         time.sleep(min(max(0.0, end - now), max(0.005, min(0.05, (now - begin) / 10))))

@@ -13,7 +13,7 @@ from .runner_calls import BASE
 
 
 def best_python(path):
-    """The first Python on the run's own path, which is where an image keeps its packages; else the one at work here."""
+    """The first Python on the run's own path, which has the image's packages; else the current interpreter."""
     mine = (sys.executable, "%d.%d.%d" % sys.version_info[:3])
     for name in ("python3", "python"):
         found = which(name, path)
@@ -82,7 +82,7 @@ def user_name():
 
 
 def beside(folder, name):
-    """Names of the other machines that this one was, or is, at the same time."""
+    """Names of other machines that this host was, or still is."""
     names = (n for n in os.listdir(folder) if n.startswith("svc-") and n != name and n.isascii() and n.isprintable())
     return sorted(names)[:1000]
 

@@ -1,4 +1,4 @@
-"""Greets the control plane and listens to it."""
+"""Greets the control plane and reads its requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .channel import Channel
 
 
 def main(nonce):
-    # Nothing but frames may get onto the channel, whatever prints.
+    # Only frames may reach the channel, even if a library prints.
     out = os.dup(1)
     os.dup2(2, 1)
     os.umask(0o077)

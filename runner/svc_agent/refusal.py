@@ -1,10 +1,10 @@
-"""What the agent answers in place of a result."""
+"""The agent's error answers."""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """An answer that is no success; `kind` is for programs, the words for people."""
+    """An unsuccessful answer; `kind` is for programs, the text for people."""
 
     def __init__(self, kind, why):
         Exception.__init__(self, why)
@@ -12,4 +12,4 @@ class Refusal(Exception):
 
 
 class NoAnswer(Refusal):
-    """The runner was called, and may still be about to do what it was called for."""
+    """The runner was called, and may still do the work."""

@@ -40,11 +40,11 @@ def read_status(run):
 
 
 def status_of(run):
-    """What status.json says, and that a runner which died without a word is lost."""
+    """The content of status.json; a run whose runner died without a report is lost."""
     status = read_status(run)
     if status is None or status.get("phase") != "running" or runner_lives(status):
         return status
-    status = read_status(run)  # it may have written its last word and gone between the two looks
+    status = read_status(run)  # it may have written its last status and exited between the two checks
     if status is None or status.get("phase") != "running":
         return status
     here = first_line("/proc/sys/kernel/random/boot_id")
@@ -97,7 +97,7 @@ def read_log(run, offset, most):
     index = max((i for i, s in enumerate(starts) if s <= at), default=len(starts))
     for i in range(index, len(starts)):
         if at - offset >= most or starts[i] > at:
-            break  # a predecessor shorter than its name promised: not ours to skip
+            break  # a predecessor that is shorter than its name promised: do not skip bytes
         data = read_at(segment_path(run, starts[i]), at - starts[i], most - (at - offset))
         if not data and (i + 1 >= len(starts) or starts[i + 1] != at):
             break

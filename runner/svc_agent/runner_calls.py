@@ -1,4 +1,4 @@
-"""Keeps the runner's text and calls it, to start and to stop."""
+"""Stores the runner's source and calls it, to start and to stop a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def runner_path(digest):
 
 
 def op_runner(ask, body=b""):
-    """Keeps the runner's text under its digest."""
+    """Stores the runner's source under its digest."""
     import hashlib
 
     if hashlib.sha256(body).hexdigest() != ask["digest"]:
@@ -33,7 +33,7 @@ def op_runner(ask, body=b""):
     return {}, b""
 
 
-# Imported as a module, Python keeps it compiled.
+# Python caches a compiled module.
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); m = __import__('svc_runner'); m.main(sys.argv[1:])"
 
 
@@ -47,7 +47,7 @@ def call_runner(ask, command, seconds, more=()):
     if command == "start":
         env["SVC_RUN_DIR"] = run
     argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(path), command, run] + list(more)
-    # A session of its own, and never killed here (A1): half a `stop` helps nobody.
+    # In its own session, and never killed here (A1): half a `stop` is useless.
     child = subprocess.Popen(argv, cwd=run, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, start_new_session=True)
     try:
@@ -72,7 +72,7 @@ def op_start(ask):
     with STARTING:
         before = status_of(run)
         same = before is not None and before.get("nonce") == spec["nonce"]
-        # A claim without a process: the call that made it knows in a moment what became of it, and the runner waits for that.
+        # A claim without a process: the call that made it will report in a moment, and the runner waits for that.
         claimed = before is not None and before.get("phase") == "running" and before.get("pid") is None
         if same and not claimed:
             return {"status": before}, b""
@@ -85,12 +85,13 @@ def op_start(ask):
         os.chmod(run, 0o700)
         secrets = run + "/env.json"
         try:
-            # The secrets first: a launcher of an earlier call that is on its way must not find the spec without them.
+            # The secrets first: a launcher of an earlier call that is still running must not find the spec without
+            # them.
             replace_file(secrets, json.dumps(ask["secrets"]).encode())
             replace_file(run + "/spec.json", json.dumps(spec).encode())
             code, out, err = call_runner(ask, "start", 30)
         except NoAnswer:
-            raise  # the runner unlinks the secrets when it has read them; a script must not start without
+            raise  # the runner unlinks the secrets after reading them; a script must not start without them
         except BaseException:
             unlink(secrets)
             raise

@@ -1,4 +1,4 @@
-"""Takes, compares and removes what the control plane brings to the machine."""
+"""Receives, compares and removes files from the control plane."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .runner_calls import BASE
 
 
 def below_base(path):
-    """`path` when it lies in a machine's folder below the home, by its text."""
+    """Returns `path` if its text is inside a machine's folder below the home."""
     root = os.path.join(os.path.expanduser("~"), BASE) + "/"
     if os.path.normpath(path) != path or not path.startswith(root):
         raise Refusal("refused", "%s is not below %s" % (path, root))
@@ -21,7 +21,7 @@ def below_base(path):
 
 
 def compare_file(root, row, ask):
-    """None, or a few words on why the file is not what it must be; it is then removed where that was asked for."""
+    """None, or the reason why the file is not the expected one; it is then removed if requested."""
     import hashlib
 
     path, size, sha256 = row
@@ -60,7 +60,7 @@ def compare_file(root, row, ask):
 
 
 def op_compare(ask, body=b""):
-    """Which of the files below `root` are missing, or are not what they must be. Hashing leaves Python's lock to others."""
+    """The files below `root` that are missing or not as expected. Hashing releases Python's lock."""
     from concurrent.futures import ThreadPoolExecutor
 
     root, rows = below_base(ask["root"]), json.loads(body)
@@ -71,14 +71,15 @@ def op_compare(ask, body=b""):
 
 
 def op_put(ask, body=b""):
-    """Takes the next piece of a large file, and answers how much of it is here; the last piece puts it into its place."""
+    """Receives the next piece of a large file, and returns how much of it has arrived; the last piece moves it into
+    place."""
     import hashlib
 
     path, size, ms = below_base(ask["path"]), int(ask["size"]), int(ask["mtime"])
     folder, name = os.path.split(path)
     try:
         s = os.stat(path, follow_symlinks=False)
-        # In whole numbers: a float of the nanoseconds may be the millisecond before.
+        # In whole numbers: a float of the nanoseconds may be one millisecond less.
         if stat.S_ISREG(s.st_mode) and s.st_size == size and s.st_mtime_ns // 1000000 == ms:
             return {"have": size, "whole": True}, b""
     except FileNotFoundError:

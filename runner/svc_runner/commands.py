@@ -15,7 +15,7 @@ from .system import LINUX, complain, now_ms, signal
 
 
 def lost(status, left):
-    """What status.json has to say when its runner died without a word."""
+    """The final status of a run whose runner died without a report."""
     if status.get("boot_id") and status["boot_id"] != boot_id():
         why = "the machine was restarted while the script ran"
     else:
@@ -27,7 +27,8 @@ def lost(status, left):
 
 
 def sweep_locked(grace):
-    """With the lock in hand no runner lives: ends what it left, and says so in status.json. Returns what is left."""
+    """Call it with the lock held, which proves that no runner is alive: ends the processes that it left, and
+    records that in status.json. Returns the survivors."""
     status = read_json("status.json")
     spec = read_json("spec.json") or {}
     left = kill_marked({n for n in ((status or {}).get("nonce"), spec.get("nonce")) if n}, grace)
@@ -35,7 +36,7 @@ def sweep_locked(grace):
         try:
             write_status(lost(status, left))
         except OSError as e:
-            complain("writing status.json: %s" % e)  # who asks for the status finds the runner dead all the same
+            complain("writing status.json: %s" % e)  # a caller that asks for the status finds the runner dead anyway
     return left
 
 
@@ -77,7 +78,7 @@ def command_start():
     end = time.monotonic() + 20
     while not lock.take():
         status = read_json("status.json")
-        # A claim without a process: the call that claimed it is about to start the script, and knows more in a moment.
+        # A claim without a process: its caller is about to start the script, and will report in a moment.
         if status and status.get("nonce") == nonce and (status.get("pid") or status.get("phase") != "running"):
             unlink("env.json")
             say(status)
@@ -101,7 +102,7 @@ def command_start():
         write_status(never_started(nonce))
         say(read_json("status.json"))
     if order:
-        unlink("stop")  # of another run; one that comes now is heard by the runner
+        unlink("stop")  # from another run; the runner will notice a later one
 
     ready_r, ready_w = os.pipe()
     if os.fork() == 0:
@@ -144,7 +145,7 @@ def become_runner(spec, secrets, ready_w):
     try:
         os.write(ready_w, (to_json(run.stat) + "\n").encode())
     except OSError:
-        pass  # who called `start` was killed; the run is not
+        pass  # the caller of `start` was killed; the run is not
     os.close(ready_w)
     if run.stat["phase"] == "running":
         try:
@@ -153,7 +154,7 @@ def become_runner(spec, secrets, ready_w):
             import traceback
 
             complain(traceback.format_exc())
-            os._exit(1)  # PDEATHSIG ends the script; whoever looks next sweeps the rest and calls the run lost
+            os._exit(1)  # PDEATHSIG ends the script; the next check sweeps the rest and marks the run as lost
     os._exit(0)
 
 
@@ -171,7 +172,7 @@ def command_status():
     if status and status.get("phase") == "running":
         lock = Lock()
         if lock.take():
-            # Read again: the runner may have written its last word and gone between the two looks.
+            # Read again: the runner may have written its last status and exited between the two checks.
             status = read_json("status.json")
             if status.get("phase") == "running":
                 status = lost(status, [])
@@ -218,7 +219,7 @@ def command_stop(grace):
                 send(runner, signal.SIGTERM)
             if now > end:
                 if not marked({nonce, status.get("nonce")}):
-                    say({"left": [], "status": status})  # it only waits for the disk to take the end of the log
+                    say({"left": [], "status": status})  # it only waits until the disk accepts the end of the log
                 send(runner, signal.SIGKILL)
         if now > end + 10:
             fail("runner.lock is held by a program that does not answer")

@@ -8,12 +8,13 @@ import os
 
 from .json_text import parse_json, to_json
 
-# No file that is read as a whole is larger.
+# Limit for files that are read at once.
 FILE_BYTES_MAX = 64 << 20
 
 
 def read_file(path):
-    """The file's bytes, or None when there is none. A pipe that the script put in its place is not waited for, and is none."""
+    """The file's bytes, or None if it does not exist. A pipe that the script put in its place does not block, and
+    counts as missing."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
@@ -47,7 +48,7 @@ def read_json(path):
 
 
 def write_file(path, data, durable):
-    """Replaces the file as a whole: a reader sees the old or the new one."""
+    """Replaces the file atomically: a reader sees the old or the new one."""
     temporary = "%s.%d.tmp" % (path, os.getpid())
     unlink(temporary)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -93,7 +94,8 @@ def write_status(status):
 
 
 class Lock:
-    """`runner.lock`: held for life by a runner, briefly by stop and sweep. The kernel drops it with its last holder."""
+    """`runner.lock`: a runner holds it for life, stop and sweep briefly. The kernel releases it with its last
+    holder."""
 
     def __init__(self):
         self.fd = os.open("runner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

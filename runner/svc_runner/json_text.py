@@ -17,7 +17,7 @@ def parse_json(data):
         if end != len(text.strip()):
             raise ValueError("trailing data")
         return value
-    except (ImportError, AttributeError, TypeError, StopIteration, SystemError):  # of a text that is cut off, it may raise any
+    except (ImportError, AttributeError, TypeError, StopIteration, SystemError):  # truncated text may raise any of these
         import json
 
         return json.loads(text)

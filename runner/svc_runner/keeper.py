@@ -1,4 +1,4 @@
-"""Moves the deadline of a guarded machine while the run works (docs/internals/guard.md)."""
+"""Extends the deadline of a guarded machine while the run works (docs/internals/guard.md)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .system import LINUX, complain
 
 
 def move_keep(path, until):
-    """Moves the second of uptime until which the machine is kept forward, never back.
+    """Moves the deadline (a second of uptime) forward, never back.
 
-    In place: that needs no room on a full disk and no right to the folder, and so few bytes are seen old or new.
+    Written in place: that needs no space on a full disk and no write access to the folder, and so few bytes are
+    replaced atomically.
     """
     text = b"%d\n" % until
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
@@ -26,7 +27,7 @@ def move_keep(path, until):
 
 
 class Keeper:
-    """Keeps a guarded machine for as long as the run works; nothing that goes wrong here is the run's concern."""
+    """Keeps a guarded machine for as long as the run works; its failures do not affect the run."""
 
     def __init__(self, order, sample_seconds):
         self.path, self.grace = order["file"], float(order["grace_seconds"])
@@ -39,7 +40,7 @@ class Keeper:
         self.complained = False
 
     def note(self, sample):
-        """A sample that tells neither CPU nor GPU proves nothing, and counts as work."""
+        """A sample without CPU and GPU values proves nothing, and counts as work."""
         self.sampled_at = time.monotonic()
         cpu = sample["cpu_cores"]
         use = [g["util_percent"] for g in sample["gpus"] or () if g["util_percent"] is not None]

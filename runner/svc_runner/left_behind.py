@@ -1,4 +1,4 @@
-"""Finds and ends what a run whose runner died has left behind."""
+"""Finds and ends the remaining processes of a run whose runner died."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .system import LINUX, signal
 
 
 def marked(nonces):
-    """Living processes that belong to a run whose runner is gone: by nonce, by recorded identity, and all below those."""
+    """Living processes of a run whose runner is gone: by nonce, by recorded identity, and all their descendants."""
     table = [p for p in all_processes() if p.state not in (b"Z", b"X") and p.pid != os.getpid()]
     if not LINUX:
         status = read_json("status.json") or {}
@@ -38,7 +38,7 @@ def marked(nonces):
 
 
 def kill_marked(nonces, grace):
-    """TERM, grace, KILL for what a dead runner left; returns what is still there after that."""
+    """TERM, grace, KILL for the processes of a dead runner; returns the survivors."""
     left = marked(nonces)
     if left and grace > 0:
         for p in left:

@@ -79,7 +79,7 @@ def boot_id():
 
 
 def below(roots, table):
-    """Those of `table` whose chain of parents leads to one of `roots` (which are not included)."""
+    """Processes of `table` that descend from one of `roots` (which are not included)."""
     children = {}
     for p in table:
         children.setdefault(p.ppid, []).append(p)
@@ -94,7 +94,7 @@ def below(roots, table):
 
 
 def send(p, sig):
-    """Signals exactly this process (R4): between the look and the signal its number may have changed hands."""
+    """Signals exactly this process (R4): its number may be reused between the check and the signal."""
     fd = None
     try:
         if LINUX and hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):

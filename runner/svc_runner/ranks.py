@@ -13,7 +13,7 @@ from .system import complain
 
 
 class Rank:
-    """What one rank has written and has not been put into the log yet: less than a line."""
+    """Output of one rank that is not in the log yet: less than a line."""
 
     __slots__ = ("number", "fd", "held", "since", "prefix")
 
@@ -25,9 +25,9 @@ class Rank:
 class Ranks:
     """A pipe for each rank of this node: the launcher gives it to the rank as stdout and stderr.
 
-    Whole lines go into the log, each with its rank before it, so no line has bytes of two processes. A state of a progress
-    bar (what follows a carriage return) goes there when the next one comes, or after a moment. Text without a line end waits
-    longer, and 64 KiB at most. No byte of a rank is left out.
+    Whole lines go into the log, each prefixed with its rank, so no line has bytes of two processes. A state of a
+    progress bar (the text after a carriage return) is written when the next one arrives, or after a moment. Text
+    without a line end waits longer, up to 64 KiB. No byte of a rank is lost.
     """
 
     BAR_SECONDS, TEXT_SECONDS = 0.3, 5.0
@@ -36,7 +36,7 @@ class Ranks:
         self.by_fd = {}
         self.writers = []
         self.ready = b""
-        # Whose line is open at the end of the log: None where it ends with a whole line, -1 for stdout.
+        # The owner of the unfinished line at the end of the log: None if it ends with a whole line, -1 for stdout.
         self.owner = None
         try:
             if count > 0 and not os.path.isdir("ranks"):
@@ -68,12 +68,13 @@ class Ranks:
         return bool(data)
 
     def cut(self, rank):
-        """Puts lines and states that are whole into `ready`."""
+        """Moves whole lines and states into `ready`."""
         while True:
             end = rank.held.find(b"\n") + 1
             record = rank.held.find(b"\x1esvc1:", 0, end or len(rank.held))
             if record >= 0:
-                # A record of a process without the pipe for records: it stands alone, and the text before it is joined.
+                # A record from a process without the pipe for records: it is written separately, and the text
+                # around it is joined.
                 if not end and len(rank.held) - record <= RECORD_BYTES_MAX:
                     return
                 end = end or len(rank.held)
@@ -98,14 +99,14 @@ class Ranks:
             self.owner = None
         bare = text.lstrip(b"\r")
         starts = self.owner is None or len(bare) < len(text)
-        # torch puts the rank before the lines of a traceback by itself.
+        # torch itself prefixes the lines of a traceback with the rank.
         if starts and bare and not bare.startswith(rank.prefix.rstrip()):
             text = text[: len(text) - len(bare)] + rank.prefix + bare
         self.ready += text
         self.owner = None if text.endswith(b"\n") else rank.number
 
     def due(self, now, final=False):
-        """Puts what has waited long enough; returns how long the next may wait."""
+        """Moves text that has waited long enough; returns how long the next may wait."""
         wait = 1.0
         for rank in self.by_fd.values():
             if not rank.held or rank.held.find(b"\x1esvc1:") >= 0 and not final:
@@ -119,7 +120,7 @@ class Ranks:
         return wait
 
     def beside(self, data, inside_record):
-        """What stdout has, as it goes into the log: not into the open line of a rank."""
+        """Prepares stdout's bytes for the log: they must not enter the unfinished line of a rank."""
         if inside_record:
             return data
         if self.owner is not None and self.owner >= 0:

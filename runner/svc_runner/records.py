@@ -1,4 +1,4 @@
-"""Takes metrics and announcements through a named pipe of the run directory (ADR 0022)."""
+"""Receives metrics and announcements through a named pipe of the run directory (ADR 0022)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .files import unlink
 from .spool import CHUNK
 from .system import LINUX, complain, directory_gone
 
-# The named pipe of the run directory for records (docs/adr/0022), and how many that a script has removed are still read.
+# The name of the pipe for records (docs/adr/0022), and how many pipes that a script has removed are still read.
 RECORDS = "records"
 RECORD_BYTES_MAX = 64 << 10
 REMOVED_MAX = 32
 
 
 def bytes_in(fd):
-    """How many bytes a pipe holds now."""
+    """The number of bytes in a pipe."""
     try:
         return int.from_bytes(fcntl.ioctl(fd, 0x541B if LINUX else 0x4004667F, b"\0\0\0\0"), sys.byteorder)  # FIONREAD
     except OSError:
@@ -26,14 +26,14 @@ def bytes_in(fd):
 
 
 class Records:
-    """A named pipe that takes metrics and announcements of any process of the run, wherever its stdout goes.
+    """A named pipe for metrics and announcements of any process of the run, wherever its stdout goes.
 
-    A record is one line, written at once. The runner copies whole lines from here into the spool, between what it reads
-    from stdout, so the control plane needs to know of one stream only.
+    A record is one line, written at once. The runner copies whole lines from here into the spool, between reads
+    from stdout, so the control plane needs only one stream.
     """
 
     def __init__(self):
-        self.held = {}  # by descriptor: bytes of a line whose end has not come
+        self.held = {}  # by descriptor: bytes of a line whose end has not arrived
         self.ready = b""
         self.writer = None
         self.identity = None
@@ -42,13 +42,13 @@ class Records:
         self.make()
 
     def make(self):
-        """Makes the pipe anew. Without one (a file system that has none) records use stdout."""
+        """Creates the pipe again. Without one (on a file system without pipes) records use stdout."""
         try:
             if not os.path.isdir(RECORDS):
                 unlink(RECORDS)
             os.mkfifo(RECORDS, 0o600)
             reader = os.open(RECORDS, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            # While the runner has an end to write at, the pipe has no end of file.
+            # The runner keeps a writing end open, so that the pipe has no end of file.
             self.writer = os.open(RECORDS, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as e:
             complain("making the pipe for records: %s; metrics use stdout" % e)
@@ -67,7 +67,8 @@ class Records:
         return self.writer is not None
 
     def look(self, now):
-        """Once a second: a pipe that the script removed or replaced is made again; who has the old one open is still read."""
+        """Once a second: creates a pipe again that the script removed or replaced; processes with the old one open
+        are still read."""
         if self.given_up or now < self.looked_at + 1.0:
             return
         self.looked_at = now
@@ -87,7 +88,7 @@ class Records:
         self.make()
 
     def read(self, fd):
-        """Takes what is there; True where something was."""
+        """Reads the available bytes; True if there were any."""
         try:
             data = os.read(fd, RECORD_BYTES_MAX)
         except OSError as e:
@@ -106,7 +107,7 @@ class Records:
         return bool(data)
 
     def drain(self):
-        """Nothing of the run lives: all that is left, also the half of a line."""
+        """No process of the run is alive: reads the rest, including a partial line."""
         for fd in list(self.held):
             while len(self.ready) < CHUNK and self.read(fd):
                 pass

@@ -23,7 +23,7 @@ class Run:
         self.spec, self.secrets = spec, secrets
         self.nonce = spec["nonce"]
         self.reader = None
-        # Whether the spool ends inside a record that came by stdout, and since when: no other goes in between.
+        # Since when the spool ends inside a record from stdout, or None; no other record may be inserted then.
         self.inside_record = None
         self.pid = None
         self.wait_status = None
@@ -40,7 +40,7 @@ class Run:
         }
 
     def start(self):
-        """Claims the nonce, then starts the script; returns once it was exec'ed, or why it could not be."""
+        """Claims the nonce, then starts the script; returns once it was exec'ed, or why that failed."""
         self.wake_r, self.wake_w = os.pipe()
         os.set_blocking(self.wake_r, False)
         os.set_blocking(self.wake_w, False)
@@ -49,15 +49,15 @@ class Run:
         for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self.wake_w, warn_on_full_buffer=False)
-        # Before the claim: where there is no room for it, nothing was begun, and the nonce may be tried again.
+        # Before the claim: without disk space for it, nothing has begun, and the nonce may be tried again.
         self.spool = Spool(int(self.spec["spool_cap_bytes"]))
         self.records = Records()
         ranks = self.spec.get("ranks") or {}
         self.ranks = Ranks(int(ranks.get("first", 0)), min(256, int(ranks.get("count", 0))))
-        write_status(self.stat)  # R1; from here on an order to stop may come
+        write_status(self.stat)  # R1; an order to stop may arrive from here on
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
-            prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: whatever the script leaves behind becomes our child
+            prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of the script become our children
         error = self.launch()
         self.stat["pid"] = self.pid
         if error:
@@ -146,7 +146,7 @@ class Run:
             if e.errno == errno.EACCES and what == "folder":
                 why = "may not be entered"
             os.write(fail_w, (words + (why or os.strerror(e.errno))).encode("utf-8", "replace"))
-        except BaseException as e:  # nothing of this process may go on as a second runner
+        except BaseException as e:  # this process must not continue as a second runner
             os.write(fail_w, (words + str(e)).encode("utf-8", "replace"))
         finally:
             os._exit(127)
@@ -177,11 +177,11 @@ class Run:
                 try:
                     self.sampler.begin()
                 except OSError:
-                    pass  # no descriptor or memory is left: that costs a sample, not the run
+                    pass  # out of descriptors or memory: that costs a sample, not the run
             if self.sampler.smi_end is not None and now >= self.sampler.smi_end:
                 self.sampler.kill_gpus()
 
-            # While the run is being ended nothing is sampled, and what is left is looked for often.
+            # At the end of a run, sampling stops and remaining processes are checked often.
             wait = 0.02 if self.ending_at is not None else min(1.0, max(0.0, self.sampler.due - now))
             self.records.look(now)
             wait = min(wait, self.ranks.due(now))
@@ -231,7 +231,7 @@ class Run:
                     self.ranks.read(fd)
                     self.insert(self.ranks)
                 elif fd in listening_to_records:
-                    # First what was sent, then what was printed before it: so a record follows the text before it.
+                    # Records first, then stdout: so a record follows the text before it.
                     if not self.records.read(fd) and fd not in self.records.held:
                         poll.unregister(fd)
                         listening_to_records.discard(fd)
@@ -262,12 +262,13 @@ class Run:
             left -= self.spool.end + len(self.spool.pending) - before
 
     def insert(self, source):
-        """Puts whole records, or whole lines of ranks, into the log where it may be cut; False where they have to wait."""
+        """Writes whole records, or whole lines of ranks, into the log at a safe position; False if they have to
+        wait."""
         if not source.ready:
             return True
         if self.spool.pending or (not self.alone and self.spool.room(self.ending_at is not None) <= 0):
             return False
-        # Only a read cuts a record of stdout in two, and its rest comes at once.
+        # Only a partial read splits a record of stdout, and its rest arrives at once.
         if self.inside_record is not None and time.monotonic() < self.inside_record + 1.0 and self.reader is not None:
             return False
         self.inside_record = None
@@ -280,7 +281,7 @@ class Run:
         room = CHUNK if self.alone else min(CHUNK, self.spool.room(ending))
         if room <= 0 or self.spool.pending:
             return False
-        # Lines of ranks that were cut before these bytes came also go into the log before them.
+        # Lines of ranks that were complete before these bytes arrived also go into the log before them.
         if self.ranks.ready and self.inside_record is None and (not self.insert(self.ranks) or self.spool.pending):
             return False
         try:
@@ -327,7 +328,7 @@ class Run:
         self.end(grace)
 
     def end(self, grace):
-        """From here on: TERM once, KILL when the grace is over. A later order may only shorten it."""
+        """Ends the run: TERM once, KILL after the grace. A later order may only shorten it."""
         now = time.monotonic()
         if self.ending_at is None:
             self.ending_at = now
@@ -344,7 +345,7 @@ class Run:
             if self.wait_status is None:
                 self.killed_by_us = True
             self.signal_tree(signal.SIGKILL)
-            # What cannot be killed now waits for a device; asking a thousand times a second does not help it.
+            # A process that survives KILL is waiting for a device; a thousand signals a second do not help.
             self.next_kill = now + min(1.0, 0.005 + (now - self.kill_at) / 10)
 
     def tree(self):
@@ -362,7 +363,8 @@ class Run:
                 send(p, signal.SIGCONT)
 
     def reap(self):
-        """Collects the dead. With the subreaper bit, "no child" proves that nothing of the run is left (R3)."""
+        """Collects dead children. With the subreaper bit, "no child" proves that every process of the run is gone
+        (R3)."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -381,14 +383,15 @@ class Run:
             self.sampler.reaped_cpu += usage.ru_utime + usage.ru_stime
             if pid == self.pid:
                 self.wait_status = status
-        # A GPU query that hangs in its driver cannot be killed; it is not of the run.
+        # A GPU query that hangs in its driver cannot be killed; it does not belong to the run.
         if self.ending_at is not None and self.sampler.smi_pid is not None and self.wait_status is not None:
             self.alone = not self.tree()
 
     def finish(self):
-        """Nothing of the run lives: what is in the pipe is all there will be."""
+        """No process of the run is alive: the pipe's content is final."""
         while True:
-            # What waits for a full disk comes first: `pump` takes nothing while it waits, and that is not the pipe's end.
+            # Bytes that wait for a full disk come first: `pump` reads nothing while it waits, and that is not the
+            # pipe's end.
             while self.spool.pending:
                 time.sleep(max(0.0, self.spool.retry_at - time.monotonic()))
                 self.spool.flush()

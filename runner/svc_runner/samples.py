@@ -1,4 +1,4 @@
-"""Measures what the run uses: processor, memory, disk, network and GPUs."""
+"""Measures the run's usage: processor, memory, disk, network and GPUs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .system import LINUX, default_signals, now_ms, signal
 
 
 def terminal_idle():
-    """Seconds since a key was pressed at the terminal that was used last; None where there is no terminal.
+    """Seconds since a key was pressed at the most recently used terminal; None without a terminal.
 
-    By the time of the last read, as `w` tells it: what a forgotten `watch` prints is nobody's presence.
+    By the time of the last read, as in `w`: the output of a forgotten `watch` does not count as presence.
     """
     least = None
     try:
@@ -23,13 +23,13 @@ def terminal_idle():
             if name.isdigit():
                 idle = max(0.0, time.time() - os.stat("/dev/pts/" + name).st_atime)
                 least = idle if least is None else min(least, idle)
-    except OSError:  # closed meanwhile, or none of ours to see
+    except OSError:  # closed meanwhile, or not visible to us
         pass
     return least if least is None else round(least, 1)
 
 
 class Sampler:
-    """What the run uses. The first sample follows after a second, then one every `seconds`."""
+    """Samples the run's usage. The first sample follows after a second, then one every `seconds`."""
 
     def __init__(self, seconds, nonce, boot):
         self.seconds = max(0.1, seconds)
@@ -99,7 +99,7 @@ class Sampler:
             self.write(s)
 
     def remember(self, tree):
-        """Identities of the run's processes, for a sweep that finds neither this runner nor their environment."""
+        """Identities of the run's processes, for a sweep without this runner and their environment."""
         members = sorted((p.pid, p.start) for p in tree)
         if members != self.members:
             self.members = members
@@ -196,7 +196,7 @@ class Sampler:
             self.sample = None
 
     def kill_gpus(self):
-        """Over time, or the run ends: the reading is unknown. The process is ours until it is reaped."""
+        """On timeout, or when the run ends: the reading is unknown. The process is ours until it is reaped."""
         if self.smi_pid is not None:
             try:
                 os.kill(self.smi_pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Stores the log in segments that are named by their offset, and drops what is acknowledged."""
+"""Stores the log in segments that are named by their offset, and drops acknowledged ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .system import FULL_DISK, complain, directory_gone, now_ms
 SEGMENT_MAX = 64 << 20
 CHUNK = 256 << 10
 INDEX_MS = 50
-# While the run is being ended its last words may go this far over the cap: a blocked script could not save its state.
+# While the run is being ended its last output may exceed the cap by this much: a blocked script could not save its
+# state.
 ENDING_ROOM = 64 << 20
 
 
@@ -38,7 +39,7 @@ def spool_end():
 
 
 class Spool:
-    """Appends bytes by absolute offset. `pwrite` makes a write that failed half-way harmless to repeat (R2)."""
+    """Appends bytes by absolute offset. `pwrite` makes it safe to repeat a write that failed half-way (R2)."""
 
     def __init__(self, cap):
         if not os.path.isdir("spool"):
@@ -56,19 +57,20 @@ class Spool:
         self.index_end = os.fstat(self.index_fd).st_size // 16 * 16
         self.index_ms = 0
         if not os.path.exists("acked"):
-            # Made now and overwritten later: on a full disk an acknowledgement must not need room, for it makes room.
+            # Created now and overwritten later: on a full disk an acknowledgement must not need space, because it
+            # frees space.
             write_file("acked", b"%020d %020d\n" % (0, 0), False)
         self.refresh_ack()
 
     def refresh_ack(self):
-        """Reads how far the log is safe at home and drops segments wholly below that."""
+        """Reads how much of the log was downloaded and drops segments wholly below that."""
         try:
             numbers = [int(word) for word in (read_file("acked") or b"0").split()]
         except (ValueError, OSError):
             return
         acked = numbers[0] if numbers else 0
         if numbers[1:] not in ([], [acked]):
-            return  # seen in the middle of being overwritten
+            return  # read while it was being overwritten
         if acked <= self.acked:
             return
         self.acked = min(acked, self.end)
@@ -86,7 +88,7 @@ class Spool:
         self.flush()
 
     def flush(self):
-        """Writes what is pending; on a full or failing disk keeps it and names the time to try again."""
+        """Writes pending bytes; on a full or failing disk keeps them and sets the time of the next try."""
         try:
             while self.pending:
                 if self.fd is None or self.end - self.start >= self.segment:
@@ -122,14 +124,14 @@ class Spool:
         self.fd, self.start = fd, self.end
 
     def relieve(self):
-        """On a full disk: when everything so far is safe at home, its room can be had at once."""
+        """On a full disk: once everything so far was downloaded, its space can be freed at once."""
         self.refresh_ack()
         if self.fd is not None and self.acked >= self.end > self.start:
             os.close(self.fd)
             self.fd = None
             unlink(segment_path(self.start))
             try:
-                # Its name keeps the end of the log findable for whoever comes after this runner.
+                # Its name records the end of the log for a reader after this runner's death.
                 self.fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
                 self.start = self.end
             except OSError:
@@ -145,7 +147,7 @@ class Spool:
                 self.index_end += 16
                 self.index_ms = ms
         except OSError:
-            pass  # times are a convenience; the bytes are not
+            pass  # times are optional; the bytes are not
 
     def sync(self):
         if self.fd is not None:

@@ -1,4 +1,5 @@
-"""What differs between operating systems, the runner's complaints, and signals. Everything else here stands on it."""
+"""Differences between operating systems, the runner's complaints, and signals. Every other module here builds on
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import time
 
 try:
     import _signal as signal
-except ImportError:  # another Python than CPython
+except ImportError:  # a Python other than CPython
     import signal
 
 
@@ -26,7 +27,7 @@ def complain(words):
 
 
 def directory_gone():
-    """Whether somebody removed the run directory: then nobody will read what is written, and nobody will come."""
+    """Whether the run directory was removed: then no process will read its files or send orders."""
     try:
         os.getcwd()
         return False
