@@ -2,7 +2,7 @@
 //
 // G1. Shapes are checked, and `env://` is read, when `configure` is called: in this process and its environment.
 // G2. The next call sends the registry to the control plane of the home, once; the control plane keeps references, and
-// seals values.
+//     seals values.
 
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";

@@ -1,7 +1,7 @@
 // The part of the SDK for training scripts, in a job and outside of one.
 //
 // L1. `log` never throws: training comes first. Values that cannot be recorded are skipped, with one line on stderr per
-// name.
+//     name.
 // L2. A record is one write of at most 4096 bytes, which pipes and append-only files accept atomically.
 // L3. Records go to the pipe that `SVC_RECORDS` names, wherever stdout goes; if it cannot be opened they use stdout.
 // L4. The mark in front of it is random per run, so that printed data cannot pass for a metric.

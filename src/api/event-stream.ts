@@ -3,7 +3,7 @@
 // E1. Replay reads the store until it finds nothing newer; in that same turn of the event loop the reader becomes live,
 //     so no event can be missed in between, and a seq not above the last one sent is never sent.
 // E2. Replay goes at the reader's pace. A live reader may leave only a bounded amount unread; beyond that it is closed
-// with 1013.
+//     with 1013.
 // E3. Hints are dropped first: they only say that there is more to read.
 
 import type { WebSocket } from "@fastify/websocket";

@@ -3,7 +3,7 @@
 // H1. A caller holds it by an answer that stays open. When the caller ends, for any reason, the system closes the
 //     connection and so releases the hold: there is no lease to renew and no file to clean up.
 // H2. The control plane ends when its starter is gone and no caller holds it. From then on it grants no hold: callers
-// receive `shutting_down`.
+//     receive `shutting_down`.
 // H3. Callers that still listen at its end receive the list of jobs that could not be ended.
 // H4. A control plane that was not started for its callers grants holds as well, but does not end with them.
 

@@ -6,7 +6,7 @@
 // I2. A signal that cannot be read is left out, never taken for zero. A sample without CPU and GPU values proves
 //     nothing and counts as use.
 // I3. The window must be full of samples, up to its end. After a gap (the laptop slept, the sampler died) the window
-// starts again.
+//     starts again.
 // I4. All instants are of one clock, the one that stamps the samples.
 // I5. Text alone is weak proof of work (a heartbeat prints for ever): it holds the rule off for HEARTBEAT_WINDOWS at most.
 // I6. Keystrokes at a terminal of the machine (`svc ssh`) count as work. A shell that is merely open or prints by

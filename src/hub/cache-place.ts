@@ -2,10 +2,10 @@
 //
 // C1. A blob is named by its content and never changes; a snapshot holds relative links to blobs.
 // C2. A snapshot is made under a temporary name and renamed into `snapshots/`; an existing one (with other files of the
-// same commit) gains links.
+//     same commit) gains links.
 // C3. `refs/<revision>` is written last: it always leads to a complete snapshot.
 // C4. Unfinished blobs have names of svc's own: the library and other homes never resume them, nor does svc resume
-// theirs.
+//     theirs.
 
 import { copyFile, mkdir, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";

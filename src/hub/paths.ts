@@ -4,7 +4,7 @@
 // P1. A path stays below its folder: no `..`, no absolute path, no backslash, no drive.
 // P2. Names that Windows would refuse or read differently are refused everywhere: models are copied to other computers.
 // P3. Two names that some file system treats as the same (case, Unicode forms) are refused, because one would replace
-// the other.
+//     the other.
 // P4. A repository may not write into the bookkeeping folder.
 
 const SEGMENT_BYTES_MAX = 255;

@@ -1,7 +1,7 @@
 // Performs one pull, from resolving the commit to the complete model on the disk.
 //
 // Q1. The revision is resolved once; everything after that names the commit, so that a moving branch cannot mix two
-// versions.
+//     versions.
 // Q2. Names, patterns, disk space and the right to read are checked before the first download.
 // Q3. Nothing becomes visible before everything is there.
 

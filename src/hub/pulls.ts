@@ -2,7 +2,7 @@
 //
 // H1. A pull is on record before its first request, so that a control plane that starts after a crash resumes it.
 // H2. A graceful shutdown interrupts pulls and records that; no downloaded byte is lost, and the next identical pull
-// resumes from there.
+//     resumes from there.
 // H3. A token that came with a pull is kept only in memory.
 // H4. Progress is a hint, a few times a second at most; beginning and end are events.
 

@@ -4,7 +4,7 @@
 // D2. Values from the environment cannot be changed here.
 // D3. A credential that the provider refuses when it is checked is not saved.
 // D4. A provider's credential is not removed, in whole or in a necessary part, while a machine of that provider may
-// cost money.
+//     cost money.
 
 import { Redactor } from "../domain/redaction.ts";
 import { secretParts } from "../domain/secret-names.ts";

@@ -1,7 +1,7 @@
 // The registry that `configure()` sent, as the home stores it. docs/adr/0018 explains why.
 //
 // R1. `registry.json` holds references in clear. The values of `env://`, as the caller saw them, and of `literal://`
-// are sealed.
+//     are sealed.
 // R2. A credential from the registry is used as a whole: neither the environment nor the store adds to it.
 // R3. A credential is removed or changed only while no machine that it may have rented can cost money.
 

@@ -1,7 +1,7 @@
 // Resolves a secret by its reference. The value is never stored here.
 //
 // S1. A job may use only `env://` and `store://`: `file://` would let anyone who may submit a run read any file of the
-// owner.
+//     owner.
 // S2. The owner's registry may use all four.
 // S3. Errors name the reference and never a value; for a literal not even a part of its text.
 

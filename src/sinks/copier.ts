@@ -7,7 +7,7 @@
 //     ones are resumed, those of old content are aborted.
 // C3. A copy counts only when the store has proven its content (see `ObjectStore.upload`).
 // C4. The list is written last, so that every file it names exists. A file that changes keeps its name; the list is
-// updated afterwards.
+//     updated afterwards.
 // C5. A failure of one file does not delay the others; a failure of the store ends the pass.
 
 import { createHash } from "node:crypto";

@@ -3,7 +3,7 @@
 // of the protocol.
 //
 // G1. The MD5 of the whole is sent before the content: the store refuses a content that does not match. Its answer is
-// compared again.
+//     compared again.
 // G2. Any holder of a session's address can write to it: it must be at the store's own address, and is stored sealed.
 // G3. Only the store knows how much of a session has arrived: svc asks it and resumes from there.
 

@@ -5,7 +5,7 @@
 // S3. Only our one key is offered. No agent is forwarded; no password prompt or question is answered.
 // S4. An unreachable machine throws `ssh_unreachable`; only its provider can say whether it is lost.
 // S5. If sshd accepts no further command on a connection that has one (MaxSessions 1), a command gets its own
-// connection.
+//     connection.
 // S6. A login shell may print a greeting before the command's own output: a caller that parses output must frame it.
 
 import type { Readable } from "node:stream";

@@ -2,9 +2,9 @@
 // Also gives the digest of one checkpoint, for comparing a copy.
 //
 // A1. Checkpoints are looked up in the record and opened like a single download (downloads.ts); code is found by its
-// digests.
+//     digests.
 // A2. A file that cannot be sent completely ends the connection instead of the archive: half an archive must not pass
-// for a whole one.
+//     for a whole one.
 
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";

@@ -3,7 +3,7 @@
 //
 // D1. The caller's text is only looked up in the record, which gives the path on disk.
 // D2. The file is opened without following a symlink at its end, and no folder between it and the home may be a
-// symlink.
+//     symlink.
 // D3. Only a plain file is sent.
 
 import { constants } from "node:fs";

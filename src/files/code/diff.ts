@@ -3,7 +3,7 @@
 // F1. Files are the same by their content. A removed and an added file with the same content are a rename.
 // F2. Only text is compared line by line: no NUL byte near its beginning, and UTF-8.
 // F3. Everything has a bound: a file that is too large is reported as changed, with the reason, and not compared
-// further.
+//     further.
 // F4. A patch for a program includes contents that cannot be shown by lines in full, up to a separate bound; beyond it,
 //     the patch says only that the file differs, and the program refuses it: half a patch must not pass for a whole
 //     one.

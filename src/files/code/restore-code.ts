@@ -1,11 +1,11 @@
 // Restores a snapshot's files into a folder of the user.
 //
 // R1. A file that differs is overwritten only with `force`. Everything is checked first: a refused restore has changed
-// nothing.
+//     nothing.
 // R2. No symlink below the folder is followed. A symlink in place of a file counts as different; with `force` the
 //     symlink itself is replaced. A symlink in place of a folder is always refused.
 // R3. A file appears whole, with its mode, or not at all: it is written under a temporary name and moved there
-// atomically.
+//     atomically.
 // R4. Only "does not exist" counts as absence. Every other error of the system is reported.
 
 import { givenUmask } from "../../platform/own-umask.ts";

@@ -4,7 +4,7 @@
 // I2. A lock file decides alone. Else requirements files and the project's own metadata both count.
 // I3. The folders between the project and the script count after the project itself, so that one part of a monorepo brings its own.
 // I4. A dependency that cannot work on the machine (a file that is not sent, a path of this computer, invalid TOML) is
-// refused with an explanation.
+//     refused with an explanation.
 
 import { posix } from "node:path";
 import { isTable, nameOf, requirementLines, scriptBlock, tableOf, textOf, textsOf } from "../../domain/requirements.ts";

@@ -6,7 +6,7 @@
 //     for any owner. A git before 2.38 ignores that setting on its command line and refuses; then our own walk answers.
 // A3. Variables of git in our own environment (GIT_DIR, GIT_INDEX_FILE and the like) could point elsewhere and are dropped; so are keys.
 // A4. An answer that git itself calls incomplete is not used: with an unreadable rule file, ignored files would be
-// sent.
+//     sent.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
